@@ -1,0 +1,46 @@
+# `make` or `make help` lists what there is.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check bench docs browser
+
+help:  ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
+
+install: $(VENV)/.installed  ## set up .venv with the product; the command is .venv/bin/butlers
+
+run: install  ## start every butler of the home (ARGS="--port 9000" is handed on)
+	@$(BIN)/butlers up $(ARGS)
+
+test: $(VENV)/.tested browser check  ## every check and every test (ARGS="-k name" is handed on)
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+
+check: $(VENV)/.tested  ## formatting, lint, types, import floors
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.tested  ## measure; see bench/README.md
+	@$(BIN)/python -m bench $(ARGS)
+
+browser:
+	@scripts/install-chromium
+
+# Versions come from constraints.txt, so that tomorrow's release of a dependency changes nothing.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "butlers needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+	  || { echo "python venv support is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@echo "installing (once; a minute or two)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@

@@ -1,0 +1,45 @@
+"""The command line: parse, call, print.
+
+Commands import what they need when they run, so that `--help` and completion stay quick.
+"""
+
+import sys
+
+import typer
+
+from butlers.cli import database, diagnosis, homes, tokens
+from butlers.errors import ButlersError
+
+app = typer.Typer(
+    name="butlers",
+    help="Memory for AI agents. Start with `butlers up`.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("up")(homes.up)
+app.command("new")(homes.new)
+app.command("list")(homes.list_butlers)
+app.command("doctor")(diagnosis.doctor)
+app.add_typer(database.app, name="db")
+app.add_typer(tokens.app, name="token")
+
+
+@app.command("version")
+def version() -> None:
+    """Print the version."""
+    from butlers import __version__
+
+    typer.echo(__version__)
+
+
+def main() -> None:
+    """Run a command; an error of ours is one line per fault, never a stack trace."""
+    try:
+        app()
+    except ButlersError as error:
+        for line in str(error).splitlines():
+            typer.echo(f"butlers: {line}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,35 @@
+"""`butlers db`: reach a butler's database with tools of your own."""
+
+from typing import Annotated
+
+import typer
+
+from butlers.cli.options import HomeOption, existing_home, known_butler
+
+app = typer.Typer(help="The databases behind the butlers.", no_args_is_help=True)
+
+
+@app.command("url")
+def url(
+    name: Annotated[str, typer.Argument(help="Which butler.")] = "general",
+    home: HomeOption = None,
+) -> None:
+    """Print a DSN for psql: psql "$(butlers db url general)".
+
+    The embedded server runs while something holds it, `butlers up` for example.
+    """
+    from butlers.db.provision import external_access
+    from butlers.host.database_server import DatabaseServer
+    from butlers.host.names import database_name
+    from butlers.host.settings_files import load_butler
+
+    place = existing_home(home)
+    known_butler(place, name)
+    settings = load_butler(place.butler_file(name), home_file=place.settings_file)
+    if settings.database.url:
+        access = external_access(settings.database.url, database_name(name))
+    else:
+        access = DatabaseServer(place).embedded_access(name)
+        if not place.run_file.exists():
+            typer.echo("the embedded server runs only while the butlers are up", err=True)
+    typer.echo(access.owner_dsn)

@@ -1,0 +1,61 @@
+"""`butlers token`: who may call a butler."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from butlers.cli.options import ButlerOption, HomeOption, JsonOption, existing_home, known_butler
+
+if TYPE_CHECKING:
+    from butlers.host.tokens import TokenStore
+
+app = typer.Typer(help="Tokens: who may call a butler, and as which tenant.", no_args_is_help=True)
+
+
+@app.command("new")
+def new(
+    butler: ButlerOption = "general",
+    tenant: Annotated[str, typer.Option(help="Whose memories the token opens.")] = "default",
+    note: Annotated[str, typer.Option(help="What it is for, for your own list.")] = "",
+    home: HomeOption = None,
+) -> None:
+    """Make a token; it is printed once, alone on the last line, and kept only as a hash."""
+    place = existing_home(home)
+    known_butler(place, butler)
+    record, token = _store(home).create(butler, tenant, note)
+    typer.echo(f"token {record.id} for butler {butler}, tenant {tenant}; it is not shown again:")
+    typer.echo(token)
+
+
+@app.command("list")
+def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """List the tokens: id, butler, tenant, age and note, never the token itself."""
+    records = [
+        {key: value for key, value in asdict(record).items() if key != "digest"}
+        for record in _store(home).all()
+    ]
+    if as_json:
+        typer.echo(json.dumps(records, indent=2))
+        return
+    if not records:
+        typer.echo("no tokens yet; make one with: butlers token new --butler NAME --tenant T")
+    for record in records:
+        typer.echo("\t".join(record[key] for key in ("id", "butler", "tenant", "created_at", "note")))
+
+
+@app.command("revoke")
+def revoke(
+    token_id: Annotated[str, typer.Argument(help="The id that `butlers token list` shows.")],
+    home: HomeOption = None,
+) -> None:
+    """Revoke a token; its holder is refused from the next request on."""
+    record = _store(home).revoke(token_id)
+    typer.echo(f"token {record.id} for butler {record.butler}, tenant {record.tenant} is revoked")
+
+
+def _store(home: HomeOption) -> "TokenStore":
+    from butlers.host.tokens import TokenStore
+
+    return TokenStore(existing_home(home).tokens_file)

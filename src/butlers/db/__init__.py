@@ -1,0 +1,1 @@
+"""The databases: PostgreSQL, embedded or external, and SQLite."""

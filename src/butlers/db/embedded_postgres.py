@@ -1,0 +1,172 @@
+"""The embedded PostgreSQL server: started by the first process that needs it, stopped by the last.
+
+Each process that uses the server holds a shared lock on the file `holders`, which the kernel drops
+however the process ends. Starting and stopping happen under an exclusive lock on the file `turn`.
+"""
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from butlers.db.postgres_account import account_for
+from butlers.db.postgres_binaries import binaries_for
+from butlers.db.postgres_cluster import Cluster
+from butlers.db.postgres_places import reachable_place, recorded_place
+from butlers.errors import Unavailable
+
+_PAUSE_SECONDS = 0.05
+_REMEDIES = {
+    errno.ENOSPC: "the disk is full; free some space and start again",
+    errno.EDQUOT: "your disk quota is used up; free some space and start again",
+    errno.EROFS: "the file system is read-only; choose a data directory that can be written to",
+    errno.EACCES: "you may not write there; change permissions or choose another data directory",
+    errno.EPERM: "the system does not allow it; run as a user who owns the data directory",
+    errno.ENOTDIR: "part of the path is a file; choose another data directory",
+    errno.EEXIST: "a file is in the way; choose another data directory",
+}
+
+
+class EmbeddedPostgres:
+    """One PostgreSQL server over one directory, shared by every process that holds it."""
+
+    def __init__(self, directory: Path, *, start_timeout: float = 120.0) -> None:
+        self._directory = directory.resolve()
+        self._start_timeout = start_timeout
+        self._holder: int | None = None
+        self._cluster: Cluster | None = None
+        self._socket_directory: Path | None = None
+
+    def start(self) -> None:
+        """Join the running server or start it; calling again brings back one that was killed."""
+        with self._explained():
+            self._make_directory()
+            with self._turn(), ExitStack() as undo:
+                if self._holder is None:
+                    self._holder = self._hold()
+                    undo.callback(self._release)
+                self._cluster = self._prepared_cluster()
+                self._socket_directory = self._join_or_launch(self._cluster)
+                undo.pop_all()
+
+    def stop(self) -> None:
+        """Let go of the server; the last to do so stops it. Does nothing if not held."""
+        if self._holder is None:
+            return
+        try:
+            with self._explained(), self._turn():
+                if self._is_last() and self._cluster is not None:
+                    self._cluster.shutdown()
+        finally:
+            self._release()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def data_directory(self) -> Path:
+        """PostgreSQL's own files; elsewhere if the server's account cannot enter the directory."""
+        return recorded_place(self._directory) / "data"
+
+    @property
+    def socket_directory(self) -> Path:
+        """Where the server listens; known once it was started."""
+        if self._socket_directory is None:
+            raise Unavailable(f"PostgreSQL in {self._directory} is not started; call start() first")
+        return self._socket_directory
+
+    def dsn(self, database: str = "postgres", user: str = "postgres") -> str:
+        """A connection string that psql and asyncpg understand."""
+        name, who = quote(database, safe=""), quote(user, safe="")
+        return f"postgresql://{who}@/{name}?host={quote(str(self.socket_directory))}"
+
+    def _prepared_cluster(self) -> Cluster:
+        account = account_for(recorded_place(self._directory) / "data")
+        place = reachable_place(self._directory, account)
+        cluster = Cluster(place, account, binaries_for(account))
+        cluster.create_if_missing()
+        return cluster
+
+    def _join_or_launch(self, cluster: Cluster) -> Path:
+        running = cluster.wait_for_running(self._start_timeout)
+        return running or cluster.launch(self._start_timeout)
+
+    def _make_directory(self) -> None:
+        # The server's account must pass through root's directory; nobody need enter a user's.
+        self._directory.mkdir(
+            mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True
+        )
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Be the only one, on this machine, who starts or stops this server."""
+        descriptor = self._open("turn")
+        try:
+            self._wait_for_turn(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _wait_for_turn(self, descriptor: int) -> None:
+        deadline = time.monotonic() + self._start_timeout
+        while not _locked(descriptor):
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"another process has been starting or stopping PostgreSQL in "
+                    f"{self._directory} for {self._start_timeout:g} seconds; wait for it or end it"
+                )
+            time.sleep(_PAUSE_SECONDS)
+
+    def _hold(self) -> int:
+        descriptor = self._open("holders")
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        return descriptor
+
+    def _is_last(self) -> bool:
+        """Whether nobody else holds the server; asked in turn, so nobody comes meanwhile."""
+        return self._holder is not None and _locked(self._holder)
+
+    def _release(self) -> None:
+        if self._holder is not None:
+            os.close(self._holder)
+        self._holder = self._cluster = self._socket_directory = None
+
+    def _open(self, name: str) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(self._directory / name, flags, 0o600)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what the operating system refuses into a message that says what to do."""
+        try:
+            yield
+        except OSError as error:
+            remedy = _REMEDIES.get(error.errno or 0, "choose another data directory")
+            raise Unavailable(
+                f"PostgreSQL cannot use {error.filename or self._directory} ({error.strerror}): "
+                f"{remedy}"
+            ) from error
+
+
+def _locked(descriptor: int) -> bool:
+    """Take the exclusive lock if it is free."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

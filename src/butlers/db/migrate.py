@@ -1,0 +1,106 @@
+"""Migrations: one chain of revisions per module, applied to each butler's database.
+
+Alembic's `op` and `context` are process-wide, so two upgrades in one process take turns on a
+lock; a lock in the database keeps other processes out. Migrating runs on a thread of its own:
+the event loop goes on answering meanwhile.
+"""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import NullPool
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+_one_at_a_time = threading.Lock()
+_LOCK = text("select pg_advisory_xact_lock(hashtextextended('butlers.migrate', 0))")
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A chain of revisions: its Alembic label and the package resource that holds them."""
+
+    label: str
+    location: str
+
+
+async def migrate(
+    dsn: str, branches: Sequence[Branch], targets: Sequence[str] | None = None
+) -> None:
+    """Bring one database to the newest revision of the target branches.
+
+    Every known branch is passed so that revisions of a disabled module can be located;
+    `targets` (default: the head of each branch) says which are applied.
+    """
+    wanted = targets if targets is not None else [f"{b.label}@head" for b in branches]
+    await asyncio.to_thread(_migrate, dsn, branches, wanted)
+
+
+async def current_revisions(dsn: str) -> tuple[str, ...]:
+    """The revisions a database stands at, one per branch that was ever applied."""
+    async with _connected(dsn) as connection:
+        return await connection.run_sync(_heads)
+
+
+def head_revision(branches: Sequence[Branch], label: str) -> str:
+    """The newest revision of one branch in the code."""
+    script = ScriptDirectory.from_config(_config(branches)).get_revision(f"{label}@head")
+    return str(script.revision) if script else ""
+
+
+def _migrate(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
+    with _one_at_a_time:
+        asyncio.run(_under_lock(dsn, branches, targets))
+
+
+async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
+    async with _connected(dsn) as connection:
+        await connection.execute(_LOCK)
+        await connection.run_sync(_upgrade, branches, targets)
+        await connection.commit()
+
+
+class _connected:
+    """One connection of its own, closed and its engine disposed whatever happens."""
+
+    def __init__(self, dsn: str) -> None:
+        url = make_url(dsn).set(drivername="postgresql+asyncpg")
+        self._engine = create_async_engine(url, poolclass=NullPool)
+
+    async def __aenter__(self) -> AsyncConnection:
+        self._connection = await self._engine.connect()
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._connection.close()
+        await self._engine.dispose()
+
+
+def _config(branches: Sequence[Branch]) -> Config:
+    config = Config()
+    config.set_main_option("script_location", "butlers:db/alembic")
+    config.set_main_option("path_separator", "newline")
+    config.set_main_option("version_locations", "\n".join(b.location for b in branches))
+    return config
+
+
+def _upgrade(connection: "Connection", branches: Sequence[Branch], targets: Sequence[str]) -> None:
+    config = _config(branches)
+    config.attributes["connection"] = connection
+    for target in targets:
+        command.upgrade(config, target)
+
+
+def _heads(connection: "Connection") -> tuple[str, ...]:
+    return tuple(MigrationContext.configure(connection).get_current_heads())

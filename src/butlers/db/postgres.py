@@ -1,0 +1,160 @@
+"""PostgreSQL for one butler: a pool of connections that act for one tenant at a time.
+
+Statements run as a role that owns nothing, inside a transaction that names the tenant; row-level
+security then hides everybody else's rows. Driver errors leave this file as errors of ours.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+from pgvector.asyncpg import register_vector
+
+from butlers.db.queries import Query
+from butlers.errors import Conflict, IntegrityViolation, Unavailable
+
+# asyncpg's records are mappings from column to value; nothing else of theirs is used.
+Row: TypeAlias = Mapping[str, Any]
+
+# A SET made when a connection opens is lost when the pool resets it; these are not.
+_SEARCH = {
+    "hnsw.ef_search": "200",
+    "hnsw.iterative_scan": "relaxed_order",
+    "jit": "off",
+    "timezone": "UTC",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach one database: as its owner, and as the role that serves requests."""
+
+    owner_dsn: str
+    runtime_dsn: str
+    runtime_role: str | None = None
+
+
+class Transaction:
+    """Named statements inside one transaction of one tenant."""
+
+    def __init__(self, connection: PoolConnectionProxy, tenant_id: str) -> None:
+        self._connection = connection
+        self.tenant_id = tenant_id
+
+    async def fetch(self, query: Query, **values: Any) -> list[Row]:
+        """Every row of the answer."""
+        rows: list[Row] = await self._connection.fetch(query.positional, *query.arguments(values))
+        return rows
+
+    async def fetch_one(self, query: Query, **values: Any) -> Row | None:
+        """The first row of the answer, or None."""
+        row = await self._connection.fetchrow(query.positional, *query.arguments(values))
+        return cast(Row | None, row)
+
+    async def fetch_value(self, query: Query, **values: Any) -> Any:
+        """The first column of the first row, or None."""
+        return await self._connection.fetchval(query.positional, *query.arguments(values))
+
+    async def execute(self, query: Query, **values: Any) -> int:
+        """Run for its effect; how many rows it touched."""
+        status = await self._connection.execute(query.positional, *query.arguments(values))
+        return int(status.rsplit(" ", 1)[-1])
+
+    async def execute_many(self, query: Query, rows: list[dict[str, Any]]) -> None:
+        """Run once per row of values, in one round trip."""
+        await self._connection.executemany(query.positional, [query.arguments(row) for row in rows])
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """What happens inside is undone alone if it raises."""
+        async with self._connection.transaction():
+            yield
+
+
+class Database:
+    """One butler's database, reached as the role that owns nothing."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    @classmethod
+    async def open(
+        cls, access: Access, *, pool_min: int = 1, pool_max: int = 10, timeout: float = 30.0
+    ) -> "Database":
+        """Connect; raises Unavailable when the server does not answer."""
+        role = {"role": access.runtime_role} if access.runtime_role else {}
+        with translated_errors():
+            pool = await asyncpg.create_pool(
+                access.runtime_dsn,
+                min_size=pool_min,
+                max_size=pool_max,
+                command_timeout=timeout,
+                init=_prepare,
+                server_settings={**_SEARCH, **role, "application_name": "butlers"},
+            )
+        return cls(pool)
+
+    async def close(self) -> None:
+        """Give every connection back; those still busy are cut after a moment."""
+        try:
+            async with asyncio.timeout(5):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
+
+    @asynccontextmanager
+    async def transaction(self, tenant_id: str) -> AsyncIterator[Transaction]:
+        """One transaction in which only this tenant's rows exist."""
+        with translated_errors():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await connection.execute("select set_config('butlers.tenant', $1, true)", tenant_id)
+                yield Transaction(connection, tenant_id)
+
+    async def tenants(self) -> list[str]:
+        """Every tenant that ever stored something here; for workers, never for a caller."""
+        with translated_errors():
+            rows = await self._pool.fetch("select memory_tenant_names()")
+        return [row[0] for row in rows]
+
+    async def ping(self) -> None:
+        """Raise Unavailable unless the server answers."""
+        with translated_errors():
+            await self._pool.fetchval("select 1")
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Driver errors become errors of ours; their text never carries a row's content."""
+    try:
+        yield
+    except (asyncpg.UniqueViolationError, asyncpg.SerializationError) as error:
+        raise Conflict(_brief(error)) from error
+    except (
+        asyncpg.IntegrityConstraintViolationError,
+        asyncpg.InsufficientPrivilegeError,
+    ) as error:
+        raise IntegrityViolation(_brief(error)) from error
+    except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError) as error:
+        raise Unavailable(f"the database does not answer: {_brief(error)}") from error
+    except (asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError) as error:
+        raise Unavailable(f"the database cannot serve now: {_brief(error)}") from error
+    except (TimeoutError, asyncpg.InvalidCatalogNameError) as error:
+        raise Unavailable(f"the database cannot be used: {_brief(error)}") from error
+
+
+def _brief(error: BaseException) -> str:
+    """The first line of a driver's message; its detail line quotes row values and stays out."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+async def _prepare(connection: asyncpg.Connection) -> None:
+    await register_vector(connection)
+    await connection.set_type_codec(
+        "jsonb", encoder=json.dumps, decoder=json.loads, schema="pg_catalog"
+    )

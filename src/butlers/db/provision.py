@@ -1,0 +1,120 @@
+"""Everything a butler's database needs before it can be migrated: server, role, database."""
+
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import asyncpg
+
+from butlers.db.postgres import Access, translated_errors
+from butlers.errors import Unavailable
+
+RUNTIME_ROLE = "butlers_runtime"
+_OLDEST_SERVER = 15
+_OLDEST_PGVECTOR = (0, 8)
+
+
+def embedded_access(owner_dsn: str, runtime_dsn: str) -> Access:
+    """On the embedded server the runtime role signs in by itself, over the private socket."""
+    return Access(owner_dsn, runtime_dsn)
+
+
+def external_access(url: str, database: str) -> Access:
+    """On an external server one login owns the schema and steps down to the runtime role."""
+    dsn = urlunsplit(urlsplit(url)._replace(path=f"/{quote(database)}"))
+    return Access(dsn, dsn, RUNTIME_ROLE)
+
+
+async def provision(maintenance_dsn: str, database: str, *, sign_in: bool) -> None:
+    """The server is fit, the runtime role exists and the database is there.
+
+    `sign_in`: the runtime role may log in itself (embedded server only).
+    """
+    with translated_errors():
+        connection = await asyncpg.connect(maintenance_dsn, timeout=10)
+    try:
+        await _check_server(connection)
+        await _ensure_role(connection, sign_in)
+        await _ensure_database(connection, database)
+    finally:
+        await connection.close()
+
+
+async def _check_server(connection: asyncpg.Connection) -> None:
+    major = connection.get_server_version().major
+    if major < _OLDEST_SERVER:
+        raise Unavailable(
+            f"database.url: the server runs PostgreSQL {major}; "
+            f"upgrade it to {_OLDEST_SERVER} or newer, or leave database.url empty"
+        )
+    found = await connection.fetchval(
+        "select default_version from pg_available_extensions where name = 'vector'"
+    )
+    if found is None:
+        raise Unavailable(
+            "database.url: the server lacks pgvector; install the package "
+            f"postgresql-{major}-pgvector (0.8 or newer) on it, or leave database.url empty"
+        )
+    if tuple(int(part) for part in found.split(".")[:2]) < _OLDEST_PGVECTOR:
+        raise Unavailable(
+            f"database.url: the server has pgvector {found}; upgrade it to 0.8 or newer, "
+            "then run ALTER EXTENSION vector UPDATE in the butler's database"
+        )
+
+
+async def _ensure_role(connection: asyncpg.Connection, sign_in: bool) -> None:
+    login = "login" if sign_in else "nologin"
+    exists = await connection.fetchval("select 1 from pg_roles where rolname = $1", RUNTIME_ROLE)
+    if not exists:
+        try:
+            await connection.execute(f"create role {RUNTIME_ROLE} {login}")
+        except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
+            pass  # another process was quicker
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise Unavailable(_role_remedy(await _user(connection))) from error
+    if not sign_in:
+        await _ensure_membership(connection)
+
+
+async def _ensure_membership(connection: asyncpg.Connection) -> None:
+    """The login may step down to the role; trying is the only test every version agrees on."""
+    if await _can_step_down(connection):
+        return
+    try:
+        await connection.execute(f"grant {RUNTIME_ROLE} to current_user")
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise Unavailable(_role_remedy(await _user(connection))) from error
+
+
+async def _can_step_down(connection: asyncpg.Connection) -> bool:
+    try:
+        await connection.execute(f"set role {RUNTIME_ROLE}; reset role")
+    except asyncpg.InsufficientPrivilegeError:
+        return False
+    return True
+
+
+async def _user(connection: asyncpg.Connection) -> str:
+    return str(await connection.fetchval("select current_user"))
+
+
+def _role_remedy(user: str) -> str:
+    return (
+        f"database.url: user {user} may not create or use the role {RUNTIME_ROLE}; as a superuser "
+        f"run: CREATE ROLE {RUNTIME_ROLE}; GRANT {RUNTIME_ROLE} TO {user};"
+    )
+
+
+async def _ensure_database(connection: asyncpg.Connection, database: str) -> None:
+    if await connection.fetchval("select 1 from pg_database where datname = $1", database):
+        return
+    try:
+        await connection.execute(
+            f"create database \"{database}\" encoding 'UTF8' template template0"
+        )
+    except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
+        pass  # another process was quicker
+    except asyncpg.InsufficientPrivilegeError as error:
+        user = await _user(connection)
+        raise Unavailable(
+            f"database.url: user {user} may not create the database {database}; as a superuser "
+            f"run: CREATE DATABASE {database} OWNER {user};"
+        ) from error

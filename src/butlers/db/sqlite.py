@@ -1,0 +1,198 @@
+"""SQLite: one file, one connection, named statements; driver errors leave here as errors of ours.
+
+Threads may share a `Database`: every statement and every transaction holds its lock, so nobody
+reads into somebody else's open transaction. Processes open the file each for themselves; readers
+never wait (WAL), writers queue for the write lock. A connection must not be carried over a fork.
+"""
+
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from butlers.db.queries import Query
+from butlers.errors import ButlersError, IntegrityViolation, InvalidInput, Unavailable
+
+Row = tuple[Any, ...]
+Value = str | int | float | None
+Stamp = tuple[int, int]
+T = TypeVar("T")
+
+MEMORY = ":memory:"
+BUSY_TIMEOUT_SECONDS = 5.0
+PATIENCE_SECONDS = 60.0
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: "another process keeps it locked; try again, or end that process",
+    sqlite3.SQLITE_LOCKED: "another process keeps it locked; try again, or end that process",
+    sqlite3.SQLITE_READONLY: "make the file and its directory writable",
+    sqlite3.SQLITE_CANTOPEN: "check that the directory exists and may be entered",
+    sqlite3.SQLITE_FULL: "the disk is full; free some space",
+    sqlite3.SQLITE_IOERR: "the disk failed; check it",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "the file is not an SQLite database; name another one",
+}
+
+
+class MissingTable(Unavailable):
+    """The database has no such table."""
+
+
+class Database:
+    """An open SQLite file: foreign keys on, write-ahead log, writers wait for each other."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.lock = threading.RLock()
+        self._probe = connection.cursor()
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; what was not committed is gone."""
+        with self.lock:
+            self.connection.close()
+
+    def fetch(self, query: Query, **values: Value) -> list[Row]:
+        """Every row of the answer."""
+        return self._run(query.text, values)
+
+    def fetch_one(self, query: Query, **values: Value) -> Row | None:
+        """The first row of the answer, or None."""
+        rows = self._run(query.text, values)
+        return rows[0] if rows else None
+
+    def execute(self, query: Query, **values: Value) -> None:
+        """Run for its effect."""
+        self._run(query.text, values)
+
+    def execute_many(self, query: Query, rows: Iterable[dict[str, Value]]) -> None:
+        """Run once per row of values."""
+        with self.lock:
+            try:
+                self.connection.executemany(query.text, rows)
+            except sqlite3.Error as error:
+                raise translated(error) from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, alone among writers; inside another transaction it is part of that one.
+
+        The write lock is taken at the start: a transaction that first reads and then asks for it
+        fails at once when somebody else wrote in between, whatever the timeout.
+        """
+        with self.lock:
+            if self.connection.in_transaction:
+                yield
+                return
+            _patiently(lambda: self._run("begin immediate"))
+            try:
+                yield
+                self._run("commit")
+            except BaseException:
+                # A full disk, for one, has already rolled back.
+                if self.connection.in_transaction:
+                    self._run("rollback")
+                raise
+
+    def stamp(self) -> Stamp:
+        """A value that differs whenever the data may have changed since it was last asked for.
+
+        `data_version` sees the commits of every other connection, in this process or another;
+        `total_changes` sees the changes made through this one.
+        """
+        row = self._probe.execute("pragma data_version").fetchone()
+        return row[0], self.connection.total_changes
+
+    def _run(self, text: str, values: Mapping[str, Value] | None = None) -> list[Row]:
+        with self.lock:
+            try:
+                return self.connection.execute(text, values or {}).fetchall()
+            except sqlite3.Error as error:
+                raise translated(error) from error
+
+
+def connect(path: Path | str) -> Database:
+    """Open the file, or make it, readable by its owner alone; `:memory:` is a private one."""
+    if str(path) != MEMORY:
+        _create(Path(path))
+    try:
+        connection = sqlite3.connect(
+            path,
+            timeout=BUSY_TIMEOUT_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+    except sqlite3.Error as error:
+        raise translated(error) from error
+    try:
+        _patiently(lambda: _configure(connection))
+    except BaseException:
+        connection.close()
+        raise
+    return Database(connection)
+
+
+def translated(error: sqlite3.Error) -> ButlersError:
+    """The error of ours that says what a driver's error means and what to do about it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if isinstance(error, sqlite3.IntegrityError):
+        return IntegrityViolation(f"SQLite refused the write, nothing was changed: {error}")
+    if code == sqlite3.SQLITE_TOOBIG:
+        return InvalidInput("The text is too long for SQLite; give a shorter one")
+    if str(error).startswith("no such table"):
+        return MissingTable(f"SQLite: {error}; create the schema first")
+    return Unavailable(f"SQLite: {error}; {_ADVICE.get(code, 'reopen the file and try again')}")
+
+
+def _create(path: Path) -> None:
+    """Make an absent file before SQLite does: the log files take over its permissions."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise Unavailable(
+            f"{path} cannot be opened: {error}; check path and permissions"
+        ) from error
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("pragma foreign_keys = on")
+        connection.execute("pragma journal_mode = wal").fetchone()
+        # In WAL mode NORMAL loses no committed data when a process dies, and never the file.
+        connection.execute("pragma synchronous = normal")
+    except sqlite3.Error as error:
+        raise translated(error) from error
+
+
+def _patiently(action: Callable[[], T]) -> T:
+    """Do it, again and again while others hold the lock; SQLite's own waiting is not fair."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return action()
+        except Unavailable as error:
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(random.uniform(0.001, 0.02))
+
+
+def _is_busy(error: Unavailable) -> bool:
+    return getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF in _BUSY

@@ -1,0 +1,81 @@
+"""The network behind the embeddings, run by onnxruntime.
+
+Importing this costs a quarter of a second; `butlers.embedding` does so with the first text.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from onnxruntime import InferenceSession, SessionOptions
+from tokenizers import Tokenizer
+
+from butlers.errors import Unavailable
+
+_THREADS = min(2, os.cpu_count() or 1)
+
+
+class EmbeddingNetwork:
+    """A tokenizer and a network, ready to run; safe to use from several threads."""
+
+    def __init__(self, network: Path, tokenizer: Path, max_tokens: int) -> None:
+        try:
+            self._tokenizer = Tokenizer.from_file(str(tokenizer))
+            self._session = InferenceSession(
+                str(network), _session_options(), providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # Neither library raises anything narrower for a bad file.
+            raise Unavailable(
+                f"The embedding model at {network} with {tokenizer} cannot be loaded: {error}. "
+                "Replace its files by whole ones."
+            ) from error
+        # The bundled file asks for 128 tokens, padded: that cuts long texts and slows short ones.
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(max_tokens)
+        self._inputs = {given.name for given in self._session.get_inputs()}
+        self.dimensions: object = self._session.get_outputs()[0].shape[-1]
+
+    def tokenise(self, text: str) -> list[int]:
+        """The ids of the text's tokens, as many as the network reads."""
+        # One by one: the library's own batches start threads that complain after every fork.
+        return list(self._tokenizer.encode(text).ids)
+
+    def encode(self, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
+        """The mean of each text's token vectors, scaled to length one."""
+        shape = (len(token_ids), max(len(row) for row in token_ids))
+        ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        for row, row_ids in enumerate(token_ids):
+            ids[row, : len(row_ids)] = row_ids
+            mask[row, : len(row_ids)] = 1
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        vectors: list[list[float]] = _mean_of_length_one(self._run(inputs), mask).tolist()
+        return vectors
+
+    def _run(self, inputs: Mapping[str, npt.NDArray[np.int64]]) -> npt.NDArray[np.float32]:
+        wanted = {name: array for name, array in inputs.items() if name in self._inputs}
+        hidden: npt.NDArray[np.float32] = self._session.run(None, wanted)[0]
+        return hidden
+
+
+def _mean_of_length_one(
+    hidden: npt.NDArray[np.float32], mask: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float32]:
+    weights = mask[..., np.newaxis].astype(np.float32)
+    means = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
+    lengths = np.linalg.norm(means, axis=1, keepdims=True)
+    scaled: npt.NDArray[np.float32] = means / np.maximum(lengths, np.float32(1e-12))
+    return scaled
+
+
+def _session_options() -> SessionOptions:
+    options = SessionOptions()
+    options.intra_op_num_threads = _THREADS
+    options.inter_op_num_threads = 1
+    # Threads that wait by spinning would take the cores from the database beside us.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Every batch has another shape: plans for reuse of memory would pile up, one for each.
+    options.enable_mem_pattern = False
+    options.log_severity_level = 3
+    return options

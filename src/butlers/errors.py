@@ -1,0 +1,44 @@
+"""Every error the product raises on purpose.
+
+    ButlersError
+    ├── InvalidInput        (also a ValueError)  the caller gave something that cannot be used
+    ├── Conflict            (also a ValueError)  it clashes with what is already there
+    ├── NotFound            (also a ValueError)  there is no such thing for this caller
+    ├── IntegrityViolation  an invariant would break; nothing was written
+    ├── Unavailable         something outside does not answer: database, model, disk
+    └── SettingsError       a file of settings is wrong; carries one line per fault
+"""
+
+from collections.abc import Sequence
+
+
+class ButlersError(Exception):
+    """The root of the tree; its message is meant for the person or model that reads it."""
+
+
+class InvalidInput(ButlersError, ValueError):
+    """The caller gave something that cannot be used; the message names field, value and what is valid."""
+
+
+class Conflict(ButlersError, ValueError):
+    """The request clashes with what is already there."""
+
+
+class NotFound(ButlersError, ValueError):
+    """There is no such thing for this caller."""
+
+
+class IntegrityViolation(ButlersError):
+    """An invariant would have been broken; nothing was written."""
+
+
+class Unavailable(ButlersError):
+    """Something outside does not answer; the message says what and what to do."""
+
+
+class SettingsError(ButlersError):
+    """Settings are wrong: one line per fault, each naming file, key, what was found and what is valid."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(self.faults))

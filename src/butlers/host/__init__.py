@@ -1,0 +1,1 @@
+"""One process that hosts butlers: settings, modules, server, schedule."""

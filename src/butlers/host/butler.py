@@ -1,0 +1,110 @@
+"""One butler: its settings, its database and its loaded modules."""
+
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from butlers.clock import Clock, utc_now
+from butlers.db.postgres import Database
+from butlers.errors import ButlersError, Unavailable
+from butlers.host import registry
+from butlers.host.database_server import DatabaseServer
+from butlers.host.settings import ButlerSettings
+from butlers.ids import NewId, new_id
+from butlers.module import Caller, Health, Module, Surroundings
+
+log = structlog.get_logger(__name__)
+
+
+class Butler:
+    """Modules loaded in dependency order over one database, unloaded in reverse."""
+
+    def __init__(
+        self,
+        settings: ButlerSettings,
+        server: DatabaseServer,
+        *,
+        clock: Clock = utc_now,
+        new_id: NewId = new_id,
+        known: Mapping[str, type[Module]] = registry.KNOWN,
+    ) -> None:
+        self.settings = settings
+        self.name = settings.butler.name
+        self._server = server
+        self._known = known
+        surroundings = Surroundings(self.name, settings.butler.tenant, clock, new_id)
+        order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
+        self.modules: Sequence[Module] = [known[name](surroundings) for name in order]
+        self._started: list[Module] = []
+        self._database: Database | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks when nobody signed in: the configured tenant."""
+        return Caller(self.settings.butler.tenant, "local")
+
+    def module(self, name: str) -> Module:
+        """A loaded module by name."""
+        for module in self._started:
+            if module.name == name:
+                return module
+        raise Unavailable(
+            f"butler {self.name} does not have the {name} module; "
+            f"set modules.{name}.enabled = true in its butler.toml"
+        )
+
+    async def start(self) -> None:
+        """Everything is ready, or nothing is left behind and the failing module is named."""
+        try:
+            self._database = await self._open_database()
+            for module in self.modules:
+                await self._start_module(module, self._database)
+            registry.check_tool_names(self._started)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Modules let go in reverse order; one that fails does not keep the others."""
+        while self._started:
+            module = self._started.pop()
+            try:
+                await module.on_shutdown()
+            except Exception:  # noqa: BLE001  the others must still be told to stop
+                log.exception("module failed to stop", butler=self.name, module=module.name)
+        if self._database is not None:
+            await self._database.close()
+            self._database = None
+
+    async def health(self) -> dict[str, Health]:
+        """How each module is; one that cannot say is unwell."""
+        return {module.name: await self._health_of(module) for module in self._started}
+
+    async def _open_database(self) -> Database:
+        names = [module.name for module in self.modules]
+        section = self.settings.database
+        access = await self._server.prepare(
+            self.name, section, registry.branches(self._known), registry.targets(names, self._known)
+        )
+        return await Database.open(
+            access,
+            pool_min=section.pool_min,
+            pool_max=section.pool_max,
+            timeout=section.statement_timeout_seconds,
+        )
+
+    async def _start_module(self, module: Module, database: Database) -> None:
+        self._started.append(module)
+        try:
+            await module.on_startup(self.settings.module(module.name), database)
+        except Exception as error:
+            raise Unavailable(
+                f"butler {self.name}: module {module.name} failed to start: {error}"
+            ) from error
+        log.debug("module started", butler=self.name, module=module.name)
+
+    async def _health_of(self, module: Module) -> Health:
+        try:
+            return await module.health()
+        except ButlersError as error:
+            return Health(ok=False, details={"error": str(error)})

@@ -1,0 +1,18 @@
+"""Numbers for Prometheus; none of them tells one tenant from another."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+REGISTRY = CollectorRegistry()
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+UP = Gauge("butlers_butler_up", "Whether a butler's modules are healthy.", ["butler"],
+           registry=REGISTRY)  # fmt: skip
+TOOL_CALLS = Counter("butlers_tool_calls_total", "Tool calls by outcome.",
+                     ["butler", "tool", "outcome"], registry=REGISTRY)  # fmt: skip
+TOOL_SECONDS = Histogram("butlers_tool_seconds", "How long tool calls take.",
+                         ["butler", "tool"], registry=REGISTRY)  # fmt: skip
+
+
+def exposition() -> bytes:
+    """Everything measured so far, in Prometheus' text format."""
+    return generate_latest(REGISTRY)

@@ -1,0 +1,33 @@
+"""The names butlers may have: they become database names and parts of URLs."""
+
+import re
+
+from butlers.errors import InvalidInput
+
+LONGEST_NAME = 40
+# Words that are, or may become, pages of their own next to the butlers.
+RESERVED_NAMES = frozenset(
+    {"api", "butlers", "docs", "health", "mcp"} | {"memory", "metrics", "new", "notebook", "static"}
+)
+VALID_NAME = (
+    f"a name of at most {LONGEST_NAME} lower-case letters, digits and underscores that starts "
+    f"with a letter and is none of {', '.join(sorted(RESERVED_NAMES))}"
+)
+
+
+def is_valid_name(name: str) -> bool:
+    """Whether a butler may have this name."""
+    well_formed = re.fullmatch(r"[a-z][a-z0-9_]*", name, re.ASCII) is not None
+    return well_formed and len(name) <= LONGEST_NAME and name not in RESERVED_NAMES
+
+
+def validate_name(name: str) -> str:
+    """The name itself when a butler may have it; otherwise InvalidInput."""
+    if not is_valid_name(name):
+        raise InvalidInput(f"name: found {name!r}; valid is {VALID_NAME}")
+    return name
+
+
+def database_name(name: str) -> str:
+    """The database of a butler; no two names share one."""
+    return f"butler_{validate_name(name)}"

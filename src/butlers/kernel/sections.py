@@ -1,0 +1,58 @@
+"""What all sections of settings share: strictness, words for what is valid, and refusal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic_core import PydanticCustomError
+
+
+class Section(BaseModel):
+    """A table of settings: frozen, with known keys only, where text is never taken for a number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class InlineSection(Section):
+    """A section that is written on one line, as `key = { … }`."""
+
+
+@dataclass(frozen=True)
+class Valid:
+    """What a setting accepts, in words, where its type and bounds do not say it all."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One wrong setting: its key within the section, what was found and what is valid."""
+
+    key: str
+    found: object
+    valid: str
+
+
+def refuse(faults: Sequence[Fault]) -> None:
+    """Reject the section being validated when there is at least one fault, keeping each of them."""
+    if faults:
+        message = "; ".join(f"{fault.key}: {fault.valid}" for fault in faults)
+        raise PydanticCustomError("faults", "{message}", {"message": message, "faults": faults})
+
+
+def checked_cron(expression: str) -> str:
+    """The expression itself when it is empty or parses; otherwise a ValueError."""
+    if expression:
+        # Any start will do: only the grammar is of interest here.
+        try:
+            CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
+        except CronSimError as error:
+            raise ValueError(str(error)) from error
+    return expression
+
+
+CRON = Valid('a cron expression in UTC such as "0 3 * * *", or "" for never')
+Cron = Annotated[str, AfterValidator(checked_cron), CRON]

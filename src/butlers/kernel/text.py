@@ -1,0 +1,72 @@
+"""What is done to text before it is stored, searched or shown."""
+
+import re
+import unicodedata
+
+MAX_SEARCHABLE_BYTES = 1_048_576
+"""How much of a text reaches its search vector; PostgreSQL refuses tsvectors above 1 MB."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_APOSTROPHES = "'’"
+_JOINERS = frozenset("_" + _APOSTROPHES)
+# Not \s alone: control characters and the Unicode separators break lines in some readers,
+# and bidirectional controls (061C, 200E-F, 202A-E, 2066-9) let text be shown in another order.
+_BREAKING = re.compile("[\\s\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+
+
+def clean(text: str) -> str:
+    """The text without NUL, always encodable as UTF-8."""
+    return replace_surrogates(text.replace("\x00", ""))
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with surrogate pairs as the character they stand for, lone surrogates as U+FFFD."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def normalise_whitespace(text: str) -> str:
+    """The text with every run of whitespace made one space, and none at either end."""
+    return " ".join(text.split())
+
+
+def truncate_utf8(text: str, max_bytes: int) -> str:
+    """The longest beginning of the text that takes at most `max_bytes` in UTF-8."""
+    # No code point takes less than a byte, so what lies beyond never needs encoding.
+    encoded = text[:max_bytes].encode("utf-8")
+    if len(encoded) <= max_bytes:
+        return text[:max_bytes]
+    return encoded[:max_bytes].decode("utf-8", "ignore")
+
+
+def preprocess_text(text: str) -> str:
+    """The text as its search vector is made from it: clean, on one line, at most 1 MB."""
+    return truncate_utf8(normalise_whitespace(clean(text)), MAX_SEARCHABLE_BYTES).rstrip()
+
+
+def preprocess_search_query(query: str | None) -> str:
+    """The query clean and on one line, whatever its length; nothing asked is the empty string."""
+    return normalise_whitespace(clean(query)) if query else ""
+
+
+def one_line(text: str) -> str:
+    """The text on a single line, read in the order it is stored, so that it forges no heading."""
+    return _BREAKING.sub(" ", clean(text)).strip()
+
+
+def words(text: str) -> list[str]:
+    """The words of the text in order, composed and case folded, so that equal words are equal."""
+    folded = _compose(_compose(clean(text)).casefold())
+    separators = {ord(char): " " for char in set(folded) if not _in_word(char)}
+    stripped = (word.strip(_APOSTROPHES) for word in folded.translate(separators).split())
+    return [word for word in stripped if word]
+
+
+def _compose(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
+
+
+def _in_word(char: str) -> bool:
+    # Marks belong to the letter before them: without them Hindi or Thai words fall to pieces.
+    return char.isalnum() or char in _JOINERS or unicodedata.category(char).startswith("M")

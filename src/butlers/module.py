@@ -1,0 +1,113 @@
+"""The contract between a butler and its modules, on one page.
+
+A module is made once per butler, started with its settings and the butler's database, asked for
+its tools and jobs, and stopped in reverse order. It never learns how it is served: who is calling
+comes from `current_caller`, which the host sets around every call.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+from butlers.clock import Clock, utc_now
+from butlers.db.migrate import Branch
+from butlers.db.postgres import Database
+from butlers.ids import NewId, new_id
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is asking, as the host authenticated it; a tool argument never changes it."""
+
+    tenant_id: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a module is told about the butler it serves."""
+
+    butler: str
+    tenant_id: str = "default"
+    clock: Clock = utc_now
+    new_id: NewId = new_id
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One MCP tool: its docstring is what the calling model reads."""
+
+    name: str
+    function: Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Work done on a schedule; what it returns is kept in the run history."""
+
+    name: str
+    cron: str
+    run: Callable[[], Awaitable[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a module is: whether it can work, and what a person should know."""
+
+    ok: bool
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Module(ABC):
+    """What a butler can load; a subclass names itself and what it needs."""
+
+    name: ClassVar[str]
+    dependencies: ClassVar[tuple[str, ...]] = ()
+    settings_model: ClassVar[type[BaseModel]]
+    migrations: ClassVar[Branch | None] = None
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.surroundings = surroundings
+
+    @abstractmethod
+    async def on_startup(self, config: BaseModel | None, database: Database) -> None:
+        """Take hold of settings and database; tools may be called from here on."""
+
+    @abstractmethod
+    async def on_shutdown(self) -> None:
+        """Let go of everything."""
+
+    def tools(self) -> Sequence[Tool]:
+        """The tools to serve."""
+        return ()
+
+    def jobs(self) -> Sequence[Job]:
+        """The jobs to run on a schedule."""
+        return ()
+
+    async def health(self) -> Health:
+        """How it is now."""
+        return Health(ok=True)
+
+
+_caller: ContextVar[Caller | None] = ContextVar("butlers_caller", default=None)
+
+
+def current_caller(surroundings: Surroundings) -> Caller:
+    """Who is asking; without authentication, the butler's own configured tenant."""
+    return _caller.get() or Caller(surroundings.tenant_id, "local")
+
+
+@contextmanager
+def calling_as(caller: Caller) -> Iterator[None]:
+    """Everything inside is asked by this caller."""
+    token = _caller.set(caller)
+    try:
+        yield
+    finally:
+        _caller.reset(token)

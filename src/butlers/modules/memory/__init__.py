@@ -1,0 +1,1 @@
+"""Episodes, facts and rules with provenance, in the butler's own database."""

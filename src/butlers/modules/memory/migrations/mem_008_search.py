@@ -1,0 +1,78 @@
+"""Indexes that find what is there.
+
+IVFFlat built on an empty table finds 7 to 50 % of the true neighbours, because its centres were
+chosen from nothing; HNSW needs no training data.
+"""
+
+from alembic import op
+
+revision = "mem_008"
+down_revision = "mem_007"
+branch_labels = None
+depends_on = None
+
+TABLES = ("episodes", "facts", "rules")
+
+VECTORS = tuple(
+    statement
+    for table in TABLES
+    for statement in (
+        f"drop index {table}_embedding",
+        # Out of line, a vector costs an exact scan almost six times as much.
+        f"alter table {table} alter column embedding set storage main",
+        f"create index {table}_embedding on {table} using hnsw (embedding vector_cosine_ops)",
+    )
+)
+
+# A tenant's small set is scanned exactly: these indexes lead to it.
+TENANTS = (
+    "create index episodes_tenant on episodes (tenant_id, butler, created_at desc)",
+    "create index facts_tenant_active on facts (tenant_id, scope) where validity = 'active'",
+    "create index facts_tenant_created on facts (tenant_id, created_at desc, id)",
+    "create index rules_tenant on rules (tenant_id, scope)",
+    "create index memory_links_tenant on memory_links (tenant_id)",
+    """
+    create index episodes_claimable on episodes (tenant_id, butler, created_at, id)
+    where consolidation_status in ('pending', 'failed')
+    """,
+    """
+    create index episodes_capacity on episodes (tenant_id, created_at, id)
+    where consolidation_status = 'consolidated'
+    """,
+    # The sweep walks what can fade, in id order.
+    """
+    create index facts_decaying on facts (tenant_id, id)
+    where validity = 'active' and decay_rate > 0
+    """,
+    "create index rules_decaying on rules (tenant_id, id) where decay_rate > 0",
+)
+
+CONFIDENCE = """
+    create function effective_confidence(
+      confidence float, decay_rate float, confirmed_at timestamptz, at timestamptz
+    ) returns float
+    language sql immutable parallel safe
+    return case
+      when decay_rate = 0 then confidence
+      when confirmed_at is null then 0.0
+      else confidence * exp(
+        -decay_rate * greatest(extract(epoch from at - confirmed_at)::float / 86400.0, 0.0)
+      )
+    end
+"""
+
+TRIGRAMS = """
+    do $$
+    begin
+      if exists (select from pg_available_extensions where name = 'pg_trgm') then
+        create extension if not exists pg_trgm with schema public;
+      end if;
+    end
+    $$
+"""
+
+
+def upgrade() -> None:
+    """Nearest neighbours are really the nearest, and confidence has one definition."""
+    for statement in (*VECTORS, *TENANTS, CONFIDENCE, TRIGRAMS):
+        op.execute(statement)

@@ -1,0 +1,249 @@
+"""The words of the memory module: its vocabularies and its values."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+
+class MemoryType(StrEnum):
+    """The three kinds of memory."""
+
+    EPISODE = "episode"
+    FACT = "fact"
+    RULE = "rule"
+
+
+class Permanence(StrEnum):
+    """How long something stays true unless it is confirmed again."""
+
+    PERMANENT = "permanent"
+    STABLE = "stable"
+    STANDARD = "standard"
+    VOLATILE = "volatile"
+    EPHEMERAL = "ephemeral"
+
+
+class Validity(StrEnum):
+    """Whether a fact holds."""
+
+    ACTIVE = "active"
+    SUPERSEDED = "superseded"
+    EXPIRED = "expired"
+    RETRACTED = "retracted"
+
+
+class Maturity(StrEnum):
+    """How far a rule has come."""
+
+    CANDIDATE = "candidate"
+    ESTABLISHED = "established"
+    PROVEN = "proven"
+    ANTI_PATTERN = "anti_pattern"
+
+
+class ConsolidationStatus(StrEnum):
+    """Where an episode stands on its way to knowledge."""
+
+    PENDING = "pending"
+    CONSOLIDATED = "consolidated"
+    FAILED = "failed"
+    DEAD_LETTER = "dead_letter"
+
+
+class Relation(StrEnum):
+    """What one memory is to another."""
+
+    DERIVED_FROM = "derived_from"
+    SUPPORTS = "supports"
+    CONTRADICTS = "contradicts"
+    SUPERSEDES = "supersedes"
+    RELATED_TO = "related_to"
+
+
+class Direction(StrEnum):
+    """Which links of a memory are meant."""
+
+    OUTGOING = "outgoing"
+    INCOMING = "incoming"
+    BOTH = "both"
+
+
+class EntityType(StrEnum):
+    """What an entity is."""
+
+    PERSON = "person"
+    ORGANIZATION = "organization"
+    PLACE = "place"
+    OTHER = "other"
+
+
+class SearchMode(StrEnum):
+    """How to look for memories."""
+
+    SEMANTIC = "semantic"
+    KEYWORD = "keyword"
+    HYBRID = "hybrid"
+
+
+class Outcome(StrEnum):
+    """What came of applying a rule."""
+
+    HELPFUL = "helpful"
+    HARMFUL = "harmful"
+
+
+class EventSubject(StrEnum):
+    """What an event is about."""
+
+    EPISODE = "episode"
+    FACT = "fact"
+    RULE = "rule"
+    ENTITY = "entity"
+    LINK = "link"
+
+
+class EventType(StrEnum):
+    """Everything that can happen to memory; `docs/events.md` says what each payload holds."""
+
+    EPISODE_CREATED = "episode_created"
+    EPISODE_FORGOTTEN = "episode_forgotten"
+    FACT_CREATED = "fact_created"
+    FACT_SUPERSEDED = "fact_superseded"
+    FACT_CONFIRMED = "fact_confirmed"
+    FACT_RETRACTED = "fact_retracted"
+    FACT_FADING = "fact_fading"
+    FACT_RECOVERED = "fact_recovered"
+    FACT_EXPIRED = "fact_expired"
+    RULE_CREATED = "rule_created"
+    RULE_CONFIRMED = "rule_confirmed"
+    RULE_FORGOTTEN = "rule_forgotten"
+    RULE_FADING = "rule_fading"
+    RULE_RECOVERED = "rule_recovered"
+    RULE_MARKED_HELPFUL = "rule_marked_helpful"
+    RULE_MARKED_HARMFUL = "rule_marked_harmful"
+    RULE_PROMOTED = "rule_promoted"
+    RULE_DEMOTED = "rule_demoted"
+    RULE_INVERTED = "rule_inverted"
+    LINK_CREATED = "link_created"
+    ENTITY_CREATED = "entity_created"
+    ENTITY_UPDATED = "entity_updated"
+    ENTITY_MERGE = "entity_merge"
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """On whose behalf something happens: the tenant, who asked, and in which request."""
+
+    tenant_id: str
+    actor: str = "local"
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRef:
+    """A memory by kind and id."""
+
+    type: MemoryType
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened, as the audit stream keeps it."""
+
+    type: EventType
+    subject: EventSubject
+    subject_id: UUID
+    payload: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A directed edge between two memories."""
+
+    source: MemoryRef
+    relation: Relation
+    target: MemoryRef
+
+
+@dataclass(frozen=True, slots=True)
+class NewEpisode:
+    """An episode to be stored."""
+
+    content: str
+    butler: str
+    session_id: UUID | None = None
+    importance: float = 5.0
+    metadata: dict[str, Any] = field(default_factory=dict)
+    idempotency_key: str | None = None
+
+    @property
+    def searchable_text(self) -> str:
+        """What is embedded and indexed."""
+        return self.content
+
+
+@dataclass(frozen=True, slots=True)
+class NewFact:
+    """A fact to be stored."""
+
+    subject: str
+    predicate: str
+    content: str
+    importance: float = 5.0
+    permanence: Permanence = Permanence.STANDARD
+    scope: str = "global"
+    tags: tuple[str, ...] = ()
+    entity_id: UUID | None = None
+    source_butler: str | None = None
+    source_episode_id: UUID | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    idempotency_key: str | None = None
+
+    @property
+    def searchable_text(self) -> str:
+        """What is embedded and indexed."""
+        return f"{self.subject} {self.predicate} {self.content}"
+
+
+@dataclass(frozen=True, slots=True)
+class NewRule:
+    """A rule to be stored."""
+
+    content: str
+    scope: str = "global"
+    tags: tuple[str, ...] = ()
+    source_butler: str | None = None
+    source_episode_id: UUID | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    idempotency_key: str | None = None
+
+    @property
+    def searchable_text(self) -> str:
+        """What is embedded and indexed."""
+        return self.content
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEpisode:
+    """An episode that was stored."""
+
+    id: UUID
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFact:
+    """A fact that was stored, and the one it replaced."""
+
+    id: UUID
+    superseded_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRule:
+    """A rule that was stored."""
+
+    id: UUID

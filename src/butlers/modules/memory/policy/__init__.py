@@ -1,0 +1,1 @@
+"""What the memory module decides: pure functions that take `now`."""

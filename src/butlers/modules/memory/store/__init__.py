@@ -1,0 +1,1 @@
+"""What the memory module asks of PostgreSQL: a function is a statement."""

@@ -1,0 +1,55 @@
+-- insert --
+-- A new episode; one with a known idempotency key is left as it is.
+insert into episodes
+  (id, tenant_id, butler, session_id, content, embedding, embedding_version_id, search_vector,
+   importance, created_at, expires_at, metadata, idempotency_key)
+values
+  (:id, :tenant_id, :butler, :session_id, :content, :embedding, :embedding_version_id,
+   to_tsvector('english', :searchable), :importance, :now, :expires_at, :metadata,
+   :idempotency_key)
+on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
+returning id, expires_at
+
+-- by_idempotency_key --
+-- The episode stored under a key.
+select id, expires_at from episodes
+where tenant_id = :tenant_id and idempotency_key = :idempotency_key
+
+-- exists --
+-- Whether the tenant has this episode.
+select true from episodes where tenant_id = :tenant_id and id = :id
+
+-- reference --
+-- Episodes read: counted, dated and returned whole.
+update episodes
+set reference_count = reference_count + 1, last_referenced_at = :now
+where tenant_id = :tenant_id and id = any(:ids)
+returning id, tenant_id, butler, session_id, content, importance, reference_count, consolidated,
+  consolidation_status, consolidation_attempts, last_consolidation_error,
+  next_consolidation_retry_at, dead_letter_reason, retry_count, last_error, created_at,
+  last_referenced_at, expires_at, metadata
+
+-- find --
+-- Episodes as they are, without counting it as a use.
+select id, tenant_id, butler, session_id, content, importance, reference_count, consolidated,
+  consolidation_status, consolidation_attempts, last_consolidation_error,
+  next_consolidation_retry_at, dead_letter_reason, retry_count, last_error, created_at,
+  last_referenced_at, expires_at, metadata
+from episodes
+where tenant_id = :tenant_id and id = any(:ids)
+order by created_at desc, id
+
+-- forget --
+-- An episode that expires now; one already expired keeps its moment.
+update episodes set expires_at = :now
+where tenant_id = :tenant_id and id = :id and (expires_at is null or expires_at > :now)
+returning id
+
+-- recent --
+-- The newest episodes of a butler that have not expired.
+select id, content, importance, created_at
+from episodes
+where tenant_id = :tenant_id and butler = :butler
+  and (expires_at is null or expires_at > :now)
+order by created_at desc, id
+limit :limit

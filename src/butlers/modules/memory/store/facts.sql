@@ -1,0 +1,85 @@
+-- lock_key --
+-- Writers of one active-fact key take turns until their transactions end.
+select pg_advisory_xact_lock(hashtextextended(:key, 0))
+
+-- supersede_active --
+-- The active fact under a key gives way.
+update facts
+set validity = 'superseded'
+where tenant_id = :tenant_id and scope = :scope and predicate = :predicate and validity = 'active'
+  and case
+    when :entity_id::uuid is null then entity_id is null and subject = :subject
+    else entity_id = :entity_id
+  end
+returning id
+
+-- insert --
+-- A new fact, confirmed by its birth.
+insert into facts
+  (id, tenant_id, subject, predicate, content, embedding, embedding_version_id, search_vector,
+   importance, confidence, decay_rate, permanence, source_butler, source_episode_id,
+   supersedes_id, entity_id, scope, created_at, last_confirmed_at, tags, metadata,
+   idempotency_key)
+values
+  (:id, :tenant_id, :subject, :predicate, :content, :embedding, :embedding_version_id,
+   to_tsvector('english', :searchable), :importance, 1.0, :decay_rate, :permanence,
+   :source_butler, :source_episode_id, :supersedes_id, :entity_id, :scope, :now, :now, :tags,
+   :metadata, :idempotency_key)
+
+-- by_idempotency_key --
+-- The fact stored under a key.
+select id, supersedes_id from facts
+where tenant_id = :tenant_id and idempotency_key = :idempotency_key
+
+-- exists --
+-- Whether the tenant has this fact.
+select true from facts where tenant_id = :tenant_id and id = :id
+
+-- reference --
+-- Facts read: counted, dated and returned whole.
+update facts
+set reference_count = reference_count + 1, last_referenced_at = :now
+where tenant_id = :tenant_id and id = any(:ids)
+returning id, tenant_id, subject, predicate, content, importance, confidence, decay_rate, permanence,
+  source_butler, source_episode_id, supersedes_id, entity_id, validity,
+  case when validity = 'active' and metadata ->> 'status' = 'fading' then 'fading' else validity
+  end as state,
+  scope, reference_count, created_at, last_referenced_at, last_confirmed_at, tags, metadata,
+  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+
+-- find --
+-- Facts as they are, without counting it as a use.
+select id, tenant_id, subject, predicate, content, importance, confidence, decay_rate, permanence,
+  source_butler, source_episode_id, supersedes_id, entity_id, validity,
+  case when validity = 'active' and metadata ->> 'status' = 'fading' then 'fading' else validity
+  end as state,
+  scope, reference_count, created_at, last_referenced_at, last_confirmed_at, tags, metadata,
+  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+from facts
+where tenant_id = :tenant_id and id = any(:ids)
+order by created_at desc, id
+
+-- confirm --
+-- An active fact is sure again; fading ends at once.
+update facts
+set last_confirmed_at = :now,
+  metadata = case
+    when metadata ->> 'status' = 'fading' then metadata - 'status' else metadata
+  end
+from (
+  select id, last_confirmed_at as was_confirmed_at, metadata ->> 'status' = 'fading' as was_fading
+  from facts where tenant_id = :tenant_id and id = :id and validity = 'active' for update
+) before
+where facts.tenant_id = :tenant_id and facts.id = before.id
+returning before.was_confirmed_at, coalesce(before.was_fading, false) as was_fading
+
+-- retract --
+-- A fact that is no longer held; one already retracted stays as it is.
+update facts
+set validity = 'retracted'
+from (
+  select id, validity as was from facts
+  where tenant_id = :tenant_id and id = :id and validity <> 'retracted' for update
+) before
+where facts.tenant_id = :tenant_id and facts.id = before.id
+returning before.was

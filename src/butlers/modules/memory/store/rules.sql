@@ -1,0 +1,126 @@
+-- insert --
+-- A new candidate, confirmed by its birth.
+insert into rules
+  (id, tenant_id, content, embedding, embedding_version_id, search_vector, scope, maturity,
+   confidence, decay_rate, source_episode_id, source_butler, created_at, last_confirmed_at,
+   tags, metadata, idempotency_key)
+values
+  (:id, :tenant_id, :content, :embedding, :embedding_version_id,
+   to_tsvector('english', :searchable), :scope, 'candidate', :confidence, :decay_rate,
+   :source_episode_id, :source_butler, :now, :now, :tags, :metadata, :idempotency_key)
+
+-- by_idempotency_key --
+-- The rule stored under a key.
+select id from rules
+where tenant_id = :tenant_id and idempotency_key = :idempotency_key
+
+-- exists --
+-- Whether the tenant has this rule.
+select true from rules where tenant_id = :tenant_id and id = :id
+
+-- reference --
+-- Rules read: counted, dated and returned whole.
+update rules
+set reference_count = reference_count + 1, last_referenced_at = :now
+where tenant_id = :tenant_id and id = any(:ids)
+returning id, tenant_id, content, scope, maturity, confidence, decay_rate, permanence,
+  effectiveness_score, applied_count, success_count, harmful_count, source_episode_id,
+  source_butler, created_at, last_applied_at, last_evaluated_at, last_confirmed_at,
+  reference_count, last_referenced_at, tags, metadata,
+  case
+    when metadata -> 'forgotten' = 'true' then 'forgotten'
+    when metadata ->> 'status' = 'fading' then 'fading'
+    else 'active'
+  end as state,
+  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+
+-- find --
+-- Rules as they are, without counting it as a use.
+select id, tenant_id, content, scope, maturity, confidence, decay_rate, permanence,
+  effectiveness_score, applied_count, success_count, harmful_count, source_episode_id,
+  source_butler, created_at, last_applied_at, last_evaluated_at, last_confirmed_at,
+  reference_count, last_referenced_at, tags, metadata,
+  case
+    when metadata -> 'forgotten' = 'true' then 'forgotten'
+    when metadata ->> 'status' = 'fading' then 'fading'
+    else 'active'
+  end as state,
+  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+from rules
+where tenant_id = :tenant_id and id = any(:ids)
+order by created_at desc, id
+
+-- lock --
+-- One rule, held until the transaction ends so that marks take turns.
+select id, tenant_id, content, scope, maturity, confidence, decay_rate, permanence,
+  effectiveness_score, applied_count, success_count, harmful_count, source_episode_id,
+  source_butler, created_at, last_applied_at, last_evaluated_at, last_confirmed_at,
+  reference_count, last_referenced_at, tags, metadata,
+  case
+    when metadata -> 'forgotten' = 'true' then 'forgotten'
+    when metadata ->> 'status' = 'fading' then 'fading'
+    else 'active'
+  end as state,
+  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+from rules
+where tenant_id = :tenant_id and id = :id
+for update
+
+-- mark --
+-- A rule after feedback.
+update rules
+set applied_count = :applied_count, success_count = :success_count,
+  harmful_count = :harmful_count, effectiveness_score = :effectiveness_score,
+  maturity = :maturity, metadata = :metadata, last_applied_at = :now, last_evaluated_at = :now
+where tenant_id = :tenant_id and id = :id
+returning id, tenant_id, content, scope, maturity, confidence, decay_rate, permanence,
+  effectiveness_score, applied_count, success_count, harmful_count, source_episode_id,
+  source_butler, created_at, last_applied_at, last_evaluated_at, last_confirmed_at,
+  reference_count, last_referenced_at, tags, metadata,
+  case
+    when metadata -> 'forgotten' = 'true' then 'forgotten'
+    when metadata ->> 'status' = 'fading' then 'fading'
+    else 'active'
+  end as state,
+  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+
+-- invert --
+-- A rule turned into a warning, with the vector and text index of its new wording.
+update rules
+set maturity = 'anti_pattern', content = :content, metadata = :metadata, embedding = :embedding,
+  embedding_version_id = :embedding_version_id,
+  search_vector = to_tsvector('english', :searchable), last_evaluated_at = :now
+where tenant_id = :tenant_id and id = :id
+returning id, tenant_id, content, scope, maturity, confidence, decay_rate, permanence,
+  effectiveness_score, applied_count, success_count, harmful_count, source_episode_id,
+  source_butler, created_at, last_applied_at, last_evaluated_at, last_confirmed_at,
+  reference_count, last_referenced_at, tags, metadata,
+  case
+    when metadata -> 'forgotten' = 'true' then 'forgotten'
+    when metadata ->> 'status' = 'fading' then 'fading'
+    else 'active'
+  end as state,
+  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+
+-- confirm --
+-- A rule is sure again; fading ends at once.
+update rules
+set last_confirmed_at = :now,
+  metadata = case
+    when metadata ->> 'status' = 'fading' then metadata - 'status' else metadata
+  end
+from (
+  select id, last_confirmed_at as was_confirmed_at, metadata ->> 'status' = 'fading' as was_fading
+  from rules
+  where tenant_id = :tenant_id and id = :id and metadata -> 'forgotten' is distinct from 'true'
+  for update
+) before
+where rules.tenant_id = :tenant_id and rules.id = before.id
+returning before.was_confirmed_at, coalesce(before.was_fading, false) as was_fading
+
+-- forget --
+-- A rule nobody is shown any more; one already forgotten stays as it is.
+update rules
+set metadata = metadata || '{"forgotten": true}'
+where tenant_id = :tenant_id and id = :id and metadata -> 'forgotten' is distinct from 'true'
+returning id

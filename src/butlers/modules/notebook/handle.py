@@ -1,0 +1,77 @@
+"""What every function of the notebook is given: the open file, the time, fresh ids, the limits."""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from butlers.clock import Clock, utc_now
+from butlers.db.sqlite import Database
+from butlers.errors import InvalidInput
+from butlers.ids import NewId, new_id
+from butlers.kernel.text import clean
+from butlers.modules.notebook.decay import to_text
+
+MAX_AGENT_CHARS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a key and a content may be, in characters."""
+
+    max_key_chars: int = 200
+    max_content_chars: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """An open notebook; the `db` of the functions that work on it."""
+
+    sqlite: Database
+    clock: Clock = utc_now
+    new_id: NewId = new_id
+    limits: Limits = Limits()
+
+    def now_text(self) -> str:
+        """This instant as the tables hold it."""
+        return to_text(self.clock())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.sqlite.close()
+
+
+def owner_id(tenant: str, agent: str) -> str:
+    """The one `agent_id` that stands for an agent of a tenant, and for no other pair."""
+    return f"{quote(tenant, safe='')}/{quote(agent, safe='')}"
+
+
+def checked_agent(agent_id: str) -> str:
+    """The agent's id, if it can own notes.
+
+    Nothing is cleaned away here: two ids that differ must never become one.
+    """
+    if not agent_id or len(agent_id) > MAX_AGENT_CHARS or clean(agent_id) != agent_id:
+        raise InvalidInput(
+            f"agent_id {agent_id[:40]!r} ({len(agent_id)} characters) cannot be used;"
+            f" give 1 to {MAX_AGENT_CHARS} characters without NUL or surrogates"
+        )
+    return agent_id
+
+
+def checked_key(key: str, limits: Limits) -> str:
+    """The key as it is stored, if it is there and not too long."""
+    cleaned = _within("key", key, limits.max_key_chars)
+    if not cleaned.strip():
+        raise InvalidInput(f"key {key[:40]!r} is empty; give the note a name")
+    return cleaned
+
+
+def checked_content(content: str, limits: Limits) -> str:
+    """The content as it is stored, if it is not too long."""
+    return _within("content", content, limits.max_content_chars)
+
+
+def _within(field: str, text: str, limit: int) -> str:
+    cleaned = clean(text)
+    if len(cleaned) > limit:
+        raise InvalidInput(f"{field} has {len(cleaned)} characters; the limit is {limit}")
+    return cleaned

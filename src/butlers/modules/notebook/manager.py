@@ -1,0 +1,133 @@
+"""The notebook as one object: notes with categories, a cache in front of them, and search."""
+
+from typing import NamedTuple
+
+import structlog
+
+from butlers.db.sqlite import Stamp
+from butlers.errors import ButlersError
+from butlers.kernel.lru import LRUCache
+from butlers.kernel.text import clean
+from butlers.modules.notebook import core, related, store
+from butlers.modules.notebook import search as searching
+from butlers.modules.notebook.handle import Notebook, checked_agent
+from butlers.modules.notebook.model import (
+    AgentMemory,
+    CacheStats,
+    DeepSearchFn,
+    EnrichedMemory,
+    FastSearchOptions,
+    MemoryCategory,
+    MemoryManagerOptions,
+    RelatedMemory,
+    ScoredMemory,
+    SearchOptions,
+    SearchResult,
+)
+from butlers.modules.notebook.schema import ensure_memory_schema
+
+_log = structlog.get_logger(__name__)
+
+# `list` is a method below, so its own annotations cannot say it.
+Notes = list[AgentMemory]
+Found = list[ScoredMemory]
+Related = list[RelatedMemory]
+
+
+class _Cached(NamedTuple):
+    """A note, and the stamp of the database when it was read."""
+
+    stamp: Stamp
+    memory: EnrichedMemory
+
+
+class MemoryManager:
+    """Saves, recalls and searches notes; threads may share it.
+
+    A cached note is served only while the database's stamp is the one it was read under: that
+    costs one pragma, which reads no table, against the two queries of a recall. So no write is
+    missed, whoever made it: this manager, the core functions, or another process.
+    """
+
+    def __init__(self, db: Notebook, options: MemoryManagerOptions | None = None) -> None:
+        given = options or {}
+        self._db = db
+        self._lock = db.sqlite.lock
+        self._cache: LRUCache[_Cached] = LRUCache(**given.get("cache", {}))
+        self._deep_search_fn = given.get("deep_search_fn")
+        try:
+            ensure_memory_schema(db)
+            core.adopt_notes(db)
+        except ButlersError as error:
+            _log.warning("notebook goes on without its extension tables", error=str(error))
+
+    def save(self, agent_id: str, key: str, content: str) -> EnrichedMemory:
+        """Write a note with its category, its weights and its references."""
+        saved = core.save_memory(self._db, agent_id, key, content)
+        # Not put into the cache: by now another process may have written the note again.
+        with self._lock:
+            self._cache.delete(f"{saved.agent_id}:{saved.key}")
+        return saved
+
+    def recall(self, agent_id: str, key: str) -> EnrichedMemory | None:
+        """The agent's note under this key, archived or not, from the cache where it is current."""
+        with self._lock:
+            stamp = self._db.sqlite.stamp()
+            cached = self._cache.get(f"{agent_id}:{key}")
+            # The owner too: the key "b:c" of agent "a" is cached like "c" of agent "a:b".
+            if cached and cached.stamp == stamp and cached.memory.agent_id == agent_id:
+                return cached.memory
+            return self._read(stamp, checked_agent(agent_id), clean(key))
+
+    async def search(
+        self, agent_id: str, query: str, opts: SearchOptions | None = None
+    ) -> SearchResult:
+        """Search fast or deep, as `mode` says."""
+        return await searching.find(self._db, agent_id, query, opts, self._deep_search_fn)
+
+    def search_fast(
+        self, agent_id: str, query: str, opts: FastSearchOptions | None = None
+    ) -> Found:
+        """Search the index without a language model."""
+        return searching.fast_search(self._db, agent_id, query, opts)
+
+    def list(self, agent_id: str) -> Notes:
+        """The agent's live notes, the last changed first."""
+        return core.list_memories(self._db, agent_id)
+
+    def list_by_category(self, agent_id: str, category: MemoryCategory | str) -> Notes:
+        """The agent's live notes of one category, the last changed first."""
+        owner = checked_agent(agent_id)
+        return store.recent_of_category(self._db, owner, category, core.RECENT)
+
+    def get_related(self, memory_id: str, limit: int = related.MOST_REFERENCES) -> Related:
+        """The live notes that share words with this one, the most similar first."""
+        return related.get_related(self._db, memory_id, limit)
+
+    def invalidate_agent(self, agent_id: str) -> None:
+        """Forget what is cached of one agent."""
+        with self._lock:
+            self._cache.invalidate_prefix(f"{agent_id}:")
+
+    def clear_cache(self) -> None:
+        """Forget everything cached; the corpora of the agents are in the database alone."""
+        with self._lock:
+            self._cache.clear()
+
+    def get_cache_stats(self) -> CacheStats:
+        """How many notes are cached."""
+        return {"size": len(self._cache)}
+
+    def set_deep_search_fn(self, fn: DeepSearchFn) -> None:
+        """From now on deep searches ask this callback."""
+        self._deep_search_fn = fn
+
+    def _read(self, stamp: Stamp, agent_id: str, key: str) -> EnrichedMemory | None:
+        memory = store.get(self._db, agent_id, key)
+        if memory is None:
+            return None
+        found = store.enriched(memory, store.get_category(self._db, memory.id))
+        # What an open transaction shows may be rolled back, and that changes no stamp.
+        if not self._db.sqlite.connection.in_transaction:
+            self._cache.set(f"{agent_id}:{key}", _Cached(stamp, found))
+        return found

@@ -1,0 +1,102 @@
+"""Cross references: which notes of an agent share words."""
+
+import json
+from collections.abc import Mapping
+
+from butlers.db import queries
+from butlers.db.sqlite import MissingTable
+from butlers.kernel.similarity import jaccard
+from butlers.modules.notebook import terms as corpora
+from butlers.modules.notebook.handle import Notebook
+from butlers.modules.notebook.model import AgentMemory, RelatedMemory
+from butlers.modules.notebook.search import match_any
+from butlers.modules.notebook.store import COLUMNS, note
+from butlers.modules.notebook.terms import Owner
+
+_QUERIES = queries.load(__file__)
+
+THRESHOLD = 0.05
+MOST_REFERENCES = 10
+_CANDIDATES = 30
+_MOST_TERMS = 16
+_MOST_POSTINGS = 2_000
+"""How many index entries one save may rank, however many notes there are."""
+
+
+def get_related(db: Notebook, memory_id: str, limit: int = MOST_REFERENCES) -> list[RelatedMemory]:
+    """The live notes that share words with this one; none where references are not kept."""
+    try:
+        rows = db.sqlite.fetch(_QUERIES["related_notes"], memory_id=memory_id, limit=limit)
+    except MissingTable:
+        return []
+    return [RelatedMemory(note(row), row[COLUMNS]) for row in rows]
+
+
+def refer(db: Notebook, memory: AgentMemory, counts: Mapping[str, int]) -> None:
+    """A note just written and the notes like it refer to each other, and to nothing it was."""
+    db.sqlite.execute(_QUERIES["unlink_note"], memory_id=memory.id)
+    owner = corpora.get_owner(db, memory.agent_id)
+    if owner is None or not counts:
+        return
+    alike = _alike(db, owner, memory.id, counts)
+    pairs = [(memory.id, target, score) for target, score in alike]
+    pairs += [(target, memory.id, score) for target, score in alike]
+    now = db.now_text()
+    db.sqlite.execute_many(
+        _QUERIES["insert_reference"],
+        [{"source_id": s, "target_id": t, "score": score, "now": now} for s, t, score in pairs],
+    )
+    db.sqlite.execute_many(
+        _QUERIES["trim_references"],
+        [{"source_id": source, "most": MOST_REFERENCES} for source in {s for s, _, _ in pairs}],
+    )
+
+
+def _alike(
+    db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str, int]
+) -> list[tuple[str, float]]:
+    """The candidates above the threshold, with their similarity."""
+    scored = (
+        (other_id, jaccard(counts.keys(), json.loads(other).keys()))
+        for other_id, other in _candidates(db, owner, memory_id, counts)
+    )
+    return [(other_id, score) for other_id, score in scored if score > THRESHOLD]
+
+
+def _candidates(
+    db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """Other notes that hold the note's rarest shared terms, with their terms."""
+    rarest = _rarest_shared(db, owner, counts)
+    telling = _within_budget(rarest)
+    name = "matching_notes" if telling else "latest_matching_notes"
+    terms = telling or [term for term, _ in rarest]
+    if not terms:
+        return []
+    rows = db.sqlite.fetch(
+        _QUERIES[name],
+        match=match_any(terms),
+        first=owner.first,
+        last=owner.last,
+        memory_id=memory_id,
+        limit=_CANDIDATES,
+    )
+    return [(other_id, other) for other_id, other in rows]
+
+
+def _rarest_shared(db: Notebook, owner: Owner, counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The note's terms that stand elsewhere too, in how many notes, the rarest first."""
+    frequencies = corpora.frequencies(db, owner, counts)
+    shared = [(term, documents) for term, documents in frequencies.items() if documents > 1]
+    return sorted(shared, key=lambda pair: (pair[1], pair[0]))[:_MOST_TERMS]
+
+
+def _within_budget(rarest: list[tuple[str, int]]) -> list[str]:
+    """The rarest terms as long as ranking everything they match stays cheap."""
+    chosen, postings = [], 0
+    for term, documents in rarest:
+        postings += documents
+        if postings > _MOST_POSTINGS:
+            break
+        chosen.append(term)
+    return chosen

@@ -1,0 +1,21 @@
+-- get_owner --
+-- The agent's number in the index and how many of its notes are counted.
+select number, documents from memory_owners where agent_id = :agent_id;
+
+-- count_terms --
+-- The terms of a live note; counting them is the trigger's work.
+update memory_documents set leading_terms = :leading_terms, terms = :terms
+where memory_id = :memory_id;
+
+-- find_uncounted --
+-- Live notes whose terms are not counted.
+select m.id, m.agent_id, m.key, m.content, m.txid, m.status, m.archived, m.created_at, m.updated_at
+from memory_documents d join agent_memories m on m.id = d.memory_id
+where d.terms is null order by d.number limit :limit;
+
+-- document_frequencies --
+-- In how many of an owner's live notes each of the terms stands.
+select f.term, f.documents
+from memory_frequencies f
+where f.owner = :owner and f.term in (select t.value from json_each(:terms) t)
+order by f.term;

@@ -1,0 +1,59 @@
+"""How notes and queries are taken apart into terms."""
+
+import unicodedata
+from collections import Counter
+
+from butlers.kernel.text import clean
+
+LONGEST_TERM = 64
+"""Longer tokens are data, not words: they are found by the index but carry no weight."""
+
+# What carries no meaning of its own in an English sentence.
+_STOP_WORDS = """
+a about above after again against all also am an and any are as at be because been before
+being below between both but by can cannot could did do does doing down during each few for
+from further had has have having he her here hers herself him himself his how i if in into is
+it its itself just me more most my myself no nor not now of off on once only or other our ours
+ourselves out over own same she should so some such than that the their theirs them themselves
+then there these they this those through to too under until up very was we were what when
+where which while who whom why will with would you your yours yourself yourselves
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+
+
+class _Letters(dict[int, str]):
+    """Letters, digits and the marks that belong to them stay; anything else parts words.
+
+    Marks matter: without them most scripts of India are torn apart inside a word. The full-text
+    index is told the same classes.
+    """
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        kept = unicodedata.category(character)[0] in "LNM"
+        self[code] = character if kept else " "
+        return self[code]
+
+
+_LETTERS = _Letters()
+
+
+def words(text: str) -> list[str]:
+    """Every word of the text in order, in lower case and composed."""
+    return unicodedata.normalize("NFC", clean(text)).lower().translate(_LETTERS).split()
+
+
+def tokenize(text: str) -> list[str]:
+    """The words that carry meaning: no stop words, nothing shorter than two characters."""
+    return [word for word in words(text) if len(word) > 1 and word not in STOP_WORDS]
+
+
+def query_terms(query: str) -> list[str]:
+    """The distinct terms of a query; of one made of stop words alone, all its words."""
+    return list(dict.fromkeys(tokenize(query) or words(query)))
+
+
+def term_counts(key: str, content: str) -> dict[str, int]:
+    """How often each term stands in a note, the most frequent first."""
+    found = (term for term in tokenize(f"{key}\n{content}") if len(term) <= LONGEST_TERM)
+    return dict(Counter(found).most_common())

@@ -1,0 +1,173 @@
+"""What every test may ask for: a real PostgreSQL, a clock to walk, a memory over both.
+
+One embedded server serves all workers of a run. A template database is migrated once; each
+worker copies it, and every test starts from empty tables.
+"""
+
+import hashlib
+import itertools
+import os
+import random
+import re
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import asyncpg
+import pytest
+from filelock import FileLock
+
+from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.migrate import migrate
+from butlers.db.postgres import Access, Database
+from butlers.db.provision import RUNTIME_ROLE, embedded_access, provision
+from butlers.modules.memory.memory import Memory
+from butlers.modules.memory.model import Lineage
+from butlers.modules.memory.module import MemoryModule
+
+TEMPLATE = "butler_template"
+BRANCHES = [MemoryModule.migrations]
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class WalkingClock:
+    """A clock that stands still until a test walks it."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, **span: float) -> None:
+        self.now += timedelta(**span)
+
+
+class ToyEmbedder:
+    """Deterministic vectors in which texts that share words are near: a bag of hashed words."""
+
+    model, version, dimensions = "toy", "1", 384
+
+    def embed(self, text: str | None) -> list[float]:
+        vector = [0.0] * self.dimensions
+        for word in re.findall(r"\w+", (text or " ").lower()) or [" "]:
+            seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+            chance = random.Random(seed)
+            for place in range(8):
+                vector[chance.randrange(self.dimensions)] += 1.0 - place / 16
+        length = sum(value * value for value in vector) ** 0.5
+        return [value / length for value in vector]
+
+    def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
+        return [self.embed(text) for text in texts]
+
+    async def embed_async(self, text: str | None) -> list[float]:
+        return self.embed(text)
+
+    async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
+        return self.embed_batch(texts)
+
+
+@pytest.fixture
+def clock() -> WalkingClock:
+    return WalkingClock()
+
+
+@pytest.fixture
+def new_id() -> Callable[[], uuid.UUID]:
+    """Ids that grow, so that a test can know which came first."""
+    numbers = itertools.count(1)
+    return lambda: uuid.UUID(int=(0x4000 << 64) | (0x8 << 60) | next(numbers))
+
+
+@pytest.fixture(scope="session")
+def shared_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that all workers of a run share, short enough for sockets."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+
+
+@pytest.fixture(scope="session")
+def postgres(shared_directory: Path) -> Iterator[EmbeddedPostgres]:
+    """The server of this run."""
+    with EmbeddedPostgres(shared_directory / "pg") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+async def template(postgres: EmbeddedPostgres, shared_directory: Path) -> str:
+    """The name of a migrated database to copy."""
+    with FileLock(shared_directory / "template.lock"):
+        done = shared_directory / "template.done"
+        if not done.exists():
+            await provision(postgres.dsn(), TEMPLATE, sign_in=True)
+            await migrate(postgres.dsn(TEMPLATE), BRANCHES)
+            done.touch()
+    return TEMPLATE
+
+
+@pytest.fixture(scope="session")
+async def worker_access(postgres: EmbeddedPostgres, template: str) -> Access:
+    """This worker's own copy of the template."""
+    name = f"test_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    connection = await asyncpg.connect(postgres.dsn())
+    try:
+        await connection.execute(f'drop database if exists "{name}" with (force)')
+        await connection.execute(f'create database "{name}" template "{template}"')
+    finally:
+        await connection.close()
+    return embedded_access(postgres.dsn(name), postgres.dsn(name, RUNTIME_ROLE))
+
+
+@pytest.fixture(scope="session")
+async def owner_session(worker_access: Access) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(worker_access.owner_dsn)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def owner(owner_session: asyncpg.Connection) -> asyncpg.Connection:
+    """The database as its owner sees it, every table empty."""
+    await owner_session.execute(
+        "truncate episodes, facts, rules, entities, memory_links, memory_events, "
+        "rule_applications, embedding_versions, memory_tenants cascade"
+    )
+    return owner_session
+
+
+@pytest.fixture(scope="session")
+async def open_database(worker_access: Access) -> AsyncIterator[Database]:
+    database = await Database.open(worker_access)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def database(open_database: Database, owner: asyncpg.Connection) -> Database:
+    """The database as the runtime role sees it, every table empty."""
+    return open_database
+
+
+@pytest.fixture
+def memory(database: Database, clock: WalkingClock, new_id: Callable[[], uuid.UUID]) -> Memory:
+    """A memory over a real database, with a clock to walk and a toy embedder."""
+    toy = ToyEmbedder()
+    return Memory(database, lambda: toy, "general", clock=clock, new_id=new_id)
+
+
+@pytest.fixture
+def lineage() -> Lineage:
+    """The caller most tests are."""
+    return Lineage("acme", "tester", "request-1")
+
+
+@pytest.fixture
+def stranger() -> Lineage:
+    """A caller of another tenant."""
+    return Lineage("rival", "spy", "request-2")

