@@ -9,6 +9,8 @@ import itertools
 import os
 import random
 import re
+import shutil
+import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -85,11 +87,25 @@ def new_id() -> Callable[[], uuid.UUID]:
     return lambda: uuid.UUID(int=(0x4000 << 64) | (0x8 << 60) | next(numbers))
 
 
+def _shared_directory(config: pytest.Config) -> Path:
+    """A directory of this run: short enough for sockets, and one the server's user can reach."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+    name = hashlib.sha256(run.encode()).hexdigest()[:10]
+    return Path(tempfile.gettempdir()) / f"butlers-tests-{name}"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The controlling process outlives the workers, so it clears up."""
+    if not hasattr(session.config, "workerinput"):
+        shutil.rmtree(_shared_directory(session.config), ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
-def shared_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that all workers of a run share, short enough for sockets."""
-    base = tmp_path_factory.getbasetemp()
-    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+def shared_directory(request: pytest.FixtureRequest) -> Path:
+    """A directory that all workers of a run share."""
+    directory = _shared_directory(request.config)
+    directory.mkdir(mode=0o755, exist_ok=True)
+    return directory
 
 
 @pytest.fixture(scope="session")

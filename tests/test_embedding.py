@@ -134,7 +134,7 @@ def test_batches_hold_every_text_once_and_stay_small(lengths: list[int]) -> None
 @pytest.mark.contract("R10.3")
 @pytest.mark.contract("P10")
 def test_however_many_ask_first_there_is_one_engine(monkeypatch) -> None:
-    monkeypatch.setattr(embedding, "_engine", None)
+    monkeypatch.setattr(embedding, "_engines", {})
     together = threading.Barrier(8)
 
     def ask(_: int) -> EmbeddingEngine:

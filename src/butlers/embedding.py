@@ -144,17 +144,15 @@ class EmbeddingEngine:
         return self._network
 
 
-_engine: EmbeddingEngine | None = None
+_engines: dict[Path | None, EmbeddingEngine] = {}
 _creating = threading.Lock()
 
 
-def get_embedding_engine() -> EmbeddingEngine:
-    """The process's one engine, so that any number of butlers share one model in memory."""
-    global _engine
+def get_embedding_engine(model_directory: Path | None = None) -> EmbeddingEngine:
+    """The process's one engine for a model, so that any number of butlers share its memory."""
+    place = model_directory.expanduser().resolve() if model_directory else None
     with _creating:
-        if _engine is None:
-            _engine = EmbeddingEngine()
-        return _engine
+        return _engines.setdefault(place, EmbeddingEngine(place))
 
 
 def _load(directory: Path | None) -> "EmbeddingNetwork":

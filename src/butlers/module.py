@@ -18,6 +18,7 @@ from butlers.clock import Clock, utc_now
 from butlers.db.migrate import Branch
 from butlers.db.postgres import Database
 from butlers.ids import NewId, new_id
+from butlers.llm import LanguageModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Surroundings:
     tenant_id: str = "default"
     clock: Clock = utc_now
     new_id: NewId = new_id
+    language_model: LanguageModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Module(ABC):
     settings_model: ClassVar[type[BaseModel]]
     migrations: ClassVar[Branch | None] = None
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
         self.surroundings = surroundings
 
     @abstractmethod

@@ -174,6 +174,15 @@ async def test_an_interrupt_from_the_terminal_does_not_reach_the_server(home: Pa
     assert is_down(home)
 
 
+def test_an_interrupt_from_the_terminal_does_not_reach_the_set_up(new: Path) -> None:
+    with holding(new) as holder:
+        until(lambda: list(new.glob("initdb-*/global/pg_control")))
+        os.killpg(holder.process.pid, signal.SIGINT)
+        assert holder.says() == "interrupted"
+        assert holder.says().startswith("ready")
+    assert is_down(new)
+
+
 # --- kills
 
 

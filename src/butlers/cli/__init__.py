@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from butlers.cli import database, diagnosis, homes, tokens
+from butlers.cli import database, diagnosis, homes, mcp, tokens
 from butlers.errors import ButlersError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
 app.command("up")(homes.up)
 app.command("new")(homes.new)
 app.command("list")(homes.list_butlers)
+app.command("mcp")(mcp.serve)
 app.command("doctor")(diagnosis.doctor)
 app.add_typer(database.app, name="db")
 app.add_typer(tokens.app, name="token")
@@ -41,5 +42,7 @@ def main() -> None:
         for line in str(error).splitlines():
             typer.echo(f"butlers: {line}", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except OSError as error:
+        # What the system refuses: a disk that is full or read-only, a file of another user.
+        typer.echo(f"butlers: {error.filename or 'the system'}: {error.strerror}", err=True)
+        sys.exit(1)

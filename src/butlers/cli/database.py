@@ -27,9 +27,6 @@ def url(
     known_butler(place, name)
     settings = load_butler(place.butler_file(name), home_file=place.settings_file)
     if settings.database.url:
-        access = external_access(settings.database.url, database_name(name))
+        typer.echo(external_access(settings.database.url, database_name(name)).owner_dsn)
     else:
-        access = DatabaseServer(place).embedded_access(name)
-        if not place.run_file.exists():
-            typer.echo("the embedded server runs only while the butlers are up", err=True)
-    typer.echo(access.owner_dsn)
+        typer.echo(DatabaseServer(place).running_url(name))

@@ -36,8 +36,7 @@ def up(
     given = {"host": host, "port": port, "allow_remote": allow_remote or None}
     house = _house(place, {key: value for key, value in given.items() if value is not None})
     configure(house.server.log_level, log_file=place.logs_directory / "butlers.log")
-    token = _first_token(place, house)
-    asyncio.run(_serve(place, house, token))
+    asyncio.run(_serve(place, house))
 
 
 def new(
@@ -56,11 +55,13 @@ def new(
 def list_butlers(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """List the butlers of the home."""
     place = existing_home(home)
+    files = {file.parent.name: str(file) for file in place.butler_files()}
     if as_json:
-        typer.echo(json.dumps(place.butler_names()))
+        listed = [{"name": name, "file": file} for name, file in files.items()]
+        typer.echo(json.dumps(listed, indent=2))
         return
-    for name in place.butler_names():
-        typer.echo(f"{name}\t{place.butler_file(name)}")
+    for name, file in files.items():
+        typer.echo(f"{name}\t{file}")
 
 
 def _house(home: "Home", given: dict[str, object]) -> "HouseSettings":
@@ -70,6 +71,13 @@ def _house(home: "Home", given: dict[str, object]) -> "HouseSettings":
 
     house = load_house(home.settings_file, home.butler_files())
     return replace(house, server=override_server(house.server, given))
+
+
+async def _serve(home: "Home", house: "HouseSettings") -> None:
+    from butlers.host.daemon import run
+
+    # The token is made last: one that was made for a start that failed would never be seen.
+    await run(home, house, lambda running: _welcome(home, running, _first_token(home, house)))
 
 
 def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
@@ -83,26 +91,19 @@ def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None
     return name, token
 
 
-async def _serve(home: "Home", house: "HouseSettings", token: tuple[str, str] | None) -> None:
-    from butlers.host.daemon import run
-
-    await run(home, house, lambda running: _welcome(running, token))
-
-
-def _welcome(running: "Running", token: tuple[str, str] | None) -> None:
-    typer.echo(f"Butlers are up at {running.url}   (Ctrl-C stops them)")
-    for name, addresses in running.butlers.items():
-        typer.echo(f"  {name}: {addresses['mcp']}")
+def _welcome(home: "Home", running: "Running", first_token: tuple[str, str] | None) -> None:
+    lines = [f"Butlers are up at {running.url}   (Ctrl-C stops them)"]
+    lines += [f"  {name}: {served['mcp']}" for name, served in running.butlers.items()]
+    lines += [""]
+    name, token = first_token or (next(iter(running.butlers)), None)
     if token:
-        name, secret = token
-        typer.echo("")
-        typer.echo(f"A token for {name}, shown this once:")
-        typer.echo(f"  export BUTLER_TOKEN={secret}")
-        typer.echo("")
-        typer.echo("Give an agent its memory, for example in Claude Code:")
-        typer.echo(
-            f"  claude mcp add --transport http {name} {running.butlers[name]['mcp']} "
-            '--header "Authorization: Bearer $BUTLER_TOKEN"'
-        )
+        lines += [f"A token for {name}, shown this once:", f"  export BUTLER_TOKEN={token}"]
     else:
-        typer.echo("Tokens: butlers token new --butler NAME --tenant default")
+        command = f"butlers token new --butler {name} --tenant default --home {home.root}"
+        lines += [f"A token for an agent: {command}"]
+    lines += [
+        "Give an agent its memory, in Claude Code for example:",
+        f"  claude mcp add --transport http {name} {running.butlers[name]['mcp']} "
+        '--header "Authorization: Bearer $BUTLER_TOKEN"',
+    ]
+    typer.echo("\n".join(lines))

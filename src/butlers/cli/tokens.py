@@ -1,7 +1,6 @@
 """`butlers token`: who may call a butler."""
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,17 +31,16 @@ def new(
 @app.command("list")
 def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """List the tokens: id, butler, tenant, age and note, never the token itself."""
-    records = [
-        {key: value for key, value in asdict(record).items() if key != "digest"}
-        for record in _store(home).all()
-    ]
+    records = [record.shown() for record in _store(home).all()]
     if as_json:
         typer.echo(json.dumps(records, indent=2))
         return
     if not records:
         typer.echo("no tokens yet; make one with: butlers token new --butler NAME --tenant T")
     for record in records:
-        typer.echo("\t".join(record[key] for key in ("id", "butler", "tenant", "created_at", "note")))
+        typer.echo(
+            "\t".join(record[key] for key in ("id", "butler", "tenant", "created_at", "note"))
+        )
 
 
 @app.command("revoke")

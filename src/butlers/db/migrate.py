@@ -7,18 +7,24 @@ the event loop goes on answering meanwhile.
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import text
-from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
+
+from butlers.db.postgres import translated_errors
+from butlers.errors import Unavailable
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -41,7 +47,8 @@ async def migrate(
     """Bring one database to the newest revision of the target branches.
 
     Every known branch is passed so that revisions of a disabled module can be located;
-    `targets` (default: the head of each branch) says which are applied.
+    `targets` (default: the head of each branch) says which are applied. All of it happens in one
+    transaction: whatever fails, the database stays as it was, and Unavailable says why.
     """
     wanted = targets if targets is not None else [f"{b.label}@head" for b in branches]
     await asyncio.to_thread(_migrate, dsn, branches, wanted)
@@ -60,7 +67,7 @@ def head_revision(branches: Sequence[Branch], label: str) -> str:
 
 
 def _migrate(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
-    with _one_at_a_time:
+    with _one_at_a_time, _explained():
         asyncio.run(_under_lock(dsn, branches, targets))
 
 
@@ -75,16 +82,40 @@ class _connected:
     """One connection of its own, closed and its engine disposed whatever happens."""
 
     def __init__(self, dsn: str) -> None:
-        url = make_url(dsn).set(drivername="postgresql+asyncpg")
-        self._engine = create_async_engine(url, poolclass=NullPool)
+        async def connect() -> asyncpg.Connection:
+            # The driver reads the DSN itself: SQLAlchemy would stumble over `sslmode` and others.
+            return await asyncpg.connect(dsn, timeout=10)
+
+        self._engine = create_async_engine(
+            "postgresql+asyncpg://", async_creator=connect, poolclass=NullPool
+        )
 
     async def __aenter__(self) -> AsyncConnection:
-        self._connection = await self._engine.connect()
+        with translated_errors():
+            self._connection = await self._engine.connect()
         return self._connection
 
     async def __aexit__(self, *_: object) -> None:
         await self._connection.close()
         await self._engine.dispose()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """What stops a migration becomes one line that says what to do."""
+    try:
+        yield
+    except CommandError as error:
+        raise Unavailable(
+            f"the database was written by a newer or another installation ({error}); "
+            "install the version of butlers that wrote it"
+        ) from error
+    except DBAPIError as error:
+        driver_error = (error.orig and error.orig.__cause__) or error
+        raise Unavailable(
+            "the database could not be brought up to date and is unchanged: "
+            f"{str(driver_error).splitlines()[0]}"
+        ) from error
 
 
 def _config(branches: Sequence[Branch]) -> Config:

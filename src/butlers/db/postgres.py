@@ -16,7 +16,7 @@ from asyncpg.pool import PoolConnectionProxy
 from pgvector.asyncpg import register_vector
 
 from butlers.db.queries import Query
-from butlers.errors import Conflict, IntegrityViolation, Unavailable
+from butlers.errors import Conflict, IntegrityViolation, InvalidInput, Unavailable
 
 # asyncpg's records are mappings from column to value; nothing else of theirs is used.
 Row: TypeAlias = Mapping[str, Any]
@@ -28,6 +28,14 @@ _SEARCH = {
     "jit": "off",
     "timezone": "UTC",
 }
+
+# What a wrong address, login or database name leads to; trying again would not help.
+_CANNOT_USE = (
+    asyncpg.ClientConfigurationError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +54,26 @@ class Transaction:
         self._connection = connection
         self.tenant_id = tenant_id
 
-    async def fetch(self, query: Query, **values: Any) -> list[Row]:
+    async def fetch(self, query: Query, /, **values: object) -> list[Row]:
         """Every row of the answer."""
         rows: list[Row] = await self._connection.fetch(query.positional, *query.arguments(values))
         return rows
 
-    async def fetch_one(self, query: Query, **values: Any) -> Row | None:
+    async def fetch_one(self, query: Query, /, **values: object) -> Row | None:
         """The first row of the answer, or None."""
         row = await self._connection.fetchrow(query.positional, *query.arguments(values))
         return cast(Row | None, row)
 
-    async def fetch_value(self, query: Query, **values: Any) -> Any:
+    async def fetch_value(self, query: Query, /, **values: object) -> Any:
         """The first column of the first row, or None."""
         return await self._connection.fetchval(query.positional, *query.arguments(values))
 
-    async def execute(self, query: Query, **values: Any) -> int:
+    async def execute(self, query: Query, /, **values: object) -> int:
         """Run for its effect; how many rows it touched."""
         status = await self._connection.execute(query.positional, *query.arguments(values))
         return int(status.rsplit(" ", 1)[-1])
 
-    async def execute_many(self, query: Query, rows: list[dict[str, Any]]) -> None:
+    async def execute_many(self, query: Query, /, rows: list[dict[str, Any]]) -> None:
         """Run once per row of values, in one round trip."""
         await self._connection.executemany(query.positional, [query.arguments(row) for row in rows])
 
@@ -132,19 +140,21 @@ def translated_errors() -> Iterator[None]:
     """Driver errors become errors of ours; their text never carries a row's content."""
     try:
         yield
-    except (asyncpg.UniqueViolationError, asyncpg.SerializationError) as error:
+    except (asyncpg.UniqueViolationError, asyncpg.TransactionRollbackError) as error:
         raise Conflict(_brief(error)) from error
     except (
         asyncpg.IntegrityConstraintViolationError,
         asyncpg.InsufficientPrivilegeError,
     ) as error:
         raise IntegrityViolation(_brief(error)) from error
+    except asyncpg.DataError as error:
+        raise InvalidInput(f"the database cannot hold a value: {_brief(error)}") from error
+    except _CANNOT_USE as error:
+        raise Unavailable(f"the database cannot be used: {_brief(error)}") from error
     except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError) as error:
         raise Unavailable(f"the database does not answer: {_brief(error)}") from error
     except (asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError) as error:
         raise Unavailable(f"the database cannot serve now: {_brief(error)}") from error
-    except (TimeoutError, asyncpg.InvalidCatalogNameError) as error:
-        raise Unavailable(f"the database cannot be used: {_brief(error)}") from error
 
 
 def _brief(error: BaseException) -> str:

@@ -1,5 +1,7 @@
 """Everything a butler's database needs before it can be migrated: server, role, database."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
@@ -24,16 +26,24 @@ def external_access(url: str, database: str) -> Access:
 
 
 async def provision(maintenance_dsn: str, database: str, *, sign_in: bool) -> None:
-    """The server is fit, the runtime role exists and the database is there.
+    """The server is fit, the runtime role exists and the database is there, with vectors.
 
     `sign_in`: the runtime role may log in itself (embedded server only).
     """
-    with translated_errors():
-        connection = await asyncpg.connect(maintenance_dsn, timeout=10)
-    try:
+    async with _connected(maintenance_dsn) as connection:
         await _check_server(connection)
         await _ensure_role(connection, sign_in)
         await _ensure_database(connection, database)
+    async with _connected(maintenance_dsn, database=database) as connection:
+        await _ensure_vectors(connection, database)
+
+
+@asynccontextmanager
+async def _connected(dsn: str, **options: str) -> AsyncIterator[asyncpg.Connection]:
+    with translated_errors():
+        connection = await asyncpg.connect(dsn, timeout=10, **options)
+    try:
+        yield connection
     finally:
         await connection.close()
 
@@ -51,13 +61,22 @@ async def _check_server(connection: asyncpg.Connection) -> None:
     if found is None:
         raise Unavailable(
             "database.url: the server lacks pgvector; install the package "
-            f"postgresql-{major}-pgvector (0.8 or newer) on it, or leave database.url empty"
+            f"postgresql-{major}-pgvector ({_written(_OLDEST_PGVECTOR)} or newer) on it, "
+            "or leave database.url empty"
         )
-    if tuple(int(part) for part in found.split(".")[:2]) < _OLDEST_PGVECTOR:
+    if _older(found, _OLDEST_PGVECTOR):
         raise Unavailable(
-            f"database.url: the server has pgvector {found}; upgrade it to 0.8 or newer, "
-            "then run ALTER EXTENSION vector UPDATE in the butler's database"
+            f"database.url: the server has pgvector {found}; upgrade the package "
+            f"postgresql-{major}-pgvector to {_written(_OLDEST_PGVECTOR)} or newer"
         )
+
+
+def _older(version: str, oldest: tuple[int, int]) -> bool:
+    return tuple(int(part) for part in version.split(".")[:2]) < oldest
+
+
+def _written(version: tuple[int, int]) -> str:
+    return ".".join(str(part) for part in version)
 
 
 async def _ensure_role(connection: asyncpg.Connection, sign_in: bool) -> None:
@@ -118,3 +137,30 @@ async def _ensure_database(connection: asyncpg.Connection, database: str) -> Non
             f"database.url: user {user} may not create the database {database}; as a superuser "
             f"run: CREATE DATABASE {database} OWNER {user};"
         ) from error
+
+
+async def _ensure_vectors(connection: asyncpg.Connection, database: str) -> None:
+    """pgvector is in the database; on many servers only a superuser may put it there."""
+    try:
+        await connection.execute("create extension if not exists vector with schema public")
+    except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
+        pass  # another process was quicker
+    except asyncpg.InsufficientPrivilegeError as error:
+        user = await _user(connection)
+        raise Unavailable(
+            f"database.url: user {user} may not install pgvector; as a superuser, "
+            f"in the database {database}, run: CREATE EXTENSION vector SCHEMA public;"
+        ) from error
+    await _check_vectors(connection, database)
+
+
+async def _check_vectors(connection: asyncpg.Connection, database: str) -> None:
+    """An upgraded package leaves the databases made before it with the old extension."""
+    found = await connection.fetchval(
+        "select extversion from pg_extension where extname = 'vector'"
+    )
+    if _older(found, _OLDEST_PGVECTOR):
+        raise Unavailable(
+            f"database.url: the database {database} still uses pgvector {found}; as a superuser, "
+            "in that database, run: ALTER EXTENSION vector UPDATE;"
+        )

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_HEADING = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.MULTILINE)
-_COMMENT = re.compile(r"^\s*--[^\n]*\n?|--[^\n]*", re.MULTILINE)
-_QUOTED = re.compile(r"'(?:[^']|'')*'")
-_PARAMETER = re.compile(r"(?<![:\w]):([a-z][a-z0-9_]*)")
+_HEADING = re.compile(r"^-- ([a-z][a-z0-9_]*) --[ \t]*$", re.MULTILINE)
+# What stands in quotes is left as written, whatever it looks like.
+_TOKEN = re.compile(
+    r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*")"""
+    r"""|(?P<comment>^[ \t]*--[^\n]*\n|[ \t]*--[^\n]*)"""
+    r"""|(?<![:\w]):(?P<parameter>[a-z][a-z0-9_]*)""",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,13 @@ class Query:
 
 
 def parse(source: str) -> dict[str, Query]:
-    """Every named section of one SQL text."""
+    """Every named section of one SQL text; a name given twice is a ValueError."""
     _, *sections = _HEADING.split(source)
-    return {
-        name: _query(name, body) for name, body in zip(sections[::2], sections[1::2], strict=True)
-    }
+    names, bodies = sections[::2], sections[1::2]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"sections named twice: {', '.join(twice)}")
+    return {name: _query(name, body) for name, body in zip(names, bodies, strict=True)}
 
 
 def load(module_file: str) -> dict[str, Query]:
@@ -45,18 +51,19 @@ def load(module_file: str) -> dict[str, Query]:
 
 
 def _query(name: str, body: str) -> Query:
-    text = _COMMENT.sub("", body).strip().rstrip(";")
-    found = _PARAMETER.findall(_QUOTED.sub("''", text))
-    parameters = tuple(dict.fromkeys(found))
+    text = _bare(body)
+    found = (token["parameter"] for token in _TOKEN.finditer(text))
+    parameters = tuple(dict.fromkeys(parameter for parameter in found if parameter))
+    return Query(name, text, parameters, _positional(text, parameters))
+
+
+def _bare(body: str) -> str:
+    """A statement without its comments and closing semicolon."""
+    code = _TOKEN.sub(lambda token: "" if token["comment"] else token[0], body)
+    return code.strip().rstrip(";").rstrip()
+
+
+def _positional(text: str, parameters: tuple[str, ...]) -> str:
+    """The statement with `$1`, `$2`, … in place of names."""
     numbers = {parameter: f"${i}" for i, parameter in enumerate(parameters, 1)}
-    return Query(name, text, parameters, _substitute(text, numbers))
-
-
-def _substitute(text: str, numbers: Mapping[str, str]) -> str:
-    """Replace parameters outside quotes; what stands in quotes is left as written."""
-    pieces, last = [], 0
-    for quoted in _QUOTED.finditer(text):
-        pieces += [_PARAMETER.sub(lambda m: numbers[m[1]], text[last : quoted.start()]), quoted[0]]
-        last = quoted.end()
-    pieces.append(_PARAMETER.sub(lambda m: numbers[m[1]], text[last:]))
-    return "".join(pieces)
+    return _TOKEN.sub(lambda token: numbers.get(token["parameter"], token[0]), text)

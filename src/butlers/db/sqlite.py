@@ -50,7 +50,8 @@ class Database:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.lock = threading.RLock()
-        self._probe = connection.cursor()
+        self._probe = connection.cursor().execute
+        self._rollbacks = 0
 
     def __enter__(self) -> "Database":
         return self
@@ -101,23 +102,40 @@ class Database:
                 yield
                 return
             _patiently(lambda: self._run("begin immediate"))
-            try:
+            with self._ending():
                 yield
-                self._run("commit")
-            except BaseException:
-                # A full disk, for one, has already rolled back.
-                if self.connection.in_transaction:
-                    self._run("rollback")
-                raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """What is read inside is of one moment, whoever writes meanwhile; nobody waits for it."""
+        with self.lock:
+            if self.connection.in_transaction:
+                yield
+                return
+            self._run("begin")
+            with self._ending():
+                yield
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        try:
+            yield
+            self._run("commit")
+        except BaseException:
+            # A full disk, for one, has already rolled back.
+            if self.connection.in_transaction:
+                self._run("rollback")
+            self._rollbacks += 1
+            raise
 
     def stamp(self) -> Stamp:
         """A value that differs whenever the data may have changed since it was last asked for.
 
         `data_version` sees the commits of every other connection, in this process or another;
-        `total_changes` sees the changes made through this one.
+        `total_changes` sees the changes made through this one, which a rollback takes back.
         """
-        row = self._probe.execute("pragma data_version").fetchone()
-        return row[0], self.connection.total_changes
+        version = self._probe("pragma data_version").fetchone()[0]
+        return version, self.connection.total_changes + self._rollbacks
 
     def _run(self, text: str, values: Mapping[str, Value] | None = None) -> list[Row]:
         with self.lock:
@@ -175,6 +193,8 @@ def _create(path: Path) -> None:
 def _configure(connection: sqlite3.Connection) -> None:
     try:
         connection.execute("pragma foreign_keys = on")
+        # Without it INSERT OR REPLACE removes rows behind the back of their delete triggers.
+        connection.execute("pragma recursive_triggers = on")
         connection.execute("pragma journal_mode = wal").fetchone()
         # In WAL mode NORMAL loses no committed data when a process dies, and never the file.
         connection.execute("pragma synchronous = normal")

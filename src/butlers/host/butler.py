@@ -1,5 +1,6 @@
 """One butler: its settings, its database and its loaded modules."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 import structlog
@@ -14,6 +15,7 @@ from butlers.ids import NewId, new_id
 from butlers.module import Caller, Health, Module, Surroundings
 
 log = structlog.get_logger(__name__)
+_HEALTH_SECONDS = 5.0
 
 
 class Butler:
@@ -34,7 +36,9 @@ class Butler:
         self._known = known
         surroundings = Surroundings(self.name, settings.butler.tenant, clock, new_id)
         order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
-        self.modules: Sequence[Module] = [known[name](surroundings) for name in order]
+        self.modules: Sequence[Module] = [
+            known[name](surroundings, settings.module(name)) for name in order
+        ]
         self._started: list[Module] = []
         self._database: Database | None = None
 
@@ -105,6 +109,9 @@ class Butler:
 
     async def _health_of(self, module: Module) -> Health:
         try:
-            return await module.health()
+            async with asyncio.timeout(_HEALTH_SECONDS):
+                return await module.health()
+        except TimeoutError:
+            return Health(ok=False, details={"error": f"no answer in {_HEALTH_SECONDS:g} seconds"})
         except ButlersError as error:
             return Health(ok=False, details={"error": str(error)})

@@ -5,13 +5,14 @@ import fcntl
 import json
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 
 import structlog
 
-from butlers.errors import ButlersError, Conflict
+from butlers.errors import ButlersError, Conflict, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.database_server import DatabaseServer
 from butlers.host.home import Home
@@ -33,20 +34,33 @@ class Running:
 
 
 async def run(home: Home, house: HouseSettings, on_ready: Callable[[Running], None]) -> None:
-    """Serve every butler of a home; returns after a clean stop."""
+    """Serve every butler of a home; returns after a clean stop, be it before all were ready."""
+    stop = _Stop()
+    serving = asyncio.create_task(_serve(home, house, on_ready, stop))
+    with stop.on_signals(serving):
+        try:
+            await serving
+        except asyncio.CancelledError:
+            if not stop.asked:
+                raise
+    log.info("butlers stopped")
+
+
+async def _serve(
+    home: Home, house: HouseSettings, on_ready: Callable[[Running], None], stop: "_Stop"
+) -> None:
     async with AsyncExitStack() as stack:
         stack.enter_context(_alone(home))
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
         http = Server(build_app(butlers, TokenStore(home.tokens_file), house.server))
-        stop_on_signals(http)
-        serving = asyncio.create_task(http.serve(sockets=[listener]))
-        await _until_started(http, serving)
+        serving = await stack.enter_async_context(_serving(http, listener))
+        stop.server = http
         running = _describe(house.server.host, listener.getsockname()[1], list(butlers))
         stack.enter_context(_announced(home, running))
         on_ready(running)
+        log.info("butlers are up", url=running.url, butlers=list(butlers))
         await serving
-        log.info("stopping")
 
 
 @asynccontextmanager
@@ -54,51 +68,85 @@ async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dic
     """Every butler of the house, started; all are stopped at the end, whatever happens."""
     server = DatabaseServer(home)
     butlers = {name: Butler(settings, server) for name, settings in house.butlers.items()}
-    watching: asyncio.Task[None] | None = None
     try:
         # One at a time: a failure then names one butler, and migrations would queue anyway.
         for butler in butlers.values():
             await butler.start()
-        watching = asyncio.create_task(_watch(server))
-        yield butlers
+        async with _watching(server):
+            yield butlers
     finally:
-        if watching:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
         for butler in reversed(butlers.values()):
             await butler.stop()
         await server.release()
 
 
-def stop_on_signals(http: Server) -> None:
-    """SIGINT and SIGTERM ask for a clean stop; a second one does not wait for clients."""
+class _Stop:
+    """What SIGINT and SIGTERM do: end a start under way, else ask the server to finish.
 
-    def stop() -> None:
-        http.force_exit = http.should_exit
-        http.should_exit = True
+    A second signal does not wait for clients.
+    """
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+    def __init__(self) -> None:
+        self.server: Server | None = None
+        self.asked = False
+
+    @contextmanager
+    def on_signals(self, serving: "asyncio.Task[None]") -> Iterator[None]:
+        """Within this block signals stop the task instead of killing the process."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._ask, serving)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def _ask(self, serving: "asyncio.Task[None]") -> None:
+        if self.server is not None:
+            self.server.force_exit = self.server.should_exit
+            self.server.should_exit = True
+        elif not self.asked:
+            # Once only: a second cancellation would interrupt the cleaning up.
+            serving.cancel()
+        self.asked = True
+
+
+@asynccontextmanager
+async def _watching(server: DatabaseServer) -> AsyncIterator[None]:
+    """Within this block a database server that dies is started again."""
+    watching = asyncio.create_task(_watch(server))
+    try:
+        yield
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
 
 
 async def _watch(server: DatabaseServer) -> None:
-    """A database server that dies is started again while its butlers are up."""
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
         try:
-            await server.revive()
+            if await server.revive():
+                log.warning("the database server had died and was started again")
         except ButlersError as error:
-            log.error("database server is down", error=str(error))
+            log.error("the database server is down", error=str(error))
 
 
-async def _until_started(http: Server, serving: "asyncio.Task[None]") -> None:
-    while not http.started:
-        if serving.done():
-            serving.result()
-            raise RuntimeError("the HTTP server ended before it started")
-        await asyncio.sleep(0.01)
+@asynccontextmanager
+async def _serving(http: Server, listener: socket.socket) -> AsyncIterator["asyncio.Task[None]"]:
+    """Within this block requests are answered, until the task ends."""
+    serving = asyncio.create_task(http.serve(sockets=[listener]))
+    try:
+        while not http.started:
+            if serving.done():
+                raise Unavailable("the HTTP server ended before it was ready; its log says why")
+            await asyncio.sleep(0.01)
+        yield serving
+    finally:
+        http.should_exit = True
+        await serving
 
 
 def _describe(host: str, port: int, names: list[str]) -> Running:
@@ -118,6 +166,7 @@ def _alone(home: Home) -> Iterator[None]:
                 f"the butlers of {home.root} are already up; {home.run_file} says where. "
                 "Stop that process first, or use another home with --home DIR"
             ) from error
+        home.run_file.unlink(missing_ok=True)  # left by a process that was killed
         yield
 
 

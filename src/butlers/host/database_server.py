@@ -1,12 +1,15 @@
 """The PostgreSQL server behind a home: the embedded one, held while in use, or one by URL."""
 
 import asyncio
-from urllib.parse import urlsplit, urlunsplit
+from collections.abc import Callable
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from butlers.db.embedded_postgres import EmbeddedPostgres
 from butlers.db.migrate import Branch, migrate
 from butlers.db.postgres import Access
+from butlers.db.postgres_liveness import Answer, ask, read_pid_file
 from butlers.db.provision import RUNTIME_ROLE, embedded_access, external_access, provision
+from butlers.errors import Unavailable
 from butlers.host.home import Home
 from butlers.host.names import database_name
 from butlers.host.settings import DatabaseSection
@@ -16,6 +19,7 @@ class DatabaseServer:
     """Gives every butler of a home its database; starts the embedded server when one needs it."""
 
     def __init__(self, home: Home) -> None:
+        self._home = home
         self._embedded = EmbeddedPostgres(home.database_directory)
         self._starting = asyncio.Lock()
         self._holding = False
@@ -32,40 +36,67 @@ class DatabaseServer:
         database = database_name(butler)
         if settings.url:
             access = external_access(settings.url, database)
-            await provision(_maintenance(settings.url), database, sign_in=False)
+            await provision(maintenance_url(settings.url), database, sign_in=False)
         else:
             await self._hold()
-            access = self.embedded_access(butler)
+            access = self._embedded_access(database)
             await provision(self._embedded.dsn(), database, sign_in=True)
         await migrate(access.owner_dsn, branches, targets)
         return access
 
-    def embedded_access(self, butler: str) -> Access:
-        """How to reach a butler's database on the embedded server, running or not."""
-        database = database_name(butler)
-        return embedded_access(
-            self._embedded.dsn(database), self._embedded.dsn(database, RUNTIME_ROLE)
-        )
+    def running_url(self, butler: str) -> str:
+        """How to reach a butler's database on the embedded server that some process holds."""
+        listed = read_pid_file(self._embedded.data_directory)
+        where = listed.socket_directory if listed else None
+        if where is None or ask(where) is Answer.SILENCE:
+            raise Unavailable(
+                f"the embedded database of {self._home.root} is not running; "
+                "start it with `butlers up`"
+            )
+        return f"postgresql://postgres@/{database_name(butler)}?host={quote(str(where))}"
 
-    async def revive(self) -> None:
-        """Start the embedded server again should it have died; nothing when all is well."""
-        if self._holding:
-            await asyncio.to_thread(self._embedded.start)
+    async def revive(self) -> bool:
+        """Start the embedded server again should it have died; whether that was needed."""
+        if not self._holding or await asyncio.to_thread(self._answers):
+            return False
+        await _to_its_end(self._embedded.start)
+        return True
 
     async def release(self) -> None:
         """Let go of the embedded server; the last process to do so stops it."""
-        if self._holding:
-            self._holding = False
-            await asyncio.to_thread(self._embedded.stop)
+        self._holding = False
+        await _to_its_end(self._embedded.stop)
 
     async def _hold(self) -> None:
         async with self._starting:
             if not self._holding:
-                await asyncio.to_thread(self._embedded.start)
+                await _to_its_end(self._embedded.start)
                 self._holding = True
 
+    def _answers(self) -> bool:
+        """A look at the socket; starting anew would also look at accounts, programs and files."""
+        return ask(self._embedded.socket_directory) is Answer.WELCOME
 
-def _maintenance(url: str) -> str:
+    def _embedded_access(self, database: str) -> Access:
+        return embedded_access(
+            self._embedded.dsn(database), self._embedded.dsn(database, RUNTIME_ROLE)
+        )
+
+
+def maintenance_url(url: str) -> str:
     """The database to sign in to while the butler's own may not exist yet."""
     parts = urlsplit(url)
     return urlunsplit(parts if parts.path.strip("/") else parts._replace(path="/postgres"))
+
+
+async def _to_its_end(work: Callable[[], None]) -> None:
+    """Run on a thread; who is cancelled meanwhile still waits, for a thread cannot be stopped.
+
+    A server half started would otherwise outlive the process that wanted it.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise

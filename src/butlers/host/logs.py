@@ -1,22 +1,28 @@
 """One pipeline for every log line: readable on a terminal, JSON elsewhere.
 
 Lines carry butler, tenant and request id where they are known. Nothing here or elsewhere logs
-what a memory says or what a token is; a last processor blanks keys that would.
+what a memory says or what a token is; the last processors blank what would.
 """
 
 import logging
+import os
 import sys
+import traceback
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TextIO
 
 import structlog
-from structlog.typing import EventDict, WrappedLogger
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from butlers.errors import Unavailable
 
 _SECRET_KEYS = frozenset({"token", "authorization", "password", "api_key", "secret", "dsn"})
 _CONTENT_KEYS = frozenset({"content", "prompt", "query", "text", "arguments"})
-# These libraries tell at INFO what callers sent them.
-_TALKATIVE = ("mcp", "uvicorn.access", "alembic", "httpx2", "httpcore2", "asyncio")
+# These libraries tell at INFO what callers sent them, or what only their authors need to know.
+_TALKATIVE = ("mcp", "uvicorn", "alembic", "httpx2", "httpcore2", "asyncio")
+_KEPT_BYTES, _KEPT_FILES = 5_000_000, 3
 
 
 def configure(
@@ -26,26 +32,52 @@ def configure(
 
     With `log_file` the lines are kept there too, as JSON, in a bounded number of files.
     """
-    out = stream or sys.stderr
-    handlers: list[logging.Handler] = [logging.StreamHandler(out)]
-    handlers[0].setFormatter(_formatter(out.isatty()))
-    if log_file:
-        handlers.append(RotatingFileHandler(log_file, maxBytes=5_000_000, backupCount=3))
-        handlers[1].setFormatter(_formatter(on_terminal=False))
+    number = logging.getLevelNamesMapping()[level.upper()]
     root = logging.getLogger()
-    root.handlers[:] = handlers
-    root.setLevel(level.upper())
+    for handler in root.handlers:
+        handler.close()
+    root.handlers[:] = _handlers(stream or sys.stderr, log_file, number <= logging.DEBUG)
+    root.setLevel(number)
     for name in _TALKATIVE:
-        logging.getLogger(name).setLevel(max(root.level, logging.WARNING))
+        logging.getLogger(name).setLevel(max(number, logging.WARNING))
+    logging.captureWarnings(True)
     structlog.configure(
         processors=[*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        wrapper_class=structlog.make_filtering_bound_logger(root.level),
+        wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
 
 
-def _shared() -> list[structlog.typing.Processor]:
+class _PrivateFile(RotatingFileHandler):
+    """A log that only its owner may read, also after it was rotated."""
+
+    def _open(self) -> TextIOWrapper:
+        def private(path: str, flags: int) -> int:
+            return os.open(path, flags, 0o600)
+
+        return open(self.baseFilename, "a", encoding="utf-8", opener=private)
+
+
+def _handlers(stream: TextIO, log_file: Path | None, debugging: bool) -> list[logging.Handler]:
+    shown = logging.StreamHandler(stream)
+    shown.setFormatter(_formatter(stream.isatty(), debugging))
+    return [shown] if log_file is None else [shown, _kept(log_file, debugging)]
+
+
+def _kept(log_file: Path, debugging: bool) -> logging.Handler:
+    try:
+        kept = _PrivateFile(log_file, maxBytes=_KEPT_BYTES, backupCount=_KEPT_FILES)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot write the log {log_file} ({error.strerror}); mend its permissions or choose "
+            "another home with --home or BUTLERS_HOME"
+        ) from error
+    kept.setFormatter(_formatter(False, debugging))
+    return kept
+
+
+def _shared() -> list[Processor]:
     return [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -55,15 +87,16 @@ def _shared() -> list[structlog.typing.Processor]:
     ]
 
 
-def _formatter(on_terminal: bool) -> logging.Formatter:
-    last: list[structlog.typing.Processor] = (
+def _formatter(on_terminal: bool, debugging: bool) -> logging.Formatter:
+    last: list[Processor] = (
         [structlog.dev.ConsoleRenderer(colors=True)]
         if on_terminal
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        else [structlog.processors.JSONRenderer()]
     )
+    explain: Processor = structlog.processors.format_exc_info if debugging else where_it_failed
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=_shared(),
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, explain, *last],
     )
 
 
@@ -74,3 +107,22 @@ def blank_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         if key in _SECRET_KEYS or (key in _CONTENT_KEYS and not debugging):
             event[key] = "[not logged]"
     return event
+
+
+def where_it_failed(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """An exception's type and place without its message, which may quote what a memory says."""
+    given = event.pop("exc_info", None)
+    error = sys.exc_info()[1] if given is True else given[1] if isinstance(given, tuple) else given
+    if isinstance(error, BaseException):
+        event["exception"] = "\n".join(_told(error))
+    return event
+
+
+def _told(error: BaseException) -> list[str]:
+    """The chain of failures, first cause first."""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    frames = [
+        f"  {frame.filename}:{frame.lineno} in {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    return [*(_told(cause) if cause else ()), type(error).__qualname__, *frames]

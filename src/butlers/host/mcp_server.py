@@ -4,7 +4,7 @@ Unknown arguments are refused instead of dropped, and every failure a caller can
 error in plain words; anything else is logged here and told in one general sentence.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from time import monotonic
 from typing import Any
 
@@ -53,8 +53,16 @@ class ButlerTokens:
 class ButlerMCP(MCPServer[Any]):
     """The tools of one butler, with its manner of answering."""
 
-    def __init__(self, butler: str, tools: Iterable[Tool], tokens: TokenStore | None = None) -> None:
+    def __init__(
+        self,
+        butler: str,
+        tools: Iterable[Tool],
+        tokens: TokenStore | None = None,
+        ready: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Without `tokens` nobody has to sign in; calls wait for `ready`, listing does not."""
         self._butler = butler
+        self._ready = ready
         super().__init__(
             f"butlers-{butler}",
             version=__version__,
@@ -86,12 +94,16 @@ class ButlerMCP(MCPServer[Any]):
     ) -> CallToolResult | InputRequiredResult:
         self._refuse_unknown(name, arguments)
         try:
+            if self._ready is not None:
+                await self._ready()
             if caller is None:
                 return await super().call_tool(name, arguments, context)
             with calling_as(caller):
                 return await super().call_tool(name, arguments, context)
         except ToolError as error:
             raise _in_words(error) from error.__cause__
+        except ButlersError as error:
+            raise ToolError(str(error)) from error
 
     def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
         tool = self._tool_manager.get_tool(name)

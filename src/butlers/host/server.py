@@ -1,8 +1,10 @@
 """The HTTP door of a process: every butler's MCP endpoint, health and metrics."""
 
+import asyncio
 import contextlib
+import errno
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
@@ -12,6 +14,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
+from starlette.types import Lifespan
 
 from butlers import __version__
 from butlers.errors import Unavailable
@@ -22,6 +25,12 @@ from butlers.host.settings import ServerSection
 from butlers.host.tokens import TokenStore
 
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_REMEDIES = {
+    errno.EADDRINUSE: "port {port} on {host} is in use by another program; choose another with "
+    "--port N, or --port 0 for any free one",
+    errno.EACCES: "you may not listen on port {port}; choose one above 1023 with --port N",
+    errno.EADDRNOTAVAIL: "{host} is not an address of this machine; choose another with --host",
+}
 
 
 def build_app(
@@ -29,7 +38,8 @@ def build_app(
 ) -> Starlette:
     """The whole HTTP surface over butlers that have started."""
     servers = {name: _mcp_for(butler, tokens) for name, butler in butlers.items()}
-    guard = _guard(settings)
+    names = _host_names(settings)
+    guard = _guard(names)
     mounts = [
         Mount(
             f"/butlers/{name}",
@@ -37,23 +47,36 @@ def build_app(
         )
         for name, server in servers.items()
     ]
+    # The MCP guard covers its own routes only; this one covers the rest.
+    trusted = Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
+    return Starlette(
+        routes=[*_vital_signs(butlers), *mounts],
+        middleware=[trusted],
+        lifespan=_lifespan(list(servers.values())),
+    )
 
+
+def _vital_signs(butlers: Mapping[str, Butler]) -> list[Route]:
     async def health(_: Request) -> Response:
         report = await _health(butlers)
         return JSONResponse(report, status_code=200 if report["status"] == "ok" else 503)
 
+    async def numbers(_: Request) -> Response:
+        await _health(butlers)
+        return Response(metrics.exposition(), media_type=metrics.CONTENT_TYPE)
+
+    return [Route("/health", health), Route("/metrics", numbers)]
+
+
+def _lifespan(servers: Sequence[ButlerMCP]) -> Lifespan[Starlette]:
     @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def sessions(_: Starlette) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
-            for server in servers.values():
+            for server in servers:
                 await stack.enter_async_context(server.session_manager.run())
             yield
 
-    # The MCP guard covers its own routes only; this one covers the rest.
-    names = [*_LOCAL_NAMES, settings.host, *settings.allowed_hosts]
-    trusted = Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
-    routes = [Route("/health", health), Route("/metrics", _metrics), *mounts]
-    return Starlette(routes=routes, middleware=[trusted], lifespan=lifespan)
+    return sessions
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -66,10 +89,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise Unavailable(
-            f"port {port} on {host} is taken or not allowed ({error.strerror}); "
-            "choose another with --port N, or --port 0 for any free one"
-        ) from error
+        otherwise = f"cannot listen on {host}, port {port}: {error.strerror}"
+        words = _REMEDIES.get(error.errno or 0, otherwise)
+        raise Unavailable(words.format(host=host, port=port)) from error
     return listener
 
 
@@ -89,7 +111,7 @@ class Server(uvicorn.Server):
         )
 
     @contextlib.contextmanager
-    def capture_signals(self):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    def capture_signals(self) -> Iterator[None]:
         """The daemon has its own handlers."""
         yield
 
@@ -99,36 +121,47 @@ def _mcp_for(butler: Butler, tokens: TokenStore) -> ButlerMCP:
     return ButlerMCP(butler.name, tools, tokens)
 
 
-def _guard(settings: ServerSection) -> TransportSecuritySettings:
-    names: Sequence[str] = [*_LOCAL_NAMES, settings.host, *settings.allowed_hosts]
+def _host_names(settings: ServerSection) -> list[str]:
+    """Every name a client may call us by, as it stands in a Host header."""
+    own = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return [*_LOCAL_NAMES, own, *settings.allowed_hosts]
+
+
+def _guard(names: Sequence[str]) -> TransportSecuritySettings:
+    origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
-        allowed_hosts=[pattern for name in names for pattern in (name, f"{name}:*")],
-        allowed_origins=[
-            f"{scheme}://{name}{port}"
-            for name in names
-            for scheme in ("http", "https")
-            for port in ("", ":*")
-        ],
+        allowed_hosts=_with_any_port(names),
+        allowed_origins=_with_any_port(origins),
     )
 
 
+def _with_any_port(names: Sequence[str]) -> list[str]:
+    return [pattern for name in names for pattern in (name, f"{name}:*")]
+
+
 async def _health(butlers: Mapping[str, Butler]) -> dict[str, object]:
-    report, well = {}, True
-    for name, butler in butlers.items():
-        modules = await butler.health()
-        ok = all(module.ok for module in modules.values())
-        metrics.UP.labels(name).set(ok)
-        well = well and ok
-        report[name] = {
-            "status": "ok" if ok else "unwell",
-            "modules": {
-                key: {"status": "ok" if module.ok else "unwell", **module.details}
-                for key, module in modules.items()
-            },
-        }
-    return {"status": "ok" if well else "unwell", "version": __version__, "butlers": report}
+    """How every butler is; the metrics are told as well."""
+    found = await asyncio.gather(*(_health_of(butler) for butler in butlers.values()))
+    well = all(report["status"] == "ok" for report in found)
+    return {
+        "status": _word(well),
+        "version": __version__,
+        "butlers": dict(zip(butlers, found, strict=True)),
+    }
 
 
-async def _metrics(_: Request) -> Response:
-    return Response(metrics.exposition(), media_type=metrics.CONTENT_TYPE)
+async def _health_of(butler: Butler) -> dict[str, object]:
+    modules = await butler.health()
+    well = all(module.ok for module in modules.values())
+    metrics.UP.labels(butler.name).set(well)
+    return {
+        "status": _word(well),
+        "modules": {
+            name: {**module.details, "status": _word(module.ok)} for name, module in modules.items()
+        },
+    }
+
+
+def _word(well: bool) -> str:
+    return "ok" if well else "unwell"

@@ -9,25 +9,37 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import structlog
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from butlers.clock import Clock, utc_now
 from butlers.errors import InvalidInput, NotFound, Unavailable
 
+log = structlog.get_logger(__name__)
+PRIVATE = 0o600
 _PREFIX = "btl_"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRecord:
+class TokenRecord(BaseModel):
     """What is known of a token: everything but the token."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     id: str
     butler: str
     tenant: str
     note: str
-    digest: str
+    digest: str = Field(pattern="^[0-9a-f]{64}$", repr=False)
     created_at: str
+
+    def shown(self) -> dict[str, str]:
+        """What a person may see of it."""
+        return self.model_dump(exclude={"digest"})
+
+
+_RECORDS = TypeAdapter(list[TokenRecord])
 
 
 class TokenStore:
@@ -42,11 +54,15 @@ class TokenStore:
 
     def create(self, butler: str, tenant: str, note: str = "") -> tuple[TokenRecord, str]:
         """Make a token; it is returned once and kept nowhere."""
-        validate_tenant(tenant)
         token = _PREFIX + secrets.token_urlsafe(32)
-        created_at = self._clock().isoformat(timespec="seconds")
-        identifier = secrets.token_hex(4)
-        record = TokenRecord(identifier, butler, tenant, note, _digest(token), created_at)
+        record = TokenRecord(
+            id=secrets.token_hex(4),
+            butler=butler,
+            tenant=validate_tenant(tenant),
+            note=_one_line(note),
+            digest=_digest(token),
+            created_at=self._clock().isoformat(timespec="seconds"),
+        )
         with self._changing() as records:
             records.append(record)
         return record, token
@@ -62,20 +78,25 @@ class TokenStore:
 
     def all(self) -> tuple[TokenRecord, ...]:
         """Every token's record, oldest first."""
-        try:
-            status = self._file.stat()
-        except FileNotFoundError:
-            return ()
-        stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
-        with self._reading:
+        with self._explained(), self._reading:
+            try:
+                status = self._file.stat()
+            except FileNotFoundError:
+                return ()
+            stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
             if stamp != self._seen:
                 self._records, self._seen = tuple(self._read()), stamp
             return self._records
 
     def verify(self, token: str, butler: str) -> TokenRecord | None:
-        """The record of a token valid for this butler, or None."""
+        """The record of a token valid for this butler, or None; None too if none can be read."""
         digest, found = _digest(token), None
-        for record in self.all():
+        try:
+            records = self.all()
+        except Unavailable as error:
+            log.error("every caller is refused", reason=str(error))
+            return None
+        for record in records:
             # No early exit: how long it takes tells nothing about which token came close.
             if hmac.compare_digest(record.digest, digest) and record.butler == butler:
                 found = record
@@ -84,7 +105,7 @@ class TokenStore:
     @contextmanager
     def _changing(self) -> Iterator[list[TokenRecord]]:
         """The records to change, written back whole and at once, one process at a time."""
-        with self._file.with_suffix(".lock").open("w") as lock:
+        with self._explained(), self._file.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             records = self._read()
             yield records
@@ -92,23 +113,34 @@ class TokenStore:
 
     def _read(self) -> list[TokenRecord]:
         try:
-            entries = json.loads(self._file.read_text(encoding="utf-8"))
-            return [TokenRecord(**entry) for entry in entries]
+            return _RECORDS.validate_json(self._file.read_bytes())
         except FileNotFoundError:
             return []
-        except (ValueError, TypeError) as error:
+        except ValidationError:
+            # Not chained: the validator quotes the file.
             raise Unavailable(
                 f"{self._file} is damaged; move it away and make new tokens with "
                 "`butlers token new`"
-            ) from error
+            ) from None
 
     def _write(self, records: list[TokenRecord]) -> None:
         draft = self._file.with_suffix(".new")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump([asdict(record) for record in records], file, indent=1)
+        draft.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(draft, flags, PRIVATE), "w", encoding="utf-8") as file:
+            json.dump([record.model_dump() for record in records], file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self._file)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise Unavailable(
+                f"cannot use {self._file} ({error.strerror}); mend its permissions or the disk"
+            ) from error
 
 
 def validate_tenant(tenant: str) -> str:
@@ -117,6 +149,12 @@ def validate_tenant(tenant: str) -> str:
     if not printable or not 1 <= len(tenant) <= 200:
         raise InvalidInput(f"tenant: found {tenant!r}; valid is 1 to 200 characters, no spaces")
     return tenant
+
+
+def _one_line(note: str) -> str:
+    if len(note) > 200 or not note.isprintable():
+        raise InvalidInput(f"note: found {note[:40]!r}…; valid is one line of 200 characters")
+    return note
 
 
 def _digest(token: str) -> str:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from butlers.errors import InvalidInput
+
 _ALPHANUMERIC = re.compile(r"[^\W_]+")
 
 
@@ -17,6 +19,8 @@ def cosine_similarity_sparse(a: Mapping[str, float], b: Mapping[str, float]) -> 
 
 def cosine_similarity_dense(a: Sequence[float], b: Sequence[float]) -> float:
     """The cosine between two dense vectors of one dimension; 0 where either has no length."""
+    if len(a) != len(b):
+        raise InvalidInput(f"vectors of {len(a)} and {len(b)} dimensions cannot be compared")
     dot = sum(x * y for x, y in zip(a, b, strict=True))
     return _cosine(dot, math.hypot(*a), math.hypot(*b)) if dot else 0.0
 

@@ -11,12 +11,27 @@ def term_frequency(tokens: Sequence[str]) -> dict[str, float]:
     return {term: count / total for term, count in Counter(tokens).items()}
 
 
+class _Rarity(dict[str, float]):
+    """The IDF of every term asked for so far: a search asks for the same ones again and again."""
+
+    def __init__(self, documents: int, frequencies: Mapping[str, int]) -> None:
+        super().__init__()
+        self._documents = documents
+        self._frequencies = frequencies
+
+    def __missing__(self, term: str) -> float:
+        found = math.log((self._documents + 1) / (1 + self._frequencies.get(term, 0)))
+        self[term] = found
+        return found
+
+
 class IDFCorpus:
     """How many documents there are, and how many of them hold each term."""
 
     def __init__(self, documents: int = 0, frequencies: Mapping[str, int] | None = None) -> None:
         self._documents = documents
-        self._frequencies = Counter(frequencies or {})
+        self._frequencies = dict(frequencies or {})
+        self._rarity = _Rarity(documents, self._frequencies)
 
     @property
     def documents(self) -> int:
@@ -25,23 +40,22 @@ class IDFCorpus:
 
     def add_document(self, tokens: Iterable[str]) -> None:
         """Count a document and each of its distinct terms once."""
-        self._documents += 1
-        self._frequencies.update(set(tokens))
+        self._recount(1, tokens)
 
     def remove_document(self, tokens: Iterable[str]) -> None:
         """Take back what adding the same tokens counted; nothing falls below zero."""
-        self._documents = max(0, self._documents - 1)
-        self._frequencies.subtract(set(tokens))
-        self._frequencies = +self._frequencies
+        self._recount(-1, tokens)
 
     def idf(self, term: str) -> float:
         """`log((N + 1) / (1 + df))`: zero for a term that every document holds."""
-        return math.log((self._documents + 1) / (1 + self._frequencies[term]))
+        return self._rarity[term]
 
     def weights(self, frequencies: Mapping[str, float]) -> dict[str, float]:
         """Each frequency times its term's IDF, without the terms that weigh nothing."""
-        weighed = ((term, share * self.idf(term)) for term, share in frequencies.items())
-        return {term: weight for term, weight in weighed if weight != 0}
+        rarity = self._rarity
+        return {
+            term: weight for term, share in frequencies.items() if (weight := share * rarity[term])
+        }
 
     def tfidf_vector(self, tokens: Sequence[str]) -> dict[str, float]:
         """The sparse TF-IDF vector of a document."""
@@ -51,3 +65,11 @@ class IDFCorpus:
         """The TF-IDF vector laid out along a vocabulary; terms outside it are left out."""
         vector = self.tfidf_vector(tokens)
         return [vector.get(term, 0.0) for term in vocab_index]
+
+    def _recount(self, step: int, tokens: Iterable[str]) -> None:
+        self._documents = max(0, self._documents + step)
+        for term in set(tokens):
+            left = self._frequencies.pop(term, 0) + step
+            if left > 0:
+                self._frequencies[term] = left
+        self._rarity = _Rarity(self._documents, self._frequencies)

@@ -77,3 +77,12 @@ class Memory:
             version = await embeddings.register_version(tx, self.new_id(), engine, self.now())
         self._versions[lineage.tenant_id] = version
         return version
+
+    async def known_version(self, tx: Transaction) -> UUID | None:
+        """The version to search by; None for a tenant that never stored a vector of this model."""
+        known = self._versions.get(tx.tenant_id)
+        if known is None:
+            known = await embeddings.get_version(tx, self.embedder())
+            if known is not None:
+                self._versions[tx.tenant_id] = known
+        return known

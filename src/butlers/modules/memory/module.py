@@ -1,6 +1,7 @@
 """The memory module as a butler loads it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from pydantic import BaseModel
@@ -12,6 +13,8 @@ from butlers.errors import Unavailable
 from butlers.module import Health, Module, Surroundings, Tool
 from butlers.modules.memory.memory import Memory
 from butlers.modules.memory.settings import MemoryModuleConfig
+from butlers.modules.memory.tools import memory_tools
+from butlers.modules.memory.tools.calling import Desk
 
 
 class MemoryModule(Module):
@@ -22,9 +25,9 @@ class MemoryModule(Module):
     settings_model: ClassVar[type[BaseModel]] = MemoryModuleConfig
     migrations: ClassVar[Branch | None] = Branch("memory", "butlers:modules/memory/migrations")
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        super().__init__(surroundings)
-        self._config = MemoryModuleConfig()
+    def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
+        super().__init__(surroundings, config)
+        self._config = config if isinstance(config, MemoryModuleConfig) else MemoryModuleConfig()
         self._database: Database | None = None
         self._embedding_engine: Embedder | None = None
         self._memory: Memory | None = None
@@ -57,8 +60,9 @@ class MemoryModule(Module):
         return self._memory
 
     def tools(self) -> Sequence[Tool]:
-        """The nineteen tools."""
-        return ()
+        """The nineteen tools; they can be listed before the module has started."""
+        desk = Desk(lambda: self.memory, self.surroundings)
+        return memory_tools(desk, self._config, lambda: self.surroundings.language_model)
 
     async def health(self) -> Health:
         """Well when the database answers."""
@@ -67,5 +71,6 @@ class MemoryModule(Module):
 
     def _get_embedding_engine(self) -> Embedder:
         if self._embedding_engine is None:
-            self._embedding_engine = get_embedding_engine()
+            directory = self._config.embedding_model_directory
+            self._embedding_engine = get_embedding_engine(Path(directory) if directory else None)
         return self._embedding_engine

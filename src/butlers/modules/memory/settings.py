@@ -136,7 +136,9 @@ class ScoreWeights(InlineSection):
 class RetrievalConfig(Section):
     """What search, recall and context do unless told otherwise."""
 
-    default_limit: int = Field(20, ge=1, le=10_000, description="Results unless the caller says.")
+    default_limit: int = Field(
+        20, ge=1, le=10_000, description="Facts and rules recalled for a context, results on pages."
+    )
     max_limit: int = Field(100, ge=1, le=10_000, description="Most results a caller may ask for.")
     default_mode: Literal["hybrid", "semantic", "keyword"] = Field(
         "hybrid", description="How to search unless the caller says."
@@ -162,9 +164,6 @@ class ContextConfig(Section):
     facts_share: Share = Field(0.6, description="Share of the token budget for facts.")
     rules_share: Share = Field(0.3, description="Share of the token budget for rules.")
     episodes_share: Share = Field(0.1, description="Share of the token budget for episodes.")
-    max_results: int = Field(
-        20, ge=0, le=10_000, description="Most facts and rules recalled for a context."
-    )
     max_episodes: int = Field(
         5, ge=0, le=10_000, description="Most recent episodes in a context; 0 leaves them out."
     )

@@ -1,7 +1,6 @@
 """Old notes count for less, in steps, but never for nothing."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from butlers.clock import utc_now
@@ -32,11 +31,12 @@ def compute_decay_multiplier(updated_at: str, now: datetime | None = None) -> fl
 def apply_decay(results: Iterable[ScoredMemory], now: datetime | None = None) -> list[ScoredMemory]:
     """The results with their scores decayed, best first."""
     moment = now or utc_now()
-    decayed = (
-        replace(r, score=r.score * compute_decay_multiplier(r.memory.updated_at, moment))
-        for r in results
-    )
+    decayed = [ScoredMemory(r.memory, r.score * _left(r, moment), r.source) for r in results]
     return sorted(decayed, key=lambda r: (-r.score, r.memory.key, r.memory.id))
+
+
+def _left(result: ScoredMemory, now: datetime) -> float:
+    return compute_decay_multiplier(result.memory.updated_at, now)
 
 
 def _aware(moment: datetime) -> datetime:

@@ -1,16 +1,17 @@
 """What every function of the notebook is given: the open file, the time, fresh ids, the limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from butlers.clock import Clock, utc_now
-from butlers.db.sqlite import Database
+from butlers.db.sqlite import Database, Stamp
 from butlers.errors import InvalidInput
 from butlers.ids import NewId, new_id
 from butlers.kernel.text import clean
 from butlers.modules.notebook.decay import to_text
 
 MAX_AGENT_CHARS = 1_000
+_MOST_KNOWN_TERMS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,27 @@ class Limits:
     max_content_chars: int = 100_000
 
 
+class KnownFrequencies:
+    """Document frequencies read before, forgotten as soon as the database may have changed."""
+
+    def __init__(self) -> None:
+        self._stamp: Stamp | None = None
+        self._known: dict[int, dict[str, int]] = {}
+
+    def at(self, stamp: Stamp, owner: int) -> dict[str, int]:
+        """What is known of an owner's terms under this stamp; what is added here is kept."""
+        known = self._known.setdefault(owner, {})
+        if stamp != self._stamp or len(known) > _MOST_KNOWN_TERMS:
+            self.clear()
+            self._stamp = stamp
+            known = self._known.setdefault(owner, {})
+        return known
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._known = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Notebook:
     """An open notebook; the `db` of the functions that work on it."""
@@ -29,6 +51,7 @@ class Notebook:
     clock: Clock = utc_now
     new_id: NewId = new_id
     limits: Limits = Limits()
+    frequencies: KnownFrequencies = field(default_factory=KnownFrequencies)
 
     def now_text(self) -> str:
         """This instant as the tables hold it."""

@@ -1,7 +1,5 @@
 """The notebook as one object: notes with categories, a cache in front of them, and search."""
 
-from typing import NamedTuple
-
 import structlog
 
 from butlers.db.sqlite import Stamp
@@ -9,7 +7,6 @@ from butlers.errors import ButlersError
 from butlers.kernel.lru import LRUCache
 from butlers.kernel.text import clean
 from butlers.modules.notebook import core, related, store
-from butlers.modules.notebook import search as searching
 from butlers.modules.notebook.handle import Notebook, checked_agent
 from butlers.modules.notebook.model import (
     AgentMemory,
@@ -25,6 +22,7 @@ from butlers.modules.notebook.model import (
     SearchResult,
 )
 from butlers.modules.notebook.schema import ensure_memory_schema
+from butlers.modules.notebook.search import fast_search, find
 
 _log = structlog.get_logger(__name__)
 
@@ -34,11 +32,8 @@ Found = list[ScoredMemory]
 Related = list[RelatedMemory]
 
 
-class _Cached(NamedTuple):
-    """A note, and the stamp of the database when it was read."""
-
-    stamp: Stamp
-    memory: EnrichedMemory
+_Cached = tuple[Stamp, EnrichedMemory]
+"""A note, and the stamp of the database from before it was read."""
 
 
 class MemoryManager:
@@ -53,6 +48,7 @@ class MemoryManager:
         given = options or {}
         self._db = db
         self._lock = db.sqlite.lock
+        self._stamp = db.sqlite.stamp
         self._cache: LRUCache[_Cached] = LRUCache(**given.get("cache", {}))
         self._deep_search_fn = given.get("deep_search_fn")
         try:
@@ -72,24 +68,26 @@ class MemoryManager:
     def recall(self, agent_id: str, key: str) -> EnrichedMemory | None:
         """The agent's note under this key, archived or not, from the cache where it is current."""
         with self._lock:
-            stamp = self._db.sqlite.stamp()
+            stamp = self._stamp()
             cached = self._cache.get(f"{agent_id}:{key}")
-            # The owner too: the key "b:c" of agent "a" is cached like "c" of agent "a:b".
-            if cached and cached.stamp == stamp and cached.memory.agent_id == agent_id:
-                return cached.memory
+            if cached is not None and cached[0] == stamp:
+                memory = cached[1]
+                # The key "b:c" of agent "a" is cached under the same name as "c" of agent "a:b".
+                if memory.agent_id == agent_id:
+                    return memory
             return self._read(stamp, checked_agent(agent_id), clean(key))
 
     async def search(
         self, agent_id: str, query: str, opts: SearchOptions | None = None
     ) -> SearchResult:
         """Search fast or deep, as `mode` says."""
-        return await searching.find(self._db, agent_id, query, opts, self._deep_search_fn)
+        return await find(self._db, agent_id, query, opts, self._deep_search_fn)
 
     def search_fast(
         self, agent_id: str, query: str, opts: FastSearchOptions | None = None
     ) -> Found:
         """Search the index without a language model."""
-        return searching.fast_search(self._db, agent_id, query, opts)
+        return fast_search(self._db, agent_id, query, opts)
 
     def list(self, agent_id: str) -> Notes:
         """The agent's live notes, the last changed first."""
@@ -110,9 +108,10 @@ class MemoryManager:
             self._cache.invalidate_prefix(f"{agent_id}:")
 
     def clear_cache(self) -> None:
-        """Forget everything cached; the corpora of the agents are in the database alone."""
+        """Forget every cached note, and what is remembered of the agents' corpora."""
         with self._lock:
             self._cache.clear()
+            self._db.frequencies.clear()
 
     def get_cache_stats(self) -> CacheStats:
         """How many notes are cached."""
@@ -123,11 +122,10 @@ class MemoryManager:
         self._deep_search_fn = fn
 
     def _read(self, stamp: Stamp, agent_id: str, key: str) -> EnrichedMemory | None:
-        memory = store.get(self._db, agent_id, key)
-        if memory is None:
-            return None
-        found = store.enriched(memory, store.get_category(self._db, memory.id))
-        # What an open transaction shows may be rolled back, and that changes no stamp.
-        if not self._db.sqlite.connection.in_transaction:
-            self._cache.set(f"{agent_id}:{key}", _Cached(stamp, found))
+        with self._db.sqlite.snapshot():
+            memory = store.get(self._db, agent_id, key)
+            if memory is None:
+                return None
+            found = store.enriched(memory, store.get_category(self._db, memory.id))
+        self._cache.set(f"{agent_id}:{key}", (stamp, found))
         return found

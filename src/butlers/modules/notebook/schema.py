@@ -12,7 +12,7 @@ from butlers.modules.notebook.handle import Limits, Notebook
 
 _CORE = queries.load(__file__)
 _EXTENSIONS = queries.load(str(Path(__file__).with_name("schema_extensions.py")))
-_OBJECTS = queries.parse("-- names --\nselect name from sqlite_master")
+_MASTER = queries.parse("-- objects --\nselect type, name from sqlite_master")
 
 
 def open_notebook(
@@ -39,18 +39,15 @@ def ensure_memory_schema(db: Notebook) -> None:
 
 
 def present_tables(db: Notebook) -> frozenset[str]:
-    """The names in the schema: what is known about notes besides may be missing."""
-    return _names(db.sqlite)
+    """The tables there are: what is known about notes besides may be missing."""
+    return frozenset(name for kind, name in db.sqlite.fetch(_MASTER["objects"]) if kind == "table")
 
 
 def _create(sqlite: Database, statements: Mapping[str, Query]) -> None:
     """Run them all unless every object is there, so that opening takes no write lock."""
-    if statements.keys() - {"adopted"} <= _names(sqlite):
+    present = {name for _, name in sqlite.fetch(_MASTER["objects"])}
+    if statements.keys() - {"adopted"} <= present:
         return
     with sqlite.transaction():
         for statement in statements.values():
             sqlite.execute(statement)
-
-
-def _names(sqlite: Database) -> frozenset[str]:
-    return frozenset(row[0] for row in sqlite.fetch(_OBJECTS["names"]))

@@ -38,7 +38,7 @@ TFIDF_SHARE = 0.6
 DEFAULT_LIMIT = 10
 MAX_LIMIT = 10_000
 MAX_QUERY_TERMS = 64
-_FEWEST_CANDIDATES = 30
+_FEWEST_CANDIDATES = 20
 _SPARE_CANDIDATES = 200
 
 
@@ -54,7 +54,7 @@ class _Wish:
     @property
     def candidates(self) -> int:
         """How many notes are weighed: enough to re-order, bounded whatever the notebook's size."""
-        return max(_FEWEST_CANDIDATES, min(3 * self.limit, self.limit + _SPARE_CANDIDATES))
+        return max(_FEWEST_CANDIDATES, min(2 * self.limit, self.limit + _SPARE_CANDIDATES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +144,13 @@ def _fast(db: Notebook, agent_id: str, query: str, wish: _Wish) -> SearchResult:
 
 def _ranked(db: Notebook, agent_id: str, query: str, wish: _Wish) -> tuple[list[ScoredMemory], int]:
     """Every candidate similar enough, best first, and how many candidates there were."""
-    owner = corpora.get_owner(db, checked_agent(agent_id))
     terms = query_terms(query)[:MAX_QUERY_TERMS]
-    if owner is None or not terms:
-        return [], 0
-    candidates = _candidates(db, owner, terms, wish)
-    scored = _scored(db, owner, terms, candidates)
+    with db.sqlite.snapshot():
+        owner = corpora.get_owner(db, checked_agent(agent_id))
+        if owner is None or not terms:
+            return [], 0
+        candidates = _candidates(db, owner, terms, wish)
+        scored = _scored(db, owner, terms, candidates)
     # Before decay: age alone never takes a note out of the results.
     similar = [result for result in scored if result.score >= wish.min_similarity]
     return apply_decay(similar, db.clock()), len(candidates)

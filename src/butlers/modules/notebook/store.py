@@ -23,14 +23,35 @@ _VOCABULARY_TERMS = 50
 
 def note(row: Row) -> AgentMemory:
     """The note in the first columns of a row."""
-    return AgentMemory(*_fields(row))
+    note_id, agent_id, key, content, txid, status, archived, created_at, updated_at = row[:COLUMNS]
+    return AgentMemory(
+        id=note_id,
+        agent_id=agent_id,
+        key=key,
+        content=content,
+        txid=txid,
+        status=MemoryStatus(status or MemoryStatus.PENDING),
+        archived=bool(archived),
+        created_at=created_at or "",
+        updated_at=updated_at or "",
+    )
 
 
-def enriched_note(row: Row, found: CategoryResult | None) -> EnrichedMemory:
-    """The note in the first columns of a row, with its category where it has one."""
-    if found is None:
-        return EnrichedMemory(*_fields(row))
-    return EnrichedMemory(*_fields(row), found.category, found.confidence)
+def enriched(memory: AgentMemory, found: CategoryResult | None) -> EnrichedMemory:
+    """The note with its category, where it has one."""
+    return EnrichedMemory(
+        id=memory.id,
+        agent_id=memory.agent_id,
+        key=memory.key,
+        content=memory.content,
+        txid=memory.txid,
+        status=memory.status,
+        archived=memory.archived,
+        created_at=memory.created_at,
+        updated_at=memory.updated_at,
+        category=found.category if found else None,
+        category_confidence=found.confidence if found else None,
+    )
 
 
 def upsert(db: Notebook, agent_id: str, key: str, content: str) -> AgentMemory:

@@ -62,8 +62,13 @@ def find_uncounted(db: Notebook, limit: int) -> list[AgentMemory]:
 
 
 def corpus(db: Notebook, owner: Owner, terms: Iterable[str]) -> IDFCorpus:
-    """The agent's whole corpus, as far as these terms go."""
-    return IDFCorpus(owner.documents, frequencies(db, owner, terms))
+    """The agent's whole corpus, as far as these terms go; call it inside a snapshot."""
+    wanted = set(terms)
+    known = db.frequencies.at(db.sqlite.stamp(), owner.number)
+    unknown = wanted - known.keys()
+    if unknown:
+        known |= dict.fromkeys(unknown, 0) | frequencies(db, owner, unknown)
+    return IDFCorpus(owner.documents, {term: known[term] for term in wanted})
 
 
 def frequencies(db: Notebook, owner: Owner, terms: Iterable[str]) -> dict[str, int]:

@@ -16,6 +16,4 @@ where d.terms is null order by d.number limit :limit;
 -- document_frequencies --
 -- In how many of an owner's live notes each of the terms stands.
 select f.term, f.documents
-from memory_frequencies f
-where f.owner = :owner and f.term in (select t.value from json_each(:terms) t)
-order by f.term;
+from json_each(:terms) t cross join memory_frequencies f on f.owner = :owner and f.term = t.value;

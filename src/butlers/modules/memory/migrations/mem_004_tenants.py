@@ -19,8 +19,37 @@ OWNED = tuple(
 )
 
 EVENTS = (
-    "update memory_events set tenant_id = 'default' where tenant_id is null",
+    "update memory_events set tenant_id = 'default' where tenant_id is null or tenant_id = ''",
     "alter table memory_events alter column tenant_id set not null",
+)
+
+# Entities had tenants before facts did: a fact about one belongs where its entity does. What it
+# came from or replaced may have stayed behind; that is kept as a note instead of a reference.
+FOLLOWERS = (
+    """
+    update facts set tenant_id = entities.tenant_id
+    from entities where entities.id = facts.entity_id
+    """,
+    """
+    update facts set
+      metadata = facts.metadata
+        || jsonb_build_object('former_source_episode_id', facts.source_episode_id),
+      source_episode_id = null
+    from episodes
+    where episodes.id = facts.source_episode_id and episodes.tenant_id <> facts.tenant_id
+    """,
+    """
+    update facts set
+      metadata = facts.metadata
+        || jsonb_build_object('former_supersedes_id', facts.supersedes_id),
+      supersedes_id = null
+    from facts replaced
+    where replaced.id = facts.supersedes_id and replaced.tenant_id <> facts.tenant_id
+    """,
+    """
+    update memory_links set tenant_id = facts.tenant_id
+    from facts where memory_links.source_type = 'fact' and memory_links.source_id = facts.id
+    """,
 )
 
 KEYS = (
@@ -79,5 +108,5 @@ LOOKUPS = (
 
 def upgrade() -> None:
     """Every row names its tenant, and no reference crosses tenants."""
-    for statement in (*OWNED, *EVENTS, *REFERENCES, *KEYS, *LOOKUPS):
+    for statement in (*OWNED, *EVENTS, *FOLLOWERS, *REFERENCES, *KEYS, *LOOKUPS):
         op.execute(statement)

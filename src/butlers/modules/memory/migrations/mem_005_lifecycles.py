@@ -32,7 +32,25 @@ CONSOLIDATION = (
 
 NORMALISED = (
     "update facts set validity = 'retracted' where validity = 'forgotten'",
-    "update facts set validity = 'active' where validity = 'fading'",
+    # Fading is a note on an active fact, so it too takes part in the rule of one per key.
+    """
+    update facts set validity = 'superseded'
+    where id in (
+      select id from (
+        select id, row_number() over (
+          partition by tenant_id, scope, predicate, entity_id,
+            case when entity_id is null then subject end
+          order by created_at desc, id
+        ) as place
+        from facts where validity in ('active', 'fading')
+      ) ranked
+      where place > 1
+    )
+    """,
+    """
+    update facts set validity = 'active', metadata = metadata || '{"status": "fading"}'
+    where validity = 'fading'
+    """,
     """
     update episodes set consolidation_status = 'consolidated'
     where consolidated and consolidation_status <> 'consolidated'
@@ -45,6 +63,33 @@ NORMALISED = (
     update episodes set dead_letter_reason = coalesce(last_consolidation_error, 'unknown')
     where consolidation_status = 'dead_letter'
     """,
+)
+
+# Nothing checked these before; a value outside its range counts as the nearest one inside.
+IN_RANGE = (
+    """
+    update episodes set importance = least(greatest(importance, 0), 10)
+    where importance not between 0 and 10
+    """,
+    """
+    update facts set importance = least(greatest(importance, 0), 10),
+      confidence = least(greatest(confidence, 0), 1), decay_rate = greatest(decay_rate, 0)
+    where importance not between 0 and 10 or confidence not between 0 and 1 or decay_rate < 0
+    """,
+    """
+    update rules set confidence = least(greatest(confidence, 0), 1),
+      decay_rate = greatest(decay_rate, 0)
+    where confidence not between 0 and 1 or decay_rate < 0
+    """,
+    """
+    update rules set success_count = greatest(success_count, 0),
+      harmful_count = greatest(harmful_count, 0),
+      applied_count = greatest(
+        applied_count, greatest(success_count, 0) + greatest(harmful_count, 0)
+      )
+    where applied_count < success_count + harmful_count or least(success_count, harmful_count) < 0
+    """,
+    "update facts set supersedes_id = null where supersedes_id = id",
 )
 
 PERMANENCE = "permanence in ('permanent', 'stable', 'standard', 'volatile', 'ephemeral')"
@@ -81,7 +126,7 @@ CHECKS = (
 
 def upgrade() -> None:
     """A state outside its vocabulary cannot be stored."""
-    for statement in (*CONSOLIDATION, *NORMALISED):
+    for statement in (*CONSOLIDATION, *NORMALISED, *IN_RANGE):
         op.execute(statement)
     for table, name, condition in CHECKS:
         op.execute(f"alter table {table} add constraint {table}_{name} check ({condition})")

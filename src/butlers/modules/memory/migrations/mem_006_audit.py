@@ -13,18 +13,32 @@ EVENTS = (
     add column memory_type text,
     add column memory_id uuid,
     add column request_id text,
-    add column sequence bigint generated always as identity,
+    add column sequence bigint,
     add constraint memory_events_memory_type
       check (memory_type in ('episode', 'fact', 'rule', 'entity', 'link')),
     add constraint memory_events_names_a_memory
       check (memory_type is not null or memory_id is null)
+    """,
+    # Several events share one instant; the order they were written in is the order of the story.
+    """
+    update memory_events set sequence = told.place
+    from (
+      select id, row_number() over (order by created_at, id) as place from memory_events
+    ) told
+    where told.id = memory_events.id
+    """,
+    "alter table memory_events alter column sequence set not null",
+    "alter table memory_events alter column sequence add generated always as identity",
+    """
+    select setval(
+      pg_get_serial_sequence('memory_events', 'sequence'), coalesce(max(sequence), 0) + 1, false
+    ) from memory_events
     """,
     "create index memory_events_memory on memory_events (tenant_id, memory_id, sequence)",
     """
     create index memory_events_request on memory_events (tenant_id, request_id)
     where request_id is not null
     """,
-    # Several events share one instant; the order they were written in is the order of the story.
     "create index memory_events_order on memory_events (tenant_id, sequence desc)",
 )
 

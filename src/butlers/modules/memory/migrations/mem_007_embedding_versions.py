@@ -38,7 +38,7 @@ REFERENCES = tuple(
     for table in ("episodes", "facts", "rules")
     for statement in (
         f"alter table {table} add column embedding_version_id uuid",
-        f"update {table} m set embedding_version_id = v.id from embedding_versions v "
+        f"update {table} m set embedding_version_id = v.id from embedding_versions v "  # noqa: S608
         "where v.tenant_id = m.tenant_id and m.embedding is not null",
         f"alter table {table} add constraint {table}_embedding_version "
         "foreign key (tenant_id, embedding_version_id) "

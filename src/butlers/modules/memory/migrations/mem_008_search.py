@@ -47,6 +47,7 @@ TENANTS = (
     "create index rules_decaying on rules (tenant_id, id) where decay_rate > 0",
 )
 
+# The exponent has a floor, because PostgreSQL calls a result too small to write an error.
 CONFIDENCE = """
     create function effective_confidence(
       confidence float, decay_rate float, confirmed_at timestamptz, at timestamptz
@@ -56,7 +57,9 @@ CONFIDENCE = """
       when decay_rate = 0 then confidence
       when confirmed_at is null then 0.0
       else confidence * exp(
-        -decay_rate * greatest(extract(epoch from at - confirmed_at)::float / 86400.0, 0.0)
+        -least(
+          decay_rate * greatest(extract(epoch from at - confirmed_at)::float / 86400.0, 0.0), 600.0
+        )
       )
     end
 """

@@ -27,6 +27,14 @@ async def register_version(
     return found if found is not None else await register_version(tx, version_id, embedder, now)
 
 
+async def get_version(tx: Transaction, embedder: Embedder) -> UUID | None:
+    """The id of the embedder's model and version, or None where it never made a vector."""
+    found: UUID | None = await tx.fetch_value(
+        _SQL["version"], tenant_id=tx.tenant_id, model=embedder.model, version=embedder.version
+    )
+    return found
+
+
 async def find_versions(tx: Transaction) -> list[Row]:
     """Every model that ever made a vector for this tenant, newest first."""
     return await tx.fetch(_SQL["versions"], tenant_id=tx.tenant_id)

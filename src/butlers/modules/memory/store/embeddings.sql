@@ -13,6 +13,11 @@ where tenant_id = :tenant_id and model = :model and version = :version
 order by id
 limit 1
 
+-- version --
+-- The id under which a model and version are known to this tenant.
+select id from embedding_versions
+where tenant_id = :tenant_id and model = :model and version = :version
+
 -- versions --
 -- Every model that ever made a vector for this tenant, newest first.
 select id, model, version, dimensions, created_at

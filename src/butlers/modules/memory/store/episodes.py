@@ -38,9 +38,9 @@ async def find(tx: Transaction, ids: Sequence[UUID]) -> list[Row]:
     return await tx.fetch(_SQL["find"], tenant_id=tx.tenant_id, ids=ids)
 
 
-async def forget(tx: Transaction, episode_id: UUID, now: datetime) -> bool:
-    """Let an episode expire now; false when there is none or it had expired."""
-    return bool(await tx.fetch_value(_SQL["forget"], tenant_id=tx.tenant_id, id=episode_id, now=now))
+async def forget(tx: Transaction, episode_id: UUID, now: datetime) -> Row | None:
+    """Let an episode expire now; how it was before, or None when it is gone or had expired."""
+    return await tx.fetch_one(_SQL["forget"], tenant_id=tx.tenant_id, id=episode_id, now=now)
 
 
 async def find_recent(tx: Transaction, butler: str, limit: int, now: datetime) -> list[Row]:

@@ -41,9 +41,15 @@ order by created_at desc, id
 
 -- forget --
 -- An episode that expires now; one already expired keeps its moment.
-update episodes set expires_at = :now
-where tenant_id = :tenant_id and id = :id and (expires_at is null or expires_at > :now)
-returning id
+update episodes
+set expires_at = :now
+from (
+  select id, expires_at as was_expires_at from episodes
+  where tenant_id = :tenant_id and id = :id and (expires_at is null or expires_at > :now)
+  for update
+) before
+where episodes.tenant_id = :tenant_id and episodes.id = before.id
+returning before.was_expires_at
 
 -- recent --
 -- The newest episodes of a butler that have not expired.

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
+from butlers.kernel.text import clean
 from butlers.modules.memory.model import Event, Lineage
 
 _SQL = load(__file__)
@@ -19,8 +20,8 @@ async def append(
         id=event_id,
         tenant_id=lineage.tenant_id,
         event_type=event.type,
-        actor=lineage.actor,
-        request_id=lineage.request_id,
+        actor=clean(lineage.actor),
+        request_id=lineage.request_id and clean(lineage.request_id),
         memory_type=event.subject,
         memory_id=event.subject_id,
         payload=event.payload,
@@ -29,7 +30,7 @@ async def append(
 
 
 async def find_history(tx: Transaction, memory_id: UUID) -> list[Row]:
-    """Everything that ever happened to one memory, in the order it happened."""
+    """Everything that happened to one memory, links to it included, in order."""
     return await tx.fetch(_SQL["history"], tenant_id=tx.tenant_id, memory_id=memory_id)
 
 

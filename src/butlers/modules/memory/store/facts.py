@@ -27,13 +27,19 @@ class FactKey:
         return "\x1f".join(("butlers.fact", tenant_id, self.scope, self.predicate, about))
 
 
-async def supersede_active(tx: Transaction, key: FactKey) -> UUID | None:
-    """The active fact under the key gives way; its id, or None where there was none.
+async def take_turn(tx: Transaction, idempotency_key: str) -> None:
+    """Writers of one idempotency key take turns, so that only the first supersedes anything."""
+    name = "\x1f".join(("butlers.fact.once", tx.tenant_id, idempotency_key))
+    await tx.execute(_SQL["lock_key"], key=name)
+
+
+async def supersede_active(tx: Transaction, key: FactKey) -> Row | None:
+    """The active fact under the key gives way; its `id` and what state it `was` in, or None.
 
     Writers of one key take turns here, so that of two at once the later supersedes the earlier.
     """
     await tx.execute(_SQL["lock_key"], key=key.lock_name(tx.tenant_id))
-    replaced: UUID | None = await tx.fetch_value(
+    return await tx.fetch_one(
         _SQL["supersede_active"],
         tenant_id=tx.tenant_id,
         scope=key.scope,
@@ -41,7 +47,6 @@ async def supersede_active(tx: Transaction, key: FactKey) -> UUID | None:
         subject=key.subject,
         entity_id=key.entity_id,
     )
-    return replaced
 
 
 async def insert(tx: Transaction, row: dict[str, Any]) -> None:
@@ -77,6 +82,16 @@ async def confirm(tx: Transaction, fact_id: UUID, now: datetime) -> Row | None:
 
 
 async def retract(tx: Transaction, fact_id: UUID) -> str | None:
-    """Retract a fact; its validity before, or None when there is nothing to retract."""
+    """Retract a fact; its state before, or None when there is nothing to retract."""
     was: str | None = await tx.fetch_value(_SQL["retract"], tenant_id=tx.tenant_id, id=fact_id)
     return was
+
+
+async def find_replaced(tx: Transaction, fact_id: UUID, limit: int) -> list[Row]:
+    """What a fact replaced, directly and through each other, the latest replaced first."""
+    return await tx.fetch(_SQL["replaced"], tenant_id=tx.tenant_id, id=fact_id, limit=limit)
+
+
+async def find_replacements(tx: Transaction, fact_id: UUID, limit: int) -> list[Row]:
+    """What replaced a fact, directly and through each other, the first to do so first."""
+    return await tx.fetch(_SQL["replacements"], tenant_id=tx.tenant_id, id=fact_id, limit=limit)

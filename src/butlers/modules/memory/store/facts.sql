@@ -3,7 +3,7 @@
 select pg_advisory_xact_lock(hashtextextended(:key, 0))
 
 -- supersede_active --
--- The active fact under a key gives way.
+-- The active fact under a key gives way; what a reader was shown of it before.
 update facts
 set validity = 'superseded'
 where tenant_id = :tenant_id and scope = :scope and predicate = :predicate and validity = 'active'
@@ -11,7 +11,7 @@ where tenant_id = :tenant_id and scope = :scope and predicate = :predicate and v
     when :entity_id::uuid is null then entity_id is null and subject = :subject
     else entity_id = :entity_id
   end
-returning id
+returning id, case when metadata ->> 'status' = 'fading' then 'fading' else 'active' end as was
 
 -- insert --
 -- A new fact, confirmed by its birth.
@@ -78,8 +78,47 @@ returning before.was_confirmed_at, coalesce(before.was_fading, false) as was_fad
 update facts
 set validity = 'retracted'
 from (
-  select id, validity as was from facts
+  select id,
+    case when validity = 'active' and metadata ->> 'status' = 'fading' then 'fading' else validity
+    end as was
+  from facts
   where tenant_id = :tenant_id and id = :id and validity <> 'retracted' for update
 ) before
 where facts.tenant_id = :tenant_id and facts.id = before.id
 returning before.was
+
+-- replaced --
+-- The facts a fact replaced, directly and through each other, the latest replaced first.
+with recursive chain (id, replaced_at) as (
+  select target_id, created_at from memory_links
+  where tenant_id = :tenant_id and source_type = 'fact' and source_id = :id
+    and target_type = 'fact' and relation = 'supersedes'
+  union
+  select l.target_id, l.created_at
+  from chain c
+  join memory_links l on l.tenant_id = :tenant_id and l.source_type = 'fact'
+    and l.source_id = c.id and l.target_type = 'fact' and l.relation = 'supersedes'
+)
+select f.id, f.content, f.validity, f.created_at, c.replaced_at
+from chain c
+join facts f on f.tenant_id = :tenant_id and f.id = c.id
+order by c.replaced_at desc, f.created_at desc, f.id desc
+limit :limit
+
+-- replacements --
+-- The facts that replaced a fact, directly and through each other, the first to do so first.
+with recursive chain (id, replaced_at) as (
+  select source_id, created_at from memory_links
+  where tenant_id = :tenant_id and target_type = 'fact' and target_id = :id
+    and source_type = 'fact' and relation = 'supersedes'
+  union
+  select l.source_id, l.created_at
+  from chain c
+  join memory_links l on l.tenant_id = :tenant_id and l.target_type = 'fact'
+    and l.target_id = c.id and l.source_type = 'fact' and l.relation = 'supersedes'
+)
+select f.id, f.content, f.validity, f.created_at, c.replaced_at
+from chain c
+join facts f on f.tenant_id = :tenant_id and f.id = c.id
+order by c.replaced_at, f.created_at, f.id
+limit :limit

@@ -11,9 +11,9 @@ from butlers.db.queries import load
 _SQL = load(__file__)
 
 
-async def insert(tx: Transaction, row: dict[str, Any]) -> None:
-    """Add a rule."""
-    await tx.execute(_SQL["insert"], tenant_id=tx.tenant_id, **row)
+async def insert(tx: Transaction, row: dict[str, Any]) -> bool:
+    """Add a rule; false when its idempotency key is taken."""
+    return await tx.fetch_one(_SQL["insert"], tenant_id=tx.tenant_id, **row) is not None
 
 
 async def get_by_idempotency_key(tx: Transaction, key: str) -> Row | None:
@@ -45,9 +45,7 @@ async def lock(tx: Transaction, rule_id: UUID, now: datetime) -> Row | None:
 
 async def mark(tx: Transaction, rule_id: UUID, row: dict[str, Any], now: datetime) -> Row:
     """A locked rule after feedback."""
-    marked = await tx.fetch_one(
-        _SQL["mark"], tenant_id=tx.tenant_id, id=rule_id, now=now, **row
-    )
+    marked = await tx.fetch_one(_SQL["mark"], tenant_id=tx.tenant_id, id=rule_id, now=now, **row)
     assert marked is not None, "the caller holds the rule locked"
     return marked
 
@@ -66,6 +64,12 @@ async def confirm(tx: Transaction, rule_id: UUID, now: datetime) -> Row | None:
     return await tx.fetch_one(_SQL["confirm"], tenant_id=tx.tenant_id, id=rule_id, now=now)
 
 
-async def forget(tx: Transaction, rule_id: UUID) -> bool:
-    """Forget a rule; false when there is none or it was forgotten before."""
-    return bool(await tx.fetch_value(_SQL["forget"], tenant_id=tx.tenant_id, id=rule_id))
+async def forget(tx: Transaction, rule_id: UUID) -> str | None:
+    """Forget a rule; its state before, or None when there is nothing to forget."""
+    was: str | None = await tx.fetch_value(_SQL["forget"], tenant_id=tx.tenant_id, id=rule_id)
+    return was
+
+
+async def find_awaiting_inversion(tx: Transaction) -> list[Row]:
+    """The rules that are to become warnings and are not yet, in id order."""
+    return await tx.fetch(_SQL["awaiting_inversion"], tenant_id=tx.tenant_id)

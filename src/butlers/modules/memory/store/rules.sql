@@ -1,5 +1,5 @@
 -- insert --
--- A new candidate, confirmed by its birth.
+-- A new candidate, confirmed by its birth; one with a known idempotency key is left as it is.
 insert into rules
   (id, tenant_id, content, embedding, embedding_version_id, search_vector, scope, maturity,
    confidence, decay_rate, source_episode_id, source_butler, created_at, last_confirmed_at,
@@ -8,6 +8,8 @@ values
   (:id, :tenant_id, :content, :embedding, :embedding_version_id,
    to_tsvector('english', :searchable), :scope, 'candidate', :confidence, :decay_rate,
    :source_episode_id, :source_butler, :now, :now, :tags, :metadata, :idempotency_key)
+on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
+returning id
 
 -- by_idempotency_key --
 -- The rule stored under a key.
@@ -123,4 +125,13 @@ returning before.was_confirmed_at, coalesce(before.was_fading, false) as was_fad
 update rules
 set metadata = metadata || '{"forgotten": true}'
 where tenant_id = :tenant_id and id = :id and metadata -> 'forgotten' is distinct from 'true'
-returning id
+returning case when metadata ->> 'status' = 'fading' then 'fading' else 'active' end
+
+-- awaiting_inversion --
+-- The rules that are to become warnings and are not yet.
+select id, content, maturity, metadata,
+  case when metadata -> 'forgotten' = 'true' then 'forgotten' else 'active' end as state
+from rules
+where tenant_id = :tenant_id and metadata -> 'needs_inversion' = 'true'
+  and maturity <> 'anti_pattern' and metadata -> 'forgotten' is distinct from 'true'
+order by id

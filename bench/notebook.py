@@ -1,0 +1,135 @@
+"""How fast the notebook is: search against a bare FTS5 query, recall against the table.
+
+Run: PYTHONPATH=src python bench/notebook.py [sizes...]
+"""
+
+import itertools
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from butlers.modules.notebook import (
+    MemoryManager,
+    Notebook,
+    fast_search,
+    open_notebook,
+    store,
+    terms,
+)
+from butlers.modules.notebook.categories import categorize
+from butlers.modules.notebook.search import match_any
+from butlers.modules.notebook.tokens import query_terms, term_counts
+
+SIZES = (1_000, 10_000, 100_000)
+AGENT = "bench/agent"
+SEARCH_RATIO = 3.0
+RECALL_RATIO = 10.0
+QUERIES = 60
+ROUNDS = 5
+VOCABULARY = 20_000
+# What anybody would write without this product: the same notes, by the same relevance.
+BARE = """
+    select m.id, m.key, m.content from memory_fts f
+    join memory_documents d on d.number = f.rowid join agent_memories m on m.id = d.memory_id
+    where memory_fts match ? and m.agent_id = ? order by rank limit 10
+"""
+
+
+def main(sizes: list[int]) -> int:
+    """Print one line per size; fail where a ratio is missed."""
+    print(f"{'notes':>8} {'bare FTS5':>10} {'search':>10} {'ratio':>6}", end="")
+    print(f" {'table':>10} {'cached':>10} {'ratio':>6}   (medians)")
+    missed = [size for size in sizes if not _measure(size)]
+    if missed:
+        print(f"missed at {missed}: search within {SEARCH_RATIO}x, recall {RECALL_RATIO}x")
+    return 1 if missed else 0
+
+
+def _measure(size: int) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        db = open_notebook(Path(folder) / "notebook.db")
+        try:
+            manager = MemoryManager(db)
+            _fill(db, size)
+            bare, found = _search_times(db)
+            table, cached = _recall_times(manager, size)
+        finally:
+            db.close()
+    print(f"{size:>8} {_us(bare)} {_us(found)} {found / bare:>6.2f}", end="")
+    print(f" {_us(table)} {_us(cached)} {table / cached:>6.1f}", flush=True)
+    return found / bare <= SEARCH_RATIO and table / cached >= RECALL_RATIO
+
+
+def _fill(db: Notebook, size: int) -> None:
+    """The notes as a save leaves them, without the cross references no search reads."""
+    rng = random.Random(7)
+    words = _words(rng)
+    for batch in (
+        itertools.batched(range(size), 5_000) if hasattr(itertools, "batched") else [range(size)]
+    ):
+        with db.sqlite.transaction():
+            for i in batch:
+                key, content = f"topic{i % 50}:{i}", " ".join(itertools.islice(words, 24))
+                memory = store.upsert(db, AGENT, key, content)
+                terms.count_terms(db, memory.id, term_counts(key, content))
+                store.set_category(db, memory.id, categorize(key, content))
+
+
+def _words(rng: random.Random) -> Iterator[str]:
+    """Words as frequent as in language: the n-th as often as 1/n."""
+    weights = list(itertools.accumulate(1 / (n + 3) for n in range(VOCABULARY)))
+    vocabulary = [f"w{n:05d}" for n in range(VOCABULARY)]
+    while True:
+        yield from rng.choices(vocabulary, cum_weights=weights, k=1_000)
+
+
+def _search_times(db: Notebook) -> tuple[float, float]:
+    rng = random.Random(11)
+    words = _words(rng)
+    queries = [" ".join(itertools.islice(words, 4)) for _ in range(QUERIES)]
+    expressions = [match_any(query_terms(query)) for query in queries]
+    connection = db.sqlite.connection
+    bare = [lambda e=e: connection.execute(BARE, (e, AGENT)).fetchall() for e in expressions]
+    ours = [lambda q=q: fast_search(db, AGENT, q) for q in queries]
+    return _interleaved(bare, ours)
+
+
+def _recall_times(manager: MemoryManager, size: int) -> tuple[float, float]:
+    rng = random.Random(13)
+    keys = [f"topic{i % 50}:{i}" for i in rng.sample(range(size), 200)]
+    table, cached = [], []
+    for _ in range(ROUNDS):
+        manager.clear_cache()
+        table += [_timed(lambda k=k: manager.recall(AGENT, k)) for k in keys]
+        cached += [_timed(lambda k=k: manager.recall(AGENT, k)) for k in keys]
+    return statistics.median(table), statistics.median(cached)
+
+
+def _interleaved(
+    a: list[Callable[[], object]], b: list[Callable[[], object]]
+) -> tuple[float, float]:
+    """The median of each side; turn by turn, so that a busy machine troubles both alike."""
+    times_a, times_b = [], []
+    for _ in range(ROUNDS):
+        for one, other in zip(a, b, strict=True):
+            times_a.append(_timed(one))
+            times_b.append(_timed(other))
+    return statistics.median(times_a), statistics.median(times_b)
+
+
+def _timed(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:>8.1f}us"
+
+
+if __name__ == "__main__":
+    sys.exit(main([int(size) for size in sys.argv[1:]] or list(SIZES)))

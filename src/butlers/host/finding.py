@@ -1,0 +1,49 @@
+"""What one check of `butlers doctor` has to say."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """How serious it is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report; what is not well comes with a remedy."""
+
+    check: str
+    verdict: Verdict
+    message: str
+    remedy: str = ""
+
+    def shown(self) -> dict[str, str]:
+        """As JSON shows it."""
+        return asdict(self)
+
+
+Check = Callable[[], Iterable[Finding]]
+
+
+def ok(check: str, message: str) -> Finding:
+    """All is well."""
+    return Finding(check, Verdict.OK, message)
+
+
+def warning(check: str, message: str, remedy: str) -> Finding:
+    """It works, but somebody should look at it."""
+    return Finding(check, Verdict.WARNING, _line(message), _line(remedy))
+
+
+def problem(check: str, message: str, remedy: str = "") -> Finding:
+    """It will not work until somebody mends it; the message may hold the remedy itself."""
+    return Finding(check, Verdict.PROBLEM, _line(message), _line(remedy))
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

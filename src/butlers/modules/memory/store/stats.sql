@@ -1,0 +1,45 @@
+-- count --
+-- All counts of a tenant; without a scope facts and rules of every scope are counted.
+select
+  (
+    select jsonb_build_object(
+      'total', count(*),
+      'unconsolidated', count(*) filter (where consolidation_status = 'pending'),
+      'consolidated', count(*) filter (where consolidation_status = 'consolidated'),
+      'failed', count(*) filter (where consolidation_status = 'failed'),
+      'dead_letter', count(*) filter (where consolidation_status = 'dead_letter'),
+      'backlog_age_hours', extract(
+        epoch from :now::timestamptz
+          - min(least(created_at, :now)) filter (where consolidation_status = 'pending')
+      )::float / 3600.0
+    )
+    from episodes
+    where tenant_id = :tenant_id
+  ) as episodes,
+  (
+    select jsonb_build_object(
+      'active', count(*) filter (
+        where validity = 'active' and metadata ->> 'status' is distinct from 'fading'
+      ),
+      'fading', count(*) filter (where validity = 'active' and metadata ->> 'status' = 'fading'),
+      'superseded', count(*) filter (where validity = 'superseded'),
+      'expired', count(*) filter (where validity = 'expired'),
+      'retracted', count(*) filter (where validity = 'retracted')
+    )
+    from facts
+    where tenant_id = :tenant_id and (:scope::text is null or scope in ('global', :scope))
+  ) as facts,
+  (
+    select jsonb_build_object(
+      'candidate', count(*) filter (where maturity = 'candidate' and not forgotten),
+      'established', count(*) filter (where maturity = 'established' and not forgotten),
+      'proven', count(*) filter (where maturity = 'proven' and not forgotten),
+      'anti_pattern', count(*) filter (where maturity = 'anti_pattern' and not forgotten),
+      'forgotten', count(*) filter (where forgotten)
+    )
+    from (
+      select maturity, metadata -> 'forgotten' is not distinct from 'true' as forgotten
+      from rules
+      where tenant_id = :tenant_id and (:scope::text is null or scope in ('global', :scope))
+    ) counted
+  ) as rules

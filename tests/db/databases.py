@@ -1,0 +1,94 @@
+"""Databases of a test's own, and what their catalogs say."""
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from butlers.db.embedded_postgres import EmbeddedPostgres
+
+
+@asynccontextmanager
+async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection, closed again."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def fresh_database(
+    postgres: EmbeddedPostgres, template: str = "template0", owner: str = "postgres"
+) -> AsyncIterator[str]:
+    """The name of a new database, dropped again."""
+    name = f"fresh_{uuid.uuid4().hex[:12]}"
+    async with connected(postgres.dsn()) as connection:
+        await connection.execute(f'create database "{name}" template "{template}" owner "{owner}"')
+        try:
+            yield name
+        finally:
+            await connection.execute(f'drop database "{name}" with (force)')
+
+
+@asynccontextmanager
+async def fresh_role(postgres: EmbeddedPostgres, powers: str = "") -> AsyncIterator[str]:
+    """A login that is no superuser, dropped again with everything it was granted."""
+    name = f"role_{uuid.uuid4().hex[:12]}"
+    async with connected(postgres.dsn()) as connection:
+        await connection.execute(f"create role {name} login {powers}")
+        try:
+            yield name
+        finally:
+            await connection.execute(f"drop owned by {name}")
+            await connection.execute(f"drop role {name}")
+
+
+_CATALOGS = {
+    "columns": """
+        select table_name, column_name, ordinal_position, data_type, udt_name, is_nullable,
+          column_default, is_generated, generation_expression, is_identity
+        from information_schema.columns where table_schema = 'public' order by 1, 3
+    """,
+    "storage": """
+        select attrelid::regclass::text, attname, attstorage::text
+        from pg_attribute join pg_class on pg_class.oid = attrelid
+        where relnamespace = 'public'::regnamespace and relkind = 'r' and attnum > 0
+          and not attisdropped
+        order by 1, 2
+    """,
+    "indexes": "select indexdef from pg_indexes where schemaname = 'public' order by 1",
+    "constraints": """
+        select conrelid::regclass::text, conname, pg_get_constraintdef(oid), convalidated
+        from pg_constraint where connamespace = 'public'::regnamespace order by 1, 2, 3
+    """,
+    "policies": """
+        select tablename, policyname, permissive, roles::text, cmd, qual, with_check
+        from pg_policies where schemaname = 'public' order by 1, 2
+    """,
+    "security": """
+        select relname, relrowsecurity, relforcerowsecurity, relacl::text
+        from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1
+    """,
+    "triggers": "select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal order by 1",
+    "functions": """
+        select proname, prosrc, proleakproof, prosecdef, proconfig::text, proacl::text
+        from pg_proc p
+        where pronamespace = 'public'::regnamespace and not exists (
+          select from pg_depend d where d.objid = p.oid and d.deptype = 'e'
+        ) order by 1
+    """,
+    "leakproof": "select proleakproof from pg_proc where proname = 'ts_match_vq'",
+    "extensions": "select extname from pg_extension order by 1",
+    "revisions": "select version_num from alembic_version order by 1",
+}
+
+
+async def catalog(connection: asyncpg.Connection) -> dict[str, list[tuple[object, ...]]]:
+    """Everything the catalogs say about the schema, to be compared."""
+    return {
+        name: [tuple(row.values()) for row in await connection.fetch(query)]
+        for name, query in _CATALOGS.items()
+    }

@@ -1,0 +1,238 @@
+"""The database as flows use it: one tenant per transaction, errors of our own."""
+
+import asyncio
+import uuid
+
+import asyncpg
+import pytest
+
+from butlers.db.postgres import Access, Database, translated_errors
+from butlers.db.provision import RUNTIME_ROLE
+from butlers.db.queries import parse
+from butlers.errors import Conflict, IntegrityViolation, InvalidInput, Unavailable
+from db.databases import connected, fresh_database
+
+SQL = parse(
+    """
+-- insert --
+-- A tiny entity.
+insert into entities (id, tenant_id, canonical_name, entity_type)
+values (:id, :tenant_id, :name, :type)
+
+-- names --
+-- All names.
+select canonical_name from entities order by canonical_name
+
+-- rename --
+-- Every name becomes one.
+update entities set aliases = array[:alias]
+
+-- tenant --
+-- Whom this connection acts for.
+select current_setting('butlers.tenant', true)
+
+-- echo --
+-- A value of a type only the vector codec knows.
+select :vector::vector as vector, :tree::jsonb as tree
+
+-- number --
+-- Takes a number only.
+select :number::int
+
+-- nap --
+-- Takes its time.
+select pg_sleep(:seconds)
+
+-- lock --
+-- One entity, held.
+select id from entities where id = :id for update
+"""
+)
+
+
+def entity(name="Ann", tenant="acme", kind="person"):
+    return {"id": uuid.uuid4(), "tenant_id": tenant, "name": name, "type": kind}
+
+
+@pytest.mark.contract("L1")
+async def test_a_transaction_acts_for_its_tenant_and_no_longer(worker_access, owner):
+    database = await Database.open(worker_access, pool_min=1, pool_max=1)
+    try:
+        async with database.transaction("acme") as tx:
+            assert tx.tenant_id == "acme"
+            assert await tx.fetch_value(SQL["tenant"]) == "acme"
+            assert await tx.execute(SQL["insert"], **entity()) == 1
+        async with database.transaction("rival") as tx:
+            assert await tx.fetch(SQL["names"]) == []
+        leftover = await database._pool.fetchval(SQL["tenant"].positional)
+        assert not leftover
+        assert await database._pool.fetchval("select count(*) from entities") == 0
+    finally:
+        await database.close()
+
+
+async def test_answers_come_as_rows_a_row_a_value_and_a_count(database):
+    async with database.transaction("acme") as tx:
+        await tx.execute_many(SQL["insert"], [entity("Bo"), entity("Al")])
+        assert [row["canonical_name"] for row in await tx.fetch(SQL["names"])] == ["Al", "Bo"]
+        first = await tx.fetch_one(SQL["names"])
+        assert first is not None and dict(first) == {"canonical_name": "Al"}
+        assert await tx.fetch_value(SQL["names"]) == "Al"
+        assert await tx.execute(SQL["rename"], alias="x") == 2
+    async with database.transaction("rival") as tx:
+        assert await tx.fetch_one(SQL["names"]) is None
+        assert await tx.fetch_value(SQL["names"]) is None
+        assert await tx.execute(SQL["rename"], alias="y") == 0
+
+
+async def test_vectors_and_json_travel_as_values(database):
+    async with database.transaction("acme") as tx:
+        row = await tx.fetch_one(SQL["echo"], vector=[0.5, 1.0], tree={"ü": [1, None]})
+    assert list(row["vector"].to_numpy()) == [0.5, 1.0]
+    assert row["tree"] == {"ü": [1, None]}
+
+
+async def test_an_error_undoes_the_transaction(database, owner):
+    with pytest.raises(RuntimeError):
+        async with database.transaction("acme") as tx:
+            await tx.execute(SQL["insert"], **entity())
+            raise RuntimeError
+    assert await owner.fetchval("select count(*) from entities") == 0
+
+
+async def test_a_savepoint_is_undone_alone(database):
+    async with database.transaction("acme") as tx:
+        await tx.execute(SQL["insert"], **entity("kept"))
+        with pytest.raises(asyncpg.CheckViolationError):
+            async with tx.savepoint():
+                await tx.execute(SQL["insert"], **entity("lost", kind="ghost"))
+        assert await tx.fetch_value(SQL["names"]) == "kept"
+
+
+async def test_clashes_are_conflicts(database):
+    async with database.transaction("acme") as tx:
+        await tx.execute(SQL["insert"], **entity("Ann Secret"))
+    with pytest.raises(Conflict) as clash:
+        async with database.transaction("acme") as tx:
+            await tx.execute(SQL["insert"], **entity("Ann Secret"))
+    assert "Secret" not in str(clash.value)
+
+
+async def test_a_deadlock_is_a_conflict_for_one_of_the_two(database):
+    one, two = entity("one"), entity("two")
+    async with database.transaction("acme") as tx:
+        await tx.execute_many(SQL["insert"], [one, two])
+    both_hold = asyncio.Barrier(2)
+
+    async def lock(first, second):
+        async with database.transaction("acme") as tx:
+            await tx.fetch_one(SQL["lock"], id=first["id"])
+            await both_hold.wait()
+            await tx.fetch_one(SQL["lock"], id=second["id"])
+
+    outcomes = await asyncio.gather(lock(one, two), lock(two, one), return_exceptions=True)
+    assert sorted(type(outcome) for outcome in outcomes if outcome) == [Conflict]
+
+
+async def test_a_broken_invariant_is_an_integrity_violation(database):
+    with pytest.raises(IntegrityViolation, match="entities_entity_type"):
+        async with database.transaction("acme") as tx:
+            await tx.execute(SQL["insert"], **entity(kind="ghost"))
+    with pytest.raises(IntegrityViolation, match="row-level security"):
+        async with database.transaction("acme") as tx:
+            await tx.execute(SQL["insert"], **entity(tenant="rival"))
+
+
+async def test_a_value_the_database_cannot_hold_is_invalid_input(database):
+    with pytest.raises(InvalidInput, match="cannot hold"):
+        async with database.transaction("acme") as tx:
+            await tx.execute(SQL["insert"], **entity("nul \x00 byte"))
+
+
+async def test_a_value_of_the_wrong_type_is_not_called_an_outage(database):
+    with pytest.raises(InvalidInput, match="query argument"):
+        async with database.transaction("acme") as tx:
+            await tx.fetch(SQL["number"], number="three")
+
+
+async def test_a_server_that_is_not_there_is_unavailable(tmp_path):
+    nowhere = f"postgresql://postgres@/postgres?host={tmp_path}"
+    with pytest.raises(Unavailable, match="does not answer"):
+        await Database.open(Access(nowhere, nowhere))
+
+
+@pytest.mark.parametrize("change", [{"database": "no_such_database"}, {"user": "no_such_user"}])
+async def test_a_wrong_name_is_unavailable_and_said(postgres, change):
+    dsn = postgres.dsn(**change)
+    with pytest.raises(Unavailable, match="no_such_"):
+        await Database.open(Access(dsn, dsn))
+
+
+async def test_a_malformed_address_is_unavailable():
+    with pytest.raises(Unavailable, match="cannot be used"):
+        await Database.open(Access("", "nonsense://x:y"))
+
+
+async def test_a_statement_that_takes_too_long_is_unavailable(worker_access, owner):
+    database = await Database.open(worker_access, timeout=0.2)
+    try:
+        with pytest.raises(Unavailable):
+            async with database.transaction("acme") as tx:
+                await tx.fetch(SQL["nap"], seconds=5)
+    finally:
+        await database.close()
+
+
+async def test_a_connection_cut_by_the_server_is_unavailable_and_the_next_works(
+    worker_access, owner
+):
+    database = await Database.open(worker_access, pool_max=1)
+    try:
+        with pytest.raises(Unavailable):
+            async with database.transaction("acme") as tx:
+                await owner.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity "
+                    "where usename = $1 and state = 'idle in transaction'",
+                    RUNTIME_ROLE,
+                )
+                await tx.fetch(SQL["names"])
+        await database.ping()
+    finally:
+        await database.close()
+
+
+async def test_closing_cuts_what_stays_busy(worker_access, owner, monkeypatch):
+    database = await Database.open(worker_access, pool_max=1)
+    nap = asyncio.create_task(database._pool.fetch("select pg_sleep(30)"))
+    await asyncio.sleep(0.2)
+    async with asyncio.timeout(15):
+        await database.close()
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
+        await nap
+
+
+async def test_settings_of_a_search_outlive_the_reset_of_a_connection(worker_access, owner):
+    database = await Database.open(worker_access, pool_max=1)
+    try:
+        for _ in range(2):
+            assert await database._pool.fetchval("show hnsw.iterative_scan") == "relaxed_order"
+            assert await database._pool.fetchval("show timezone") == "UTC"
+    finally:
+        await database.close()
+
+
+async def test_one_login_steps_down_to_the_role_and_stays_there(postgres, template):
+    async with fresh_database(postgres, template) as name:
+        dsn = postgres.dsn(name)
+        database = await Database.open(Access(dsn, dsn, RUNTIME_ROLE), pool_max=1)
+        try:
+            for _ in range(2):
+                assert await database._pool.fetchval("select current_user") == RUNTIME_ROLE
+        finally:
+            await database.close()
+
+
+async def test_an_error_of_another_kind_passes_unchanged(postgres):
+    async with connected(postgres.dsn()) as connection:
+        with pytest.raises(asyncpg.UndefinedTableError), translated_errors():
+            await connection.fetch("select 1 from no_such_table")
