@@ -191,7 +191,11 @@ async def test_another_process_is_waited_for(postgres, template):
         await transaction.start()
         await first.execute("select pg_advisory_xact_lock(hashtextextended('butlers.migrate', 0))")
         second = asyncio.create_task(migrate(dsn, [MEMORY]))
-        while not await first.fetchval("select count(*) from pg_locks where not granted"):
+        waiting = (
+            "select count(*) from pg_locks join pg_database on pg_database.oid = database "
+            "where datname = current_database() and locktype = 'advisory' and not granted"
+        )
+        while not await first.fetchval(waiting):
             await asyncio.sleep(0.05)
         assert await tables(dsn) == set()
         await transaction.commit()

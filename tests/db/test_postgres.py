@@ -192,7 +192,8 @@ async def test_a_connection_cut_by_the_server_is_unavailable_and_the_next_works(
             async with database.transaction("acme") as tx:
                 await owner.execute(
                     "select pg_terminate_backend(pid) from pg_stat_activity "
-                    "where usename = $1 and state = 'idle in transaction'",
+                    "where usename = $1 and state = 'idle in transaction' "
+                    "and datname = current_database()",
                     RUNTIME_ROLE,
                 )
                 await tx.fetch(SQL["names"])
@@ -201,7 +202,7 @@ async def test_a_connection_cut_by_the_server_is_unavailable_and_the_next_works(
         await database.close()
 
 
-async def test_closing_cuts_what_stays_busy(worker_access, owner, monkeypatch):
+async def test_closing_cuts_what_stays_busy(worker_access, owner):
     database = await Database.open(worker_access, pool_max=1)
     nap = asyncio.create_task(database._pool.fetch("select pg_sleep(30)"))
     await asyncio.sleep(0.2)

@@ -107,7 +107,9 @@ def test_a_strange_host_is_refused_everywhere(
     assert client.get(daemon.url + path, headers=headers).status_code in (400, 421)
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example"]
+)
 def test_a_strange_origin_is_refused(daemon: Daemon, client: httpx2.Client, origin: str) -> None:
     headers = bearer(daemon.first_token) | {"Origin": origin}
     answer = client.post(daemon.mcp("kitchen"), json=INITIALIZE, headers=headers)

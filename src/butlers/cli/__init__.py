@@ -15,6 +15,7 @@ app = typer.Typer(
     help="Memory for AI agents. Start with `butlers up`.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its import would double the time --help takes
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("up")(homes.up)

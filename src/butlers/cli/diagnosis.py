@@ -1,6 +1,5 @@
 """`butlers doctor`: what is wrong here, and what to do about it."""
 
-import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,8 @@ _COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "problem":
 
 def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Check everything that could be wrong and say what to do; exits 1 on a problem."""
+    import asyncio
+
     from butlers.host.doctor import examine
     from butlers.host.finding import Verdict
     from butlers.host.home import Home

@@ -1,6 +1,5 @@
 """`butlers up`, `butlers new` and `butlers list`."""
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +27,8 @@ def up(
 
     An empty home gets one butler, `general`, and a token for it.
     """
+    import asyncio
+
     from butlers.host.home import Home
     from butlers.host.logs import configure
 

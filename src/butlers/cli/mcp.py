@@ -1,6 +1,5 @@
 """`butlers mcp`: a butler's tools over standard input and output."""
 
-import asyncio
 from typing import Annotated
 
 import typer
@@ -16,6 +15,8 @@ def serve(
 
     No token is needed: whoever may start it is the butler's own configured tenant.
     """
+    import asyncio
+
     from butlers.host.home import Home
     from butlers.host.local import serve_stdio
     from butlers.host.logs import configure

@@ -25,7 +25,7 @@ Stamp = tuple[int, int]
 T = TypeVar("T")
 
 MEMORY = ":memory:"
-BUSY_TIMEOUT_SECONDS = 5.0
+BUSY_TIMEOUT_MS = 5_000
 PATIENCE_SECONDS = 60.0
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _ADVICE = {
@@ -98,10 +98,10 @@ class Database:
         fails at once when somebody else wrote in between, whatever the timeout.
         """
         with self.lock:
-            if self.connection.in_transaction:
+            if self._in_transaction():
                 yield
                 return
-            _patiently(lambda: self._run("begin immediate"))
+            self._begin_writing()
             with self._ending():
                 yield
 
@@ -109,12 +109,24 @@ class Database:
     def snapshot(self) -> Iterator[None]:
         """What is read inside is of one moment, whoever writes meanwhile; nobody waits for it."""
         with self.lock:
-            if self.connection.in_transaction:
+            if self._in_transaction():
                 yield
                 return
             self._run("begin")
             with self._ending():
                 yield
+
+    def _begin_writing(self) -> None:
+        """Take the write lock, however many others want it.
+
+        SQLite's own waiting sleeps longer and longer, a tenth of a second in the end, while the
+        lock changes hands every few milliseconds; asking often and at random is quick and fair.
+        """
+        self._run("pragma busy_timeout = 0")
+        try:
+            _patiently(lambda: self._run("begin immediate"))
+        finally:
+            self._run(f"pragma busy_timeout = {BUSY_TIMEOUT_MS}")
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
@@ -123,7 +135,7 @@ class Database:
             self._run("commit")
         except BaseException:
             # A full disk, for one, has already rolled back.
-            if self.connection.in_transaction:
+            if self._in_transaction():
                 self._run("rollback")
             self._rollbacks += 1
             raise
@@ -134,8 +146,17 @@ class Database:
         `data_version` sees the commits of every other connection, in this process or another;
         `total_changes` sees the changes made through this one, which a rollback takes back.
         """
-        version = self._probe("pragma data_version").fetchone()[0]
-        return version, self.connection.total_changes + self._rollbacks
+        try:
+            version = self._probe("pragma data_version").fetchone()[0]
+            return version, self.connection.total_changes + self._rollbacks
+        except sqlite3.Error as error:
+            raise translated(error) from error
+
+    def _in_transaction(self) -> bool:
+        try:
+            return self.connection.in_transaction
+        except sqlite3.Error as error:
+            raise translated(error) from error
 
     def _run(self, text: str, values: Mapping[str, Value] | None = None) -> list[Row]:
         with self.lock:
@@ -152,7 +173,7 @@ def connect(path: Path | str) -> Database:
     try:
         connection = sqlite3.connect(
             path,
-            timeout=BUSY_TIMEOUT_SECONDS,
+            timeout=BUSY_TIMEOUT_MS / 1000,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
@@ -203,7 +224,7 @@ def _configure(connection: sqlite3.Connection) -> None:
 
 
 def _patiently(action: Callable[[], T]) -> T:
-    """Do it, again and again while others hold the lock; SQLite's own waiting is not fair."""
+    """Do it, again and again while others hold the lock."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -211,7 +232,7 @@ def _patiently(action: Callable[[], T]) -> T:
         except Unavailable as error:
             if not _is_busy(error) or time.monotonic() > deadline:
                 raise
-        time.sleep(random.uniform(0.001, 0.02))
+        time.sleep(random.uniform(0.0005, 0.005))
 
 
 def _is_busy(error: Unavailable) -> bool:

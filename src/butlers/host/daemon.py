@@ -7,12 +7,12 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 
 import structlog
 
-from butlers.errors import ButlersError, Conflict, Unavailable
+from butlers.errors import Conflict, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.database_server import DatabaseServer
 from butlers.host.home import Home
@@ -21,7 +21,6 @@ from butlers.host.settings_files import HouseSettings
 from butlers.host.tokens import TokenStore
 
 log = structlog.get_logger(__name__)
-_WATCH_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dic
         # One at a time: a failure then names one butler, and migrations would queue anyway.
         for butler in butlers.values():
             await butler.start()
-        async with _watching(server):
+        async with server.kept_alive():
             yield butlers
     finally:
         for butler in reversed(butlers.values()):
@@ -110,28 +109,6 @@ class _Stop:
             # Once only: a second cancellation would interrupt the cleaning up.
             serving.cancel()
         self.asked = True
-
-
-@asynccontextmanager
-async def _watching(server: DatabaseServer) -> AsyncIterator[None]:
-    """Within this block a database server that dies is started again."""
-    watching = asyncio.create_task(_watch(server))
-    try:
-        yield
-    finally:
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
-
-
-async def _watch(server: DatabaseServer) -> None:
-    while True:
-        await asyncio.sleep(_WATCH_SECONDS)
-        try:
-            if await server.revive():
-                log.warning("the database server had died and was started again")
-        except ButlersError as error:
-            log.error("the database server is down", error=str(error))
 
 
 @asynccontextmanager

@@ -1,18 +1,24 @@
 """The PostgreSQL server behind a home: the embedded one, held while in use, or one by URL."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import quote, urlsplit, urlunsplit
+
+import structlog
 
 from butlers.db.embedded_postgres import EmbeddedPostgres
 from butlers.db.migrate import Branch, migrate
 from butlers.db.postgres import Access
 from butlers.db.postgres_liveness import Answer, ask, read_pid_file
 from butlers.db.provision import RUNTIME_ROLE, embedded_access, external_access, provision
-from butlers.errors import Unavailable
+from butlers.errors import ButlersError, Unavailable
 from butlers.host.home import Home
 from butlers.host.names import database_name
 from butlers.host.settings import DatabaseSection
+
+log = structlog.get_logger(__name__)
+_WATCH_SECONDS = 2.0
 
 
 class DatabaseServer:
@@ -62,6 +68,17 @@ class DatabaseServer:
         await _to_its_end(self._embedded.start)
         return True
 
+    @asynccontextmanager
+    async def kept_alive(self) -> AsyncIterator[None]:
+        """Within this block the embedded server, should it die, is soon started again."""
+        watching = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
     async def release(self) -> None:
         """Let go of the embedded server; the last process to do so stops it."""
         self._holding = False
@@ -72,6 +89,15 @@ class DatabaseServer:
             if not self._holding:
                 await _to_its_end(self._embedded.start)
                 self._holding = True
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            try:
+                if await self.revive():
+                    log.warning("the database server had died and was started again")
+            except ButlersError as error:
+                log.error("the database server is down", error=str(error))
 
     def _answers(self) -> bool:
         """A look at the socket; starting anew would also look at accounts, programs and files."""

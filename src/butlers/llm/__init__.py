@@ -1,47 +1,47 @@
-"""Completions from a language model, whichever runtime gives them."""
+"""Completions: a prompt goes out to a language model, an answer comes back, no more happens."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from butlers.errors import InvalidInput
+from butlers.llm.claude import ClaudeRuntime
+from butlers.llm.codex import CodexRuntime
+from butlers.llm.command import CommandRuntime
+from butlers.llm.completion import (
+    Completion,
+    CompletionFailed,
+    LanguageModel,
+    RuntimeOptions,
+    Usage,
+)
 
-from butlers.errors import Unavailable
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a completion cost, as far as the runtime says."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """An answer and what it cost."""
-
-    text: str
-    usage: Usage
-    session_id: str | None = None
+__all__ = [
+    "Completion",
+    "CompletionFailed",
+    "LanguageModel",
+    "RuntimeOptions",
+    "Usage",
+    "language_model",
+]
 
 
-class CompletionFailed(Unavailable):
-    """No usable answer came."""
+def language_model(options: RuntimeOptions) -> LanguageModel | None:
+    """The model that the options choose, or None when they choose none."""
+    match options.kind:
+        case "none":
+            return None
+        case "claude":
+            return ClaudeRuntime(options)
+        case "codex":
+            return CodexRuntime(options)
+        case "command":
+            return CommandRuntime(options)
+        case "http":
+            return _http_runtime(options)
+    raise InvalidInput(
+        f"runtime.kind is {options.kind!r}; valid is none, claude, codex, command or http"
+    )
 
 
-class LanguageModel(Protocol):
-    """Something that completes prompts."""
+def _http_runtime(options: RuntimeOptions) -> LanguageModel:
+    # An HTTP client takes longer to import than everything else here together.
+    from butlers.llm.http import HttpRuntime  # noqa: PLC0415
 
-    name: str
-
-    async def complete(
-        self,
-        prompt: str,
-        *,
-        system: str = "",
-        schema: Mapping[str, Any] | None = None,
-        timeout_seconds: float = 300.0,
-        label: str = "",
-    ) -> Completion:
-        """The answer to a prompt."""
-        ...
+    return HttpRuntime(options)

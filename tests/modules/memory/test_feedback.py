@@ -30,6 +30,20 @@ def no_model():
     raise Unavailable("the embedding model is not installed")
 
 
+class Interrupted:
+    """A real embedder during whose first work something else happens."""
+
+    def __init__(self, model, meanwhile):
+        self._model, self._meanwhile = model, meanwhile
+        self.model, self.version, self.dimensions = model.model, model.version, model.dimensions
+
+    async def embed_batch_async(self, texts):
+        meanwhile, self._meanwhile = self._meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+        return await self._model.embed_batch_async(texts)
+
+
 # Confirming
 
 
@@ -368,3 +382,54 @@ async def test_harmful_marks_at_once_invert_once(memory, lineage, owner, rule_id
     assert row["content"].count("ANTI-PATTERN") == 1
     assert (await event_types(owner, rule_id)).count("rule_inverted") == 1
     assert "needs_inversion" not in await metadata(owner, "rules", rule_id)
+
+
+async def nearly_harmful(memory, lineage, rule_id, meanwhile):
+    """A rule one harmful mark short of inversion, and something to happen during that mark."""
+    for _ in range(2):
+        await feedback.mark_harmful(memory, rule_id, "it leaked", lineage)
+    interrupted = Interrupted(memory.embedder(), meanwhile)
+    memory.embedder = lambda: interrupted
+
+
+@pytest.mark.contract("L7")
+async def test_a_rule_forgotten_while_its_warning_is_made_stays_as_it_was(
+    memory, lineage, owner, rule_id
+):
+    async def meanwhile():
+        await forget.forget_memory(memory, "rule", rule_id, lineage)
+
+    await nearly_harmful(memory, lineage, rule_id, meanwhile)
+    await feedback.mark_harmful(memory, rule_id, "it leaked", lineage)
+    row = await owner.fetchrow("select maturity, content from rules")
+    assert tuple(row) == ("candidate", "reply to all")
+    assert (await metadata(owner, "rules", rule_id))["forgotten"] is True
+
+
+@pytest.mark.contract("L7")
+async def test_a_reason_given_while_the_warning_is_made_is_part_of_it(
+    memory, lineage, owner, rule_id
+):
+    async def meanwhile():
+        await feedback.mark_harmful(memory, rule_id, "people complained", lineage)
+
+    await nearly_harmful(memory, lineage, rule_id, meanwhile)
+    await feedback.mark_harmful(memory, rule_id, "it leaked", lineage)
+    text = WARNING + "it leaked; people complained"
+    assert await owner.fetchval("select content from rules") == text
+    assert (await event_types(owner, rule_id)).count("rule_inverted") == 1
+
+
+@pytest.mark.contract("L7")
+async def test_a_warning_made_of_old_reasons_is_not_written(memory, lineage, owner, rule_id):
+    async def meanwhile():
+        model, memory.embedder = memory.embedder, no_model
+        await feedback.mark_harmful(memory, rule_id, "people complained", lineage)
+        memory.embedder = model
+
+    await nearly_harmful(memory, lineage, rule_id, meanwhile)
+    await feedback.mark_harmful(memory, rule_id, "it leaked", lineage)
+    assert await owner.fetchval("select content from rules") == "reply to all"
+    assert await feedback.invert_waiting(memory, lineage) == 1
+    text = WARNING + "it leaked; people complained"
+    assert await owner.fetchval("select content from rules") == text

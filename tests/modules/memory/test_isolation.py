@@ -2,85 +2,21 @@
 
 import json
 import uuid
-from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
 
-from butlers.db.migrate import migrate
-from butlers.db.postgres import Database
-from butlers.db.provision import RUNTIME_ROLE, external_access, provision
-from butlers.modules.memory.flows import remember
-from butlers.modules.memory.memory import Memory
-from butlers.modules.memory.model import Lineage, NewFact
-from butlers.modules.memory.module import MemoryModule
-from conftest import ToyEmbedder
-from db.databases import catalog, connected, fresh_database, fresh_role
-
-APPEND_ONLY = ("memory_events", "rule_applications")
-TENANTS = ("acme", "rival")
-
-
-def id_of(tenant, name):
-    return uuid.uuid5(uuid.NAMESPACE_OID, f"{tenant} {name}")
-
-
-def samples(tenant):
-    """One row of every table, in an order that satisfies their references."""
-    now = "2026-01-10T12:00:00+00:00"
-    rows = {
-        "embedding_versions": {"model": "toy", "version": "1", "dimensions": 384},
-        "entities": {"canonical_name": "Ann", "entity_type": "person"},
-        "episodes": {"butler": "general", "content": "secret"},
-        "facts": {"subject": "Ann", "predicate": "likes", "content": "secret"},
-        "rules": {"content": "secret"},
-        "rule_applications": {"rule_id": str(id_of(tenant, "rules")), "outcome": "helpful"},
-        "memory_events": {"event_type": "tested"},
-        "memory_links": {
-            "source_type": "fact",
-            "source_id": str(id_of(tenant, "facts")),
-            "target_type": "episode",
-            "target_id": str(id_of(tenant, "episodes")),
-            "relation": "derived_from",
-        },
-    }
-    return {
-        table: {"tenant_id": tenant, "created_at": now, **row}
-        | ({} if table == "memory_links" else {"id": str(id_of(tenant, table))})
-        for table, row in rows.items()
-    }
-
-
-async def insert(connection, table, row):
-    names = ", ".join(row)
-    await connection.execute(
-        f"insert into {table} ({names}) "
-        f"select {names} from jsonb_populate_record(null::{table}, $1::jsonb)",
-        json.dumps(row),
-    )
-
-
-async def tenant_tables(connection):
-    """Every table with a tenant, as the catalog knows them."""
-    rows = await connection.fetch(
-        "select relname from pg_class join pg_attribute on attrelid = pg_class.oid "
-        "where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') "
-        "and attname = 'tenant_id' order by 1"
-    )
-    return [row["relname"] for row in rows]
-
-
-@asynccontextmanager
-async def acting_for(connection, tenant):
-    """A transaction that names a tenant and is undone afterwards."""
-    transaction = connection.transaction()
-    await transaction.start()
-    try:
-        if tenant is not None:
-            await connection.execute("select set_config('butlers.tenant', $1, true)", tenant)
-        yield connection
-    finally:
-        await transaction.rollback()
+from butlers.db.provision import RUNTIME_ROLE
+from db.databases import connected, fresh_role
+from modules.memory.tenants import (
+    APPEND_ONLY,
+    TENANTS,
+    acting_for,
+    id_of,
+    insert,
+    samples,
+    tenant_tables,
+)
 
 
 @pytest.fixture
@@ -359,69 +295,6 @@ async def test_a_stranger_to_the_role_may_not_list_tenants(postgres, worker_acce
             for statement in ("select memory_tenant_names()", "select * from facts"):
                 with pytest.raises(asyncpg.InsufficientPrivilegeError):
                     await connection.fetch(statement)
-
-
-@asynccontextmanager
-async def external_server(postgres):
-    """A database as on somebody's server: its owner is no superuser, one login does everything."""
-    async with fresh_role(postgres, "createrole") as login:
-        async with connected(postgres.dsn()) as superuser:
-            await superuser.execute(f"grant {RUNTIME_ROLE} to {login}")
-        async with fresh_database(postgres, owner=login) as name:
-            async with connected(postgres.dsn(name)) as superuser:
-                await superuser.execute("create extension vector schema public")
-            maintenance = postgres.dsn(user=login)
-            await provision(maintenance, name, sign_in=False)
-            yield external_access(maintenance, name)
-
-
-@pytest.mark.contract("L1", "P8", "R29.2")
-async def test_an_owner_without_powers_keeps_tenants_apart_too(postgres, template, new_id, clock):
-    async with external_server(postgres) as access:
-        await migrate(access.owner_dsn, [MemoryModule.migrations])
-        await migrate(access.owner_dsn, [MemoryModule.migrations])
-        database = await Database.open(access)
-        try:
-            await both_remember_and_find_their_own(database, new_id, clock)
-        finally:
-            await database.close()
-        async with connected(access.owner_dsn) as owner:
-            # Forced: not even the owner reads rows without naming the tenant.
-            assert await owner.fetchval("select count(*) from facts") == 0
-            assert await owner.fetchval("select rolsuper from pg_roles where rolname=user") is False
-
-
-async def both_remember_and_find_their_own(database, new_id, clock):
-    toy = ToyEmbedder()
-    memory = Memory(database, lambda: toy, "general", clock=clock, new_id=new_id)
-    for tenant in TENANTS:
-        fact = NewFact("Ann", "likes", f"tea with {tenant}")
-        await remember.store_fact(memory, fact, Lineage(tenant))
-    search = (
-        "select current_user::text, content from facts "
-        "where search_vector @@ plainto_tsquery('english', 'Ann tea')"
-    )
-    for tenant in TENANTS:
-        async with database.transaction(tenant) as tx:
-            rows = await tx._connection.fetch(search)
-            assert [tuple(row.values()) for row in rows] == [(RUNTIME_ROLE, f"tea with {tenant}")]
-    assert await database.tenants() == ["acme", "rival"]
-
-
-async def test_an_owner_without_powers_makes_the_same_schema(postgres, template):
-    """Apart from who owns it, and the mark on text matching that only a superuser may set."""
-    async with (
-        external_server(postgres) as access,
-        fresh_database(postgres, template) as name,
-        connected(postgres.dsn(name)) as embedded,
-    ):
-        await migrate(access.owner_dsn, [MemoryModule.migrations])
-        async with connected(access.owner_dsn) as owner:
-            found, expected = await catalog(owner), await catalog(embedded)
-            login = await owner.fetchval("select current_user")
-    assert expected.pop("leakproof") == [(True,)]
-    assert found.pop("leakproof") == [(False,)]
-    assert repr(found).replace(login, "postgres") == repr(expected)
 
 
 async def test_keyword_search_uses_its_index_under_the_policy(filled, runtime):

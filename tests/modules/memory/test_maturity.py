@@ -89,10 +89,24 @@ def test_a_proven_rule_falls_one_step_below_eight_tenths(successes, expected):
 
 
 @pytest.mark.contract("L7")
-def test_a_score_that_equals_the_threshold_does_not_fall():
-    threshold = 9 / (9 + 4 + 0.01)
-    exact = RulesConfig.model_validate({"promote_to_established": {"min_effectiveness": threshold}})
-    assert after_harmful(rule(ESTABLISHED, 9), exact, SOON).maturity is ESTABLISHED
+@pytest.mark.parametrize(
+    ("stage", "settings"),
+    [
+        (ESTABLISHED, {"promote_to_established": {"min_effectiveness": 9 / 13.01}}),
+        (PROVEN, {"promote_to_proven": {"min_effectiveness": 9 / 13.01}}),
+    ],
+)
+def test_a_score_that_equals_the_threshold_does_not_fall(stage, settings):
+    exact = RulesConfig.model_validate(settings)
+    assert after_harmful(rule(stage, 9), exact, SOON).maturity is stage
+
+
+@pytest.mark.contract("R21.3")
+def test_a_score_that_equals_the_limit_needs_no_inversion():
+    exact = RulesConfig.model_validate(
+        {"harmful_to_antipattern": {"max_effectiveness": 2 / (2 + 4 * 3 + 0.01)}}
+    )
+    assert not after_harmful(rule(CANDIDATE, 2, 2), exact, SOON).needs_inversion
 
 
 @pytest.mark.contract("R03.5", "R21.3")

@@ -10,111 +10,18 @@ import pytest
 from butlers.db.migrate import Branch, migrate
 from butlers.modules.memory.module import MemoryModule
 from db.databases import connected, fresh_database
+from modules.memory.schema_rows import (
+    ENTITIES,
+    EPISODES,
+    EVENTS,
+    FACTS,
+    MINIMAL,
+    REQUIRED,
+    RULES,
+    insert,
+)
 
 MEMORY: Branch = MemoryModule.migrations
-
-# name: (type, nullable, default as a minimal row shows it; ... where there is none to compare)
-EPISODES = {
-    "id": ("uuid", False, ...),
-    "butler": ("text", False, ...),
-    "session_id": ("uuid", True, None),
-    "content": ("text", False, ...),
-    "embedding": ("vector(384)", True, None),
-    "search_vector": ("tsvector", True, None),
-    "importance": ("double precision", False, 5.0),
-    "reference_count": ("integer", False, 0),
-    "consolidated": ("boolean", False, False),
-    "consolidation_status": ("character varying(20)", False, "pending"),
-    "retry_count": ("integer", True, 0),
-    "last_error": ("text", True, None),
-    "created_at": ("timestamp with time zone", False, ...),
-    "last_referenced_at": ("timestamp with time zone", True, None),
-    "expires_at": ("timestamp with time zone", True, ...),
-    "metadata": ("jsonb", False, "{}"),
-}
-FACTS = {
-    "id": ("uuid", False, ...),
-    "subject": ("text", False, ...),
-    "predicate": ("text", False, ...),
-    "content": ("text", False, ...),
-    "embedding": ("vector(384)", True, None),
-    "search_vector": ("tsvector", True, None),
-    "importance": ("double precision", False, 5.0),
-    "confidence": ("double precision", False, 1.0),
-    "decay_rate": ("double precision", False, 0.008),
-    "permanence": ("text", False, "standard"),
-    "source_butler": ("text", True, None),
-    "source_episode_id": ("uuid", True, None),
-    "supersedes_id": ("uuid", True, None),
-    "entity_id": ("uuid", True, None),
-    "validity": ("text", False, "active"),
-    "scope": ("text", False, "global"),
-    "reference_count": ("integer", False, 0),
-    "created_at": ("timestamp with time zone", False, ...),
-    "last_referenced_at": ("timestamp with time zone", True, None),
-    "last_confirmed_at": ("timestamp with time zone", True, None),
-    "tags": ("jsonb", False, "[]"),
-    "metadata": ("jsonb", False, "{}"),
-}
-RULES = {
-    "id": ("uuid", False, ...),
-    "content": ("text", False, ...),
-    "embedding": ("vector(384)", True, None),
-    "search_vector": ("tsvector", True, None),
-    "scope": ("text", False, "global"),
-    "maturity": ("text", False, "candidate"),
-    "confidence": ("double precision", False, 0.5),
-    "decay_rate": ("double precision", False, 0.008),
-    "permanence": ("text", False, "standard"),
-    "effectiveness_score": ("double precision", False, 0.0),
-    "applied_count": ("integer", False, 0),
-    "success_count": ("integer", False, 0),
-    "harmful_count": ("integer", False, 0),
-    "source_episode_id": ("uuid", True, None),
-    "source_butler": ("text", True, None),
-    "created_at": ("timestamp with time zone", False, ...),
-    "last_applied_at": ("timestamp with time zone", True, None),
-    "last_evaluated_at": ("timestamp with time zone", True, None),
-    "last_confirmed_at": ("timestamp with time zone", True, None),
-    "reference_count": ("integer", False, 0),
-    "last_referenced_at": ("timestamp with time zone", True, None),
-    "tags": ("jsonb", False, "[]"),
-    "metadata": ("jsonb", False, "{}"),
-}
-ENTITIES = {
-    "id": ("uuid", False, ...),
-    "tenant_id": ("text", False, ...),
-    "canonical_name": ("character varying", False, ...),
-    "entity_type": ("character varying", False, ...),
-    "aliases": ("text[]", False, []),
-    "metadata": ("jsonb", False, "{}"),
-    "created_at": ("timestamp with time zone", False, ...),
-    "updated_at": ("timestamp with time zone", False, ...),
-}
-EVENTS = {
-    "id": ("uuid", False, ...),
-    "event_type": ("text", False, ...),
-    "actor": ("text", True, None),
-    "payload": ("jsonb", False, "{}"),
-    "created_at": ("timestamp with time zone", False, ...),
-}
-
-MINIMAL = {
-    "episodes": {"tenant_id": "acme", "butler": "general", "content": "hello"},
-    "facts": {"tenant_id": "acme", "subject": "Ann", "predicate": "likes", "content": "tea"},
-    "rules": {"tenant_id": "acme", "content": "be kind"},
-    "entities": {"tenant_id": "acme", "canonical_name": "Ann", "entity_type": "person"},
-    "memory_events": {"tenant_id": "acme", "event_type": "tested"},
-}
-
-
-async def insert(connection, table, **values):
-    """Insert a minimal row with the given values; the whole row."""
-    row = {**MINIMAL[table], **values}
-    places = ", ".join(f"${i}" for i in range(1, len(row) + 1))
-    return await connection.fetchrow(
-        f"insert into {table} ({', '.join(row)}) values ({places}) returning *", *row.values()
-    )
 
 
 async def columns(connection, table):
@@ -192,24 +99,6 @@ async def test_an_episode_lives_seven_days_unless_told_otherwise(owner):
     row = await insert(owner, "episodes")
     assert row["expires_at"] - row["created_at"] == timedelta(days=7)
     assert (await insert(owner, "episodes", expires_at=None))["expires_at"] is None
-
-
-REQUIRED = {
-    "episodes": "id tenant_id butler session_id content importance consolidated "
-    "consolidation_status consolidation_attempts last_consolidation_error "
-    "next_consolidation_retry_at created_at expires_at metadata",
-    "facts": "id tenant_id subject predicate content scope validity confidence decay_rate "
-    "permanence source_butler source_episode_id supersedes_id created_at last_confirmed_at "
-    "last_referenced_at metadata tags",
-    "rules": "id tenant_id content scope maturity confidence decay_rate effectiveness_score "
-    "applied_count success_count harmful_count source_butler source_episode_id created_at "
-    "last_applied_at last_evaluated_at last_confirmed_at metadata tags",
-    "memory_links": "tenant_id source_type source_id target_type target_id relation created_at",
-    "memory_events": "id tenant_id event_type actor request_id memory_type memory_id payload "
-    "created_at",
-    "rule_applications": "id tenant_id rule_id outcome context created_at request_id",
-    "embedding_versions": "id tenant_id model version dimensions created_at",
-}
 
 
 @pytest.mark.parametrize(
@@ -440,105 +329,3 @@ async def test_what_came_from_a_deleted_row_stays_and_forgets_it(owner):
     assert row["tenant_id"] == "acme"
     rule_row = await owner.fetchrow("select * from rules where id = $1", rule)
     assert (rule_row["source_episode_id"], rule_row["tenant_id"]) == (None, "acme")
-
-
-@pytest.mark.contract("L9", "R01.1")
-async def test_older_names_of_attempts_tell_the_same_truth(owner):
-    row = await insert(
-        owner,
-        "episodes",
-        consolidation_status="failed",
-        consolidation_attempts=3,
-        last_consolidation_error="timeout",
-    )
-    assert (row["retry_count"], row["last_error"]) == (3, "timeout")
-    changed = await owner.fetchrow(
-        "update episodes set consolidation_attempts = 4, last_consolidation_error = null "
-        "returning retry_count, last_error"
-    )
-    assert tuple(changed.values()) == (4, None)
-    for column, value in (("retry_count", 1), ("last_error", "x")):
-        with pytest.raises(asyncpg.GeneratedAlwaysError):
-            await insert(owner, "episodes", **{column: value})
-
-
-CONSOLIDATED = {"consolidated": True, "consolidation_status": "consolidated"}
-DEAD = {"consolidation_status": "dead_letter", "dead_letter_reason": "five failures"}
-
-
-@pytest.mark.contract("L9", "N5.1")
-@pytest.mark.parametrize("state", [CONSOLIDATED, DEAD, {"consolidation_status": "failed"}, {}])
-async def test_states_of_consolidation_that_agree_are_kept(owner, state):
-    assert await insert(owner, "episodes", **state)
-
-
-REFUSED = [
-    ("episodes", {"consolidated": True}),
-    ("episodes", {"consolidation_status": "consolidated"}),
-    ("episodes", {**DEAD, "consolidated": True}),
-    ("episodes", {"consolidation_status": "failed", "consolidated": True}),
-    ("episodes", {"consolidation_status": "lost"}),
-    ("episodes", {"consolidation_status": "dead_letter"}),
-    ("episodes", {"dead_letter_reason": "for no reason"}),
-    ("episodes", {"leased_by": "worker"}),
-    ("episodes", {"consolidation_attempts": -1}),
-    ("episodes", {"importance": 11.0}),
-    ("episodes", {"importance": float("nan")}),
-    ("facts", {"validity": "forgotten"}),
-    ("facts", {"validity": "fading"}),
-    ("facts", {"permanence": "eternal"}),
-    ("facts", {"confidence": 1.01}),
-    ("facts", {"confidence": float("nan")}),
-    ("facts", {"decay_rate": -0.1}),
-    ("facts", {"importance": -1.0}),
-    ("rules", {"maturity": "wise"}),
-    ("rules", {"permanence": "eternal"}),
-    ("rules", {"confidence": -0.5}),
-    ("rules", {"decay_rate": -0.1}),
-    ("rules", {"applied_count": 1, "success_count": 1, "harmful_count": 1}),
-    ("rules", {"applied_count": 1, "harmful_count": -1}),
-    ("memory_events", {"memory_id": uuid.uuid4()}),
-    ("memory_events", {"memory_type": "dream"}),
-]
-
-
-@pytest.mark.contract("N5.1", "N5.2", "N5.3", "L9")
-@pytest.mark.parametrize(("table", "values"), REFUSED)
-async def test_states_outside_the_lifecycle_are_refused(owner, table, values):
-    with pytest.raises(asyncpg.CheckViolationError):
-        await insert(owner, table, **values)
-
-
-@pytest.mark.parametrize("table", ["episodes", "facts", "rules"])
-async def test_an_idempotency_key_is_taken_once_per_tenant(owner, table):
-    different = {"facts": {"subject": "Bo"}}.get(table, {})
-    await insert(owner, table, idempotency_key="k")
-    await insert(owner, table, idempotency_key="k", tenant_id="rival")
-    await insert(owner, table, idempotency_key=None, **different)
-    with pytest.raises(asyncpg.UniqueViolationError):
-        await insert(owner, table, idempotency_key="k", **different)
-
-
-@pytest.mark.parametrize(
-    ("confidence", "rate", "days", "expected"),
-    [
-        (0.7, 0.0, None, 0.7),
-        (0.7, 0.008, None, 0.0),
-        (0.8, 0.1, 10, 0.8 * 2.718281828459045**-1),
-        (0.8, 0.1, -10, 0.8),
-        (1.0, 0.1, 20_000, 0.0),
-        (1e-30, 5.0, 100_000, 0.0),
-    ],
-)
-@pytest.mark.contract("L4")
-async def test_confidence_is_counted_in_the_database_as_in_the_code(
-    owner, confidence, rate, days, expected
-):
-    found = await owner.fetchval(
-        "select effective_confidence($1, $2, $3::timestamptz - $4::int * interval '1 day', $3)",
-        confidence,
-        rate,
-        await owner.fetchval("select timestamptz '2026-01-10 12:00+00'"),
-        days,
-    )
-    assert found == pytest.approx(expected, abs=1e-12)

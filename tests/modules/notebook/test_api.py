@@ -102,7 +102,7 @@ def test_methods(cls: type) -> None:
 def test_types() -> None:
     names = {cls: [field.name for field in fields(cls)] for cls in (AgentMemory, EnrichedMemory)}
     note = names[AgentMemory]
-    assert note == "id agent_id key content txid status archived created_at updated_at".split()
+    assert " ".join(note) == ("id agent_id key content txid status archived created_at updated_at")
     assert names[EnrichedMemory] == [*note, "category", "category_confidence"]
     assert [f.name for f in fields(SearchResult)] == ["memories", "mode", "total_candidates"]
     assert [f.name for f in fields(ScoredMemory)] == ["memory", "score", "source"]

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -152,23 +152,17 @@ def test_a_note_written_by_hand_is_adopted(
 
 
 def test_threads_share_a_manager(manager: MemoryManager) -> None:
-    failures: list[Exception] = []
+    def work(name: str) -> list[str]:
+        read = []
+        for number in range(40):
+            manager.save(name, f"k{number % 5}", f"value {number}")
+            read.append(manager.recall(name, f"k{number % 5}").content)
+            assert manager.search_fast(name, "value")
+        return read
 
-    def work(name: str) -> None:
-        try:
-            for number in range(40):
-                manager.save(name, f"k{number % 5}", f"value {number}")
-                assert manager.recall(name, f"k{number % 5}").content == f"value {number}"
-                assert manager.search_fast(name, "value")
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(f"agent{n}",)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    with ThreadPoolExecutor(4) as threads:
+        for read in threads.map(work, [f"agent{n}" for n in range(4)]):
+            assert read == [f"value {number}" for number in range(40)]
 
 
 def test_a_notebook_is_there_when_opened_again(path: Path) -> None:

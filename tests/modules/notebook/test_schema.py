@@ -231,4 +231,4 @@ def test_the_file_is_the_owners_alone_and_configured(db: Notebook, path: Path) -
     }
     pragmas = ("foreign_keys", "journal_mode", "synchronous", "busy_timeout")
     found = [db.sqlite.connection.execute(f"pragma {name}").fetchone()[0] for name in pragmas]
-    assert found == [1, "wal", 1, int(sqlite.BUSY_TIMEOUT_SECONDS * 1000)]
+    assert found == [1, "wal", 1, sqlite.BUSY_TIMEOUT_MS]

@@ -1,4 +1,4 @@
-"""Fast search: candidates from the index, ranked by TF-IDF over the agent's whole corpus, decayed."""
+"""Fast search: candidates from the index, TF-IDF over the agent's whole corpus, decay."""
 
 import math
 

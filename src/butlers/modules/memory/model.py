@@ -108,7 +108,13 @@ class EventType(StrEnum):
     """Everything that can happen to memory; `docs/events.md` says what each payload holds."""
 
     EPISODE_CREATED = "episode_created"
+    EPISODE_CONSOLIDATED = "episode_consolidated"
+    EPISODE_CONSOLIDATION_FAILED = "episode_consolidation_failed"
+    EPISODE_DEAD_LETTERED = "episode_dead_lettered"
+    EPISODE_REQUEUED = "episode_requeued"
     EPISODE_FORGOTTEN = "episode_forgotten"
+    EPISODE_EXPIRED = "episode_expired"
+    EPISODE_EVICTED = "episode_evicted"
     FACT_CREATED = "fact_created"
     FACT_SUPERSEDED = "fact_superseded"
     FACT_CONFIRMED = "fact_confirmed"

@@ -17,9 +17,9 @@ _QUERIES = queries.load(__file__)
 
 THRESHOLD = 0.05
 MOST_REFERENCES = 10
-_CANDIDATES = 30
+_CANDIDATES = 20
 _MOST_TERMS = 16
-_MOST_POSTINGS = 2_000
+_MOST_POSTINGS = 300
 """How many index entries one save may rank, however many notes there are."""
 
 
@@ -39,28 +39,38 @@ def refer(db: Notebook, memory: AgentMemory, counts: Mapping[str, int]) -> None:
     if owner is None or not counts:
         return
     alike = _alike(db, owner, memory.id, counts)
-    pairs = [(memory.id, target, score) for target, score in alike]
-    pairs += [(target, memory.id, score) for target, score in alike]
+    pairs = [(memory.id, target, score) for target, score in alike[:MOST_REFERENCES]]
+    pairs += [(source, memory.id, score) for source, score in _with_room(db, alike)]
     now = db.now_text()
     db.sqlite.execute_many(
         _QUERIES["insert_reference"],
         [{"source_id": s, "target_id": t, "score": score, "now": now} for s, t, score in pairs],
     )
+
+
+def _with_room(db: Notebook, alike: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Those that can refer back: they have fewer references than they may, or a weaker one."""
+    sources = json.dumps([source for source, _ in alike])
+    query = _QUERIES["weakest_references"]
+    weakest: dict[str, float] = dict(db.sqlite.fetch(query, sources=sources, most=MOST_REFERENCES))
+    chosen = [(source, score) for source, score in alike if score > weakest.get(source, -1.0)]
     db.sqlite.execute_many(
-        _QUERIES["trim_references"],
-        [{"source_id": source, "most": MOST_REFERENCES} for source in {s for s, _, _ in pairs}],
+        _QUERIES["drop_weakest_reference"],
+        [{"source_id": source} for source, _ in chosen if source in weakest],
     )
+    return chosen
 
 
 def _alike(
     db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str, int]
 ) -> list[tuple[str, float]]:
-    """The candidates above the threshold, with their similarity."""
+    """The candidates above the threshold with their similarity, the most similar first."""
     scored = (
         (other_id, jaccard(counts.keys(), json.loads(other).keys()))
         for other_id, other in _candidates(db, owner, memory_id, counts)
     )
-    return [(other_id, score) for other_id, score in scored if score > THRESHOLD]
+    above = [(other_id, score) for other_id, score in scored if score > THRESHOLD]
+    return sorted(above, key=lambda pair: (-pair[1], pair[0]))
 
 
 def _candidates(

@@ -31,12 +31,18 @@ delete from memory_cross_refs where source_id = :memory_id or target_id = :memor
 insert into memory_cross_refs (source_id, target_id, score, created_at)
 values (:source_id, :target_id, :score, :now);
 
--- trim_references --
--- A source keeps its strongest references.
+-- weakest_references --
+-- The weakest reference of those among these sources that have no room for another.
+select r.source_id, min(r.score) from memory_cross_refs r
+where r.source_id in (select s.value from json_each(:sources) s)
+group by r.source_id having count(*) >= :most order by r.source_id;
+
+-- drop_weakest_reference --
+-- A source makes room for a stronger reference.
 delete from memory_cross_refs
-where source_id = :source_id and target_id in (
+where source_id = :source_id and target_id = (
   select r.target_id from memory_cross_refs r where r.source_id = :source_id
-  order by r.score desc, r.target_id limit -1 offset :most);
+  order by r.score, r.target_id desc limit 1);
 
 -- related_notes --
 -- The live notes a note refers to, the most similar first.

@@ -27,7 +27,7 @@ create table if not exists memory_cross_refs (
   created_at text default (datetime('now')),
   primary key (source_id, target_id),
   check (source_id <> target_id)
-);
+) without rowid;
 
 -- memory_cross_refs_target --
 create index if not exists memory_cross_refs_target on memory_cross_refs (target_id);

@@ -15,4 +15,4 @@ where tenant_id = :tenant_id
     (:outgoing::boolean and source_type = :memory_type and source_id = :memory_id)
     or (:incoming::boolean and target_type = :memory_type and target_id = :memory_id)
   )
-order by created_at, source_id, target_id
+order by created_at, source_id, target_id, source_type, target_type

@@ -1,0 +1,1 @@
+"""Measurements: retrieval quality and speed. `python -m bench` runs them all."""

@@ -1,0 +1,61 @@
+"""A memory to measure with: a real embedded PostgreSQL in a temporary directory."""
+
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.migrate import migrate
+from butlers.db.postgres import Access, Database
+from butlers.db.provision import RUNTIME_ROLE, embedded_access, provision
+from butlers.embedding import Embedder, get_embedding_engine
+from butlers.modules.memory.memory import Memory
+from butlers.modules.memory.module import MemoryModule
+
+NAME = "butler_bench"
+
+
+class CachedEmbedder:
+    """The real model with its answers kept, so that a run can repeat itself quickly."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self._known: dict[str, list[float]] = {}
+        self.model, self.version, self.dimensions = inner.model, inner.version, inner.dimensions
+
+    def embed(self, text: str | None) -> list[float]:
+        """The vector of a text."""
+        return self.embed_batch([text])[0]
+
+    def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
+        """The vectors of texts, made once each."""
+        missing = list(dict.fromkeys(t or " " for t in texts if (t or " ") not in self._known))
+        self._known.update(zip(missing, self._inner.embed_batch(missing), strict=True))
+        return [self._known[text or " "] for text in texts]
+
+    async def embed_async(self, text: str | None) -> list[float]:
+        """The vector of a text."""
+        return self.embed(text)
+
+    async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
+        """The vectors of texts."""
+        return self.embed_batch(texts)
+
+
+@asynccontextmanager
+async def laboratory(embedder: Embedder | None = None) -> AsyncIterator[tuple[Memory, Access]]:
+    """A memory over an empty database, and the way to that database; gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="butlers-bench-") as directory:
+        Path(directory).chmod(0o755)
+        with EmbeddedPostgres(Path(directory) / "pg") as server:
+            await provision(server.dsn(), NAME, sign_in=True)
+            assert MemoryModule.migrations is not None
+            await migrate(server.dsn(NAME), [MemoryModule.migrations])
+            access = embedded_access(server.dsn(NAME), server.dsn(NAME, RUNTIME_ROLE))
+            database = await Database.open(access)
+            engine = embedder or get_embedding_engine()
+            try:
+                yield Memory(database, lambda: engine, "bench"), access
+            finally:
+                await database.close()

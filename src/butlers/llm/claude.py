@@ -1,0 +1,136 @@
+"""Completions from the Claude Code command line."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from butlers.kernel.text import replace_surrogates
+from butlers.llm.completion import (
+    DEFAULT_SYSTEM,
+    Completion,
+    CompletionFailed,
+    RuntimeOptions,
+    Usage,
+    answered,
+)
+from butlers.llm.envelopes import amount, json_text, mapping, parse_object, text_of, total
+from butlers.llm.environment import Workplace, api_key, minimal_environment, workplace
+from butlers.llm.process import Finished, Invocation, find_program, run
+from butlers.llm.redaction import Redaction
+
+KEY_VARIABLE = "ANTHROPIC_API_KEY"
+
+_NAMES = ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN")
+_QUIET = {
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "DISABLE_TELEMETRY": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    # Whoever asked tries again later; waiting here only uses up the time limit.
+    "CLAUDE_CODE_MAX_RETRIES": "2",
+}
+_FLAGS = (
+    *("-p", "--output-format", "json", "--no-session-persistence"),
+    *("--tools", "", "--strict-mcp-config", "--disable-slash-commands", "--setting-sources", ""),
+)
+_UNSTRUCTURED = "error_max_structured_output_retries"
+
+
+class ClaudeRuntime:
+    """Runs `claude -p` without tools, servers, hooks, settings or a stored session."""
+
+    name = "claude"
+
+    def __init__(self, options: RuntimeOptions) -> None:
+        self._options = options
+
+    async def complete(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        schema: Mapping[str, Any] | None = None,
+        timeout_seconds: float = 300.0,
+        label: str = "",
+    ) -> Completion:
+        """The answer of the session's only turn."""
+        with workplace() as place:
+            environment = self._environment(place, label)
+            invocation = Invocation(
+                self.name,
+                self._argv(place, environment, system, schema),
+                replace_surrogates(prompt).encode(),
+                place.directory,
+                environment,
+                min(timeout_seconds, self._options.timeout_seconds),
+            )
+            finished = await run(invocation)
+        return _completion(finished, Redaction.of(environment, prompt, system))
+
+    def _environment(self, place: Workplace, label: str) -> dict[str, str]:
+        environment = minimal_environment(place, label, names=_NAMES, prefix="ANTHROPIC_") | _QUIET
+        key, name = api_key(self._options), self._options.api_key_env
+        if key:
+            own = name in _NAMES or name.startswith("ANTHROPIC_")
+            environment[name if own else KEY_VARIABLE] = key
+        return environment
+
+    def _argv(
+        self,
+        place: Workplace,
+        environment: Mapping[str, str],
+        system: str,
+        schema: Mapping[str, Any] | None,
+    ) -> Sequence[str]:
+        program = find_program(self._options.binary or self.name, "runtime.binary")
+        # The barest mode knows no login, only a key.
+        mode = "--bare" if environment.get(KEY_VARIABLE) else "--safe-mode"
+        instructions = place.write("system.txt", system or DEFAULT_SYSTEM)
+        argv = [program, *_FLAGS, mode, "--system-prompt-file", str(instructions)]
+        if self._options.model:
+            argv += ["--model", self._options.model]
+        if schema is not None:
+            argv += ["--json-schema", json_text(schema)]
+        return argv
+
+
+def _completion(finished: Finished, redaction: Redaction) -> Completion:
+    envelope = parse_object(finished.stdout.decode("utf-8", "replace"))
+    if envelope is None:
+        raise _not_understood(finished, redaction)
+    usage = _usage(envelope)
+    if envelope.get("subtype") == _UNSTRUCTURED:
+        raise CompletionFailed("claude gave no answer that fits the schema", usage)
+    if finished.exit_code != 0 or envelope.get("is_error") is not False:
+        reason = text_of(envelope.get("result")) or text_of(envelope.get("subtype"))
+        said = redaction.line(reason) or finished.ending
+        raise CompletionFailed(f"claude failed: {said}", usage)
+    session_id = text_of(envelope.get("session_id")) or None
+    return answered("claude", _answer(envelope), usage, session_id)
+
+
+def _not_understood(finished: Finished, redaction: Redaction) -> CompletionFailed:
+    if finished.exit_code != 0:
+        return CompletionFailed(f"claude {finished.ending}: {redaction.line(finished.complaint)}")
+    return CompletionFailed(
+        "claude did not write the JSON expected of it; is runtime.binary a current Claude Code?"
+    )
+
+
+def _answer(envelope: Mapping[str, Any]) -> str:
+    structured = envelope.get("structured_output")
+    if structured is None:
+        return text_of(envelope.get("result"))
+    try:
+        return json_text(structured)
+    except ValueError:
+        return ""
+
+
+def _usage(envelope: Mapping[str, Any]) -> Usage:
+    usage = mapping(envelope.get("usage"))
+    read = total(
+        usage.get("input_tokens"),
+        usage.get("cache_creation_input_tokens"),
+        usage.get("cache_read_input_tokens"),
+    )
+    return Usage(read, total(usage.get("output_tokens")), amount(envelope.get("total_cost_usd")))

@@ -1,0 +1,76 @@
+"""What a completion is, whichever runtime gives it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from butlers.errors import Unavailable
+from butlers.kernel.text import clean
+
+DEFAULT_SYSTEM = "Answer the request in one message. There are no tools."
+"""What an agent is told in place of its own long instructions when the caller says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a completion cost, as far as the runtime says; None is not reported."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """An answer; when a schema was given, the text is JSON."""
+
+    text: str
+    usage: Usage
+    session_id: str | None = None
+
+
+class CompletionFailed(Unavailable):
+    """There is no answer; one line says why and what to do, and never repeats the prompt."""
+
+    def __init__(self, reason: str, usage: Usage | None = None) -> None:
+        self.usage = usage or Usage()
+        super().__init__(reason)
+
+
+class LanguageModel(Protocol):
+    """Something that completes a prompt."""
+
+    name: str
+
+    async def complete(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        schema: Mapping[str, Any] | None = None,
+        timeout_seconds: float = 300.0,
+        label: str = "",
+    ) -> Completion:
+        """The answer to the prompt, or CompletionFailed; `label` names what asked for it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeOptions:
+    """How completions are obtained: the section [runtime] of a butler's settings."""
+
+    kind: str = "none"
+    command: tuple[str, ...] = ()
+    binary: str = ""
+    model: str = ""
+    url: str = ""
+    api_key_env: str = ""
+    timeout_seconds: float = 300.0
+
+
+def answered(name: str, text: str, usage: Usage, session_id: str | None = None) -> Completion:
+    """The completion that a runtime's text makes; an empty text is none."""
+    answer = clean(text).strip()
+    if not answer:
+        raise CompletionFailed(f"{name} gave an empty answer; it is asked again later", usage)
+    return Completion(answer, usage, session_id)

@@ -1,0 +1,67 @@
+"""Reading JSON that somebody else wrote, which may be anything."""
+
+import json
+import math
+from typing import Any, NoReturn
+
+MAX_COUNT = 2**53
+"""Above this a number of tokens is nonsense."""
+
+
+def parse_json(text: str) -> Any:
+    """The value the text stands for; ValueError for anything that is not JSON."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def parse_object(text: str) -> dict[str, Any] | None:
+    """The JSON object the text stands for, or None."""
+    try:
+        value = parse_json(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def json_text(value: object) -> str:
+    """The value as JSON; ValueError when it cannot be written."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """The value when it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def text_of(value: object) -> str:
+    """The value when it is text, else the empty string."""
+    return value if isinstance(value, str) else ""
+
+
+def count(value: object) -> int | None:
+    """The value when it is a believable number of tokens, else None."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value <= MAX_COUNT else None
+
+
+def total(*values: object) -> int | None:
+    """The sum of the believable counts; None when there is none."""
+    counts = [known for known in map(count, values) if known is not None]
+    return sum(counts) if counts else None
+
+
+def amount(value: object) -> float | None:
+    """The value when it is a believable sum of money, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= MAX_COUNT and math.isfinite(value) else None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")

@@ -1,0 +1,184 @@
+"""Running a program once: words in, words out, and nothing of it left behind."""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from butlers.llm.completion import CompletionFailed
+
+MAX_OUTPUT_BYTES = 4 * 1024 * 1024
+TERMINATION_SECONDS = 2.0
+# How long output may still arrive after its program has ended.
+DRAIN_SECONDS = 1.0
+
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A program to run, under the name that failures call it by."""
+
+    name: str
+    argv: Sequence[str]
+    stdin: bytes
+    directory: Path
+    environment: Mapping[str, str]
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a program left: how it ended and what it wrote."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        if self.exit_code < 0:
+            return f"was ended by signal {-self.exit_code}"
+        return f"ended with exit code {self.exit_code}"
+
+    @property
+    def complaint(self) -> str:
+        """What it wrote for people; in the absence of that, what it wrote."""
+        return (self.stderr.strip() or self.stdout).decode("utf-8", "replace")
+
+
+def find_program(program: str, setting: str) -> str:
+    """The absolute path of a program given by name or path."""
+    given = os.path.expanduser(program)
+    found = shutil.which(given)
+    if found is not None:
+        # The process works in a directory of its own, where a relative path means something else.
+        return os.path.abspath(found)
+    if os.path.dirname(given) and os.path.exists(given):
+        raise CompletionFailed(
+            f"{program} may not be executed: make it executable or set {setting}"
+        )
+    raise CompletionFailed(
+        f"the program {program!r} was not found: install it or set {setting} to its path"
+    )
+
+
+async def run(invocation: Invocation) -> Finished:
+    """Run a program to its end; on failure and cancellation its whole process group is gone."""
+    transport, output = await _start(invocation)
+    try:
+        return await _finished(transport, output, invocation)
+    except (asyncio.CancelledError, CompletionFailed):
+        _signal_group(transport, signal.SIGTERM)
+        await asyncio.wait({output.exited}, timeout=TERMINATION_SECONDS)
+        raise
+    finally:
+        # Also after a good end: what the program started and left running goes too.
+        _signal_group(transport, signal.SIGKILL)
+        try:
+            await asyncio.wait({output.exited}, timeout=TERMINATION_SECONDS)
+        finally:
+            _close(transport)
+
+
+class _Output(asyncio.SubprocessProtocol):
+    """Collects what a process writes, up to a limit, and notices when it ends."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.written = {_STDOUT: bytearray(), _STDERR: bytearray()}
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self.overflowed: asyncio.Future[None] = loop.create_future()
+        self._open = {_STDOUT, _STDERR}
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        written = self.written[fd]
+        written += data[: MAX_OUTPUT_BYTES + 1 - len(written)]
+        if len(written) > MAX_OUTPUT_BYTES:
+            _settle(self.overflowed)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._open.discard(fd)
+        if not self._open:
+            _settle(self.closed)
+
+    def process_exited(self) -> None:
+        _settle(self.exited)
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def _start(invocation: Invocation) -> tuple[asyncio.SubprocessTransport, _Output]:
+    loop = asyncio.get_running_loop()
+    try:
+        transport, output = await loop.subprocess_exec(
+            _Output,
+            *invocation.argv,
+            cwd=invocation.directory,
+            env=invocation.environment,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        program = invocation.argv[0]
+        raise CompletionFailed(
+            f"{invocation.name} could not be started: {program}: {reason}; "
+            "check [runtime] in butler.toml"
+        ) from None
+    stdin = _stdin(transport)
+    stdin.write(invocation.stdin)
+    stdin.write_eof()
+    return transport, output
+
+
+async def _finished(
+    transport: asyncio.SubprocessTransport, output: _Output, invocation: Invocation
+) -> Finished:
+    await _first_of(output.exited, output.overflowed, invocation.timeout_seconds)
+    if output.exited.done():
+        await _first_of(output.closed, output.overflowed, DRAIN_SECONDS)
+    if output.overflowed.done():
+        raise CompletionFailed(
+            f"{invocation.name} wrote more than {MAX_OUTPUT_BYTES // 1024**2} MB and was stopped"
+        )
+    if not output.exited.done():
+        raise CompletionFailed(
+            f"{invocation.name} did not answer within {invocation.timeout_seconds:g} s and was "
+            "stopped; runtime.timeout_seconds allows more"
+        )
+    written = (bytes(output.written[fd]) for fd in (_STDOUT, _STDERR))
+    return Finished(cast(int, transport.get_returncode()), *written)
+
+
+async def _first_of(
+    one: "asyncio.Future[None]", other: "asyncio.Future[None]", seconds: float
+) -> None:
+    await asyncio.wait({one, other}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _signal_group(transport: asyncio.SubprocessTransport, number: signal.Signals) -> None:
+    # The process leads a session of its own, so its id is that of the group.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(transport.get_pid(), number)
+
+
+def _stdin(transport: asyncio.SubprocessTransport) -> asyncio.WriteTransport:
+    return cast(asyncio.WriteTransport, cast(Any, transport.get_pipe_transport(_STDIN)))
+
+
+def _close(transport: asyncio.SubprocessTransport) -> None:
+    stdin = _stdin(transport)
+    # What nobody read would keep the pipe open.
+    if stdin.get_write_buffer_size() > 0:
+        stdin.abort()
+    transport.close()

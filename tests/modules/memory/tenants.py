@@ -1,0 +1,70 @@
+"""Rows of two tenants in every table, and how to act for one of them."""
+
+import json
+import uuid
+from contextlib import asynccontextmanager
+
+APPEND_ONLY = ("memory_events", "rule_applications")
+TENANTS = ("acme", "rival")
+
+
+def id_of(tenant, name):
+    return uuid.uuid5(uuid.NAMESPACE_OID, f"{tenant} {name}")
+
+
+def samples(tenant):
+    """One row of every table, in an order that satisfies their references."""
+    now = "2026-01-10T12:00:00+00:00"
+    rows = {
+        "embedding_versions": {"model": "toy", "version": "1", "dimensions": 384},
+        "entities": {"canonical_name": "Ann", "entity_type": "person"},
+        "episodes": {"butler": "general", "content": "secret"},
+        "facts": {"subject": "Ann", "predicate": "likes", "content": "secret"},
+        "rules": {"content": "secret"},
+        "rule_applications": {"rule_id": str(id_of(tenant, "rules")), "outcome": "helpful"},
+        "memory_events": {"event_type": "tested"},
+        "memory_links": {
+            "source_type": "fact",
+            "source_id": str(id_of(tenant, "facts")),
+            "target_type": "episode",
+            "target_id": str(id_of(tenant, "episodes")),
+            "relation": "derived_from",
+        },
+    }
+    return {
+        table: {"tenant_id": tenant, "created_at": now, **row}
+        | ({} if table == "memory_links" else {"id": str(id_of(tenant, table))})
+        for table, row in rows.items()
+    }
+
+
+async def insert(connection, table, row):
+    names = ", ".join(row)
+    await connection.execute(
+        f"insert into {table} ({names}) "
+        f"select {names} from jsonb_populate_record(null::{table}, $1::jsonb)",
+        json.dumps(row),
+    )
+
+
+async def tenant_tables(connection):
+    """Every table with a tenant, as the catalog knows them."""
+    rows = await connection.fetch(
+        "select relname from pg_class join pg_attribute on attrelid = pg_class.oid "
+        "where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') "
+        "and attname = 'tenant_id' order by 1"
+    )
+    return [row["relname"] for row in rows]
+
+
+@asynccontextmanager
+async def acting_for(connection, tenant):
+    """A transaction that names a tenant and is undone afterwards."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        if tenant is not None:
+            await connection.execute("select set_config('butlers.tenant', $1, true)", tenant)
+        yield connection
+    finally:
+        await transaction.rollback()

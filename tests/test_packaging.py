@@ -1,0 +1,104 @@
+"""What a checkout promises before anything of it has run."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCKED = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().split())
+REQUIRED = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def bare_name(requirement: str) -> str:
+    found = re.match(r"[A-Za-z0-9_.-]+", requirement)
+    assert found is not None
+    return canonical(found[0])
+
+
+def needed_by(name: str) -> set[str]:
+    """Every installed distribution that a distribution of this name pulls in."""
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        current = canonical(waiting.pop())
+        if current not in seen and is_installed(current):
+            seen.add(current)
+            waiting += [bare_name(each) for each in metadata.requires(current) or ()]
+    return seen
+
+
+def is_installed(name: str) -> bool:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def test_every_dependency_is_locked_to_one_version() -> None:
+    locked = {canonical(name) for name in LOCKED}
+    missing = set().union(*(needed_by(bare_name(each)) for each in REQUIRED)) - locked
+    # Tools that happen to be in the environment, and extras nobody asked for, need no lock.
+    assert missing - {"pip", "setuptools", "wheel"} == set()
+
+
+def test_the_locked_versions_are_the_ones_under_test() -> None:
+    installed = {name: metadata.version(name) for name in LOCKED if is_installed(name)}
+    assert installed == {name: LOCKED[name] for name in installed}
+    assert len(installed) > 60
+
+
+def test_nothing_drags_in_torch() -> None:
+    everything = set().union(*(needed_by(bare_name(each)) for each in PROJECT["dependencies"]))
+    assert not everything & {"torch", "sentence-transformers", "transformers"}
+
+
+def test_the_build_tools_are_locked_too() -> None:
+    assert {"hatchling", "editables"} <= set(LOCKED)
+
+
+@pytest.mark.parametrize("target", ["install", "run", "test", "check", "bench", "help"])
+def test_make_help_lists_every_command(target: str) -> None:
+    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"  make {target} " in told.stdout
+
+
+def test_an_old_python_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    old = tmp_path / "python-of-old"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    command = ["make", "install", f"PYTHON={old}", f"VENV={tmp_path / 'venv'}"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert told.returncode != 0
+    assert "needs Python 3.11 or newer" in told.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_the_command_is_installed() -> None:
+    (script,) = metadata.entry_points(group="console_scripts", name="butlers")
+    assert script.value == "butlers.cli:main"
+    assert callable(script.load())
+
+
+def test_a_wheel_carries_all_that_is_not_python(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    source = ROOT / "src"
+    files = (path for path in (source / "butlers").rglob("*") if path.is_file())
+    needed = {str(path.relative_to(source)) for path in files if "__pycache__" not in path.parts}
+    assert needed <= packed
+    assert any(name.endswith(".sql") for name in needed)
+    assert any(name.endswith(".control") for name in needed)
