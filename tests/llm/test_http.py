@@ -122,9 +122,10 @@ async def test_loopback_is_asked_past_any_proxy(
     assert (await http(url).complete(PROMPT)).text == "hello"
 
 
-async def endless() -> AsyncIterator[bytes]:
-    while True:
+async def flood() -> AsyncIterator[bytes]:
+    for _ in range(400):
         yield b"x" * 65536
+        await anyio.sleep(0)
 
 
 def plain(text: str | bytes, status: int = 200) -> Callable[[], Response]:
@@ -151,7 +152,7 @@ FAILURES = {
     "odd content": (answer(chat({"a": 1})), "empty answer"),
     "refusal": (answer(chat(None, refusal="I would rather not")), "declined: I would rather not"),
     "cut off": (answer(chat('{"fac', "length")), "cut off at the model's output limit"),
-    "endless": (lambda: StreamingResponse(endless()), "more than 4 MB"),
+    "flood": (lambda: StreamingResponse(flood()), "more than 4 MB"),
 }
 
 

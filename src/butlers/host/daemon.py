@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import json
+import logging
 import os
 import signal
 import socket
@@ -104,7 +105,10 @@ class _Stop:
     def _ask(self, serving: "asyncio.Task[None]") -> None:
         if self.server is not None:
             self.server.force_exit = self.server.should_exit
-            self.server.should_exit = True
+            # Not only a flag: this is what open event streams listen for as well. That they are
+            # cut short is then no error.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+            self.server.handle_exit(signal.SIGTERM, None)
         elif not self.asked:
             # Once only: a second cancellation would interrupt the cleaning up.
             serving.cancel()

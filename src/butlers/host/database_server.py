@@ -30,11 +30,6 @@ class DatabaseServer:
         self._starting = asyncio.Lock()
         self._holding = False
 
-    @property
-    def holds_embedded(self) -> bool:
-        """Whether this process keeps the embedded server running."""
-        return self._holding
-
     async def prepare(
         self, butler: str, settings: DatabaseSection, branches: list[Branch], targets: list[str]
     ) -> Access:

@@ -1,6 +1,5 @@
 """What one check of `butlers doctor` has to say."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
@@ -25,9 +24,6 @@ class Finding:
     def shown(self) -> dict[str, str]:
         """As JSON shows it."""
         return asdict(self)
-
-
-Check = Callable[[], Iterable[Finding]]
 
 
 def ok(check: str, message: str) -> Finding:

@@ -1,12 +1,13 @@
 """One butler in this process: for commands, for programs, and for an agent on stdio."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import structlog
 
-from butlers.errors import NotFound
+from butlers.errors import ButlersError, NotFound, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.database_server import DatabaseServer
 from butlers.host.home import Home
@@ -49,17 +50,74 @@ async def serve_stdio(home: Home, name: str) -> None:
     """
     server = DatabaseServer(home)
     butler = Butler(butler_settings(home, name), server)
-    starting = asyncio.create_task(butler.start())
-
-    async def ready() -> None:
-        await asyncio.shield(starting)
-
     tools = [tool for module in butler.modules for tool in module.tools()]
+    with _ended_by_signals():
+        start = _Start(butler)
+        try:
+            async with server.kept_alive():
+                await ButlerMCP(name, tools, ready=start.finished).run_stdio_async()
+        finally:
+            await start.abandon()
+            await butler.stop()
+            await server.release()
+
+
+class _Start:
+    """A butler's start in the background, tried anew by whoever needs it after it failed."""
+
+    def __init__(self, butler: Butler) -> None:
+        self._butler = butler
+        self._attempt = self._try()
+
+    async def finished(self) -> None:
+        """The butler has started; Unavailable says why it could not."""
+        if self._attempt.done() and self._attempt.exception() is not None:
+            self._attempt = self._try()
+        await asyncio.wait([self._attempt])
+        failure = self._attempt.exception()
+        if failure is not None:
+            raise Unavailable(_explained(self._butler.name, failure)) from failure
+
+    async def abandon(self) -> None:
+        """End an attempt under way."""
+        self._attempt.cancel()
+        await asyncio.wait([self._attempt])
+
+    def _try(self) -> "asyncio.Task[None]":
+        attempt = asyncio.create_task(self._butler.start())
+        attempt.add_done_callback(self._tell)
+        return attempt
+
+    def _tell(self, attempt: "asyncio.Task[None]") -> None:
+        failure = None if attempt.cancelled() else attempt.exception()
+        if failure is not None:
+            log.error(_explained(self._butler.name, failure), exc_info=failure)
+
+
+def _explained(name: str, failure: BaseException) -> str:
+    known = isinstance(failure, ButlersError)
+    return f"butler {name} cannot start: {failure if known else type(failure).__name__}"
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Within this block SIGINT and SIGTERM end the task, so that it can let go of the database."""
+    loop, serving = asyncio.get_running_loop(), asyncio.current_task()
+    asked = False
+
+    def end() -> None:
+        nonlocal asked
+        if serving is not None and not asked:
+            serving.cancel()  # Once only: another would interrupt the cleaning up.
+        asked = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end)
     try:
-        await ButlerMCP(name, tools, ready=ready).run_stdio_async()
+        yield
+    except asyncio.CancelledError:
+        if not asked:
+            raise
     finally:
-        starting.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await starting
-        await butler.stop()
-        await server.release()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

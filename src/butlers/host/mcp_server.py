@@ -5,8 +5,9 @@ error in plain words; anything else is logged here and told in one general sente
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from inspect import getdoc
 from time import monotonic
-from typing import Any
+from typing import Any, get_args
 
 import structlog
 from mcp.server import MCPServer
@@ -14,17 +15,22 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
-from mcp_types import CallToolResult, InputRequiredResult
+from mcp.server.mcpserver.tools import Tool as ServedTool
+from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
+from mcp_types import CallToolResult, InputRequiredResult, TextContent
 from pydantic import AnyHttpUrl, ValidationError
 
 from butlers import __version__
-from butlers.errors import ButlersError
+from butlers.errors import ButlersError, InvalidInput
 from butlers.host import metrics
 from butlers.host.tokens import TokenStore
+from butlers.kernel.text import one_line
 from butlers.module import Caller, Tool, calling_as
 
 log = structlog.get_logger(__name__)
 SCOPE = "butlers"
+_LONGEST_REQUEST_ID = 200
+_LONGEST_FAILURE = 2_000
 
 
 class ButlerTokens:
@@ -50,6 +56,30 @@ class ButlerTokens:
         )
 
 
+class Arguments(FuncMetadata):
+    """A tool's arguments, in which text stays text even when it looks like JSON.
+
+    Clients that send a list or an object as a string are understood all the same.
+    """
+
+    @classmethod
+    def of(cls, found: FuncMetadata) -> "Arguments":
+        """The same arguments, read this way."""
+        return cls(
+            arg_model=found.arg_model,
+            output_schema=found.output_schema,
+            output_model=found.output_model,
+            wrap_output=found.wrap_output,
+        )
+
+    def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The arguments, with strings parsed only where a string would not do."""
+        fields = self.arg_model.model_fields
+        texts = {name for name, field in fields.items() if str in _kinds(field.annotation)}
+        kept = {name: value for name, value in data.items() if name in texts}
+        return super().pre_parse_json(data) | kept
+
+
 class ButlerMCP(MCPServer[Any]):
     """The tools of one butler, with its manner of answering."""
 
@@ -70,30 +100,42 @@ class ButlerMCP(MCPServer[Any]):
             **_authentication(tokens, butler),
         )
         for tool in tools:
-            self.add_tool(tool.function, name=tool.name, structured_output=True)
+            self._serve(tool)
+
+    def served_tools(self) -> list[ServedTool]:
+        """What is served, with schemas."""
+        return self._tool_manager.list_tools()
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool as the authenticated caller; measured, logged, and answered in words."""
         started, outcome = monotonic(), "error"
-        request_id = _request_id(arguments)
-        caller = _authenticated()
+        request_id, caller = _request_id(arguments), _authenticated()
         with _log_context(self._butler, caller, request_id):
             try:
                 result = await self._answer(name, arguments, context, caller)
-                outcome = "ok"
+                outcome = "error" if getattr(result, "is_error", False) else "ok"
             finally:
                 self._measure(name, outcome, monotonic() - started)
-        if request_id and isinstance(result, CallToolResult):
-            result.meta = {**(result.meta or {}), "request_id": request_id}
-        return result
+        return _with_request_id(result, request_id)
+
+    def _serve(self, tool: Tool) -> None:
+        """Add a tool that says in its schema that it refuses what it does not know."""
+        description = getdoc(tool.function)
+        self.add_tool(
+            tool.function, name=tool.name, description=description, structured_output=True
+        )
+        served = self._tool_manager.get_tool(tool.name)
+        if served is not None:
+            served.parameters["additionalProperties"] = False
+            served.fn_metadata = Arguments.of(served.fn_metadata)
 
     async def _answer(
         self, name: str, arguments: dict[str, Any], context: Any, caller: Caller | None
     ) -> CallToolResult | InputRequiredResult:
-        self._refuse_unknown(name, arguments)
         try:
+            self._refuse_unknown(name, arguments)
             if self._ready is not None:
                 await self._ready()
             if caller is None:
@@ -101,18 +143,21 @@ class ButlerMCP(MCPServer[Any]):
             with calling_as(caller):
                 return await super().call_tool(name, arguments, context)
         except ToolError as error:
-            raise _in_words(error) from error.__cause__
+            return _failure(_in_words(error))
         except ButlersError as error:
-            raise ToolError(str(error)) from error
+            return _failure(str(error))
 
     def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
         tool = self._tool_manager.get_tool(name)
         if tool is None:
-            return
-        known = list(tool.parameters.get("properties", {}))
+            known = ", ".join(served.name for served in self.served_tools())
+            raise InvalidInput(f"tool: found {_shortened(name)}; valid are {known}")
+        valid = list(tool.parameters.get("properties", {}))
         for argument in arguments:
-            if argument not in known:
-                raise ToolError(f"{argument}: no such argument; valid are {', '.join(known)}")
+            if argument not in valid:
+                raise InvalidInput(
+                    f"{_shortened(argument)}: no such argument; valid are {', '.join(valid)}"
+                )
 
     def _measure(self, name: str, outcome: str, seconds: float) -> None:
         known = self._tool_manager.get_tool(name) is not None
@@ -147,9 +192,30 @@ def _authenticated() -> Caller | None:
 
 
 def _request_id(arguments: dict[str, Any]) -> str | None:
+    """The id that an answer and its log line may carry; a tool refuses any other by name."""
     context = arguments.get("request_context")
     value = context.get("request_id") if isinstance(context, dict) else None
-    return value if isinstance(value, str) and value else None
+    if not isinstance(value, str) or len(value) > _LONGEST_REQUEST_ID:
+        return None
+    return one_line(value) or None
+
+
+def _with_request_id(
+    result: CallToolResult | InputRequiredResult, request_id: str | None
+) -> CallToolResult | InputRequiredResult:
+    """The answer, naming the request it belongs to beside the result and in its metadata."""
+    if request_id and isinstance(result, CallToolResult):
+        result.meta = {**(result.meta or {}), "request_id": request_id}
+        if isinstance(result.structured_content, dict):
+            result.structured_content["request_id"] = request_id
+    return result
+
+
+def _failure(words: str) -> CallToolResult:
+    # The ends say which field and what is valid; what a caller sent may be long between them.
+    if len(words) > _LONGEST_FAILURE:
+        words = f"{words[: _LONGEST_FAILURE // 2]} … {words[-_LONGEST_FAILURE // 2 :]}"
+    return CallToolResult(content=[TextContent(type="text", text=words)], is_error=True)
 
 
 def _log_context(butler: str, caller: Caller | None, request_id: str | None) -> Any:
@@ -161,17 +227,17 @@ def _log_context(butler: str, caller: Caller | None, request_id: str | None) -> 
     return structlog.contextvars.bound_contextvars(**{k: v for k, v in known.items() if v})
 
 
-def _in_words(error: ToolError) -> ToolError:
+def _in_words(error: ToolError) -> str:
     """The failure as the caller should read it."""
     cause = error.__cause__
     if isinstance(cause, ButlersError):
-        return ToolError(str(cause))
-    if isinstance(cause, ValidationError):
-        return ToolError("; ".join(_fault(fault) for fault in cause.errors(include_url=False)))
+        return str(cause)
+    if isinstance(cause, ValidationError) and not isinstance(error, UnexpectedToolError):
+        return "; ".join(_fault(fault) for fault in cause.errors(include_url=False))
     if isinstance(error, UnexpectedToolError):
         log.error("tool crashed", exc_info=cause)
-        return ToolError("the tool failed for a reason of its own; nothing was changed")
-    return error
+        return "the tool failed for a reason of its own; the butler's log says which"
+    return str(error)
 
 
 def _fault(fault: Any) -> str:
@@ -184,3 +250,8 @@ def _fault(fault: Any) -> str:
 def _shortened(value: object, limit: int = 80) -> str:
     text = repr(value)
     return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _kinds(annotation: object) -> tuple[object, ...]:
+    """A type, or the types of a union."""
+    return get_args(annotation) or (annotation,)

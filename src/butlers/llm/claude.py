@@ -25,6 +25,7 @@ _QUIET = {
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_TELEMETRY": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "ENABLE_TOOL_SEARCH": "false",
     # Whoever asked tries again later; waiting here only uses up the time limit.
     "CLAUDE_CODE_MAX_RETRIES": "2",
 }

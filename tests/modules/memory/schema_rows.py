@@ -1,5 +1,7 @@
 """What the tables must hold, and the smallest row of each."""
 
+import re
+
 # name: (type, nullable, default as a minimal row shows it; ... where there is none to compare)
 EPISODES = {
     "id": ("uuid", False, ...),
@@ -94,16 +96,6 @@ MINIMAL = {
     "memory_events": {"tenant_id": "acme", "event_type": "tested"},
 }
 
-
-async def insert(connection, table, **values):
-    """Insert a minimal row with the given values; the whole row."""
-    row = {**MINIMAL[table], **values}
-    places = ", ".join(f"${i}" for i in range(1, len(row) + 1))
-    return await connection.fetchrow(
-        f"insert into {table} ({', '.join(row)}) values ({places}) returning *", *row.values()
-    )
-
-
 REQUIRED = {
     "episodes": "id tenant_id butler session_id content importance consolidated "
     "consolidation_status consolidation_attempts last_consolidation_error "
@@ -120,3 +112,41 @@ REQUIRED = {
     "rule_applications": "id tenant_id rule_id outcome context created_at request_id",
     "embedding_versions": "id tenant_id model version dimensions created_at",
 }
+
+
+async def columns(connection, table):
+    """Type and nullability of every column."""
+    rows = await connection.fetch(
+        "select attname, format_type(atttypid, atttypmod) as type, not attnotnull as nullable "
+        "from pg_attribute where attrelid = $1::text::regclass and attnum > 0 and not attisdropped",
+        table,
+    )
+    return {row["attname"]: (row["type"], row["nullable"]) for row in rows}
+
+
+async def indexes(connection, table):
+    """What every index covers, without its name: `unique btree (a, b) WHERE ...`."""
+    rows = await connection.fetch("select indexdef from pg_indexes where tablename = $1", table)
+    return {
+        re.sub(r"CREATE (UNIQUE )?INDEX \S+ ON \S+ USING ", r"\1", row["indexdef"]) for row in rows
+    }
+
+
+async def constraints(connection, table, kind):
+    """The definitions of a table's constraints of one kind."""
+    rows = await connection.fetch(
+        "select pg_get_constraintdef(oid) as definition from pg_constraint "
+        'where conrelid = $1::text::regclass and contype = $2::text::"char"',
+        table,
+        kind,
+    )
+    return {row["definition"] for row in rows}
+
+
+async def insert(connection, table, **values):
+    """Insert a minimal row with the given values; the whole row."""
+    row = {**MINIMAL[table], **values}
+    places = ", ".join(f"${i}" for i in range(1, len(row) + 1))
+    return await connection.fetchrow(
+        f"insert into {table} ({', '.join(row)}) values ({places}) returning *", *row.values()
+    )

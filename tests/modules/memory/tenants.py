@@ -4,6 +4,8 @@ import json
 import uuid
 from contextlib import asynccontextmanager
 
+import asyncpg
+
 APPEND_ONLY = ("memory_events", "rule_applications")
 TENANTS = ("acme", "rival")
 
@@ -68,3 +70,13 @@ async def acting_for(connection, tenant):
         yield connection
     finally:
         await transaction.rollback()
+
+
+async def rows_touched(connection, statement):
+    """How many rows a statement touched, or that the role may not run it at all."""
+    try:
+        async with connection.transaction():
+            status = await connection.execute(statement)
+    except asyncpg.InsufficientPrivilegeError:
+        return "no right"
+    return int(status.split()[-1])

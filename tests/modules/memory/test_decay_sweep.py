@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from modules.memory.audit_stream import event_types, events, metadata
 
 from butlers.errors import Unavailable
 from butlers.modules.memory.flows import decay_sweep, feedback, history, recall, remember
@@ -25,6 +24,7 @@ from butlers.modules.memory.model import (
 from butlers.modules.memory.policy.confidence import effective_confidence
 from butlers.modules.memory.policy.fading import Verdict, bands, verdict
 from butlers.modules.memory.settings import FactsConfig, MemoryModuleConfig
+from modules.memory.audit_stream import event_types, events, metadata
 
 NOTHING = SweepReport(*[0] * 9)
 

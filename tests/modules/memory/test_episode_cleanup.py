@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from modules.memory.audit_stream import event_types, events
 
 from butlers.errors import InvalidInput
 from butlers.modules.memory.flows import episode_cleanup, history, remember
@@ -24,6 +23,7 @@ from butlers.modules.memory.model import (
     NewRule,
 )
 from butlers.modules.memory.settings import MemoryModuleConfig
+from modules.memory.audit_stream import event_types, events
 
 
 async def an_episode(memory, lineage, content="Ann called"):
@@ -133,8 +133,8 @@ async def test_what_was_never_consolidated_is_not_removed_for_room(memory, linea
 @pytest.mark.parametrize("status", ["failed", "dead_letter"])
 async def test_neither_is_what_failed(memory, lineage, owner, ten, status):
     await owner.execute(
-        "update episodes set consolidation_status = $1, consolidated = false, "
-        "dead_letter_reason = case when $1 = 'dead_letter' then 'five failures' end",
+        "update episodes set consolidation_status = $1::text, consolidated = false, "
+        "dead_letter_reason = case when $1::text = 'dead_letter' then 'five failures' end",
         status,
     )
     assert await run_episode_cleanup(memory, lineage, 0) == CleanupReport(0, 0, 10)
@@ -170,7 +170,7 @@ async def test_what_expired_makes_room_first(memory, lineage, owner, clock, ten)
 async def test_what_a_consolidation_holds_is_left_until_its_lease_ends(
     memory, lineage, owner, clock
 ):
-    held, free = await an_episode(memory, lineage), await an_episode(memory, lineage)
+    held, _ = await an_episode(memory, lineage), await an_episode(memory, lineage)
     clock.advance(days=8)
     await owner.execute(
         "update episodes set leased_until = $1, leased_by = 'worker' where id = $2",

@@ -14,6 +14,7 @@ from modules.memory.tenants import (
     acting_for,
     id_of,
     insert,
+    rows_touched,
     samples,
     tenant_tables,
 )
@@ -133,16 +134,6 @@ async def test_a_tenant_cannot_change_or_delete_anothers_rows(filled, runtime):
             async with acting_for(runtime, "acme"):
                 assert await rows_touched(runtime, statement) in ("no right", 0), statement
         assert await filled.fetchval(f"select count(*) from {table}") == 2
-
-
-async def rows_touched(connection, statement):
-    """How many rows a statement touched, or that the role may not run it at all."""
-    try:
-        async with connection.transaction():
-            status = await connection.execute(statement)
-    except asyncpg.InsufficientPrivilegeError:
-        return "no right"
-    return int(status.split()[-1])
 
 
 @pytest.mark.contract("L1", "R29.1", "R29.2")

@@ -384,7 +384,7 @@ async def test_a_nul_in_the_request_is_removed_from_the_audit_stream(memory, own
 @pytest.mark.parametrize(
     ("store", "new", "length", "limit"),
     [
-        (remember.store_episode, NewEpisode("x" * 100_001, "general"), 100_001, 100_000),
+        (remember.store_episode, NewEpisode("x" * 1_000_001, "general"), 1_000_001, 1_000_000),
         (remember.store_episode, NewEpisode("x", "b" * 101), 101, 100),
         (remember.store_episode, NewEpisode("x", "b", idempotency_key="k" * 401), 401, 400),
         (remember.store_fact, NewFact("s" * 201, "p", "c"), 201, 200),
@@ -432,3 +432,18 @@ async def test_metadata_nested_beyond_reason_is_refused(memory, lineage, owner):
     with pytest.raises(InvalidInput, match="^metadata: found"):
         await remember.store_rule(memory, NewRule("x", metadata=deep), lineage)
     assert await sizes(owner) == NOTHING
+
+
+@pytest.mark.contract("R05.1", "L22", "R11.1")
+async def test_a_megabyte_of_different_words_is_stored_and_found_by_its_beginning(
+    memory, lineage, owner
+):
+    """Its full text index would exceed what PostgreSQL can hold."""
+    content = "kumquat " + " ".join(f"w{number:07d}" for number in range(110_000))
+    stored = await remember.store_episode(memory, NewEpisode(content, "general"), lineage)
+    found = await owner.fetchval(
+        "select id from episodes where search_vector @@ plainto_tsquery('english', 'kumquat')"
+    )
+    assert found == stored.id
+    kept = await owner.fetchval("select content from episodes")
+    assert kept == content

@@ -1,6 +1,5 @@
 """The schema: columns, defaults, indexes and what the database refuses."""
 
-import re
 import uuid
 from datetime import timedelta
 
@@ -18,39 +17,13 @@ from modules.memory.schema_rows import (
     MINIMAL,
     REQUIRED,
     RULES,
+    columns,
+    constraints,
+    indexes,
     insert,
 )
 
 MEMORY: Branch = MemoryModule.migrations
-
-
-async def columns(connection, table):
-    """Type and nullability of every column."""
-    rows = await connection.fetch(
-        "select attname, format_type(atttypid, atttypmod) as type, not attnotnull as nullable "
-        "from pg_attribute where attrelid = $1::text::regclass and attnum > 0 and not attisdropped",
-        table,
-    )
-    return {row["attname"]: (row["type"], row["nullable"]) for row in rows}
-
-
-async def indexes(connection, table):
-    """What every index covers, without its name: `unique btree (a, b) WHERE ...`."""
-    rows = await connection.fetch("select indexdef from pg_indexes where tablename = $1", table)
-    return {
-        re.sub(r"CREATE (UNIQUE )?INDEX \S+ ON \S+ USING ", r"\1", row["indexdef"]) for row in rows
-    }
-
-
-async def constraints(connection, table, kind):
-    """The definitions of a table's constraints of one kind."""
-    rows = await connection.fetch(
-        "select pg_get_constraintdef(oid) as definition from pg_constraint "
-        'where conrelid = $1::text::regclass and contype = $2::text::"char"',
-        table,
-        kind,
-    )
-    return {row["definition"] for row in rows}
 
 
 @pytest.fixture(scope="module")

@@ -134,6 +134,19 @@ def test_what_cannot_be_kept_is_refused(
         db.close()
 
 
+@pytest.mark.parametrize("limit", [0, -1, 10_001])
+def test_a_limit_that_cannot_be_meant_is_refused(
+    db: Notebook, manager: MemoryManager, limit: int
+) -> None:
+    for ask in (
+        lambda: list_memories(db, "a", limit),
+        lambda: search_memories(db, "a", "query", limit),
+        lambda: manager.get_related("id", limit),
+    ):
+        with pytest.raises(InvalidInput, match=f"limit is {limit}; give a whole number"):
+            ask()
+
+
 @pytest.mark.contract("K-I1")
 def test_tenant_and_agent_together_are_one_owner_each() -> None:
     pairs = [("a", "b/c"), ("a/b", "c"), ("a%2Fb", "c"), ("", "a/b/c"), ("a", "b%2Fc"), ("ä", "é")]

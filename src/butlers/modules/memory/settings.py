@@ -26,7 +26,7 @@ class EpisodesConfig(Section):
         10_000, description="Episodes kept; the oldest consolidated ones beyond it are removed."
     )
     max_content_chars: Characters = Field(
-        100_000, description="Longest text of an episode; a longer one is refused."
+        1_000_000, description="Longest text of an episode; a longer one is refused."
     )
 
 

@@ -3,7 +3,13 @@
 from butlers.kernel.text import clean
 from butlers.modules.notebook import related, store, terms
 from butlers.modules.notebook.categories import categorize
-from butlers.modules.notebook.handle import Notebook, checked_agent, checked_content, checked_key
+from butlers.modules.notebook.handle import (
+    Notebook,
+    checked_agent,
+    checked_content,
+    checked_key,
+    checked_limit,
+)
 from butlers.modules.notebook.model import AgentMemory, CategoryResult, EnrichedMemory
 from butlers.modules.notebook.schema import present_tables
 from butlers.modules.notebook.search import fast_search
@@ -29,7 +35,7 @@ def recall_memory(db: Notebook, agent_id: str, key: str) -> AgentMemory | None:
 
 def list_memories(db: Notebook, agent_id: str, limit: int = RECENT) -> list[AgentMemory]:
     """The agent's live notes, the last changed first."""
-    return store.recent(db, checked_agent(agent_id), limit)
+    return store.recent(db, checked_agent(agent_id), checked_limit(limit))
 
 
 def search_memories(

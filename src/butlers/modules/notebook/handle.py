@@ -11,6 +11,7 @@ from butlers.kernel.text import clean
 from butlers.modules.notebook.decay import to_text
 
 MAX_AGENT_CHARS = 1_000
+MAX_LIMIT = 10_000
 _MOST_KNOWN_TERMS = 100_000
 
 
@@ -91,6 +92,13 @@ def checked_key(key: str, limits: Limits) -> str:
 def checked_content(content: str, limits: Limits) -> str:
     """The content as it is stored, if it is not too long."""
     return _within("content", content, limits.max_content_chars)
+
+
+def checked_limit(limit: object) -> int:
+    """How many notes are wanted at most, if that many can be."""
+    if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        raise InvalidInput(f"limit is {limit!r}; give a whole number from 1 to {MAX_LIMIT}")
+    return limit
 
 
 def _within(field: str, text: str, limit: int) -> str:

@@ -7,7 +7,7 @@ from butlers.db import queries
 from butlers.db.sqlite import MissingTable
 from butlers.kernel.similarity import jaccard
 from butlers.modules.notebook import terms as corpora
-from butlers.modules.notebook.handle import Notebook
+from butlers.modules.notebook.handle import Notebook, checked_limit
 from butlers.modules.notebook.model import AgentMemory, RelatedMemory
 from butlers.modules.notebook.search import match_any
 from butlers.modules.notebook.store import COLUMNS, note
@@ -25,8 +25,9 @@ _MOST_POSTINGS = 300
 
 def get_related(db: Notebook, memory_id: str, limit: int = MOST_REFERENCES) -> list[RelatedMemory]:
     """The live notes that share words with this one; none where references are not kept."""
+    most = checked_limit(limit)
     try:
-        rows = db.sqlite.fetch(_QUERIES["related_notes"], memory_id=memory_id, limit=limit)
+        rows = db.sqlite.fetch(_QUERIES["related_notes"], memory_id=memory_id, limit=most)
     except MissingTable:
         return []
     return [RelatedMemory(note(row), row[COLUMNS]) for row in rows]

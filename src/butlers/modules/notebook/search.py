@@ -15,7 +15,7 @@ from butlers.kernel.similarity import cosine_similarity_sparse
 from butlers.kernel.tfidf import term_frequency
 from butlers.modules.notebook import terms as corpora
 from butlers.modules.notebook.decay import apply_decay
-from butlers.modules.notebook.handle import Notebook, checked_agent
+from butlers.modules.notebook.handle import Notebook, checked_agent, checked_limit
 from butlers.modules.notebook.model import (
     AgentMemory,
     DeepSearchFn,
@@ -36,7 +36,6 @@ _log = structlog.get_logger(__name__)
 FTS_SHARE = 0.4
 TFIDF_SHARE = 0.6
 DEFAULT_LIMIT = 10
-MAX_LIMIT = 10_000
 MAX_QUERY_TERMS = 64
 _FEWEST_CANDIDATES = 20
 _SPARE_CANDIDATES = 200
@@ -119,9 +118,8 @@ def _wish(opts: SearchOptions | FastSearchOptions | None) -> _Wish:
     unknown = given.keys() - _Wish.__slots__
     if unknown:
         raise InvalidInput(f"unknown search options {sorted(unknown)}; use {_Wish.__slots__}")
-    limit, similarity = given.get("limit", DEFAULT_LIMIT), given.get("min_similarity", 0.0)
-    if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-        raise InvalidInput(f"limit is {limit!r}; give a whole number from 1 to {MAX_LIMIT}")
+    limit = checked_limit(given.get("limit", DEFAULT_LIMIT))
+    similarity = given.get("min_similarity", 0.0)
     if not isinstance(similarity, int | float) or not 0 <= similarity <= 1:
         raise InvalidInput(f"min_similarity is {similarity!r}; give a number from 0 to 1")
     category = str(given.get("category") or "") or None
@@ -208,8 +206,7 @@ def _blend(memory: AgentMemory, rank: float, cosine: float, *, weighed: bool) ->
 async def _deep(
     db: Notebook, agent_id: str, query: str, wish: _Wish, deep_search_fn: DeepSearchFn | None
 ) -> SearchResult:
-    fast = await asyncio.to_thread(_ranked, db, agent_id, query, wish)
-    ranked, total = fast
+    ranked, total = await asyncio.to_thread(_ranked, db, agent_id, query, wish)
     reranked = await _reranked(query, ranked, wish, deep_search_fn)
     if reranked is None:
         return SearchResult(ranked[: wish.limit], wish.mode, total)

@@ -131,7 +131,7 @@ async def _do(work: _Work, action: Action, embedding: Embedding | None) -> Effec
 
 
 async def _store_fact(work: _Work, action: StoreFact, embedding: Embedding) -> Effect:
-    """Store a fact unless this very extraction was stored before; what says the same is confirmed."""
+    """Store a fact unless it was stored before; one that says the same is confirmed instead."""
     if await facts.get_by_idempotency_key(work.tx, action.new.idempotency_key or ""):
         return Effect.UNCHANGED
     holder = await consolidation.get_active_fact(work.tx, _key(action.new))
@@ -155,7 +155,7 @@ def _may_replace(work: _Work, action: StoreFact, holder: Row | None) -> None:
 
 
 async def _store_rule(work: _Work, action: StoreRule, embedding: Embedding) -> Effect:
-    """Store a rule unless it was stored before; one that says the same is confirmed."""
+    """Store a rule unless it was stored before; one that says the same is confirmed instead."""
     if await rules.get_by_idempotency_key(work.tx, action.new.idempotency_key or ""):
         return Effect.UNCHANGED
     same = await consolidation.get_same_rule(work.tx, action.new.scope, action.new.content)

@@ -163,7 +163,7 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _identifier(name: str, value: Any) -> UUID:
-    """An identifier; one that is none is not quoted, since the model may have put anything there."""
+    """An identifier; what is none is not quoted, since it may be anything the model read."""
     try:
         return UUID(value)
     except (ValueError, TypeError, AttributeError):

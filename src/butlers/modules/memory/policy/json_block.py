@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
-MAX_ANSWER = 2_000_000
-# Prose holds few braces; an answer made of nothing else must not cost a scan for each.
+MAX_ANSWER = 1_000_000
+# Prose holds few braces; an answer made of nothing else must not cost a scan for each. Where one
+# is never closed, a scan runs to the end.
 _MAX_TRIES = 20
+_MAX_UNCLOSED = 3
 
 _FENCE = re.compile(r"```[ \t]*+json\s*+(?=\{)", re.IGNORECASE)
 _MARK = re.compile(r'[{}"\\]')
@@ -19,7 +21,7 @@ def find_object(text: str, wanted: frozenset[str]) -> tuple[dict[str, Any], str 
     if len(text) > MAX_ANSWER:
         return {}, f"The consolidation output is longer than {MAX_ANSWER} characters"
     fault = "No JSON block found in consolidation output"
-    for block in chain(_fenced(text), _bare(text)):
+    for block in islice(chain(_fenced(text), _bare(text)), _MAX_TRIES):
         found, fault = _decoded(block, wanted)
         if found is not None:
             return found, None
@@ -45,7 +47,7 @@ def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _fenced(text: str) -> Iterator[str]:
     """The object at the start of each fenced block."""
-    for fence in islice(_FENCE.finditer(text), _MAX_TRIES):
+    for fence in islice(_FENCE.finditer(text), _MAX_UNCLOSED):
         end = _balanced_end(text, fence.end())
         if end is not None:
             yield text[fence.end() : end]
@@ -53,15 +55,14 @@ def _fenced(text: str) -> Iterator[str]:
 
 def _bare(text: str) -> Iterator[str]:
     """Every outermost balanced pair of braces, in order."""
-    position = 0
-    for _ in range(_MAX_TRIES):
-        begin = text.find("{", position)
-        if begin < 0:
-            return
+    begin, unclosed = text.find("{"), 0
+    while begin >= 0 and unclosed < _MAX_UNCLOSED:
         end = _balanced_end(text, begin)
-        if end is not None:
+        if end is None:
+            unclosed += 1
+        else:
             yield text[begin:end]
-        position = end or begin + 1
+        begin = text.find("{", end or begin + 1)
 
 
 def _balanced_end(text: str, begin: int) -> int | None:

@@ -5,7 +5,7 @@ insert into episodes
    importance, created_at, expires_at, metadata, idempotency_key)
 values
   (:id, :tenant_id, :butler, :session_id, :content, :embedding, :embedding_version_id,
-   to_tsvector('english', :searchable), :importance, :now, :expires_at, :metadata,
+   text_search_vector(:searchable), :importance, :now, :expires_at, :metadata,
    :idempotency_key)
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 returning id, expires_at
@@ -21,9 +21,17 @@ select true from episodes where tenant_id = :tenant_id and id = :id
 
 -- reference --
 -- Episodes read: counted, dated and returned whole.
+-- Rows are held in id order, so that two readers at once cannot wait for each other.
+with held as materialized (
+  select id as held_id from episodes
+  where tenant_id = :tenant_id and id = any(:ids)
+  order by id
+  for no key update
+)
 update episodes
 set reference_count = reference_count + 1, last_referenced_at = :now
-where tenant_id = :tenant_id and id = any(:ids)
+from held
+where tenant_id = :tenant_id and id = held_id
 returning id, tenant_id, butler, session_id, content, importance, reference_count, consolidated,
   consolidation_status, consolidation_attempts, last_consolidation_error,
   next_consolidation_retry_at, dead_letter_reason, retry_count, last_error, created_at,

@@ -37,9 +37,17 @@ select true from facts where tenant_id = :tenant_id and id = :id
 
 -- reference --
 -- Facts read: counted, dated and returned whole.
+-- Rows are held in id order, so that two readers at once cannot wait for each other.
+with held as materialized (
+  select id as held_id from facts
+  where tenant_id = :tenant_id and id = any(:ids)
+  order by id
+  for no key update
+)
 update facts
 set reference_count = reference_count + 1, last_referenced_at = :now
-where tenant_id = :tenant_id and id = any(:ids)
+from held
+where tenant_id = :tenant_id and id = held_id
 returning id, tenant_id, subject, predicate, content, importance, confidence, decay_rate, permanence,
   source_butler, source_episode_id, supersedes_id, entity_id, validity,
   case when validity = 'active' and metadata ->> 'status' = 'fading' then 'fading' else validity

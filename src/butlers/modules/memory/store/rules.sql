@@ -22,9 +22,17 @@ select true from rules where tenant_id = :tenant_id and id = :id
 
 -- reference --
 -- Rules read: counted, dated and returned whole.
+-- Rows are held in id order, so that two readers at once cannot wait for each other.
+with held as materialized (
+  select id as held_id from rules
+  where tenant_id = :tenant_id and id = any(:ids)
+  order by id
+  for no key update
+)
 update rules
 set reference_count = reference_count + 1, last_referenced_at = :now
-where tenant_id = :tenant_id and id = any(:ids)
+from held
+where tenant_id = :tenant_id and id = held_id
 returning id, tenant_id, content, scope, maturity, confidence, decay_rate, permanence,
   effectiveness_score, applied_count, success_count, harmful_count, source_episode_id,
   source_butler, created_at, last_applied_at, last_evaluated_at, last_confirmed_at,

@@ -20,7 +20,7 @@ with due as (
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
   order by id
-  for update skip locked
+  for no key update skip locked
 )
 update facts set validity = 'expired'
 from due
@@ -38,7 +38,7 @@ with due as (
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
   order by id
-  for update skip locked
+  for no key update skip locked
 )
 update facts set metadata = facts.metadata || '{"status": "fading"}'
 from due
@@ -56,7 +56,7 @@ with due as (
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
   order by id
-  for update skip locked
+  for no key update skip locked
 )
 update facts set metadata = facts.metadata - 'status'
 from due
@@ -85,7 +85,7 @@ with due as (
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
   order by id
-  for update skip locked
+  for no key update skip locked
 )
 update rules set metadata = rules.metadata || '{"forgotten": true}'
 from due
@@ -104,7 +104,7 @@ with due as (
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
   order by id
-  for update skip locked
+  for no key update skip locked
 )
 update rules set metadata = rules.metadata || '{"status": "fading"}'
 from due
@@ -122,7 +122,7 @@ with due as (
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
   order by id
-  for update skip locked
+  for no key update skip locked
 )
 update rules set metadata = rules.metadata - 'status'
 from due

@@ -1,12 +1,45 @@
 """Tools about entities: who and what facts are about."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from butlers.modules.memory.flows import entities, entity_merge, entity_resolution
+from butlers.modules.memory.model import EntityType
 from butlers.modules.memory.policy.inputs import checked_id
 from butlers.modules.memory.policy.presentation import as_json
-from butlers.modules.memory.tools.calling import Desk, RequestContext, traced
+from butlers.modules.memory.tools.calling import Desk
+from butlers.modules.memory.tools.parameters import (
+    Aliases,
+    EntityId,
+    EntityKind,
+    Metadata,
+    OwnTenant,
+    OwnTenantId,
+    RequestContext,
+)
+from butlers.modules.memory.tools.results import (
+    EntitiesMerged,
+    Entity,
+    EntityCandidate,
+    EntityCreated,
+)
+
+Hints = Annotated[
+    dict[str, Any] | None,
+    Field(
+        description="What tells namesakes apart: topic (text), mentioned_with (names), "
+        "domain_scores ({entity_id: number})."
+    ),
+]
+KindSought = Annotated[
+    str | None,
+    Field(
+        description="Only entities of this type.",
+        json_schema_extra={"enum": [*EntityType, None]},
+    ),
+]
 
 
 class EntityTools:
@@ -18,48 +51,56 @@ class EntityTools:
     async def entity_create(
         self,
         canonical_name: str,
-        entity_type: str,
-        tenant_id: str,
-        aliases: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
+        entity_type: EntityKind,
+        tenant_id: Annotated[str, Field(description="Your own tenant; any other is refused.")],
+        aliases: Aliases = None,
+        metadata: Metadata = None,
         request_context: RequestContext = None,
-    ) -> dict[str, Any]:
+    ) -> EntityCreated:
         """Create an entity: a person, organization, place or other thing that facts are about.
 
-        Call entity_resolve first; create only what is not there. tenant_id must be your own.
-        aliases: other names it goes by. Returns {entity_id}.
+        Call entity_resolve first and create only what is not there; a second one of the same type
+        and name is refused, naming the first. A wrong tenant_id is refused, naming your own.
+        Returns {entity_id}, for memory_store_fact.
         """
         self._desk.refuse_other_tenant(tenant_id)
         lineage = self._desk.lineage(request_context)
         created = await entities.create_entity(
             self._desk.memory(), canonical_name, entity_type, aliases, metadata, lineage
         )
-        return traced({"entity_id": str(created)}, lineage)
+        return EntityCreated(entity_id=str(created))
 
     async def entity_get(
         self,
-        entity_id: str,
-        tenant_id: str | None = None,
+        entity_id: EntityId,
+        tenant_id: OwnTenantId = None,
         request_context: RequestContext = None,
-    ) -> dict[str, Any] | None:
-        """Read an entity by its id. Returns it, or null; a merged one names merged_into."""
+    ) -> Entity | None:
+        """Read an entity by its id.
+
+        Returns it with its names and metadata, or null if you have none of that id. One that was
+        merged into another says so in metadata.merged_into: use that other one.
+        """
         self._desk.refuse_other_tenant(tenant_id)
         lineage = self._desk.lineage(request_context)
         wanted = checked_id("entity_id", entity_id)
         found = await entities.get_entity(self._desk.memory(), wanted, lineage)
-        return traced(found, lineage) if found else None
+        return Entity.model_validate(as_json(found)) if found else None
 
     async def entity_update(
         self,
-        entity_id: str,
+        entity_id: EntityId,
         canonical_name: str | None = None,
-        aliases: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        tenant_id: str | None = None,
+        aliases: Aliases = None,
+        metadata: Metadata = None,
+        tenant_id: OwnTenantId = None,
         request_context: RequestContext = None,
-    ) -> dict[str, Any]:
-        """Change an entity. canonical_name replaces the name, aliases replaces the whole list,
-        metadata is merged key by key. Returns the entity as it is now."""
+    ) -> Entity:
+        """Change an entity's names or metadata.
+
+        canonical_name replaces the name, aliases replaces the whole list, metadata is merged key
+        by key; what is left out stays. Returns the entity as it is now.
+        """
         self._desk.refuse_other_tenant(tenant_id)
         lineage = self._desk.lineage(request_context)
         changed = await entities.update_entity(
@@ -70,26 +111,27 @@ class EntityTools:
             aliases=aliases,
             metadata=metadata,
         )
-        return traced(changed, lineage)
+        return Entity.model_validate(as_json(changed))
 
     async def entity_resolve(
         self,
         name: str,
-        tenant_id: str = "default",
-        entity_type: str | None = None,
-        context_hints: dict[str, Any] | None = None,
+        tenant_id: Annotated[
+            str, Field(description="Your own tenant, which leaving it out means too.")
+        ] = OwnTenant("default"),
+        entity_type: KindSought = None,
+        context_hints: Hints = None,
         enable_fuzzy: bool = False,
         request_context: RequestContext = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[EntityCandidate]:
         """Find out which entity a name means. Nothing is created.
 
-        context_hints may hold topic (text), mentioned_with (names) and domain_scores
-        ({entity_id: number}) to tell namesakes apart; enable_fuzzy forgives misspelling.
+        Use it before storing a fact about somebody or something that has a name; give
+        context_hints where there may be namesakes. enable_fuzzy forgives misspelling.
         Returns candidates, best first: entity_id, canonical_name, entity_type, score,
         name_match (exact, alias, prefix, fuzzy), aliases. Empty means: not known.
         """
-        if tenant_id != "default":
-            self._desk.refuse_other_tenant(tenant_id)
+        self._desk.refuse_other_tenant(tenant_id)
         lineage = self._desk.lineage(request_context)
         found = await entity_resolution.resolve_entity(
             self._desk.memory(),
@@ -99,15 +141,15 @@ class EntityTools:
             context_hints=context_hints,
             enable_fuzzy=enable_fuzzy,
         )
-        return [traced(one, lineage) for one in found]
+        return [EntityCandidate.model_validate(one) for one in found]
 
     async def entity_merge(
         self,
-        source_entity_id: str,
-        target_entity_id: str,
-        tenant_id: str | None = None,
+        source_entity_id: EntityId,
+        target_entity_id: EntityId,
+        tenant_id: OwnTenantId = None,
         request_context: RequestContext = None,
-    ) -> dict[str, Any]:
+    ) -> EntitiesMerged:
         """Merge two entities that are one: the source's facts and names go to the target.
 
         Where both have a fact under one key, the more confident stays. It cannot be undone.
@@ -122,4 +164,4 @@ class EntityTools:
             checked_id("target_entity_id", target_entity_id),
             lineage,
         )
-        return traced(as_json(asdict(report)), lineage)
+        return EntitiesMerged.model_validate(asdict(report))

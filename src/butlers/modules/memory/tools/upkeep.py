@@ -2,12 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated
 
+from pydantic import Field
+
+from butlers.errors import InvalidInput
 from butlers.llm import LanguageModel
 from butlers.modules.memory.flows import consolidate, episode_cleanup
-from butlers.modules.memory.policy.presentation import as_json
-from butlers.modules.memory.tools.calling import Desk, RequestContext, traced
+from butlers.modules.memory.tools.calling import Desk
+from butlers.modules.memory.tools.parameters import RequestContext
+from butlers.modules.memory.tools.results import Consolidation, EpisodeCleanup
+
+MAX_ENTRIES = 1_000_000_000
+
+Entries = Annotated[
+    int, Field(description="How many episodes may stay; only consolidated ones make room.")
+]
 
 
 class UpkeepTools:
@@ -19,26 +29,28 @@ class UpkeepTools:
 
     async def memory_run_consolidation(
         self, request_context: RequestContext = None
-    ) -> dict[str, Any]:
+    ) -> Consolidation:
         """Turn waiting episodes into facts and rules now, instead of at the next scheduled time.
 
         Without a configured language model it only counts what waits, and changes nothing
-        (dry_run is true). Returns counts per outcome and any errors.
+        (dry_run is true). Returns counts per outcome, and errors in words.
         """
         lineage = self._desk.lineage(request_context)
         report = await consolidate.run_consolidation(self._desk.memory(), self._model(), lineage)
-        return traced(as_json(report.as_dict()), lineage)
+        return Consolidation.model_validate(report.as_dict())
 
     async def memory_run_episode_cleanup(
-        self, max_entries: int = 10000, request_context: RequestContext = None
-    ) -> dict[str, Any]:
+        self, max_entries: Entries = 10000, request_context: RequestContext = None
+    ) -> EpisodeCleanup:
         """Delete expired episodes, then the oldest consolidated ones beyond max_entries.
 
         Episodes that still wait for consolidation are kept until they expire.
         Returns {expired_deleted, capacity_deleted, remaining}.
         """
         lineage = self._desk.lineage(request_context)
+        if not 0 <= max_entries <= MAX_ENTRIES:
+            raise InvalidInput(f"max_entries: found {max_entries}; valid is 0 to {MAX_ENTRIES}")
         report = await episode_cleanup.run_episode_cleanup(
             self._desk.memory(), lineage, max_entries
         )
-        return traced(as_json(asdict(report)), lineage)
+        return EpisodeCleanup.model_validate(asdict(report))

@@ -1,12 +1,18 @@
 """Tools that store."""
 
-from typing import Any
-
 from butlers.modules.memory.flows import remember
 from butlers.modules.memory.model import NewEpisode, NewFact, NewRule, Permanence
 from butlers.modules.memory.policy.inputs import checked_id, checked_word
-from butlers.modules.memory.policy.presentation import as_json
-from butlers.modules.memory.tools.calling import Desk, RequestContext, traced
+from butlers.modules.memory.tools.calling import Desk
+from butlers.modules.memory.tools.parameters import (
+    Butler,
+    HowLong,
+    Importance,
+    RequestContext,
+    Scope,
+    Tags,
+)
+from butlers.modules.memory.tools.results import EpisodeStored, FactStored, RuleStored
 
 
 class WritingTools:
@@ -18,11 +24,11 @@ class WritingTools:
     async def memory_store_episode(
         self,
         content: str,
-        butler: str,
+        butler: Butler,
         session_id: str | None = None,
-        importance: float = 5.0,
+        importance: Importance = 5.0,
         request_context: RequestContext = None,
-    ) -> dict[str, Any]:
+    ) -> EpisodeStored:
         """Store what happened: a short account of a session or an observation.
 
         Use it at the end of a piece of work, or when something worth keeping happened that is
@@ -30,26 +36,26 @@ class WritingTools:
         days and are consolidated into facts and rules before that.
 
         butler: whose episode it is. session_id: a UUID, if there was a session.
-        importance: 0 (trivial) to 10 (vital). Returns {id, expires_at}.
+        Returns {id, expires_at}.
         """
         lineage = self._desk.lineage(request_context)
         session = None if session_id is None else checked_id("session_id", session_id)
         new = NewEpisode(content, butler, session, importance)
         stored = await remember.store_episode(self._desk.memory(), new, lineage)
-        return traced(as_json({"id": stored.id, "expires_at": stored.expires_at}), lineage)
+        return EpisodeStored(id=str(stored.id), expires_at=stored.expires_at.isoformat())
 
-    async def memory_store_fact(
+    async def memory_store_fact(  # noqa: PLR0913  one for each field a caller may fill in
         self,
         subject: str,
         predicate: str,
         content: str,
-        importance: float = 5.0,
-        permanence: str = "standard",
-        scope: str = "global",
-        tags: list[str] | None = None,
+        importance: Importance = 5.0,
+        permanence: HowLong = "standard",
+        scope: Scope = "global",
+        tags: Tags = None,
         entity_id: str | None = None,
         request_context: RequestContext = None,
-    ) -> dict[str, Any]:
+    ) -> FactStored:
         """Store something that is true, as subject, predicate and content.
 
         Use it for what you learn about people, projects, places and preferences, e.g.
@@ -57,37 +63,41 @@ class WritingTools:
         same scope, subject (or entity) and predicate replaces the earlier one, which is kept as
         history: so correct a fact by storing it again under the same key.
 
-        permanence: how long it stays true unless confirmed: permanent (birthplace), stable
-        (years), standard (months), volatile (weeks), ephemeral (days).
-        scope: "global", or the name of one butler. tags: free labels.
         entity_id: from entity_resolve or entity_create, when the subject is a known entity.
-        importance: 0 to 10. Returns {id, superseded_id}; superseded_id is the fact it replaced.
+        Returns {id, superseded_id}; superseded_id is the fact it replaced, or null.
         """
         lineage = self._desk.lineage(request_context)
         new = NewFact(
-            subject, predicate, content, importance, checked_word("permanence", permanence, Permanence), scope,
-            tuple(tags or ()), None if entity_id is None else checked_id("entity_id", entity_id),
-            self._desk.surroundings.butler,
-        )  # fmt: skip
+            subject=subject,
+            predicate=predicate,
+            content=content,
+            importance=importance,
+            permanence=checked_word("permanence", permanence, Permanence),
+            scope=scope,
+            tags=tuple(tags or ()),
+            entity_id=None if entity_id is None else checked_id("entity_id", entity_id),
+            source_butler=self._desk.surroundings.butler,
+        )
         stored = await remember.store_fact(self._desk.memory(), new, lineage)
-        return traced(as_json({"id": stored.id, "superseded_id": stored.superseded_id}), lineage)
+        replaced = stored.superseded_id
+        return FactStored(id=str(stored.id), superseded_id=str(replaced) if replaced else None)
 
     async def memory_store_rule(
         self,
         content: str,
-        scope: str = "global",
-        tags: list[str] | None = None,
+        scope: Scope = "global",
+        tags: Tags = None,
         request_context: RequestContext = None,
-    ) -> dict[str, Any]:
+    ) -> RuleStored:
         """Store how to behave: one instruction learned from experience.
 
         Use it when something worked, or the user asked for a way of working, that should be
         followed next time too, e.g. "Ask before booking anything that costs money". It starts as
         a candidate; say memory_mark_helpful or memory_mark_harmful after following it.
 
-        scope: "global", or the name of one butler. Returns {id}.
+        Returns {id}.
         """
         lineage = self._desk.lineage(request_context)
         new = NewRule(content, scope, tuple(tags or ()), self._desk.surroundings.butler)
         stored = await remember.store_rule(self._desk.memory(), new, lineage)
-        return traced(as_json({"id": stored.id}), lineage)
+        return RuleStored(id=str(stored.id))

@@ -1,0 +1,30 @@
+"""`python -m bench [quality|speed|notebook|sweep] [options]`; without a name, all of them."""
+
+import importlib
+import sys
+
+BENCHES = {
+    "quality": "bench.quality",
+    "speed": "bench.retrieval_speed",
+    "notebook": "bench.notebook",
+    "sweep": "bench.sweep",
+}
+
+
+def main() -> int:
+    """Run one bench, or all; the exit code says whether every ratio held."""
+    name, *options = sys.argv[1:] or [""]
+    if name and name not in BENCHES:
+        print(f"no bench is called {name}; there are {', '.join(BENCHES)}")
+        return 2
+    chosen = [name] if name else list(BENCHES)
+    return max(_run(BENCHES[one], options) for one in chosen)
+
+
+def _run(module: str, options: list[str]) -> int:
+    print(f"\n{module}")
+    return int(importlib.import_module(module).main(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
