@@ -1,3 +1,62 @@
-"""Butlers: memory for AI agents."""
+"""Butlers: memory for AI agents.
+
+    async with butlers.open_memory() as memory:
+        await memory.store_fact("Ann", "allergy", "peanuts")
+
+What is offered here is imported when it is first asked for, so that importing `butlers` is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from butlers.api import (
+        ButlerMemory,
+        Context,
+        MergeReport,
+        Recalled,
+        StoredEpisode,
+        StoredFact,
+        StoredRule,
+        open_memory,
+    )
+    from butlers.errors import (
+        ButlersError,
+        Conflict,
+        IntegrityViolation,
+        InvalidInput,
+        NotFound,
+        SettingsError,
+        Unavailable,
+    )
 
 __version__ = "0.1.0"
+__all__ = [
+    "ButlerMemory",
+    "ButlersError",
+    "Conflict",
+    "Context",
+    "IntegrityViolation",
+    "InvalidInput",
+    "MergeReport",
+    "NotFound",
+    "Recalled",
+    "SettingsError",
+    "StoredEpisode",
+    "StoredFact",
+    "StoredRule",
+    "Unavailable",
+    "__version__",
+    "open_memory",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    errors = import_module("butlers.errors")
+    return getattr(errors, name) if hasattr(errors, name) else getattr(_api(), name)
+
+
+def _api() -> Any:
+    return import_module("butlers.api")

@@ -91,11 +91,24 @@ async def test_as_root_in_a_closed_directory_the_data_lies_where_its_account_can
         assert server.data_directory == place / "data"
         assert (place / "data").stat().st_uid == account_for(place / "data").uid != 0
         assert await fetch(server.dsn(), "select 1") == 1
-    (new / "location").rename(new / "moved")
-    assert str(place) in refusal(new)
-    (new / "moved").rename(new / "location")
     shutil.rmtree(place)
     assert f"delete {new / 'location'}" in refusal(new)
+
+
+@needs_root
+async def test_as_root_a_home_made_anew_starts_empty_and_leaves_the_earlier_data(new: Path) -> None:
+    new.parent.chmod(0o700)
+    with EmbeddedPostgres(new) as server:
+        earlier = server.data_directory
+        await fetch(server.dsn(), "create table kept ()")
+    shutil.rmtree(new)
+    with EmbeddedPostgres(new) as server:
+        later = server.data_directory
+        assert later != earlier
+        assert await fetch(server.dsn(), "select to_regclass('kept')") is None
+    assert (earlier / "PG_VERSION").exists()
+    for place in (earlier, later):
+        shutil.rmtree(place.parent)
 
 
 @needs_root

@@ -1,6 +1,7 @@
 """Where a server's files lie, so that the account it runs as can reach them and nobody else can."""
 
 import hashlib
+import itertools
 import os
 import re
 import tempfile
@@ -73,18 +74,23 @@ def socket_directory_in(place: Path, account: Account, previous: Path | None) ->
 
 
 def _move_elsewhere(directory: Path) -> Path:
-    name = hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]
-    place = shared_place() / name
-    if (place / "data").exists():
-        raise Unavailable(
-            f"an earlier database of {directory} lies in {place}; to keep it write that path into "
-            f"{directory / 'location'}, to start afresh delete it"
-        )
+    place = _unused_place(hashlib.sha256(os.fsencode(directory)).hexdigest()[:12])
     place.mkdir(mode=0o711, exist_ok=True)
     unfinished = directory / "location.new"
     unfinished.write_text(f"{place}\n", encoding="utf-8")
     unfinished.replace(directory / "location")
     return place
+
+
+def _unused_place(name: str) -> Path:
+    """A place without a database in it.
+
+    The database of a home that was deleted may lie there still: it is neither taken up, for the
+    new home is meant to be empty, nor removed, for its owner may want it back.
+    """
+    shared = shared_place()
+    numbered = (shared / (f"{name}-{number}" if number else name) for number in itertools.count())
+    return next(place for place in numbered if not (place / "data").exists())
 
 
 def _short_directory(account: Account, place: Path) -> Path:

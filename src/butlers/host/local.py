@@ -1,9 +1,8 @@
 """One butler in this process: for commands, for programs, and for an agent on stdio."""
 
 import asyncio
-import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import structlog
 
@@ -11,6 +10,7 @@ from butlers.errors import ButlersError, NotFound, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.database_server import DatabaseServer
 from butlers.host.home import Home
+from butlers.host.interruptible_input import input_ended_by_signals
 from butlers.host.mcp_server import ButlerMCP
 from butlers.host.settings import ButlerSettings
 from butlers.host.settings_files import load_butler
@@ -51,7 +51,7 @@ async def serve_stdio(home: Home, name: str) -> None:
     server = DatabaseServer(home)
     butler = Butler(butler_settings(home, name), server)
     tools = [tool for module in butler.modules for tool in module.tools()]
-    with _ended_by_signals():
+    with input_ended_by_signals():
         start = _Start(butler)
         try:
             async with server.kept_alive():
@@ -97,27 +97,3 @@ class _Start:
 def _explained(name: str, failure: BaseException) -> str:
     known = isinstance(failure, ButlersError)
     return f"butler {name} cannot start: {failure if known else type(failure).__name__}"
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Within this block SIGINT and SIGTERM end the task, so that it can let go of the database."""
-    loop, serving = asyncio.get_running_loop(), asyncio.current_task()
-    asked = False
-
-    def end() -> None:
-        nonlocal asked
-        if serving is not None and not asked:
-            serving.cancel()  # Once only: another would interrupt the cleaning up.
-        asked = True
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, end)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if not asked:
-            raise
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)

@@ -32,7 +32,7 @@ def instruction(schema: Schema) -> str:
 
 
 def strict(schema: Schema) -> dict[str, Any]:
-    """The schema in strict mode: closed objects, all properties required, optional ones nullable."""
+    """The schema in strict mode: objects closed, properties required, optional ones nullable."""
     return dict(_strict_node(schema))
 
 

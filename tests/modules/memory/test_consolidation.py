@@ -232,7 +232,7 @@ async def test_source_episodes_end_consolidated_and_stay(memory, lineage, owner)
 
 
 @pytest.mark.contract("R14.4")
-async def test_one_failing_action_does_not_block_the_others(memory, lineage, owner, caplog):
+async def test_one_failing_action_does_not_block_the_others(memory, lineage, owner, capsys):
     await tell(memory, lineage)
     # A failure of the database in the middle of an action, and one of our own.
     await owner.execute("alter table facts add constraint no_bob check (subject <> 'Bob')")
@@ -254,7 +254,8 @@ async def test_one_failing_action_does_not_block_the_others(memory, lineage, own
     first, second = sorted(report.errors)
     assert first.startswith("general: new_facts[0]: ") and "no_bob" in first
     assert second.startswith("general: new_facts[1]: content: found a text of 20001 characters")
-    assert "swordfish" not in first + caplog.text
+    logged = capsys.readouterr().out
+    assert "consolidation_action_failed" in logged and "swordfish" not in first + logged
     assert await active_facts(owner) == {("Ann", "likes", "tea")}
     assert "fact_created" not in [
         event["event_type"] for event in await events(owner)

@@ -12,6 +12,7 @@ from butlers.modules.memory.flows import dead_letters, forget
 from butlers.modules.memory.flows.consolidate import run_consolidation
 from butlers.modules.memory.model import ConsolidationStatus, Lineage
 from butlers.modules.memory.settings import ConsolidationConfig, MemoryModuleConfig
+from butlers.modules.memory.store import episodes
 from modules.memory.audit_stream import events
 from modules.memory.consolidation_stories import active_facts, everything, states, statuses, tell
 from modules.memory.scripted_model import ScriptedModel, answer, fact, failing
@@ -60,8 +61,8 @@ async def requeue(memory, lineage):
 
 async def forget_it(memory, lineage):
     async with memory.transaction(lineage) as tx:
-        found = await tx._connection.fetchval("select id from episodes")
-    await forget.forget_memory(memory, "episode", found, lineage)
+        (found,) = await episodes.find_recent(tx, "general", 1, memory.now())
+    assert await forget.forget_memory(memory, "episode", found["id"], lineage)
 
 
 DEEDS = (succeed, fail, fail_for_the_last_time, find_no_session, run_dry, requeue, forget_it)
@@ -119,8 +120,9 @@ async def test_the_database_refuses_every_other_edge(memory, lineage, owner, bef
     for step in WAYS[before]:
         await step(memory, lineage)
     moving = owner.execute(
-        "update episodes set consolidation_status = $2, consolidated = ($2 = 'consolidated'), "
-        "dead_letter_reason = case when $2 = 'dead_letter' then 'x' end where id = $1",
+        "update episodes set consolidation_status = $2::text, "
+        "consolidated = ($2::text = 'consolidated'), dead_letter_reason = case "
+        "when $2::text = 'dead_letter' then 'x' end where id = $1",
         id,
         str(after),
     )

@@ -42,6 +42,10 @@ TEMPLATE = Path(__file__).parents[1].joinpath("consolidation.md").read_text(enco
 _log = structlog.get_logger(__name__)
 
 
+class _NoSession(Exception):
+    """No session could be had: a spent budget, a runtime that is not there."""
+
+
 async def run_consolidation(
     memory: Memory, model: LanguageModel | None, lineage: Lineage
 ) -> ConsolidationReport:
@@ -102,7 +106,8 @@ async def _settled(
     try:
         applied = await _attempt(memory, model, claimed, lineage)
     except asyncio.CancelledError:
-        await leases.release(memory, claimed.lease, lineage)
+        # A caller that is gone may cancel again and again; letting go must not be cut short.
+        await asyncio.shield(leases.release(memory, claimed.lease, lineage))
         raise
     except _NoSession as error:
         await leases.release(memory, claimed.lease, lineage)
@@ -200,10 +205,6 @@ def _finished(claimed: Claimed, applied: Applied) -> GroupReport:
         dead_lettered=claimed.dead_lettered,
         errors=tuple(f"{claimed.butler}: {error}" for error in applied.errors),
     )
-
-
-class _NoSession(Exception):
-    """No session could be had: a spent budget, a runtime that is not there."""
 
 
 def _name(error: Exception) -> str:

@@ -14,10 +14,14 @@ from butlers.modules.memory.tools.parameters import (
     Aliases,
     EntityId,
     EntityKind,
+    Fuzzy,
     Metadata,
+    Name,
+    NewName,
     OwnTenant,
     OwnTenantId,
     RequestContext,
+    SoughtName,
 )
 from butlers.modules.memory.tools.results import (
     EntitiesMerged,
@@ -50,7 +54,7 @@ class EntityTools:
 
     async def entity_create(
         self,
-        canonical_name: str,
+        canonical_name: Name,
         entity_type: EntityKind,
         tenant_id: Annotated[str, Field(description="Your own tenant; any other is refused.")],
         aliases: Aliases = None,
@@ -90,7 +94,7 @@ class EntityTools:
     async def entity_update(
         self,
         entity_id: EntityId,
-        canonical_name: str | None = None,
+        canonical_name: NewName = None,
         aliases: Aliases = None,
         metadata: Metadata = None,
         tenant_id: OwnTenantId = None,
@@ -115,19 +119,19 @@ class EntityTools:
 
     async def entity_resolve(
         self,
-        name: str,
+        name: SoughtName,
         tenant_id: Annotated[
             str, Field(description="Your own tenant, which leaving it out means too.")
         ] = OwnTenant("default"),
         entity_type: KindSought = None,
         context_hints: Hints = None,
-        enable_fuzzy: bool = False,
+        enable_fuzzy: Fuzzy = False,
         request_context: RequestContext = None,
     ) -> list[EntityCandidate]:
         """Find out which entity a name means. Nothing is created.
 
         Use it before storing a fact about somebody or something that has a name; give
-        context_hints where there may be namesakes. enable_fuzzy forgives misspelling.
+        context_hints where there may be namesakes.
         Returns candidates, best first: entity_id, canonical_name, entity_type, score,
         name_match (exact, alias, prefix, fuzzy), aliases. Empty means: not known.
         """

@@ -7,6 +7,7 @@ from butlers.modules.memory.tools.parameters import (
     ConfirmableKind,
     Kind,
     MemoryId,
+    Reason,
     RequestContext,
     RuleId,
 )
@@ -47,7 +48,7 @@ class FeedbackTools:
         return MarkedRule.model_validate(rule)
 
     async def memory_mark_harmful(
-        self, rule_id: RuleId, reason: str | None = None, request_context: RequestContext = None
+        self, rule_id: RuleId, reason: Reason = None, request_context: RequestContext = None
     ) -> MarkedRule:
         """Say that following a rule did harm, and why. It weighs four times a helpful mark.
 

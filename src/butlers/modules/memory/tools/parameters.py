@@ -86,3 +86,26 @@ Aliases = Annotated[list[str] | None, Field(description="Other names it goes by.
 Metadata = Annotated[
     dict[str, Any] | None, Field(description="Anything else to keep about it, as a JSON object.")
 ]
+EpisodeText = Annotated[str, Field(description="What happened, in a few sentences.")]
+SessionId = Annotated[str | None, Field(description="The session's UUID, if there was one.")]
+Subject = Annotated[str, Field(description="Who or what it is about, e.g. Ann.")]
+Predicate = Annotated[str, Field(description="Which property it gives, e.g. allergy.")]
+FactText = Annotated[str, Field(description="What is true, e.g. peanuts; carries an EpiPen.")]
+KnownEntityId = Annotated[
+    str | None,
+    Field(description="The subject's entity, from entity_resolve or entity_create, if known."),
+]
+RuleText = Annotated[str, Field(description="One instruction, in a sentence or two.")]
+QueryText = Annotated[str, Field(description="What is sought: a question, a sentence or words.")]
+Topic = Annotated[str, Field(description="What it should be about: a question or a few words.")]
+Prompt = Annotated[str, Field(description="What you were asked to do, in the user's words.")]
+MinConfidence = Annotated[
+    float,
+    Field(description="0 to 1; facts and rules that have faded below it are left out."),
+]
+TokenBudget = Annotated[int | None, Field(description="How long the text may be at most.")]
+Reason = Annotated[str | None, Field(description="What harm was done, in a sentence.")]
+Name = Annotated[str, Field(description="What it is called in full.")]
+NewName = Annotated[str | None, Field(description="What it is called from now on.")]
+SoughtName = Annotated[str, Field(description="The name as you heard it; case does not matter.")]
+Fuzzy = Annotated[bool, Field(description="Whether to forgive misspelling.")]

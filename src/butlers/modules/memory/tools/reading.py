@@ -11,9 +11,14 @@ from butlers.modules.memory.tools.parameters import (
     Kinds,
     Limit,
     MemoryId,
+    MinConfidence,
     Mode,
+    Prompt,
+    QueryText,
     RequestContext,
     ScopeSeen,
+    TokenBudget,
+    Topic,
 )
 from butlers.modules.memory.tools.results import RecalledMemory, RememberedMemory, Stats
 
@@ -26,18 +31,17 @@ class ReadingTools:
 
     async def memory_search(  # noqa: PLR0913  one for each way to narrow a search
         self,
-        query: str,
+        query: QueryText,
         types: Kinds = None,
         scope: ScopeSeen = None,
         mode: Mode = SearchMode.HYBRID.value,
         limit: Limit = 10,
-        min_confidence: float = 0.2,
+        min_confidence: MinConfidence = 0.2,
         request_context: RequestContext = None,
     ) -> list[RememberedMemory]:
         """Find memories that match a query.
 
-        Use it to look something up. min_confidence (0 to 1) leaves out facts and rules that have
-        faded below it.
+        Use it to look something up: by a question, by a name, by words you remember.
 
         Returns the best matches first, each with memory_type and the scores of its mode: hybrid
         gives rrf_score, semantic_rank, keyword_rank (and similarity, rank), semantic gives
@@ -51,7 +55,7 @@ class ReadingTools:
 
     async def memory_recall(
         self,
-        topic: str,
+        topic: Topic,
         scope: ScopeSeen = None,
         limit: Limit = 10,
         request_context: RequestContext = None,
@@ -86,9 +90,9 @@ class ReadingTools:
 
     async def memory_context(
         self,
-        trigger_prompt: str,
+        trigger_prompt: Prompt,
         butler: Butler,
-        token_budget: int | None = None,
+        token_budget: TokenBudget = None,
         request_context: RequestContext = None,
     ) -> str:
         """Build the block of memories to start a piece of work with.

@@ -6,10 +6,17 @@ from butlers.modules.memory.policy.inputs import checked_id, checked_word
 from butlers.modules.memory.tools.calling import Desk
 from butlers.modules.memory.tools.parameters import (
     Butler,
+    EpisodeText,
+    FactText,
     HowLong,
     Importance,
+    KnownEntityId,
+    Predicate,
     RequestContext,
+    RuleText,
     Scope,
+    SessionId,
+    Subject,
     Tags,
 )
 from butlers.modules.memory.tools.results import EpisodeStored, FactStored, RuleStored
@@ -23,9 +30,9 @@ class WritingTools:
 
     async def memory_store_episode(
         self,
-        content: str,
+        content: EpisodeText,
         butler: Butler,
-        session_id: str | None = None,
+        session_id: SessionId = None,
         importance: Importance = 5.0,
         request_context: RequestContext = None,
     ) -> EpisodeStored:
@@ -35,7 +42,6 @@ class WritingTools:
         not yet a settled fact. Episodes are short-lived raw material; they expire after some
         days and are consolidated into facts and rules before that.
 
-        butler: whose episode it is. session_id: a UUID, if there was a session.
         Returns {id, expires_at}.
         """
         lineage = self._desk.lineage(request_context)
@@ -46,14 +52,14 @@ class WritingTools:
 
     async def memory_store_fact(  # noqa: PLR0913  one for each field a caller may fill in
         self,
-        subject: str,
-        predicate: str,
-        content: str,
+        subject: Subject,
+        predicate: Predicate,
+        content: FactText,
         importance: Importance = 5.0,
         permanence: HowLong = "standard",
         scope: Scope = "global",
         tags: Tags = None,
-        entity_id: str | None = None,
+        entity_id: KnownEntityId = None,
         request_context: RequestContext = None,
     ) -> FactStored:
         """Store something that is true, as subject, predicate and content.
@@ -63,7 +69,6 @@ class WritingTools:
         same scope, subject (or entity) and predicate replaces the earlier one, which is kept as
         history: so correct a fact by storing it again under the same key.
 
-        entity_id: from entity_resolve or entity_create, when the subject is a known entity.
         Returns {id, superseded_id}; superseded_id is the fact it replaced, or null.
         """
         lineage = self._desk.lineage(request_context)
@@ -84,7 +89,7 @@ class WritingTools:
 
     async def memory_store_rule(
         self,
-        content: str,
+        content: RuleText,
         scope: Scope = "global",
         tags: Tags = None,
         request_context: RequestContext = None,
