@@ -93,7 +93,9 @@ async def _ask_store(
     names: dict[str, str] = {}
     waiting = sorted(store, key=lambda m: (m.get("session_index", 0), m["order"]))
     for query in sorted(asked, key=lambda q: q.get("before_session", math.inf)):
-        while waiting and waiting[0].get("session_index", 0) < query.get("before_session", math.inf):
+        while waiting and waiting[0].get("session_index", 0) < query.get(
+            "before_session", math.inf
+        ):
             one = waiting.pop(0)
             kept = await remember.store_episode(memory, NewEpisode(_text(one), "bench"), lineage)
             names[str(kept.id)] = one["id"]

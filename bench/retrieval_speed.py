@@ -25,21 +25,22 @@ import numpy as np
 from pgvector.asyncpg import register_vector
 
 from bench.lab import laboratory
-from butlers.db.postgres import Access
 from butlers.modules.memory.flows import recall, remember
 from butlers.modules.memory.memory import Memory
 from butlers.modules.memory.model import Lineage, MemoryType, NewFact, SearchMode
 
 LEAST_RECALL = 0.99
 MOST_OVERHEAD = 0.30
-_PEOPLE = "Ann Bob Cem Dora Emil Fay Gus Hana Ivo June Kofi Lena Milo Nora Omar Pia".split()
-_THINGS = (
-    "green tea|the night train to Lisbon|an allergy to peanuts|a red bicycle|the quarterly report|"
-    "her sister's wedding|a flat near the harbour|the piano lessons|chess on Sundays|a new boiler|"
-    "the dentist in May|volunteer work at the library|a blue parrot|the tax return|running shoes|"
-    "the garden fence|a sourdough starter|the Kubernetes migration|Portuguese classes|jazz records"
-).split("|")
-_VERBS = "likes|worries about|asked for|has finished|sold|talks of|wants|postponed".split("|")
+_WORDS = """
+Ann Bob Cem Dora Emil Fay Gus Hana Ivo June Kofi Lena Milo Nora Omar Pia
+likes, worries about, asked for, has finished, sold, talks of, wants, postponed
+green tea, the night train to Lisbon, an allergy to peanuts, a red bicycle, the tax return, \
+her sister's wedding, a flat near the harbour, the piano lessons, chess on Sundays, a boiler, \
+the dentist in May, work at the library, a blue parrot, the quarterly report, running shoes, \
+the garden fence, a sourdough starter, the Kubernetes migration, Portuguese classes, jazz records
+"""
+_people, _verbs, _things = _WORDS.strip().splitlines()
+_PEOPLE, _VERBS, _THINGS = _people.split(), _verbs.split(", "), _things.split(", ")
 
 
 @dataclass
@@ -114,13 +115,15 @@ async def _recalls(
 ) -> tuple[list[float], float]:
     """How long recalls take, and how much more than their own SQL and embedding."""
     times, inside = [], Clock()
-    with _timing(asyncpg.Connection, ("fetch", "fetchrow", "fetchval", "execute"), inside):
-        with _timing(type(memory.embedder()), ("embed_batch_async",), inside):
-            for text in asked:
-                _, seconds = await _timed(
-                    lambda t=text: recall.recall(memory, recall.Query(t), 10, lineage)
-                )
-                times.append(seconds)
+    with (
+        _timing(asyncpg.Connection, ("fetch", "fetchrow", "fetchval", "execute"), inside),
+        _timing(type(memory.embedder()), ("embed_batch_async",), inside),
+    ):
+        for text in asked:
+            _, seconds = await _timed(
+                lambda t=text: recall.recall(memory, recall.Query(t), 10, lineage)
+            )
+            times.append(seconds)
     return times, sum(times) / inside.seconds - 1
 
 
@@ -160,14 +163,17 @@ async def _fill(memory: Memory, owner: asyncpg.Connection, size: int, share: flo
     )
     while batch := [row for _, row in zip(range(5_000), rows, strict=False)]:
         await owner.executemany(_INSERT, batch)
-    await owner.execute("create index facts_embedding on facts using hnsw (embedding vector_cosine_ops)")
+    await owner.execute(
+        "create index facts_embedding on facts using hnsw (embedding vector_cosine_ops)"
+    )
     await owner.execute("vacuum analyze facts")
 
 
 _INSERT = """
     insert into facts (id, tenant_id, subject, predicate, content, embedding,
       embedding_version_id, search_vector, last_confirmed_at)
-    values (gen_random_uuid(), $1, $2, $3, $4, $5, $6, to_tsvector('english', $2 || ' ' || $4), now())
+    values (gen_random_uuid(), $1, $2, $3, $4, $5, $6,
+      to_tsvector('english', $2 || ' ' || $4), now())
 """
 
 

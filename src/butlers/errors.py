@@ -1,12 +1,12 @@
 """Every error the product raises on purpose.
 
-    ButlersError
-    ├── InvalidInput        (also a ValueError)  the caller gave something that cannot be used
-    ├── Conflict            (also a ValueError)  it clashes with what is already there
-    ├── NotFound            (also a ValueError)  there is no such thing for this caller
-    ├── IntegrityViolation  an invariant would break; nothing was written
-    ├── Unavailable         something outside does not answer: database, model, disk
-    └── SettingsError       a file of settings is wrong; carries one line per fault
+ButlersError
+├── InvalidInput        (also a ValueError)  the caller gave something that cannot be used
+├── Conflict            (also a ValueError)  it clashes with what is already there
+├── NotFound            (also a ValueError)  there is no such thing for this caller
+├── IntegrityViolation  an invariant would break; nothing was written
+├── Unavailable         something outside does not answer: database, model, disk
+└── SettingsError       a file of settings is wrong; carries one line per fault
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class ButlersError(Exception):
 
 
 class InvalidInput(ButlersError, ValueError):
-    """The caller gave something that cannot be used; the message names field, value and what is valid."""
+    """The caller gave something unusable; the message names field, value and what is valid."""
 
 
 class Conflict(ButlersError, ValueError):
@@ -37,7 +37,7 @@ class Unavailable(ButlersError):
 
 
 class SettingsError(ButlersError):
-    """Settings are wrong: one line per fault, each naming file, key, what was found and what is valid."""
+    """Settings are wrong: one line per fault, naming file, key, what was found and is valid."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)

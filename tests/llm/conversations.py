@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from butlers.llm import Completion, CompletionFailed, LanguageModel, RuntimeOptions, language_model
+from llm.standins import Call
 
 SCHEMA = {
     "type": "object",
@@ -58,14 +59,14 @@ def is_untouched(home: Path) -> bool:
     return not any((home / mark).exists() for mark in ("hooked", "spied", "pwned"))
 
 
-def running_from(program: Path) -> list[str]:
-    """The command lines of processes that run the program."""
+def running_in(home: Path) -> list[int]:
+    """The processes that were given this home."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            command = entry.read_bytes().decode(errors="replace")
+            variables = (entry / "environ").read_bytes()
         except OSError:
             continue
-        if "butlers-completion-" in command and program.name in command:
-            found.append(command)
+        if f"HOME={home}\0".encode() in variables:
+            found.append(int(entry.name))
     return found

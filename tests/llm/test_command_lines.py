@@ -11,9 +11,9 @@ from butlers.llm import LanguageModel
 from llm.conversations import (
     asked,
     failure,
-    running_from,
+    running_in,
 )
-from llm.standins import Say, Wait
+from llm.standins import Say, StandIn, Wait
 
 pytestmark = pytest.mark.slow
 
@@ -29,33 +29,39 @@ async def test_hostile_text_arrives_as_text(kind: str, request: pytest.FixtureRe
     assert (await asked(model)).text == HOSTILE.replace("\u0000", "")
 
 
+class Slow:
+    """A command line whose model thinks for longer than anybody waits."""
+
+    def __init__(self, model: LanguageModel, api: StandIn, home: Path) -> None:
+        self.model, self.api, self.home = model, api, home
+        api.steps = [Wait()]
+
+    @property
+    def processes(self) -> list[int]:
+        return running_in(self.home)
+
+
 @pytest.fixture(params=["claude", "codex"])
-def slow(request: pytest.FixtureRequest) -> tuple[LanguageModel, Path]:
+def slow(request: pytest.FixtureRequest, home: Path) -> Slow:
     api = request.getfixturevalue("anthropic" if request.param == "claude" else "openai")
-    api.steps = [Wait()]
-    return request.getfixturevalue(request.param), Path(request.param)
+    return Slow(request.getfixturevalue(request.param), api, home)
 
 
-async def test_a_slow_answer_ends_the_command_line(slow: tuple[LanguageModel, Path]):
-    model, program = slow
+async def test_a_slow_answer_ends_the_command_line(slow: Slow):
     started = time.monotonic()
-    assert "did not answer within 4 s" in await failure(model, seconds=4)
+    assert "did not answer within 4 s" in await failure(slow.model, seconds=4)
     assert time.monotonic() - started < 12
-    assert running_from(program) == []
+    assert slow.processes == []
 
 
-async def test_cancellation_ends_the_command_line(
-    slow: tuple[LanguageModel, Path], request: pytest.FixtureRequest
-):
-    model, program = slow
-    api = request.getfixturevalue("anthropic" if program.name == "claude" else "openai")
-    task = asyncio.create_task(asked(model))
-    await until(lambda: bool(api.requests) or task.done())
-    assert running_from(program) != []
+async def test_cancellation_ends_the_command_line(slow: Slow):
+    task = asyncio.create_task(asked(slow.model))
+    await until(lambda: bool(slow.api.requests) or task.done())
+    assert slow.processes != []
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert running_from(program) == []
+    assert slow.processes == []
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -81,16 +81,26 @@ def test_whatever_is_stored_the_budget_and_the_form_hold(facts, rules, episodes,
     when = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     ref = MemoryRef(MemoryType.FACT, UUID(int=1))
     offers = [
-        Offer(Section.FACTS, shares[0], [Line(ref, context.fact_line(t, t, t, 0.5)) for t in facts]),
-        Offer(Section.RULES, shares[1], [Line(ref, context.rule_line(t, "proven", 1)) for t in rules]),
-        Offer(Section.EPISODES, shares[2], [Line(ref, context.episode_line(t, when)) for t in episodes]),
+        Offer(
+            Section.FACTS, shares[0], [Line(ref, context.fact_line(t, t, t, 0.5)) for t in facts]
+        ),
+        Offer(
+            Section.RULES, shares[1], [Line(ref, context.rule_line(t, "proven", 1)) for t in rules]
+        ),
+        Offer(
+            Section.EPISODES,
+            shares[2],
+            [Line(ref, context.episode_line(t, when)) for t in episodes],
+        ),
     ]
     made = context.render(offers, budget)
     assert count_tokens(made.text) == made.tokens <= budget
     assert len(made.text) <= budget * 4
     assert made == context.render(offers, budget)
     headings = [line for line in made.text.splitlines() if line.startswith("#")]
-    assert headings == [h for h in ("# Memory Context", *(f"## {s}" for s in Section)) if h in headings]
+    assert headings == [
+        h for h in ("# Memory Context", *(f"## {s}" for s in Section)) if h in headings
+    ]
     assert made.text.count("\n") == len(made.text.splitlines()), "a line break was smuggled in"
 
 

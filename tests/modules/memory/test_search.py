@@ -66,9 +66,13 @@ async def test_keyword_search_finds_sentences_by_any_of_their_words(memory, line
     part = await fact(memory, lineage, "went hiking in the morning", predicate="trip")
     await fact(memory, lineage, "owns a bicycle", predicate="property")
     question = "Which oolong tea did she have yesterday morning?"
-    assert await owner.fetchval(
-        "select count(*) from facts where search_vector @@ plainto_tsquery('english', $1)", question
-    ) == 0, "with AND the sentence matches nothing: the test would prove nothing"
+    assert (
+        await owner.fetchval(
+            "select count(*) from facts where search_vector @@ plainto_tsquery('english', $1)",
+            question,
+        )
+        == 0
+    ), "with AND the sentence matches nothing: the test would prove nothing"
     found = await find(memory, lineage, question, SearchMode.KEYWORD)
     assert ids(found) == [str(full), str(part)]
     assert found[0]["rank"] > found[1]["rank"] > 0
@@ -179,7 +183,9 @@ async def test_filters_apply_before_the_limit(memory, lineage, clock, stranger, 
     for number in range(60):
         await fact(memory, stranger, "tea tea tea", predicate=f"theirs {number}")
         await fact(memory, lineage, "tea tea tea", predicate=f"else {number}", scope="health")
-        await fact(memory, lineage, "tea tea tea", predicate=f"old {number}", permanence="ephemeral")
+        await fact(
+            memory, lineage, "tea tea tea", predicate=f"old {number}", permanence="ephemeral"
+        )
     clock.advance(days=40)
     wanted = [await fact(memory, lineage, f"some tea {n}", predicate=f"p{n}") for n in range(5)]
     found = await find(memory, lineage, "tea", mode, 5, types=FACTS, scope="general")
@@ -248,8 +254,12 @@ async def test_vectors_of_another_model_are_never_compared(memory, lineage):
 @pytest.mark.contract("L19")
 @pytest.mark.parametrize(
     ("change", "named"),
-    [({"limit": 0}, "limit"), ({"limit": 101}, "limit"), ({"min_confidence": 1.5}, "min_confidence"),
-     ({"min_confidence": math.nan}, "min_confidence")],
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 101}, "limit"),
+        ({"min_confidence": 1.5}, "min_confidence"),
+        ({"min_confidence": math.nan}, "min_confidence"),
+    ],
 )
 async def test_bad_limits_are_refused_by_name(memory, lineage, change, named):
     with pytest.raises(InvalidInput, match=named):

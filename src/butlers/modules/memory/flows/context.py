@@ -91,7 +91,8 @@ def _episode(row: Row) -> Line:
 
 
 def _checked_budget(memory: Memory, token_budget: int | None) -> int:
-    budget = memory.settings.retrieval.context_token_budget if token_budget is None else token_budget
+    default = memory.settings.retrieval.context_token_budget
+    budget = default if token_budget is None else token_budget
     if not 0 <= budget <= MAX_BUDGET:
         raise InvalidInput(f"token_budget: found {budget}; valid is 0 to {MAX_BUDGET}")
     return budget
