@@ -20,8 +20,9 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def programs() -> Path:
+    """Where the real command lines are, in the cache of the real home."""
     try:
         return command_lines()
     except NotInstallable as reason:
@@ -29,7 +30,7 @@ def programs() -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with customisations that no completion may see."""
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "CODEX_API_KEY"):
         monkeypatch.delenv(name, raising=False)

@@ -55,9 +55,7 @@ MANAGEMENT = {
     "memory_forget": {"memory_type": REQUIRED, "memory_id": REQUIRED},
     "memory_stats": {"scope": OPTIONAL},
 }
-CONTEXT = {
-    "memory_context": {"trigger_prompt": REQUIRED, "butler": REQUIRED, "token_budget": 3000}
-}
+CONTEXT = {"memory_context": {"trigger_prompt": REQUIRED, "butler": REQUIRED, "token_budget": 3000}}
 ENTITIES = {
     "entity_create": {
         "canonical_name": REQUIRED,

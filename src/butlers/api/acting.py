@@ -8,6 +8,7 @@ from butlers.errors import NotFound
 from butlers.modules.memory.flows import lookup
 from butlers.modules.memory.memory import Memory
 from butlers.modules.memory.model import Lineage, MemoryRef
+from butlers.modules.memory.tools.calling import request_id as checked_request_id
 
 Id = str | UUID
 
@@ -21,7 +22,8 @@ class Acting:
 
     def for_request(self, request_id: str) -> Self:
         """The same memory; what is done through it carries this request's id in the audit."""
-        return replace(self, lineage=replace(self.lineage, request_id=request_id))
+        checked = checked_request_id({"request_id": request_id})
+        return replace(self, lineage=replace(self.lineage, request_id=checked))
 
     async def find(self, memory_id: Id, memory_type: str | None = None) -> MemoryRef | None:
         """Which memory an id, or the beginning of one, stands for; None where there is none."""

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from butlers.cli import database, diagnosis, homes, mcp, tokens
+from butlers.cli import database, diagnosis, homes, mcp, memory, tokens
 from butlers.errors import ButlersError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("mcp")(mcp.serve)
 app.command("doctor")(diagnosis.doctor)
 app.add_typer(database.app, name="db")
 app.add_typer(tokens.app, name="token")
+app.add_typer(memory.app, name="memory")
 
 
 @app.command("version")

@@ -1,0 +1,88 @@
+"""`butlers memory confirm`, `helpful`, `harmful` and `forget`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from butlers.cli.memory.asking import (
+    ReferenceArgument,
+    TenantOption,
+    ask,
+    nothing_there,
+    reference,
+)
+from butlers.cli.memory.wording import number, says
+from butlers.cli.options import ButlerOption, HomeOption, JsonOption
+from butlers.cli.tables import show_json, show_line
+
+RuleArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The rule's id, or at least its first 6 digits.")
+]
+
+
+def confirm(
+    given: ReferenceArgument,
+    butler: ButlerOption = "general",
+    home: HomeOption = None,
+    tenant: TenantOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say that a fact or rule still holds: its confidence is full again."""
+    kind, memory_id = reference(given)
+    if not ask(butler, home, tenant, lambda memory: memory.confirm(memory_id, kind)):
+        raise nothing_there(["memory in use under", *given], butler)
+    if as_json:
+        show_json({"confirmed": True})
+    else:
+        show_line(f"confirmed {' '.join(given)}")
+
+
+def helpful(
+    rule: RuleArgument,
+    butler: ButlerOption = "general",
+    home: HomeOption = None,
+    tenant: TenantOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say that following a rule helped."""
+    _tell(ask(butler, home, tenant, lambda memory: memory.mark_helpful(rule)), as_json)
+
+
+def harmful(
+    rule: RuleArgument,
+    reason: Annotated[str | None, typer.Option(help="What harm it did.")] = None,
+    butler: ButlerOption = "general",
+    home: HomeOption = None,
+    tenant: TenantOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say that following a rule did harm, and why."""
+    _tell(ask(butler, home, tenant, lambda memory: memory.mark_harmful(rule, reason)), as_json)
+
+
+def forget(
+    given: ReferenceArgument,
+    butler: ButlerOption = "general",
+    home: HomeOption = None,
+    tenant: TenantOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Forget a memory: nobody is shown it any more, but its history stays."""
+    kind, memory_id = reference(given)
+    if not ask(butler, home, tenant, lambda memory: memory.forget(memory_id, kind)):
+        raise nothing_there(["memory left to forget under", *given], butler)
+    if as_json:
+        show_json({"forgotten": True})
+    else:
+        show_line(f"forgot {' '.join(given)}")
+
+
+def _tell(rule: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(rule)
+        return
+    counted = f"{rule['success_count']} helpful, {rule['harmful_count']} harmful"
+    show_line(
+        f"{rule['maturity']}, effectiveness {number(rule['effectiveness_score'])} "
+        f"({counted}): {says(rule)}"
+    )

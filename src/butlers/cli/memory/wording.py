@@ -1,0 +1,72 @@
+"""Memories and their lives in words."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+EXCERPT = 280
+
+
+def says(memory: Mapping[str, Any]) -> str:
+    """What a memory says, in one sentence; a long one is cut."""
+    text = str(memory["content"])
+    if memory.get("predicate") is not None:
+        text = f"{memory['subject']} · {memory['predicate']}: {text}"
+    return text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()}…"
+
+
+def state(memory: Mapping[str, Any]) -> str:
+    """How a memory stands."""
+    if "consolidation_status" in memory:
+        return str(memory["consolidation_status"])
+    maturity = memory.get("maturity")
+    return f"{memory['state']}, {maturity}" if maturity else str(memory["state"])
+
+
+def when(instant: str | None) -> str:
+    """An instant to the minute, in UTC; nothing for none."""
+    return f"{datetime.fromisoformat(instant):%Y-%m-%d %H:%M}" if instant else ""
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A score; a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def happened(event_type: str) -> str:
+    """What kind of event it was."""
+    return event_type.replace("_", " ")
+
+
+def change(payload: Mapping[str, Any]) -> str:
+    """What an event changed from what to what, and what else it tells."""
+    moved = [_move("", payload)] if "to" in payload else []
+    told = [_told(key, value) for key, value in payload.items() if key not in ("from", "to")]
+    return "; ".join(part for part in (*moved, *told) if part)
+
+
+def plain(value: Any) -> str:
+    """A value as a person reads it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def _told(key: str, value: Any) -> str:
+    name = key.replace("_", " ")
+    if isinstance(value, dict) and value.keys() == {"from", "to"}:
+        return _move(name, value)
+    return "" if value in (None, "", [], {}) else f"{name}: {plain(value)}"
+
+
+def _move(name: str, ends: Mapping[str, Any]) -> str:
+    before, after = (plain(ends.get(end)) for end in ("from", "to"))
+    arrow = f"{before} → {after}" if ends.get("from") is not None else f"→ {after}"
+    return f"{name}: {arrow}" if name else arrow

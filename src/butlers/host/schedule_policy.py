@@ -1,0 +1,92 @@
+"""When jobs run: arithmetic on cron expressions and on what has run so far. Times are UTC."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum, StrEnum, auto
+
+from cronsim import CronSim
+
+MAX_ATTEMPTS = 3
+"""How often one tick is begun anew after the process that ran it was gone."""
+
+_SECOND = timedelta(seconds=1)
+_SHORTEST_PAUSE = 0.01
+
+
+class Cause(StrEnum):
+    """Why a job runs."""
+
+    SCHEDULE = "schedule"
+    REQUEST = "request"
+
+
+class Outcome(StrEnum):
+    """What became of a run."""
+
+    RUNNING = "running"
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A run that some process began and has not ended."""
+
+    id: int
+    fire_at: datetime
+    cause: Cause
+    attempt: int
+    worker: str
+    lease_until: datetime
+
+
+class Step(Enum):
+    """What to do about a job at one moment."""
+
+    WAIT = auto()
+    START = auto()
+    SKIP = auto()
+    TAKE_OVER = auto()
+    GIVE_UP = auto()
+
+
+def newest_tick(cron: str, now: datetime) -> datetime | None:
+    """The last time the expression named up to now, now included."""
+    after = now.astimezone(UTC).replace(microsecond=0) + _SECOND
+    return next(CronSim(cron, after, reverse=True), None)
+
+
+def next_tick(cron: str, now: datetime) -> datetime | None:
+    """The first time after now; None for "" and for a date that never comes."""
+    return next(CronSim(cron, now.astimezone(UTC)), None) if cron else None
+
+
+def due_tick(
+    cron: str, since: datetime, last_fire_at: datetime | None, now: datetime
+) -> datetime | None:
+    """The tick to run now: the newest, if it came after the schedule and after the last run.
+
+    Older ticks that were missed are not made up for: one run does the work of them all.
+    """
+    tick = newest_tick(cron, now) if cron else None
+    done = since if last_fire_at is None else max(since, last_fire_at)
+    return tick if tick is not None and tick > done else None
+
+
+def decide(due: datetime | None, held: Held | None, now: datetime) -> Step:
+    """What to do; after GIVE_UP the question is asked again, with nobody holding the job."""
+    if held is None:
+        return Step.WAIT if due is None else Step.START
+    if held.lease_until > now:
+        return Step.WAIT if due is None else Step.SKIP
+    wanted = held.cause is Cause.SCHEDULE and due is None
+    return Step.TAKE_OVER if wanted and held.attempt < MAX_ATTEMPTS else Step.GIVE_UP
+
+
+def seconds_to_wait(crons: Iterable[str], now: datetime, longest: float) -> float:
+    """How long nothing can become due, within reason: a clock may be set meanwhile."""
+    ticks = (next_tick(cron, now) for cron in crons)
+    waits = [(tick - now).total_seconds() for tick in ticks if tick is not None]
+    return max(_SHORTEST_PAUSE, min([longest, *waits]))
