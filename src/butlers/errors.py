@@ -6,6 +6,7 @@ ButlersError
 ├── NotFound            (also a ValueError)  there is no such thing for this caller
 ├── IntegrityViolation  an invariant would break; nothing was written
 ├── Unavailable         something outside does not answer: database, model, disk
+│   └── BudgetExhausted what sessions may cost in a day is spent
 └── SettingsError       a file of settings is wrong; carries one line per fault
 """
 
@@ -34,6 +35,10 @@ class IntegrityViolation(ButlersError):
 
 class Unavailable(ButlersError):
     """Something outside does not answer; the message says what and what to do."""
+
+
+class BudgetExhausted(Unavailable):
+    """What sessions may cost is spent; the message says which limit, and when there is more."""
 
 
 class SettingsError(ButlersError):

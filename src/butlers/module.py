@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -23,10 +24,14 @@ from butlers.llm import LanguageModel
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is asking, as the host authenticated it; a tool argument never changes it."""
+    """Who is asking, as the host authenticated it; a tool argument never changes it.
+
+    `agent` is the name its token was made for; empty for a token of the whole tenant.
+    """
 
     tenant_id: str
     actor: str
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class Surroundings:
     clock: Clock = utc_now
     new_id: NewId = new_id
     language_model: LanguageModel | None = None
+    directory: Path | None = None
+    """The butler's own directory, for what a module keeps in files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,10 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work done on a schedule; what it returns is kept in the run history."""
+    """Work done on a schedule; what it returns is kept in the run history.
+
+    A result whose `errors` are not empty is that of a failure.
+    """
 
     name: str
     cron: str
@@ -63,6 +73,15 @@ class Health:
 
     ok: bool
     details: dict[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Rationed(Protocol):
+    """A language model that may be asked only so often in a day."""
+
+    async def check(self) -> None:
+        """Raise BudgetExhausted if it may not be asked now."""
+        ...
 
 
 class Module(ABC):

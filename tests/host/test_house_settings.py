@@ -73,3 +73,58 @@ def test_a_fault_in_the_file_of_the_home_names_that_file(tmp_path):
         house(tmp_path)
     line = f"{home_file}: runtime: found an unknown key; valid keys are database, server"
     assert caught.value.faults == (line,)
+
+
+REMOTE = 'url = "https://far:8900/api/butlers/general", token_env = "FAR_TOKEN"'
+
+
+def test_the_fleet_names_butlers_of_other_homes(tmp_path):
+    (tmp_path / "butlers.toml").write_text(
+        f'[fleet]\ntimeout_seconds = 0.5\nremotes = [{{ name = "far", {REMOTE} }}]\n'
+    )
+    butler_file(tmp_path, "alfred")
+    fleet = house(tmp_path).fleet
+    (remote,) = fleet.remotes
+    assert (remote.name, remote.url) == ("far", "https://far:8900/api/butlers/general")
+    assert (remote.token_env, remote.tenant, fleet.timeout_seconds) == ("FAR_TOKEN", "", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("remotes", "fault"),
+    [
+        ('{ name = "far" }', "fleet.remotes.0.url: found nothing; valid is the URL of a butler's"),
+        (
+            '{ name = "far", url = "https://far", token_env = "T" }',
+            'fleet.remotes.0.url: found "https://far"; valid is the URL of a butler\'s API',
+        ),
+        (
+            '{ name = "far", url = "http://u:p@far/api/butlers/x", token_env = "T" }',
+            'fleet.remotes.0.url: found "http://u:***@far/api/butlers/x"',
+        ),
+        (
+            '{ name = "far", url = "http://far/api/butlers/x", token_env = "btl_x-1" }',
+            'fleet.remotes.0.token_env: found "btl_x-1"; valid is the name of an environment',
+        ),
+        (
+            f'{{ name = "alfred", {REMOTE} }}',
+            'fleet.remotes.0.name: found "alfred"; must not be the name of a butler of this home',
+        ),
+        (
+            f'{{ name = "far", {REMOTE} }}, {{ name = "far", {REMOTE} }}',
+            'fleet.remotes.1.name: found "far"; must be one that no other remote has',
+        ),
+        (f'{{ name = "Far!", {REMOTE} }}', 'fleet.remotes.0.name: found "Far!"'),
+    ],
+)
+def test_a_fleet_that_cannot_be_is_refused_by_its_key(tmp_path, remotes, fault):
+    (tmp_path / "butlers.toml").write_text(f"[fleet]\nremotes = [{remotes}]\n")
+    butler_file(tmp_path, "alfred")
+    with pytest.raises(SettingsError) as refusal:
+        house(tmp_path)
+    assert fault in str(refusal.value)
+
+
+def test_a_butler_file_has_no_fleet(tmp_path):
+    butler_file(tmp_path, "alfred", "[fleet]\ntimeout_seconds = 1.0\n")
+    with pytest.raises(SettingsError, match="fleet: found an unknown key"):
+        house(tmp_path)

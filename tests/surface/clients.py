@@ -132,7 +132,7 @@ async def snapshot(rows: asyncpg.Connection, tenant: str | None = None) -> dict[
         "select table_name from information_schema.columns "
         "where table_schema = 'public' and column_name = 'tenant_id' order by 1"
     )
-    assert len(tables) >= 9
+    assert len(tables) >= 8
     return {
         name: [
             row[0]

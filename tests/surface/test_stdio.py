@@ -107,56 +107,17 @@ async def test_a_start_that_fails_is_told_by_every_call_and_tried_again(home: Ho
     assert "cannot start" in stderr_of(home).read_text()
 
 
-async def test_a_database_that_comes_back_is_used(home: Home, daemon: Daemon) -> None:
-    """The port is closed at first; then a forwarder opens it to the served home's database."""
-    async with forwarder(daemon) as (url, open_port):
-        with setting(home, f'[database]\nurl = "{url}"'):
-            async with over_stdio(home) as client:
-                assert "cannot start" in await refusal(client, "memory_stats")
-                await open_port()
-                fact = {"subject": "a", "predicate": "b", "content": "c"}
-                assert set(await call(client, "memory_store_fact", **fact)) == {
-                    "id",
-                    "superseded_id",
-                }
-
-
-class forwarder:
-    """A TCP port that leads to the socket of an embedded server once it is opened."""
-
-    def __init__(self, daemon: Daemon) -> None:
-        directory = EmbeddedPostgres(daemon.home.database_directory).socket_directory
-        self._socket = next(directory.glob(".s.PGSQL.*[0-9]"))
-        self._server: asyncio.Server | None = None
-
-    async def __aenter__(self) -> Any:
-        probe = await asyncio.start_server(self._join, "127.0.0.1", 0)
-        self._port = probe.sockets[0].getsockname()[1]
-        probe.close()
-        await probe.wait_closed()
-        return f"postgresql://postgres@127.0.0.1:{self._port}/", self._open
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._server is not None:
-            self._server.close()
-
-    async def _open(self) -> None:
-        self._server = await asyncio.start_server(self._join, "127.0.0.1", self._port)
-
-    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner, outer = await asyncio.open_unix_connection(str(self._socket))
-        await asyncio.gather(_pour(reader, outer), _pour(inner, writer))
-
-
-async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while chunk := await reader.read(65_536):
-            writer.write(chunk)
-            await writer.drain()
-    except ConnectionError:
-        pass
-    finally:
-        writer.close()
+async def test_a_start_that_becomes_possible_succeeds() -> None:
+    with temporary_home() as other:
+        assert butlers("new", "general", "--home", other.root).returncode == 0
+        in_the_way = other.database_directory
+        in_the_way.write_text("not a directory")
+        async with over_stdio(other) as client:
+            said = await refusal(client, "memory_stats")
+            assert said.startswith("butler general cannot start: ")
+            in_the_way.unlink()
+            rule = await call(client, "memory_store_rule", content="Try again")
+            assert set(rule) == {"id"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from butlers.cli import database, diagnosis, homes, mcp, memory, tokens
+from butlers.cli import cost, database, diagnosis, homes, jobs, mcp, memory, notes, tokens
 from butlers.errors import ButlersError
 
 app = typer.Typer(
@@ -23,9 +23,12 @@ app.command("new")(homes.new)
 app.command("list")(homes.list_butlers)
 app.command("mcp")(mcp.serve)
 app.command("doctor")(diagnosis.doctor)
+app.command("cost")(cost.cost)
 app.add_typer(database.app, name="db")
 app.add_typer(tokens.app, name="token")
 app.add_typer(memory.app, name="memory")
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(notes.app, name="notes")
 
 
 @app.command("version")

@@ -75,12 +75,11 @@ def show_fields(fields: Sequence[tuple[str, str]]) -> None:
 
 
 def _show_rich_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, show_edge=False, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(
             Text(column.title),

@@ -7,7 +7,7 @@ security then hides everybody else's rows. Driver errors leave this file as erro
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -122,6 +122,11 @@ class Database:
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute("select set_config('butlers.tenant', $1, true)", tenant_id)
                 yield Transaction(connection, tenant_id)
+
+    def system_transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """One transaction of the butler itself, in which no tenant's rows exist."""
+        # No tenant can have this name.
+        return self.transaction("")
 
     async def tenants(self) -> list[str]:
         """Every tenant that ever stored something here; for workers, never for a caller."""

@@ -17,11 +17,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from butlers.db.queries import Query
+from butlers.db.sqlite_commits import watch_commits
 from butlers.errors import ButlersError, IntegrityViolation, InvalidInput, Unavailable
 
 Row = tuple[Any, ...]
 Value = str | int | float | None
-Stamp = tuple[int, int]
+Stamp = tuple[int | bytes, int]
 T = TypeVar("T")
 
 MEMORY = ":memory:"
@@ -40,6 +41,10 @@ _ADVICE = {
 }
 
 
+# Until it is closed again, no other connection of this process may lock a file just made.
+_creating = threading.Lock()
+
+
 class MissingTable(Unavailable):
     """The database has no such table."""
 
@@ -51,6 +56,8 @@ class Database:
         self.connection = connection
         self.lock = threading.RLock()
         self._probe = connection.cursor().execute
+        self._watch = watch_commits(connection)
+        self._header = None if self._watch is None else self._watch.header
         self._rollbacks = 0
 
     def __enter__(self) -> "Database":
@@ -68,6 +75,9 @@ class Database:
         """Let go of the file; what was not committed is gone."""
         with self.lock:
             self.connection.close()
+            watch, self._watch = self._watch, None
+            if watch is not None:
+                watch.end()
 
     def fetch(self, query: Query, **values: Value) -> list[Row]:
         """Every row of the answer."""
@@ -143,12 +153,16 @@ class Database:
     def stamp(self) -> Stamp:
         """A value that differs whenever the data may have changed since it was last asked for.
 
-        `data_version` sees the commits of every other connection, in this process or another;
-        `total_changes` sees the changes made through this one, which a rollback takes back.
+        The header sees every commit, in this process or another, and `data_version` those that
+        the transaction this connection is in can see; `total_changes` sees the changes made
+        through this connection, which a rollback takes back.
         """
+        connection = self.connection
         try:
+            if self._header is not None and not connection.in_transaction:
+                return self._header(), connection.total_changes + self._rollbacks
             version = self._probe("pragma data_version").fetchone()[0]
-            return version, self.connection.total_changes + self._rollbacks
+            return version, connection.total_changes + self._rollbacks
         except sqlite3.Error as error:
             raise translated(error) from error
 
@@ -169,7 +183,8 @@ class Database:
 def connect(path: Path | str) -> Database:
     """Open the file, or make it, readable by its owner alone; `:memory:` is a private one."""
     if str(path) != MEMORY:
-        _create(Path(path))
+        with _creating:
+            _create(Path(path))
     try:
         connection = sqlite3.connect(
             path,
@@ -201,10 +216,16 @@ def translated(error: sqlite3.Error) -> ButlersError:
 
 
 def _create(path: Path) -> None:
-    """Make an absent file before SQLite does: the log files take over its permissions."""
+    """Make an absent file before SQLite does: the log files take over its permissions.
+
+    One that is there is not touched: closing it again would give up every lock that other
+    connections of this process have on it.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return
     except OSError as error:
         raise Unavailable(
             f"{path} cannot be opened: {error}; check path and permissions"

@@ -10,7 +10,11 @@ from butlers.db.postgres import Database
 from butlers.errors import ButlersError, Unavailable
 from butlers.host import registry
 from butlers.host.database_server import DatabaseServer
+from butlers.host.job_list import RunPrompt, jobs_of
+from butlers.host.language_model import limits_of, model_of
+from butlers.host.schedule import Schedule
 from butlers.host.settings import ButlerSettings
+from butlers.host.spending import Spending
 from butlers.ids import NewId, new_id
 from butlers.module import Caller, Health, Module, Surroundings
 
@@ -34,7 +38,12 @@ class Butler:
         self.name = settings.butler.name
         self._server = server
         self._known = known
-        surroundings = Surroundings(self.name, settings.butler.tenant, clock, new_id)
+        self._clock = clock
+        self.spending = Spending(lambda: self.database, limits_of(settings), clock)
+        model = model_of(settings, self.spending)
+        directory = server.butler_directory(self.name)
+        tenant = settings.butler.tenant
+        surroundings = Surroundings(self.name, tenant, clock, new_id, model, directory)
         order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
         self.modules: Sequence[Module] = [
             known[name](surroundings, settings.module(name)) for name in order
@@ -46,6 +55,18 @@ class Butler:
     def caller(self) -> Caller:
         """Who asks when nobody signed in: the configured tenant."""
         return Caller(self.settings.butler.tenant, "local")
+
+    @property
+    def database(self) -> Database:
+        """The butler's database, open from start to stop."""
+        if self._database is None:
+            raise Unavailable(f"the database of butler {self.name} is not open")
+        return self._database
+
+    def schedule(self, run_prompt: RunPrompt | None = None) -> Schedule:
+        """The schedule of a butler that has started; prompts run only where sessions can."""
+        planned = jobs_of(self.settings, self._started, run_prompt)
+        return Schedule(self.database, planned, clock=self._clock)
 
     def module(self, name: str) -> Module:
         """A loaded module by name."""

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 
@@ -55,6 +55,7 @@ async def _serve(
         butlers = await stack.enter_async_context(started_butlers(home, house))
         http = Server(build_app(butlers, TokenStore(home.tokens_file), house.server))
         serving = await stack.enter_async_context(_serving(http, listener))
+        await stack.enter_async_context(_on_schedule(butlers))
         stop.server = http
         running = _describe(house.server.host, listener.getsockname()[1], list(butlers))
         stack.enter_context(_announced(home, running))
@@ -78,6 +79,21 @@ async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dic
         for butler in reversed(butlers.values()):
             await butler.stop()
         await server.release()
+
+
+@asynccontextmanager
+async def _on_schedule(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
+    """Within this block every butler's jobs run on time."""
+    stop = asyncio.Event()
+    keeping = []
+    try:
+        for name, butler in butlers.items():
+            with structlog.contextvars.bound_contextvars(butler=name):
+                keeping.append(asyncio.create_task(butler.schedule().keep(stop)))
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(*keeping)
 
 
 class _Stop:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import structlog
@@ -29,6 +30,10 @@ class DatabaseServer:
         self._embedded = EmbeddedPostgres(home.database_directory)
         self._starting = asyncio.Lock()
         self._holding = False
+
+    def butler_directory(self, butler: str) -> Path:
+        """The butler's directory in the home this server is for."""
+        return self._home.butler_directory(butler)
 
     async def prepare(
         self, butler: str, settings: DatabaseSection, branches: list[Branch], targets: list[str]

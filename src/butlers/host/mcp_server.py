@@ -4,7 +4,9 @@ Unknown arguments are refused instead of dropped, and every failure a caller can
 error in plain words; anything else is logged here and told in one general sentence.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from inspect import getdoc
 from time import monotonic
 from typing import Any, get_args
@@ -52,7 +54,7 @@ class ButlerTokens:
             client_id=who,
             subject=who,
             scopes=[SCOPE],
-            claims={"tenant": record.tenant, "token_id": record.id},
+            claims={"tenant": record.tenant, "token_id": record.id, "agent": record.agent},
         )
 
 
@@ -188,12 +190,16 @@ def _authenticated() -> Caller | None:
     token = get_access_token()
     if token is None or token.claims is None:
         return None
-    return Caller(token.claims["tenant"], f"token:{token.claims['token_id']}")
+    claims = token.claims
+    return Caller(claims["tenant"], f"token:{claims['token_id']}", claims["agent"])
 
 
 def _request_id(arguments: dict[str, Any]) -> str | None:
     """The id that an answer and its log line may carry; a tool refuses any other by name."""
     context = arguments.get("request_context")
+    if isinstance(context, str):  # as some clients send an object
+        with suppress(ValueError, RecursionError):
+            context = json.loads(context)
     value = context.get("request_id") if isinstance(context, dict) else None
     if not isinstance(value, str) or len(value) > _LONGEST_REQUEST_ID:
         return None

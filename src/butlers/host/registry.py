@@ -7,8 +7,14 @@ from butlers.db.migrate import Branch
 from butlers.errors import Conflict, SettingsError
 from butlers.module import Module
 from butlers.modules.memory.module import MemoryModule
+from butlers.modules.notebook.module import NotebookModule
 
-KNOWN: Mapping[str, type[Module]] = {module.name: module for module in (MemoryModule,)}
+# What every butler's database has, whichever modules it loads.
+CORE = Branch("core", "butlers:host/migrations")
+
+KNOWN: Mapping[str, type[Module]] = {
+    module.name: module for module in (MemoryModule, NotebookModule)
+}
 
 
 def load_order(enabled: Iterable[str], known: Mapping[str, type[Module]] = KNOWN) -> list[str]:
@@ -33,13 +39,13 @@ def load_order(enabled: Iterable[str], known: Mapping[str, type[Module]] = KNOWN
 
 def branches(known: Mapping[str, type[Module]] = KNOWN) -> list[Branch]:
     """Every migration branch there is, enabled or not, so that any revision can be located."""
-    return [module.migrations for module in known.values() if module.migrations]
+    return [CORE, *(module.migrations for module in known.values() if module.migrations)]
 
 
 def targets(names: Iterable[str], known: Mapping[str, type[Module]] = KNOWN) -> list[str]:
-    """The migration targets of the modules that are enabled."""
-    labels = (known[name].migrations for name in names)
-    return [f"{branch.label}@head" for branch in labels if branch]
+    """The migration targets of the modules that are enabled, after what every butler has."""
+    wanted = (CORE, *(known[name].migrations for name in names))
+    return [f"{branch.label}@head" for branch in wanted if branch]
 
 
 def check_tool_names(modules: Iterable[Module]) -> None:

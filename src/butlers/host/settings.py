@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, cast
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, Field, create_model, model_validator
 
 from butlers.errors import NotFound
+from butlers.host.fleet_settings import FleetSection
 from butlers.host.names import VALID_NAME, validate_name
+from butlers.host.setting_types import DatabaseUrl, HttpUrl, Tenant, VariableName
 from butlers.kernel.sections import Cron, Fault, Section, Valid, refuse
 from butlers.modules.memory.settings import MemoryModuleConfig
 from butlers.modules.memory.settings import ScheduleConfig as MemorySchedule
@@ -25,59 +26,6 @@ KNOWN_MODULES: ModuleSettings = MappingProxyType(
 MEMORY_JOBS = tuple(MemorySchedule.model_fields)
 TASK_NAME = "[a-z][a-z0-9_]{0,62}"
 TASK_NAME_RULE = "a name of lower-case letters, digits and underscores that starts with a letter"
-
-
-def _matching(pattern: str, valid: str) -> tuple[AfterValidator, Valid]:
-    """What makes a text setting match the whole pattern, and the words for it."""
-
-    def check(text: str) -> str:
-        if re.fullmatch(pattern, text) is None:
-            raise ValueError(valid)
-        return text
-
-    return AfterValidator(check), Valid(valid)
-
-
-def _url(schemes: tuple[str, ...], valid: str) -> tuple[AfterValidator, Valid]:
-    """What makes a text setting empty or a URL of one of the schemes, and the words for it."""
-
-    def check(url: str) -> str:
-        if url and not _is_url(url, schemes):
-            raise ValueError(valid)
-        return url
-
-    return AfterValidator(check), Valid(valid)
-
-
-def _is_url(url: str, schemes: tuple[str, ...]) -> bool:
-    try:
-        parts = urlsplit(url)
-        # Reading the port is what checks it.
-        return parts.scheme in schemes and bool(parts.netloc) and parts.port != 0
-    except ValueError:
-        return False
-
-
-Tenant = Annotated[
-    str,
-    *_matching(r"[^\s\x00]{1,200}", "text of 1 to 200 characters without spaces"),
-]
-DatabaseUrl = Annotated[
-    str,
-    *_url(
-        ("postgresql", "postgres"), 'a URL such as "postgresql://user@host:5432/postgres", or ""'
-    ),
-]
-HttpUrl = Annotated[
-    str, *_url(("http", "https"), 'a URL such as "https://host/v1/chat/completions", or ""')
-]
-VariableName = Annotated[
-    str,
-    *_matching(
-        r"([A-Za-z_][A-Za-z0-9_]*)?",
-        'the name of an environment variable such as "OPENAI_API_KEY", never the key itself, or ""',
-    ),
-]
 
 
 class ScheduleEntry(Section):
@@ -265,6 +213,7 @@ class HomeSettings(Section):
 
     database: DatabaseSection = Field(DatabaseSection(), description="Database.")
     server: ServerSection = Field(ServerSection(), description="Server.")
+    fleet: FleetSection = Field(FleetSection(), description="Fleet.")
 
 
 def settings_model(modules: ModuleSettings = KNOWN_MODULES) -> type[ButlerSettings]:

@@ -8,6 +8,7 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from butlers.host.fleet_settings import FleetSection, RemoteButler
 from butlers.host.settings import ButlerSettings, ScheduleEntry
 from butlers.host.settings_faults import is_section, leaf_fields, valid_text
 from butlers.host.toml_text import toml_value
@@ -23,12 +24,13 @@ or `~/.butlers`. `butlers new NAME` writes one in which every setting stands wit
 Settings are read once, when `butlers up` starts. An unknown key or a value that is not valid stops
 the start with one line for each fault: file, key, what was found and what is valid.
 
-The home may also have a file `butlers.toml`, with `[server]` and `[database]` only:
+The home may also have a file `butlers.toml`, with `[server]`, `[database]` and `[fleet]` only:
 
 - `[database]` there is the default of every butler; a key in a `butler.toml` wins for that butler.
 - `[server]` is for the one process that serves the home. A key in `butlers.toml` wins. A key it
   leaves out may stand in any `butler.toml`; two butlers that give it different values stop the
   start. `allow_remote` must stand in the same file as the `host` it allows.
+- `[fleet]` names butlers of other homes; it stands in `butlers.toml` alone.
 
 `[butler.schedule]` holds entries `name = { cron = "…", prompt = "…" }`. The entries `consolidate`,
 `decay_sweep` and `episode_cleanup` run the memory's own jobs, need no prompt, and win over
@@ -39,7 +41,7 @@ five fields, or six with the seconds first, and are in UTC; an empty one means n
 
 def settings_markdown() -> str:
     """The whole reference."""
-    return "\n".join([HEAD, *_sections(ButlerSettings, "")])
+    return "\n".join([HEAD, *_sections(ButlerSettings, ""), *_section(FleetSection, "fleet")])
 
 
 def _sections(model: type[BaseModel], path: str) -> Iterator[str]:
@@ -66,6 +68,9 @@ def _rows(name: str, field: FieldInfo) -> Iterator[str]:
     elif ScheduleEntry in get_args(kind):
         for key, inner in ScheduleEntry.model_fields.items():
             yield _row(f"{name}.<task>.{key}", inner)
+    elif RemoteButler in get_args(kind):
+        for key, inner in RemoteButler.model_fields.items():
+            yield _row(f"{name}.<n>.{key}", inner)
     else:
         yield _row(name, field)
 

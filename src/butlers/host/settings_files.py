@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from butlers.errors import SettingsError
+from butlers.host.fleet_settings import FleetSection
 from butlers.host.settings import (
     KNOWN_MODULES,
     ButlerSettings,
@@ -32,6 +33,7 @@ class HouseSettings:
 
     server: ServerSection
     butlers: Mapping[str, ButlerSettings]
+    fleet: FleetSection = FleetSection()
 
 
 def load_butler(
@@ -68,7 +70,9 @@ def load_house(
             faults += error.faults
     _raise_any(faults)
     server = _agreed_server(home_file, home, butlers)
-    return HouseSettings(server, {settings.butler.name: settings for settings in butlers.values()})
+    by_name = {settings.butler.name: settings for settings in butlers.values()}
+    _raise_any(_names_taken_at_home(home_file, home.fleet, by_name))
+    return HouseSettings(server, by_name, home.fleet)
 
 
 def override_server(server: ServerSection, given: Mapping[str, Any]) -> ServerSection:
@@ -95,6 +99,17 @@ def _agreed_server(
     _raise_any(faults)
     server = {key: value for key, (_, value) in agreed.items()}
     return _validate(home_file, HomeSettings, {"server": server}).server
+
+
+def _names_taken_at_home(
+    home_file: Path, fleet: FleetSection, butlers: Mapping[str, ButlerSettings]
+) -> list[str]:
+    valid = "must not be the name of a butler of this home"
+    return [
+        fault_line(home_file, f"fleet.remotes.{place}.name", toml_value(remote.name), valid)
+        for place, remote in enumerate(fleet.remotes)
+        if remote.name in butlers
+    ]
 
 
 def _chosen(section: ServerSection) -> dict[str, Any]:

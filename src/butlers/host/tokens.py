@@ -33,6 +33,7 @@ class TokenRecord(BaseModel):
     note: str
     digest: str = Field(pattern="^[0-9a-f]{64}$", repr=False)
     created_at: str
+    agent: str = ""
 
     def shown(self) -> dict[str, str]:
         """What a person may see of it."""
@@ -52,8 +53,10 @@ class TokenStore:
         self._seen: tuple[int, int, int] | None = None
         self._records: tuple[TokenRecord, ...] = ()
 
-    def create(self, butler: str, tenant: str, note: str = "") -> tuple[TokenRecord, str]:
-        """Make a token; it is returned once and kept nowhere."""
+    def create(
+        self, butler: str, tenant: str, note: str = "", agent: str = ""
+    ) -> tuple[TokenRecord, str]:
+        """Make a token, for one agent if one is named; it is returned once and kept nowhere."""
         token = _PREFIX + secrets.token_urlsafe(32)
         record = TokenRecord(
             id=secrets.token_hex(4),
@@ -62,6 +65,7 @@ class TokenStore:
             note=_one_line(note),
             digest=_digest(token),
             created_at=self._clock().isoformat(timespec="seconds"),
+            agent=validate_agent(agent),
         )
         with self._changing() as records:
             records.append(record)
@@ -145,10 +149,19 @@ class TokenStore:
 
 def validate_tenant(tenant: str) -> str:
     """The tenant itself when it can be one; otherwise InvalidInput."""
-    printable = tenant.isprintable() and not any(character.isspace() for character in tenant)
-    if not printable or not 1 <= len(tenant) <= 200:
-        raise InvalidInput(f"tenant: found {tenant!r}; valid is 1 to 200 characters, no spaces")
-    return tenant
+    return _validate_word("tenant", tenant)
+
+
+def validate_agent(agent: str) -> str:
+    """The agent's name itself when it can be one, or none; otherwise InvalidInput."""
+    return _validate_word("agent", agent) if agent else ""
+
+
+def _validate_word(field: str, word: str) -> str:
+    printable = word.isprintable() and not any(character.isspace() for character in word)
+    if not printable or not 1 <= len(word) <= 200:
+        raise InvalidInput(f"{field}: found {word!r}; valid is 1 to 200 characters, no spaces")
+    return word
 
 
 def _one_line(note: str) -> str:

@@ -58,12 +58,12 @@ def reference(given: list[str]) -> tuple[str | None, str]:
     raise InvalidInput(f"found {len(given)} words; valid is an id, or fact, rule or episode and id")
 
 
-def nothing_there(given: list[str], butler: str) -> Exception:
+def nothing_there(butler: str, what: str, memory_id: str) -> Exception:
     """The error that says there is no such memory."""
     from butlers.errors import NotFound
 
     return NotFound(
-        f"there is no {' '.join(given)} with butler {butler}, or not for this tenant; "
+        f"butler {butler} has no {what} {memory_id} for this tenant; "
         "`butlers memory search` shows ids"
     )
 

@@ -30,7 +30,7 @@ def confirm(
     """Say that a fact or rule still holds: its confidence is full again."""
     kind, memory_id = reference(given)
     if not ask(butler, home, tenant, lambda memory: memory.confirm(memory_id, kind)):
-        raise nothing_there(["memory in use under", *given], butler)
+        raise nothing_there(butler, f"{kind or 'fact or rule'} in use under", memory_id)
     if as_json:
         show_json({"confirmed": True})
     else:
@@ -70,7 +70,7 @@ def forget(
     """Forget a memory: nobody is shown it any more, but its history stays."""
     kind, memory_id = reference(given)
     if not ask(butler, home, tenant, lambda memory: memory.forget(memory_id, kind)):
-        raise nothing_there(["memory left to forget under", *given], butler)
+        raise nothing_there(butler, f"{kind or 'memory'} left to forget under", memory_id)
     if as_json:
         show_json({"forgotten": True})
     else:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 _MEMORY = (Column("kind"), Column("id"), Column("says", wraps=True))
 _SCORES = {"rrf_score": "score", "similarity": "meaning", "rank": "words"}
-_PARTS = ("relevance", "importance", "recency", "confidence")
+_PARTS = {"rel": "relevance", "imp": "importance", "rec": "recency", "conf": "confidence"}
 _SHOWN_FIRST = ("memory_type", "id", "subject", "predicate", "content")
+_TOLD_BY_STATE = ("state", "validity", "maturity", "consolidation_status", "consolidated")
 
 
 def search(
@@ -75,7 +76,10 @@ def recall(
     tenant: TenantOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Recall what matters about a topic, with the parts of each score; it counts as a use."""
+    """Recall what matters about a topic; it counts as a use.
+
+    Each score comes with its parts: relevance, importance, recency and confidence.
+    """
     found = ask(butler, home, tenant, lambda memory: memory.recall(topic, scope=scope, limit=limit))
     if as_json:
         from butlers.modules.memory.flows.recall import as_recalled
@@ -114,7 +118,7 @@ def get(
     kind, memory_id = reference(given)
     found = ask(butler, home, tenant, lambda memory: memory.get(memory_id, kind))
     if found is None:
-        raise nothing_there(given, butler)
+        raise nothing_there(butler, kind or "memory", memory_id)
     if as_json:
         show_json(found)
     else:
@@ -133,14 +137,15 @@ def stats(
     if as_json:
         show_json(counted)
         return
-    columns = (Column("kind"), Column("state"), Column("count", "right"))
+    from butlers.modules.memory.tools.results import Stats
+
+    ordered = Stats.model_validate(counted).model_dump(exclude_none=True)
     rows = [
         (kind, name.replace("_", " "), plain(value))
-        for kind, counts in counted.items()
+        for kind, counts in ordered.items()
         for name, value in counts.items()
-        if value is not None
     ]
-    show_table(columns, rows)
+    show_table((Column("kind"), Column("state"), Column("count", "right")), rows)
 
 
 def _show_found(found: Sequence[Mapping[str, Any]]) -> None:
@@ -164,7 +169,7 @@ def _show_recalled(found: "Sequence[Recalled]") -> None:
     rows = [
         [
             number(one.composite_score),
-            *(number(part) for part in asdict(one.parts).values()),
+            *(number(asdict(one.parts)[part]) for part in _PARTS.values()),
             *_cells({**one.row, "memory_type": one.ref.type, "id": str(one.ref.id)}),
         ]
         for one in found
@@ -179,7 +184,7 @@ def _cells(memory: Mapping[str, Any]) -> list[str]:
 def _fields(memory: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Everything a memory has that says something, what it is first."""
     first = [name for name in _SHOWN_FIRST if name in memory]
-    rest = [name for name in memory if name not in (*first, "tenant_id", "state")]
+    rest = [name for name in memory if name not in (*first, *_TOLD_BY_STATE)]
     told = [(name, _value(name, memory[name])) for name in (*first, *rest)]
     told.insert(len(first), ("state", state(memory)))
     return [(name.replace("_", " "), value) for name, value in told if value]

@@ -1,6 +1,6 @@
 """`butlers memory history` and `explain`: a memory's life, and why it is believed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +12,7 @@ from butlers.cli.memory.asking import (
     nothing_there,
     reference,
 )
-from butlers.cli.memory.wording import change, happened, number, says, state, when
+from butlers.cli.memory.wording import change, happened, number, says, state, times, when
 from butlers.cli.options import ButlerOption, HomeOption, JsonOption
 from butlers.cli.tables import Column, short_id, show_fields, show_json, show_table
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from butlers.api import ButlerMemory
 
 Row = Mapping[str, Any]
+_IN_USE = ("active", "fading")
 
 
 def history(
@@ -34,7 +35,7 @@ def history(
     """Tell a memory's whole life: when, what, from what to what, who, in which request."""
     told = ask(butler, home, tenant, lambda memory: memory.history(memory_id))
     if not told:
-        raise nothing_there(["memory", memory_id], butler)
+        raise nothing_there(butler, "memory", memory_id)
     if as_json:
         show_json(told)
         return
@@ -54,7 +55,7 @@ def explain(
     kind, memory_id = reference(given)
     found = ask(butler, home, tenant, lambda memory: _explain(memory, memory_id, kind))
     if found is None:
-        raise nothing_there(given, butler)
+        raise nothing_there(butler, kind or "memory", memory_id)
     if as_json:
         show_json(found)
     else:
@@ -85,7 +86,7 @@ def explained(told: Row) -> list[tuple[str, str]]:
         ("confirmed", _lines(_by(one["at"], one["by"]) for one in told["confirmations"])),
         ("applied", _lines(_application(one) for one in told["applications"])),
         ("links", _lines(_link(one, memory["id"]) for one in told["links"])),
-        ("used", f"{told['reference_count']} times"),
+        ("used", times(told["reference_count"])),
         ("fades", when(told["fades_at"])),
         ("expires", when(told["expires_at"])),
     ]
@@ -103,8 +104,8 @@ def _event(event: Row) -> list[str]:
 
 
 def _confidence(told: Row) -> str:
-    """What is left of it now; an episode has none to lose."""
-    if told["effective_confidence"] is None:
+    """What is left of it now; nothing for an episode, or for what is no longer in use."""
+    if told["effective_confidence"] is None or told["memory"]["state"] not in _IN_USE:
         return ""
     kept = f"{number(told['effective_confidence'])} now"
     permanence = told["memory"].get("permanence")
@@ -139,6 +140,6 @@ def _link(link: Row, memory_id: str) -> str:
     return f"{link['relation']} {named}" if leaves else f"{named} {link['relation']} it"
 
 
-def _lines(lines: "Sequence[str] | Any") -> str:
+def _lines(lines: Iterable[str]) -> str:
     """One line each, whatever they say."""
     return "\n".join(" ".join(line.split()) for line in lines)

@@ -29,6 +29,11 @@ def when(instant: str | None) -> str:
     return f"{datetime.fromisoformat(instant):%Y-%m-%d %H:%M}" if instant else ""
 
 
+def times(count: int) -> str:
+    """How often, in words."""
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
 def number(value: float | None, digits: int = 2) -> str:
     """A score; a dash where there is none."""
     return "–" if value is None else f"{value:.{digits}f}"
@@ -62,7 +67,7 @@ def plain(value: Any) -> str:
 def _told(key: str, value: Any) -> str:
     name = key.replace("_", " ")
     if isinstance(value, dict) and value.keys() == {"from", "to"}:
-        return _move(name, value)
+        return "" if value["from"] == value["to"] else _move(name, value)
     return "" if value in (None, "", [], {}) else f"{name}: {plain(value)}"
 
 

@@ -4,16 +4,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from uuid import UUID
 
 from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Database, Transaction
-from butlers.embedding import Embedder
+from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import Unavailable
 from butlers.ids import NewId, new_id
-from butlers.modules.memory.model import Lineage
+from butlers.modules.memory.model import Lineage, VersionState
 from butlers.modules.memory.settings import MemoryModuleConfig
 from butlers.modules.memory.store import embeddings
+from butlers.modules.memory.store.embeddings import ModelVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,27 @@ class Embedding:
 
     vector: list[float]
     version_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query's vector, and the one version whose vectors it may be compared with.
+
+    `scattered` while some of these lie aside, where no index leads.
+    """
+
+    vector: list[float]
+    version_id: UUID
+    scattered: bool
+
+
+def installed_embedder(version: ModelVersion) -> Embedder | None:
+    """The embedder of a version by the directory it was registered with; None if it is gone."""
+    engine = get_embedding_engine(Path(version.directory) if version.directory else None)
+    try:
+        return engine if version.made_by(engine) else None
+    except Unavailable:  # a file of the model is missing
+        return None
 
 
 @dataclass(slots=True)
@@ -34,6 +57,7 @@ class Memory:
     settings: MemoryModuleConfig = field(default_factory=MemoryModuleConfig)
     clock: Clock = utc_now
     new_id: NewId = new_id
+    embedders: Callable[[ModelVersion], Embedder | None] = installed_embedder
     _versions: dict[str, UUID] = field(default_factory=dict)
 
     def now(self) -> datetime:
@@ -47,18 +71,37 @@ class Memory:
             yield tx
 
     async def embed(self, text: str, lineage: Lineage) -> Embedding:
-        """The vector of a text, made before any connection is taken."""
+        """The vector of a text, made while no connection is held."""
         return (await self.embed_all([text], lineage))[0]
 
     async def embed_all(self, texts: Sequence[str], lineage: Lineage) -> list[Embedding]:
-        """The vectors of several texts."""
-        vectors = await self.embed_query(texts)
-        version = await self.embedding_version(lineage)
-        return [Embedding(vector, version) for vector in vectors]
+        """The vectors of several texts, by the model that the tenant uses."""
+        if not texts:
+            return []
+        version, engine = self._in_use(await self.versions(lineage))
+        vectors = await self.vectors(engine, texts)
+        version_id = version.id if version else await self._registered(engine, lineage)
+        return [Embedding(vector, version_id) for vector in vectors]
+
+    async def embed_question(self, text: str, lineage: Lineage) -> Question | None:
+        """A query's vector; None for a tenant that has nothing to compare it with."""
+        version, engine = self._in_use(await self.versions(lineage))
+        if version is None:
+            return None
+        vector = (await self.vectors(engine, [text]))[0]
+        return Question(vector, version.id, version.scattered)
 
     async def embed_query(self, texts: Sequence[str]) -> list[list[float]]:
-        """Bare vectors, for searching."""
-        engine = self.embedder()
+        """Bare vectors by the configured model; `embed_question` asks the tenant's own."""
+        return await self.vectors(self.embedder(), texts)
+
+    async def known_version(self, tx: Transaction) -> UUID | None:
+        """What vectors of `embed_query` compare with; None where the tenant uses another model."""
+        version, _ = self._in_use(await embeddings.find_versions(tx))
+        return version.id if version and version.made_by(self.embedder()) else None
+
+    async def vectors(self, engine: Embedder, texts: Sequence[str]) -> list[list[float]]:
+        """Bare vectors by one model, of the length that the tables hold."""
         vectors = await engine.embed_batch_async(list(texts))
         if vectors and len(vectors[0]) != self.settings.embedding_dimensions:
             raise Unavailable(
@@ -67,22 +110,39 @@ class Memory:
             )
         return vectors
 
-    async def embedding_version(self, lineage: Lineage) -> UUID:
-        """The registered version of the model in use, registered for this tenant if it is new."""
-        known = self._versions.get(lineage.tenant_id)
-        if known is not None:
-            return known
-        engine = self.embedder()
+    async def versions(self, lineage: Lineage) -> list[ModelVersion]:
+        """The models the tenant knows; asked anew each time, since another process may move it."""
         async with self.transaction(lineage) as tx:
-            version = await embeddings.register_version(tx, self.new_id(), engine, self.now())
-        self._versions[lineage.tenant_id] = version
-        return version
+            return await embeddings.find_versions(tx)
 
-    async def known_version(self, tx: Transaction) -> UUID | None:
-        """The version to search by; None for a tenant that never stored a vector of this model."""
-        known = self._versions.get(tx.tenant_id)
-        if known is None:
-            known = await embeddings.get_version(tx, self.embedder())
-            if known is not None:
-                self._versions[tx.tenant_id] = known
-        return known
+    def engine_of(self, version: ModelVersion) -> Embedder | None:
+        """The embedder of a version, or None where this process cannot have it."""
+        configured = self.embedder()
+        return configured if version.made_by(configured) else self.embedders(version)
+
+    async def embedding_version(self, lineage: Lineage) -> UUID:
+        """The version whose vectors the tenant uses, registered if it is new."""
+        version, engine = self._in_use(await self.versions(lineage))
+        return version.id if version else await self._registered(engine, lineage)
+
+    def _in_use(self, versions: Sequence[ModelVersion]) -> tuple[ModelVersion | None, Embedder]:
+        """The current version and its embedder; where that cannot be had, the configured ones.
+
+        A tenant is moved to another configured model by re-embedding, not by the setting alone.
+        """
+        for version in versions:
+            if version.state is VersionState.CURRENT:
+                engine = self.engine_of(version)
+                if engine is not None:
+                    return version, engine
+        configured = self.embedder()
+        return next((one for one in versions if one.made_by(configured)), None), configured
+
+    async def _registered(self, engine: Embedder, lineage: Lineage) -> UUID:
+        place = self.settings.embedding_model_directory
+        # Another process may have started elsewhere: only the whole path means the same to it.
+        directory = str(Path(place).expanduser().resolve()) if place else ""
+        async with self.transaction(lineage) as tx:
+            return await embeddings.register_version(
+                tx, self.new_id(), engine, directory, self.now()
+            )

@@ -94,6 +94,15 @@ class Outcome(StrEnum):
     HARMFUL = "harmful"
 
 
+class VersionState(StrEnum):
+    """What a model's vectors are to a tenant."""
+
+    CURRENT = "current"
+    BUILDING = "building"
+    PREVIOUS = "previous"
+    ASIDE = "aside"
+
+
 class EventSubject(StrEnum):
     """What an event is about."""
 
@@ -119,12 +128,14 @@ class EventType(StrEnum):
     FACT_SUPERSEDED = "fact_superseded"
     FACT_CONFIRMED = "fact_confirmed"
     FACT_RETRACTED = "fact_retracted"
+    FACT_RESTORED = "fact_restored"
     FACT_FADING = "fact_fading"
     FACT_RECOVERED = "fact_recovered"
     FACT_EXPIRED = "fact_expired"
     RULE_CREATED = "rule_created"
     RULE_CONFIRMED = "rule_confirmed"
     RULE_FORGOTTEN = "rule_forgotten"
+    RULE_RESTORED = "rule_restored"
     RULE_FADING = "rule_fading"
     RULE_RECOVERED = "rule_recovered"
     RULE_MARKED_HELPFUL = "rule_marked_helpful"

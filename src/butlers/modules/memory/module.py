@@ -10,7 +10,8 @@ from butlers.db.migrate import Branch
 from butlers.db.postgres import Database
 from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import Unavailable
-from butlers.module import Health, Module, Surroundings, Tool
+from butlers.module import Health, Job, Module, Surroundings, Tool
+from butlers.modules.memory.jobs import memory_jobs
 from butlers.modules.memory.memory import Memory
 from butlers.modules.memory.settings import MemoryModuleConfig
 from butlers.modules.memory.tools import memory_tools
@@ -63,6 +64,11 @@ class MemoryModule(Module):
         """The nineteen tools; they can be listed before the module has started."""
         desk = Desk(lambda: self.memory, self.surroundings)
         return memory_tools(desk, self._config, lambda: self.surroundings.language_model)
+
+    def jobs(self) -> Sequence[Job]:
+        """Consolidation, decay sweep and episode cleanup."""
+        model = self.surroundings.language_model
+        return memory_jobs(lambda: self.memory, model, self._config.schedule)
 
     async def health(self) -> Health:
         """Well when the database answers."""

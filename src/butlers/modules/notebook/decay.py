@@ -15,16 +15,23 @@ def to_text(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def from_text(text: str) -> datetime | None:
+    """The instant a table holds, or None for a text nobody can read; without a zone it is UTC."""
+    try:
+        return _aware(datetime.fromisoformat(text))
+    except ValueError:
+        return None
+
+
 def compute_decay_multiplier(updated_at: str, now: datetime | None = None) -> float:
     """What is left of a score at this age; a time without a zone is UTC.
 
     A timestamp nobody can read counts as old: one bad row must not cost the others.
     """
-    try:
-        written = datetime.fromisoformat(updated_at)
-    except ValueError:
+    written = from_text(updated_at)
+    if written is None:
         return FLOOR
-    age = _aware(now or utc_now()) - _aware(written)
+    age = _aware(now or utc_now()) - written
     return next((multiplier for limit, multiplier in _STEPS if age < limit), FLOOR)
 
 

@@ -1,6 +1,11 @@
 """What every function of the notebook is given: the open file, the time, fresh ids, the limits."""
 
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import TypeVar
 from urllib.parse import quote
 
 from butlers.clock import Clock, utc_now
@@ -9,10 +14,12 @@ from butlers.errors import InvalidInput
 from butlers.ids import NewId, new_id
 from butlers.kernel.text import clean
 from butlers.modules.notebook.decay import to_text
+from butlers.modules.notebook.model import MemoryCategory
 
 MAX_AGENT_CHARS = 1_000
 MAX_LIMIT = 10_000
 _MOST_KNOWN_TERMS = 100_000
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +53,28 @@ class KnownFrequencies:
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """An open notebook; the `db` of the functions that work on it."""
+    """An open notebook; the `db` of the functions that work on it.
+
+    What is awaited works on `worker`, so that the event loop never waits for the disk or for
+    another writer; without one it works on the loop's own threads. Any thread may use it.
+    """
 
     sqlite: Database
     clock: Clock = utc_now
     new_id: NewId = new_id
     limits: Limits = Limits()
     frequencies: KnownFrequencies = field(default_factory=KnownFrequencies)
+    worker: Executor | None = None
 
     def now_text(self) -> str:
         """This instant as the tables hold it."""
         return to_text(self.clock())
+
+    async def apart(self, work: Callable[..., T], *arguments: object) -> T:
+        """What blocking work answers, done off the event loop."""
+        within = contextvars.copy_context().run
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.worker, within, work, *arguments)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -99,6 +117,15 @@ def checked_limit(limit: object) -> int:
     if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"limit is {limit!r}; give a whole number from 1 to {MAX_LIMIT}")
     return limit
+
+
+def checked_category(category: str | None) -> MemoryCategory | None:
+    """A category, or none for all of them."""
+    try:
+        return None if category is None else MemoryCategory(category)
+    except ValueError:
+        valid = ", ".join(MemoryCategory)
+        raise InvalidInput(f"category: found {category!r:.80}; valid are {valid}") from None
 
 
 def _within(field: str, text: str, limit: int) -> str:

@@ -7,7 +7,7 @@ from butlers.errors import ButlersError
 from butlers.kernel.lru import LRUCache
 from butlers.kernel.text import clean
 from butlers.modules.notebook import core, related, store
-from butlers.modules.notebook.handle import Notebook, checked_agent
+from butlers.modules.notebook.handle import Notebook, checked_agent, checked_limit
 from butlers.modules.notebook.model import (
     AgentMemory,
     CacheStats,
@@ -57,6 +57,11 @@ class MemoryManager:
         except ButlersError as error:
             _log.warning("notebook goes on without its extension tables", error=str(error))
 
+    @property
+    def db(self) -> Notebook:
+        """The notebook it manages."""
+        return self._db
+
     def save(self, agent_id: str, key: str, content: str) -> EnrichedMemory:
         """Write a note with its category, its weights and its references."""
         saved = core.save_memory(self._db, agent_id, key, content)
@@ -89,14 +94,16 @@ class MemoryManager:
         """Search the index without a language model."""
         return fast_search(self._db, agent_id, query, opts)
 
-    def list(self, agent_id: str) -> Notes:
+    def list(self, agent_id: str, limit: int = core.RECENT) -> Notes:
         """The agent's live notes, the last changed first."""
-        return core.list_memories(self._db, agent_id)
+        return core.list_memories(self._db, agent_id, limit)
 
-    def list_by_category(self, agent_id: str, category: MemoryCategory | str) -> Notes:
+    def list_by_category(
+        self, agent_id: str, category: MemoryCategory | str, limit: int = core.RECENT
+    ) -> Notes:
         """The agent's live notes of one category, the last changed first."""
-        owner = checked_agent(agent_id)
-        return store.recent_of_category(self._db, owner, category, core.RECENT)
+        owner, most = checked_agent(agent_id), checked_limit(limit)
+        return store.recent_of_category(self._db, owner, category, most)
 
     def get_related(self, memory_id: str, limit: int = related.MOST_REFERENCES) -> Related:
         """The live notes that share words with this one, the most similar first."""

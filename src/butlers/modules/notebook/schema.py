@@ -1,6 +1,7 @@
 """The notebook's tables: the notes with their index, and what is known about them besides."""
 
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from pathlib import Path
 
 from butlers.clock import Clock, utc_now
@@ -21,6 +22,7 @@ def open_notebook(
     clock: Clock = utc_now,
     new_id: NewId = new_id,
     limits: Limits | None = None,
+    worker: Executor | None = None,
 ) -> Notebook:
     """The notebook kept in a file, or in `:memory:`, with the tables of the notes themselves."""
     sqlite = connect(path)
@@ -29,7 +31,7 @@ def open_notebook(
     except BaseException:
         sqlite.close()
         raise
-    return Notebook(sqlite, clock, new_id, limits or Limits())
+    return Notebook(sqlite, clock, new_id, limits or Limits(), worker=worker)
 
 
 def ensure_memory_schema(db: Notebook) -> None:

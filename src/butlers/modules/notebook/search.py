@@ -1,6 +1,5 @@
 """Finding notes: the index proposes candidates, TF-IDF ranks them, a language model may re-rank."""
 
-import asyncio
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -105,7 +104,7 @@ async def find(
     wish = _wish(opts)
     if wish.mode is SearchMode.DEEP:
         return await _deep(db, agent_id, query, wish, deep_search_fn)
-    return await asyncio.to_thread(_fast, db, agent_id, query, wish)
+    return await db.apart(_fast, db, agent_id, query, wish)
 
 
 def match_any(terms: Iterable[str]) -> str:
@@ -206,7 +205,7 @@ def _blend(memory: AgentMemory, rank: float, cosine: float, *, weighed: bool) ->
 async def _deep(
     db: Notebook, agent_id: str, query: str, wish: _Wish, deep_search_fn: DeepSearchFn | None
 ) -> SearchResult:
-    ranked, total = await asyncio.to_thread(_ranked, db, agent_id, query, wish)
+    ranked, total = await db.apart(_ranked, db, agent_id, query, wish)
     reranked = await _reranked(query, ranked, wish, deep_search_fn)
     if reranked is None:
         return SearchResult(ranked[: wish.limit], wish.mode, total)

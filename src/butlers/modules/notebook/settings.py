@@ -24,6 +24,9 @@ class NotebookModuleConfig(Section):
     summarize_after_days: int = Field(
         30, ge=1, le=36_500, description="Age in days after which entries are summarized."
     )
+    deep_search_timeout_seconds: int = Field(
+        60, ge=1, le=3_600, description="How long a deep search waits for the language model."
+    )
     default_limit: int = Field(10, ge=1, le=10_000, description="Results unless the caller says.")
     max_content_chars: int = Field(
         100_000, ge=1, le=10_000_000, description="Longest content; a longer one is refused."

@@ -29,10 +29,19 @@ class Context:
         return self.block.text
 
 
-async def build_context(
-    memory: Memory, prompt: str, butler: str, token_budget: int | None, lineage: Lineage
+async def build_context(  # noqa: PLR0913 - a preview differs in nothing but what it counts
+    memory: Memory,
+    prompt: str,
+    butler: str,
+    token_budget: int | None,
+    lineage: Lineage,
+    *,
+    counted: bool = True,
 ) -> Context:
-    """What the butler should know before it answers a prompt, within the budget."""
+    """What the butler should know before it answers a prompt, within the budget.
+
+    What it recalls is counted as used, unless told not to.
+    """
     budget = _checked_budget(memory, token_budget)
     butler = inputs.checked_line("butler", butler, inputs.MAX_SCOPE)
     settings = memory.settings
@@ -42,7 +51,8 @@ async def build_context(
         scope=butler,
         min_confidence=settings.facts.retrieval_confidence_threshold,
     )
-    recalled = await recall.recall(memory, query, settings.retrieval.default_limit, lineage)
+    limit = settings.retrieval.default_limit
+    recalled = await recall.recall(memory, query, limit, lineage, counted=counted)
     recent = await _recent_episodes(memory, butler, lineage)
     block = context.render(_offers(memory, recalled, recent), budget)
     return Context(block, {one.ref: one for one in recalled})

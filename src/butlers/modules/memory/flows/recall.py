@@ -85,8 +85,10 @@ async def search_memories(
     ]
 
 
-async def recall(memory: Memory, query: Query, limit: int, lineage: Lineage) -> list[Recalled]:
-    """The memories most worth recalling now; each is counted as used."""
+async def recall(
+    memory: Memory, query: Query, limit: int, lineage: Lineage, *, counted: bool = True
+) -> list[Recalled]:
+    """The memories most worth recalling now; each is counted as used, unless told not to."""
     query = _checked(query)
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
     vector = await _vector(memory, query)
@@ -94,7 +96,8 @@ async def recall(memory: Memory, query: Query, limit: int, lineage: Lineage) -> 
         look = await _look(memory, tx, query, vector)
         found = await hybrid_search(look, max(limit, FUSED_DEPTH))
         chosen = _best(memory, found, look.where)[:limit]
-        rows = await _referenced(tx, [one.candidate.ref for one, _, _ in chosen], look.where.now)
+        refs = [one.candidate.ref for one, _, _ in chosen]
+        rows = await (_referenced(tx, refs, look.where.now) if counted else _rows(look, refs))
     return [
         Recalled(one.candidate.ref, rows[one.candidate.ref], score, parts, one.scores["rrf_score"])
         for one, score, parts in chosen

@@ -1,9 +1,18 @@
 -- register_version --
--- Record the model in use for this tenant; a known one keeps its id.
+-- Record a model for this tenant: the first is in use, any further one lies aside; a known one
+-- keeps its id.
 with added as (
-  insert into embedding_versions (id, tenant_id, model, version, dimensions, created_at)
-  values (:id, :tenant_id, :model, :version, :dimensions, :now)
-  on conflict (tenant_id, model, version) do nothing
+  insert into embedding_versions
+    (id, tenant_id, model, version, dimensions, directory, state, created_at)
+  values
+    (:id, :tenant_id, :model, :version, :dimensions, :directory,
+     case
+       when exists (
+         select from embedding_versions where tenant_id = :tenant_id and state = 'current'
+       ) then 'aside' else 'current'
+     end,
+     :now)
+  on conflict do nothing
   returning id
 )
 select id from added
@@ -13,14 +22,43 @@ where tenant_id = :tenant_id and model = :model and version = :version
 order by id
 limit 1
 
--- version --
--- The id under which a model and version are known to this tenant.
-select id from embedding_versions
-where tenant_id = :tenant_id and model = :model and version = :version
-
 -- versions --
--- Every model that ever made a vector for this tenant, newest first.
-select id, model, version, dimensions, created_at
-from embedding_versions
+-- Every model known to this tenant, newest first, and whether vectors of it lie aside.
+select id, model, version, dimensions, directory, state, created_at,
+  exists (select from episode_vectors v
+    where v.tenant_id = :tenant_id and v.embedding_version_id = e.id)
+  or exists (select from fact_vectors v
+    where v.tenant_id = :tenant_id and v.embedding_version_id = e.id)
+  or exists (select from rule_vectors v
+    where v.tenant_id = :tenant_id and v.embedding_version_id = e.id) as scattered
+from embedding_versions e
 where tenant_id = :tenant_id
 order by created_at desc, id
+
+-- hold --
+-- Every model known to this tenant, held: nobody stores a vector until the transaction ends.
+select id from embedding_versions
+where tenant_id = :tenant_id
+order by id
+for update
+
+-- join --
+-- The state of a model, which stays so until the transaction ends.
+select state from embedding_versions
+where tenant_id = :tenant_id and id = :id
+for key share
+
+-- leave --
+-- Models in one state go to another, to make room for the next in it.
+update embedding_versions set state = :state
+where tenant_id = :tenant_id and state = :was
+
+-- enter --
+-- One model is in a state from now on.
+update embedding_versions set state = :state
+where tenant_id = :tenant_id and id = :id
+
+-- locate --
+-- A model that was moved is found where it is now.
+update embedding_versions set directory = :directory
+where tenant_id = :tenant_id and id = :id and directory <> :directory

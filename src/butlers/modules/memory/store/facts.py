@@ -33,12 +33,17 @@ async def take_turn(tx: Transaction, idempotency_key: str) -> None:
     await tx.execute(_SQL["lock_key"], key=name)
 
 
+async def hold_key(tx: Transaction, key: FactKey) -> None:
+    """Nobody else stores under the key until the transaction ends."""
+    await tx.execute(_SQL["lock_key"], key=key.lock_name(tx.tenant_id))
+
+
 async def supersede_active(tx: Transaction, key: FactKey) -> Row | None:
     """The active fact under the key gives way; its `id` and what state it `was` in, or None.
 
     Writers of one key take turns here, so that of two at once the later supersedes the earlier.
     """
-    await tx.execute(_SQL["lock_key"], key=key.lock_name(tx.tenant_id))
+    await hold_key(tx, key)
     return await tx.fetch_one(
         _SQL["supersede_active"],
         tenant_id=tx.tenant_id,

@@ -132,13 +132,15 @@ matches as materialized (
     and (:scope::text is null or scope in ('global', :scope))
     and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :min_confidence
 ),
+counted as materialized (
+  select term, (select count(*) from matches where search_vector @@ term)::float as found
+  from terms
+),
+corpus as (
+  select greatest(count(*), :corpus_size::bigint)::float as total from matches
+),
 weighted as materialized (
-  select term, ln(1 + (total - found + 0.5) / (found + 0.5)) as weight
-  from (
-    select term, (select count(*) from matches where search_vector @@ term)::float as found
-    from terms
-  ) counted,
-  (select greatest(count(*), :corpus_size::bigint)::float as total from matches) corpus
+  select term, ln(1 + (total - found + 0.5) / (found + 0.5)) as weight from counted, corpus
 )
 select memory_type, id, created_at, importance, last_referenced_at, confidence,
   sum(weight * ts_rank(search_vector, term, 1)) as rank

@@ -1,0 +1,95 @@
+"""Telling what memory said from what is new: recalled text must never be stored again."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from butlers.kernel.text import words
+
+RECALLED = "[recalled]"
+
+# A run of this many words in common is no accident.
+_RUN = 5
+_SENTENCE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)|[.!?]|\n|\Z)")
+_FACT = re.compile(
+    r"^- \[(?P<subject>.*?)\] \[.*?\]: (?P<content>.*?)(?: \(confidence: [\d.]+\))?$"
+)
+_LINE = re.compile(r"^- (?:\d{4}-\d\d-\d\d: )?(?P<content>.*?)…?(?: \(maturity: .*\))?$")
+
+
+class Echo:
+    """Recognises the texts that memory gave to a session."""
+
+    def __init__(self, recalled: Iterable[str]) -> None:
+        self._runs: set[tuple[str, ...]] = set()
+        self._short: list[frozenset[str]] = []
+        for text in recalled:
+            for subject, content in _memories(text):
+                self._learn(subject, content)
+
+    def without(self, text: str) -> str:
+        """The text with every sentence that repeats a memory replaced by a short note."""
+        kept: list[str] = []
+        for sentence in _SENTENCE.findall(text):
+            if not self._repeats(sentence):
+                kept.append(sentence)
+            elif not kept or not kept[-1].startswith(RECALLED):
+                kept.append(RECALLED + ("\n" if sentence.endswith("\n") else " "))
+        return "".join(kept).strip()
+
+    def _learn(self, subject: str, content: str) -> None:
+        told = words(content)
+        self._runs.update(_runs(told))
+        if 0 < len(told) < _RUN:
+            # Too short to be known by itself, so it must come with what it is about.
+            self._short.append(frozenset([*words(subject), *told]))
+
+    def _repeats(self, sentence: str) -> bool:
+        said = words(sentence)
+        if not self._runs.isdisjoint(_runs(said)):
+            return True
+        present = set(said)
+        return any(len(short) > 1 and short <= present for short in self._short)
+
+
+def _runs(told: list[str]) -> Iterator[tuple[str, ...]]:
+    return (tuple(told[start : start + _RUN]) for start in range(len(told) - _RUN + 1))
+
+
+def _memories(text: str) -> Iterator[tuple[str, str]]:
+    """Subject and content of each memory in a block or in what a tool answered."""
+    try:
+        yield from _fields(json.loads(text))
+    except (ValueError, RecursionError):
+        for line in text.splitlines():
+            yield from _line(line)
+
+
+def _line(line: str) -> Iterator[tuple[str, str]]:
+    fact = _FACT.match(line)
+    other = None if fact else _LINE.match(line)
+    if fact is not None:
+        yield fact["subject"], fact["content"]
+    elif other is not None:
+        yield "", other["content"]
+    elif line.lstrip().startswith(("{", "[")):
+        # Some programs put a note of their own before or after the JSON.
+        try:
+            yield from _fields(json.loads(line))
+        except (ValueError, RecursionError):
+            yield "", line
+
+
+def _fields(value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        if isinstance(value.get("content"), str):
+            yield str(value.get("subject") or ""), value["content"]
+        for inner in value.values():
+            yield from _fields(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _fields(inner)
+    elif isinstance(value, str) and "\n- " in value:
+        for line in value.splitlines():
+            yield from _line(line)

@@ -1,0 +1,79 @@
+"""Texts that settings take, each with the words for what is valid."""
+
+import re
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from butlers.kernel.sections import Valid
+
+
+def matching(pattern: str, valid: str) -> tuple[AfterValidator, Valid]:
+    """What makes a text setting match the whole pattern, and the words for it."""
+
+    def check(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise ValueError(valid)
+        return text
+
+    return AfterValidator(check), Valid(valid)
+
+
+def url_of(schemes: tuple[str, ...], valid: str) -> tuple[AfterValidator, Valid]:
+    """What makes a text setting empty or a URL of one of the schemes, and the words for it."""
+
+    def check(url: str) -> str:
+        if url and not _is_url(url, schemes):
+            raise ValueError(valid)
+        return url
+
+    return AfterValidator(check), Valid(valid)
+
+
+def _is_url(url: str, schemes: tuple[str, ...]) -> bool:
+    try:
+        parts = urlsplit(url)
+        # Reading the port is what checks it.
+        return parts.scheme in schemes and bool(parts.netloc) and parts.port != 0
+    except ValueError:
+        return False
+
+
+Tenant = Annotated[
+    str,
+    *matching(r"[^\s\x00]{1,200}", "text of 1 to 200 characters without spaces"),
+]
+DatabaseUrl = Annotated[
+    str,
+    *url_of(
+        ("postgresql", "postgres"), 'a URL such as "postgresql://user@host:5432/postgres", or ""'
+    ),
+]
+HttpUrl = Annotated[
+    str, *url_of(("http", "https"), 'a URL such as "https://host/v1/chat/completions", or ""')
+]
+VariableName = Annotated[
+    str,
+    *matching(
+        r"([A-Za-z_][A-Za-z0-9_]*)?",
+        'the name of an environment variable such as "OPENAI_API_KEY", never the key itself, or ""',
+    ),
+]
+ButlerUrl = Annotated[
+    str,
+    *matching(
+        r"https?://[^\s/?#@]+(/[^\s?#]*)?/api/butlers/[a-z][a-z0-9_]*",
+        'the URL of a butler\'s API such as "https://host:8900/api/butlers/general"',
+    ),
+]
+TokenVariable = Annotated[
+    str,
+    *matching(
+        r"[A-Za-z_][A-Za-z0-9_]*",
+        'the name of an environment variable such as "HOST_TOKEN", never the token itself',
+    ),
+]
+AnyTenant = Annotated[
+    str, *matching(r"[^\s\x00]{0,200}", 'text of up to 200 characters without spaces, or ""')
+]

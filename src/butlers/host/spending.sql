@@ -1,0 +1,40 @@
+-- take_turn --
+-- Completions are allowed one after the other, so that two cannot both be the last of the day.
+select pg_advisory_xact_lock(hashtextextended('butlers.language_model_spend', 0))
+
+-- spent --
+-- What a day's completions came to so far, and how many may still be going on.
+select
+  count(*) as runs,
+  coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0)::bigint as tokens,
+  coalesce(sum(cost_usd), 0) as cost_usd,
+  count(*) filter (where outcome = 'running' and ends_by > :now) as under_way
+from language_model_spend
+where day = :day
+
+-- reserve --
+-- A completion is about to be asked for.
+insert into language_model_spend (day, runtime, label, outcome, started_at, ends_by)
+values (:day, :runtime, :label, 'running', :now, :ends_by)
+returning id
+
+-- settle --
+-- The completion was had or has failed; what it cost, as far as the runtime says.
+update language_model_spend
+set outcome = :outcome, finished_at = :now, input_tokens = :input_tokens,
+  output_tokens = :output_tokens, cost_usd = :cost_usd
+where id = :id
+
+-- days --
+-- What each day came to, the newest first; days without a completion are left out.
+select
+  day,
+  count(*) as runs,
+  count(*) filter (where outcome = 'failed') as failed,
+  coalesce(sum(input_tokens), 0)::bigint as input_tokens,
+  coalesce(sum(output_tokens), 0)::bigint as output_tokens,
+  coalesce(sum(cost_usd), 0) as cost_usd
+from language_model_spend
+where day > :after
+group by day
+order by day desc

@@ -1,0 +1,162 @@
+"""What was said in a session, read from the files that Claude Code and Codex write.
+
+Only the user's words and the agent's are kept. What hooks injected, what tools answered and what
+the programs note for themselves is not; what memory said is set aside, to recognise its echo.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+MEMORY_TITLE = "# Memory Context"
+"""The first line of every block of memories, wherever it is injected."""
+
+_REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
+_BLOCK = re.compile(rf"{re.escape(MEMORY_TITLE)}[ \t]*\n(?:(?:##? |- )[^\n]*(?:\n|\Z)|[ \t]*\n)*")
+# What the programs write in the user's name.
+_NOT_SAID = re.compile(
+    r"\s*(?:<(?:command-|local-command-|bash-|task-notification|environment_context"
+    r"|user_instructions|skill|turn_aborted|subagent_notification)|\[Request interrupted"
+    r"|# AGENTS\.md instructions|Caveat: The messages below)"
+)
+_NOT_OF_THE_CONVERSATION = ("isMeta", "isCompactSummary", "isApiErrorMessage")
+_MEMORY_TOOL = re.compile(r"\b(?:memory|entity)_[a-z]+|butlers-")
+
+
+class Speaker(StrEnum):
+    """Who said something."""
+
+    USER = "user"
+    AGENT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One thing said; `at` is the instant as the file writes it, which sorts as text."""
+
+    speaker: Speaker
+    text: str
+    at: str = ""
+
+
+@dataclass(slots=True)
+class Transcript:
+    """A session as far as it matters: what was said, and what memory said in between."""
+
+    said: list[Said] = field(default_factory=list)
+    recalled: list[str] = field(default_factory=list)
+
+    def after(self, instant: str) -> "Transcript":
+        """The part that a user began after an instant."""
+        later = [one.at for one in self.said if one.speaker is Speaker.USER and one.at > instant]
+        start = min(later, default="~")
+        return Transcript([one for one in self.said if one.at >= start], self.recalled)
+
+
+def parse(text: str) -> Transcript:
+    """The transcript in a file of either program; lines that are cut or unknown are passed over."""
+    transcript, memory_calls = Transcript(), set[str]()
+    for record in _records(text):
+        at = str(record.get("timestamp") or "")
+        payload = record.get("payload")
+        if isinstance(payload, dict):
+            _codex(transcript, memory_calls, record, payload, at)
+        else:
+            _claude(transcript, memory_calls, record, at)
+    return transcript
+
+
+def own_words(text: str) -> str:
+    """A message without what memory or the program put into it; "" when nothing remains."""
+    text = _BLOCK.sub("", _REMINDER.sub("", text)).strip()
+    return "" if _NOT_SAID.match(text) else text
+
+
+def _records(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict):
+            yield record
+
+
+def _claude(
+    transcript: Transcript, memory_calls: set[str], record: Mapping[str, Any], at: str
+) -> None:
+    if record.get("isSidechain"):
+        return
+    attachment, message = record.get("attachment"), record.get("message")
+    if isinstance(attachment, dict) and attachment.get("type") == "hook_additional_context":
+        _recall(transcript, _texts(attachment.get("content")))
+    if record.get("type") not in tuple(Speaker) or not isinstance(message, dict):
+        return
+    for part in _parts(message.get("content")):
+        _note_claude_tool(transcript, memory_calls, part)
+    if not any(record.get(mark) for mark in _NOT_OF_THE_CONVERSATION):
+        _say(transcript, record["type"], message.get("content"), at)
+
+
+def _note_claude_tool(
+    transcript: Transcript, memory_calls: set[str], part: Mapping[str, Any]
+) -> None:
+    if part.get("type") == "tool_use" and _MEMORY_TOOL.search(str(part.get("name"))):
+        memory_calls.add(str(part.get("id")))
+    if part.get("type") == "tool_result" and str(part.get("tool_use_id")) in memory_calls:
+        transcript.recalled += _texts(part.get("content"))
+
+
+def _codex(
+    transcript: Transcript,
+    memory_calls: set[str],
+    record: Mapping[str, Any],
+    payload: Mapping[str, Any],
+    at: str,
+) -> None:
+    if record.get("type") != "response_item":
+        return
+    kind, call = str(payload.get("type")), str(payload.get("call_id"))
+    if kind == "message" and payload.get("role") == "developer":
+        _recall(transcript, _texts(payload.get("content")))
+    elif kind == "message":
+        _say(transcript, str(payload.get("role")), payload.get("content"), at)
+    elif kind.endswith("_call") and _MEMORY_TOOL.search(_called(payload)):
+        memory_calls.add(call)
+    elif kind.endswith("_call_output") and call in memory_calls:
+        transcript.recalled += _texts(payload.get("output"))
+
+
+def _called(payload: Mapping[str, Any]) -> str:
+    return " ".join(str(payload.get(key)) for key in ("namespace", "name", "input"))
+
+
+def _say(transcript: Transcript, speaker: str, content: object, at: str) -> None:
+    if speaker not in tuple(Speaker):
+        return
+    parts = [own_words(text) for text in _texts(content)]
+    text = "\n".join(filter(None, parts))
+    if text:
+        transcript.said.append(Said(Speaker(speaker), text, at))
+
+
+def _recall(transcript: Transcript, texts: Iterable[str]) -> None:
+    transcript.recalled += [text for text in texts if MEMORY_TITLE in text]
+
+
+def _parts(content: object) -> Iterator[dict[str, Any]]:
+    if isinstance(content, list):
+        yield from (part for part in content if isinstance(part, dict))
+
+
+def _texts(content: object) -> list[str]:
+    """Every text of a message's content, whichever way it is written."""
+    if isinstance(content, str):
+        return [content]
+    if isinstance(content, list):
+        plain = [part for part in content if isinstance(part, str)]
+        return plain + [str(part["text"]) for part in _parts(content) if "text" in part]
+    return _texts(content.get("content")) if isinstance(content, dict) else []

@@ -1,0 +1,168 @@
+-- episodes_without --
+-- Episodes that have no vector of a version, in id order.
+select id, content
+from episodes
+where tenant_id = :tenant_id and id > :after
+  and embedding_version_id is distinct from :version_id
+  and not exists (
+    select from episode_vectors v
+    where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
+      and v.episode_id = episodes.id
+  )
+order by id
+limit :limit
+
+-- facts_without --
+-- Facts that have no vector of a version, in id order.
+select id, subject, predicate, content
+from facts
+where tenant_id = :tenant_id and id > :after
+  and embedding_version_id is distinct from :version_id
+  and not exists (
+    select from fact_vectors v
+    where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
+      and v.fact_id = facts.id
+  )
+order by id
+limit :limit
+
+-- rules_without --
+-- Rules that have no vector of a version, in id order.
+select id, content
+from rules
+where tenant_id = :tenant_id and id > :after
+  and embedding_version_id is distinct from :version_id
+  and not exists (
+    select from rule_vectors v
+    where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
+      and v.rule_id = rules.id
+  )
+order by id
+limit :limit
+
+-- keep_episodes --
+-- Vectors aside for episodes that still say what was embedded. Here as below, a row that somebody
+-- is changing right now is left to the next round, so that none waits for the other.
+with held as (
+  select episodes.id, made.embedding
+  from episodes
+  join unnest(:ids::uuid[], :texts::text[], :vectors::vector[]) as made (id, text, embedding)
+    on made.id = episodes.id
+  where episodes.tenant_id = :tenant_id and episodes.content = made.text
+  order by episodes.id
+  for share of episodes skip locked
+)
+insert into episode_vectors (tenant_id, episode_id, embedding_version_id, embedding, created_at)
+select :tenant_id, id, :version_id, embedding, :now from held
+on conflict do nothing
+
+-- keep_facts --
+-- Vectors aside for facts that still say what was embedded.
+with held as (
+  select facts.id, made.embedding
+  from facts
+  join unnest(:ids::uuid[], :texts::text[], :vectors::vector[]) as made (id, text, embedding)
+    on made.id = facts.id
+  where facts.tenant_id = :tenant_id
+    and facts.subject || ' ' || facts.predicate || ' ' || facts.content = made.text
+  order by facts.id
+  for share of facts skip locked
+)
+insert into fact_vectors (tenant_id, fact_id, embedding_version_id, embedding, created_at)
+select :tenant_id, id, :version_id, embedding, :now from held
+on conflict do nothing
+
+-- keep_rules --
+-- Vectors aside for rules that still say what was embedded.
+with held as (
+  select rules.id, made.embedding
+  from rules
+  join unnest(:ids::uuid[], :texts::text[], :vectors::vector[]) as made (id, text, embedding)
+    on made.id = rules.id
+  where rules.tenant_id = :tenant_id and rules.content = made.text
+  order by rules.id
+  for share of rules skip locked
+)
+insert into rule_vectors (tenant_id, rule_id, embedding_version_id, embedding, created_at)
+select :tenant_id, id, :version_id, embedding, :now from held
+on conflict do nothing
+
+-- settle_episodes --
+-- Vectors of a version come home into the rows of their episodes, instead of what is there.
+with held as (
+  select episodes.id, v.embedding
+  from episode_vectors v
+  join episodes on episodes.tenant_id = v.tenant_id and episodes.id = v.episode_id
+  where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
+  order by episodes.id
+  limit :limit
+  for no key update of episodes skip locked
+),
+moved as (
+  delete from episode_vectors v using held
+  where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
+    and v.episode_id = held.id
+)
+update episodes set embedding = held.embedding, embedding_version_id = :version_id
+from held
+where episodes.tenant_id = :tenant_id and episodes.id = held.id
+
+-- settle_facts --
+-- Vectors of a version come home into the rows of their facts, instead of what is there.
+with held as (
+  select facts.id, v.embedding
+  from fact_vectors v
+  join facts on facts.tenant_id = v.tenant_id and facts.id = v.fact_id
+  where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
+  order by facts.id
+  limit :limit
+  for no key update of facts skip locked
+),
+moved as (
+  delete from fact_vectors v using held
+  where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id and v.fact_id = held.id
+)
+update facts set embedding = held.embedding, embedding_version_id = :version_id
+from held
+where facts.tenant_id = :tenant_id and facts.id = held.id
+
+-- settle_rules --
+-- Vectors of a version come home into the rows of their rules, instead of what is there.
+with held as (
+  select rules.id, v.embedding
+  from rule_vectors v
+  join rules on rules.tenant_id = v.tenant_id and rules.id = v.rule_id
+  where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
+  order by rules.id
+  limit :limit
+  for no key update of rules skip locked
+),
+moved as (
+  delete from rule_vectors v using held
+  where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id and v.rule_id = held.id
+)
+update rules set embedding = held.embedding, embedding_version_id = :version_id
+from held
+where rules.tenant_id = :tenant_id and rules.id = held.id
+
+-- drop_episodes --
+-- The vectors aside of one version are gone.
+delete from episode_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
+
+-- drop_facts --
+-- The vectors aside of one version are gone.
+delete from fact_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
+
+-- drop_rules --
+-- The vectors aside of one version are gone.
+delete from rule_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
+
+-- counts --
+-- How many memories the tenant has, and how many of them have a vector of a version.
+select
+  (select count(*) from episodes where tenant_id = :tenant_id)
+  + (select count(*) from facts where tenant_id = :tenant_id)
+  + (select count(*) from rules where tenant_id = :tenant_id) as memories,
+  (select count(*) from episodes_embedded_by(:version_id) where tenant_id = :tenant_id)
+  + (select count(*) from facts_embedded_by(:version_id) where tenant_id = :tenant_id)
+  + (select count(*) from rules_embedded_by(:version_id) where tenant_id = :tenant_id) as embedded

@@ -1,0 +1,59 @@
+"""The examples a stranger runs: what they print is what the documentation shows."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from host.daemons import ENVIRONMENT, temporary_home
+
+PROJECT = Path(__file__).parents[1]
+EXAMPLE = PROJECT / "examples" / "a_week.py"
+
+
+def run(*arguments: object) -> str:
+    told = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env=ENVIRONMENT,
+        timeout=120,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    assert told.stderr == ""
+    return told.stdout
+
+
+def normalised(output: str) -> str:
+    """The output without the days on which it was made."""
+    return re.sub(r"\b\d{4}-\d{2}-\d{2}\b", "DATE", output)
+
+
+@pytest.mark.slow
+def test_the_week_reads_as_documented() -> None:
+    documented = (PROJECT / "docs" / "example-output.txt").read_text()
+    assert normalised(run(EXAMPLE)) == normalised(documented)
+
+
+@pytest.mark.slow
+def test_the_week_can_be_told_again_in_a_home_that_stays() -> None:
+    with temporary_home() as home:
+        first, second = (run(EXAMPLE, "--home", home.root) for _ in range(2))
+    assert "10 facts: what is true; 1 was corrected" in first
+    assert "10 facts: what is true; 12 was corrected" in second
+
+
+@pytest.mark.slow
+def test_the_documented_python_runs(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "python.md").read_text(), re.S)
+    script = tmp_path / "documented.py"
+    with temporary_home() as home:
+        script.write_text(f"import os\nos.environ['BUTLERS_HOME'] = {str(home.root)!r}\n{code}")
+        told = run(script)
+    assert "fact: peanuts; carries an EpiPen" in told.splitlines()[0]
+    assert "- [Ann] [allergy]: peanuts; carries an EpiPen (confidence: 1.00)" in told
+    assert "fact_created by python\nfact_superseded by python\n" in told
+    assert told.endswith("replaced: ['nuts']\n")
