@@ -92,7 +92,7 @@ async def _report(
         await recall.recall(memory, recall.Query(text), 10, lineage)
     exact_times, agreement = [], []
     for text in asked:
-        vector = (await memory.embed_query([text]))[0]
+        vector = memory.embedder().embed(text)
         exact, seconds = await _timed(lambda v=vector: _exact(owner, v))
         exact_times.append(seconds)
         query = recall.Query(text, types=(MemoryType.FACT,))

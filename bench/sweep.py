@@ -1,6 +1,6 @@
 """How fast the decay sweep is: 10,000 facts in one run, against the bare UPDATE statements.
 
-    python -m bench.sweep [facts]
+    python -m bench sweep [facts]
 
 Two tenants have the same facts: a third is sure, a third due to fade, a third due to expire. One
 gets the two statements anybody would write, the other the sweep, which also checks tenants and
@@ -61,6 +61,11 @@ WRITTEN = """
 """
 
 
+def main(options: list[str]) -> int:
+    """Measure with as many facts as asked for."""
+    return asyncio.run(measure(int(options[0]) if options else FACTS))
+
+
 async def measure(facts: int) -> int:
     """Print one line per way; fail where the sweep is too slow or writes twice."""
     async with laboratory() as (memory, access):
@@ -105,4 +110,4 @@ async def _sweep(memory: Memory) -> tuple[float, SweepReport]:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(measure(int(sys.argv[1]) if len(sys.argv) > 1 else FACTS)))
+    sys.exit(main(sys.argv[1:]))

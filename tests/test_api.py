@@ -62,7 +62,7 @@ def test_every_method_is_documented_and_typed():
 
 
 async def test_what_is_stored_is_found_and_told(ours):
-    episode = await ours.store_episode("Ann called about dinner", importance=7)
+    episode = await ours.store_episode("Ann called about dinner", importance=3)
     fact = await ours.store_fact(
         "Ann", "allergy", "nuts", tags=["health"], source_episode_id=str(episode.id)
     )
@@ -100,12 +100,15 @@ async def test_judging_and_forgetting(ours):
     assert await ours.confirm(rule.id)
     assert await ours.forget(rule.id)
     assert not await ours.forget(rule.id)
+    assert await ours.restore(rule.id)
+    assert not await ours.restore(rule.id)
     assert await kinds(ours, rule.id) == [
         "rule_created",
         "rule_marked_helpful",
         "rule_marked_harmful",
         "rule_confirmed",
         "rule_forgotten",
+        "rule_restored",
     ]
 
 
@@ -166,6 +169,7 @@ async def test_what_is_not_there_is_none_and_false(ours):
         assert await ours.explain(memory_id) is None
         assert await ours.confirm(memory_id) is False
         assert await ours.forget(memory_id) is False
+        assert await ours.restore(memory_id) is False
         with pytest.raises(NotFound, match="there is no rule"):
             await ours.mark_helpful(memory_id)
     assert await ours.history(unknown) == []

@@ -1,6 +1,6 @@
 """`python -m butlers` is the command `butlers`."""
 
-from butlers.cli import main
+from butlers.entry import main
 
 if __name__ == "__main__":
     main()

@@ -18,7 +18,7 @@ TOTAL_SECONDS = 2.0
 PATIENCE_SECONDS = 1.5
 # A butler that did not answer a moment ago is not waited for as long again.
 SHORT_PATIENCE_SECONDS = 0.3
-SULK_SECONDS = 60.0
+UNANSWERED_SECONDS = 60.0
 
 MAX_INPUT_BYTES = 4 * 1024 * 1024
 MAX_CONTEXT_CHARACTERS = 9_900
@@ -34,10 +34,9 @@ def main() -> None:
     """Answer one event of an agent; `butlers-hook BUTLER --home DIR` is what agents are given."""
     signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, TOTAL_SECONDS)
-    try:
-        _answer(*_arguments(sys.argv[1:]))
-    except Exception:  # noqa: BLE001  an agent must not suffer, whatever it is
-        pass
+    # An agent must not suffer, whatever it is that goes wrong here.
+    sys.excepthook = _give_up
+    _answer(*_arguments(sys.argv[1:]))
     _leave()
 
 
@@ -103,13 +102,18 @@ def _asked(butler: str, home: str, name: str, told: dict[str, Any]) -> dict[str,
     token = _read(os.path.join(home, "hooks", f"{butler}.token")).strip()
     if address is None or not token:
         return {}
-    sulk = os.path.join(home, "hooks", "unanswered")
-    patience = SHORT_PATIENCE_SECONDS if _sulking(sulk) else PATIENCE_SECONDS
+    mark = os.path.join(home, "hooks", "unanswered")
+    unanswered = _is_fresh(mark)
+    patience = SHORT_PATIENCE_SECONDS if unanswered else PATIENCE_SECONDS
     try:
         answer = _post(address, f"/butlers/{butler}/hooks/{name}", token, told, patience)
     except TimeoutError:
-        _write(sulk, str(time.monotonic()))
+        # The end of a session takes its time, which says nothing of how a butler is.
+        if name in INJECTING:
+            _write(mark, str(time.monotonic()))
         return {}
+    if unanswered:
+        os.unlink(mark)
     return answer
 
 
@@ -137,9 +141,9 @@ def _post(
     return answer if isinstance(answer, dict) else {}
 
 
-def _sulking(path: str) -> bool:
+def _is_fresh(path: str) -> bool:
     since = _read(path)
-    return bool(since) and 0 <= time.monotonic() - float(since) < SULK_SECONDS
+    return bool(since) and 0 <= time.monotonic() - float(since) < UNANSWERED_SECONDS
 
 
 def _read(path: str) -> str:

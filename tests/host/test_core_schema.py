@@ -22,6 +22,7 @@ QUERIES = [
 WORDS = {
     "job_runs_cause": Cause,
     "job_runs_outcome": Outcome,
+    "language_model_spend_account": spending.Account,
     "language_model_spend_outcome": spending.Outcome,
 }
 

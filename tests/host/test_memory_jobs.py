@@ -54,7 +54,7 @@ def morning(day: int, hour: int) -> datetime:
 
 
 @pytest.mark.contract("P3", "L23")
-def test_the_butlers_own_times_win_and_never_means_only_when_asked(
+async def test_the_butlers_own_times_win_and_never_means_only_when_asked(
     core: Database, memory: Memory
 ) -> None:
     schedule = {"decay_sweep": {"cron": "0 1 * * *"}, "episode_cleanup": {"cron": ""}}

@@ -380,7 +380,7 @@ async def test_a_database_that_is_away_does_not_end_the_schedule(
     worker = Worker(core, clock)
     worker.schedule._claim_due = lambda job: fails()  # type: ignore[method-assign]
     await worker.look()
-    del worker.schedule._claim_due  # type: ignore[method-assign]
+    del worker.schedule._claim_due
     await worker.look()
     clock.advance(days=1)
     await worker.look()

@@ -11,7 +11,7 @@ from butlers.db.postgres import Access, Database
 from butlers.errors import BudgetExhausted, Unavailable
 from butlers.host.language_model import limits_of, model_of
 from butlers.host.settings import ButlerSettings
-from butlers.host.spending import BudgetedModel, Limits, Spending, Spent, refusal
+from butlers.host.spending import Account, BudgetedModel, Limits, Spending, Spent, refusal
 from butlers.llm import Completion, CompletionFailed, Usage
 from butlers.module import Rationed
 from conftest import WalkingClock
@@ -142,6 +142,19 @@ async def test_an_answer_is_not_lost_because_its_cost_cannot_be_noted(
     assert (await model.complete("one")).text == "yes"
     with pytest.raises(Unavailable, match="away"):
         await model.complete("two")
+
+
+async def test_what_sessions_cost_leaves_the_budget_of_modules_alone(
+    core: Database, clock: WalkingClock
+) -> None:
+    sessions = Spending(lambda: core, Limits(), clock)
+    for _ in range(3):
+        await sessions.reserve("claude", "ask", 60)
+    limits = Limits(runs=1, tokens=5)
+    await Spending(lambda: core, limits, clock, Account.MODULES).reserve("claude", "sweep", 60)
+    (day,) = await sessions.days(1)
+    assert day.runs == 4
+    assert (await sessions.today()).runs == 3
 
 
 async def test_days_come_newest_first_and_only_as_many_as_asked(

@@ -26,6 +26,28 @@ def test_a_token_is_valid_for_its_butler_alone(store: TokenStore) -> None:
     assert store.verify("\ud800", "general") is None
 
 
+def test_a_token_may_name_an_agent_and_one_made_before_agents_has_none(
+    store: TokenStore, tmp_path: Path
+) -> None:
+    _, token = store.create("general", "acme", agent="ann")
+    record = store.verify(token, "general")
+    assert record is not None and record.agent == "ann"
+    _, older = store.create("general", "acme")
+    file = tmp_path / "tokens.json"
+    kept = json.loads(file.read_text())
+    del kept[1]["agent"]
+    file.write_text(json.dumps(kept))
+    record = store.verify(older, "general")
+    assert record is not None and record.agent == ""
+
+
+@pytest.mark.parametrize("agent", [" ", "a b", "a\x00", "x" * 201])
+def test_an_agent_that_cannot_be_one_is_refused(store: TokenStore, agent: str) -> None:
+    with pytest.raises(InvalidInput, match="agent: found"):
+        store.create("general", "acme", agent=agent)
+    assert store.all() == ()
+
+
 def test_only_a_hash_is_kept_in_a_private_file(store: TokenStore, tmp_path: Path) -> None:
     _, token = store.create("general", "acme")
     file = tmp_path / "tokens.json"

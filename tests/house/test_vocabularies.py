@@ -17,6 +17,7 @@ from butlers.modules.memory.model import (
     Permanence,
     Relation,
     Validity,
+    VersionState,
 )
 
 CHECKED = {
@@ -31,6 +32,7 @@ CHECKED = {
     ("memory_links", "target_type"): MemoryType,
     ("memory_events", "memory_type"): EventSubject,
     ("rule_applications", "outcome"): Outcome,
+    ("embedding_versions", "state"): VersionState,
 }
 # Words of the code that are not stored under a CHECK, and why.
 UNCHECKED = {

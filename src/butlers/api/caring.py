@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from butlers.api.acting import Acting, Id
-from butlers.modules.memory.flows import feedback, forget, links
+from butlers.modules.memory.flows import feedback, forget, links, restore
 
 
 class Caring(Acting):
@@ -39,6 +39,13 @@ class Caring(Acting):
         if ref is None:
             return False
         return await forget.forget_memory(self.handle, ref.type, ref.id, self.lineage)
+
+    async def restore(self, memory_id: Id, memory_type: str | None = None) -> bool:
+        """Take back that a fact or rule was forgotten; false when there is none that was."""
+        ref = await self.find(memory_id, memory_type)
+        if ref is None:
+            return False
+        return await restore.restore_memory(self.handle, ref.type, ref.id, self.lineage)
 
     async def create_link(self, source_id: Id, relation: str, target_id: Id) -> bool:
         """Link two memories; false when they are linked so already.

@@ -4,11 +4,27 @@ Commands import what they need when they run, so that `--help` and completion st
 """
 
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
-from butlers.cli import cost, database, diagnosis, homes, jobs, mcp, memory, notes, tokens
+from butlers.cli import (
+    ask,
+    connect,
+    cost,
+    database,
+    diagnosis,
+    homes,
+    jobs,
+    mcp,
+    memory,
+    notes,
+    tokens,
+)
 from butlers.errors import ButlersError
+
+if TYPE_CHECKING:
+    from butlers.host.server import Pages
 
 app = typer.Typer(
     name="butlers",
@@ -22,6 +38,9 @@ app.command("up")(homes.up)
 app.command("new")(homes.new)
 app.command("list")(homes.list_butlers)
 app.command("mcp")(mcp.serve)
+app.command("ask")(ask.ask)
+app.command("connect")(connect.connect)
+app.command("disconnect")(connect.disconnect)
 app.command("doctor")(diagnosis.doctor)
 app.command("cost")(cost.cost)
 app.add_typer(database.app, name="db")
@@ -39,10 +58,13 @@ def version() -> None:
     typer.echo(__version__)
 
 
-def main() -> None:
-    """Run a command; an error of ours is one line per fault, never a stack trace."""
+def main(pages: "Pages | None" = None) -> None:
+    """Run a command; an error of ours is one line per fault, never a stack trace.
+
+    `pages` makes what `butlers up` shows in a browser.
+    """
     try:
-        app()
+        app(obj=pages)
     except ButlersError as error:
         for line in str(error).splitlines():
             typer.echo(f"butlers: {line}", err=True)

@@ -10,10 +10,12 @@ from butlers.cli.options import HomeOption, JsonOption, existing_home
 if TYPE_CHECKING:
     from butlers.host.daemon import Running
     from butlers.host.home import Home
+    from butlers.host.server import Pages
     from butlers.host.settings_files import HouseSettings
 
 
 def up(
+    context: typer.Context,
     home: HomeOption = None,
     port: Annotated[
         int | None, typer.Option(help="Port to listen on; 0 takes a free one [default: 8900].")
@@ -37,7 +39,7 @@ def up(
     given = {"host": host, "port": port, "allow_remote": allow_remote or None}
     house = _house(place, {key: value for key, value in given.items() if value is not None})
     configure(house.server.log_level, log_file=place.logs_directory / "butlers.log")
-    asyncio.run(_serve(place, house))
+    asyncio.run(_serve(place, house, context.obj))
 
 
 def new(
@@ -74,11 +76,14 @@ def _house(home: "Home", given: dict[str, object]) -> "HouseSettings":
     return replace(house, server=override_server(house.server, given))
 
 
-async def _serve(home: "Home", house: "HouseSettings") -> None:
+async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:
     from butlers.host.daemon import run
 
     # The token is made last: one that was made for a start that failed would never be seen.
-    await run(home, house, lambda running: _welcome(home, running, _first_token(home, house)))
+    def welcome(running: "Running") -> None:
+        _welcome(home, running, _first_token(home, house))
+
+    await run(home, house, welcome, pages)
 
 
 def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:

@@ -223,9 +223,8 @@ def _create(path: Path) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        return
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise Unavailable(
             f"{path} cannot be opened: {error}; check path and permissions"
@@ -240,6 +239,8 @@ def _configure(connection: sqlite3.Connection) -> None:
         connection.execute("pragma journal_mode = wal").fetchone()
         # In WAL mode NORMAL loses no committed data when a process dies, and never the file.
         connection.execute("pragma synchronous = normal")
+        # The first to read makes the memory that connections share.
+        connection.execute("select count(*) from sqlite_master").fetchone()
     except sqlite3.Error as error:
         raise translated(error) from error
 

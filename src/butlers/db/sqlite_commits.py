@@ -11,7 +11,6 @@ import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 _HEADER_BYTES = 48
@@ -57,15 +56,15 @@ class CommitWatch:
 
 def watch_commits(connection: sqlite3.Connection) -> CommitWatch | None:
     """A watch over the connection's database; None where there is no shared memory to look at."""
-    file = connection.execute("pragma database_list").fetchone()[2]
     try:
+        file = connection.execute("pragma database_list").fetchone()[2]
         with _mapping:
             inode, mapped = _map(f"{file}-shm") if file else (None, None)
             if inode is None or mapped is None:
                 return None
             mapped.watches += 1
             return CommitWatch(inode, mapped.memory)
-    except (OSError, ValueError):
+    except (sqlite3.Error, OSError, ValueError):
         return None
 
 

@@ -14,7 +14,8 @@ from butlers.host.job_list import RunPrompt, jobs_of
 from butlers.host.language_model import limits_of, model_of
 from butlers.host.schedule import Schedule
 from butlers.host.settings import ButlerSettings
-from butlers.host.spending import Spending
+from butlers.host.spawner import Spawner
+from butlers.host.spending import Account, Spending
 from butlers.ids import NewId, new_id
 from butlers.module import Caller, Health, Module, Surroundings
 
@@ -39,7 +40,8 @@ class Butler:
         self._server = server
         self._known = known
         self._clock = clock
-        self.spending = Spending(lambda: self.database, limits_of(settings), clock)
+        limits = limits_of(settings)
+        self.spending = Spending(lambda: self.database, limits, clock, Account.MODULES)
         model = model_of(settings, self.spending)
         directory = server.butler_directory(self.name)
         tenant = settings.butler.tenant
@@ -63,10 +65,15 @@ class Butler:
             raise Unavailable(f"the database of butler {self.name} is not open")
         return self._database
 
-    def schedule(self, run_prompt: RunPrompt | None = None) -> Schedule:
-        """The schedule of a butler that has started; prompts run only where sessions can."""
-        planned = jobs_of(self.settings, self._started, run_prompt)
+    def schedule(self) -> Schedule:
+        """The schedule of a butler that has started; without a runtime its prompts are skipped."""
+        planned = jobs_of(self.settings, self._started, self._run_prompt())
         return Schedule(self.database, planned, clock=self._clock)
+
+    def _run_prompt(self) -> RunPrompt | None:
+        if self.settings.runtime.kind == "none":
+            return None
+        return Spawner.of(self, self._server.butler_directory(self.name)).run_prompt
 
     def module(self, name: str) -> Module:
         """A loaded module by name."""

@@ -12,12 +12,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 
 import structlog
+from starlette.applications import Starlette
 
 from butlers.errors import Conflict, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.database_server import DatabaseServer
 from butlers.host.home import Home
-from butlers.host.server import Server, build_app, listen
+from butlers.host.server import Household, Pages, Server, build_app, listen
 from butlers.host.settings_files import HouseSettings
 from butlers.host.tokens import TokenStore
 
@@ -33,10 +34,15 @@ class Running:
     butlers: dict[str, dict[str, str]]
 
 
-async def run(home: Home, house: HouseSettings, on_ready: Callable[[Running], None]) -> None:
+async def run(
+    home: Home,
+    house: HouseSettings,
+    on_ready: Callable[[Running], None],
+    pages: Pages | None = None,
+) -> None:
     """Serve every butler of a home; returns after a clean stop, be it before all were ready."""
     stop = _Stop()
-    serving = asyncio.create_task(_serve(home, house, on_ready, stop))
+    serving = asyncio.create_task(_serve(home, house, on_ready, stop, pages))
     with stop.on_signals(serving):
         try:
             await serving
@@ -47,13 +53,17 @@ async def run(home: Home, house: HouseSettings, on_ready: Callable[[Running], No
 
 
 async def _serve(
-    home: Home, house: HouseSettings, on_ready: Callable[[Running], None], stop: "_Stop"
+    home: Home,
+    house: HouseSettings,
+    on_ready: Callable[[Running], None],
+    stop: "_Stop",
+    pages: Pages | None,
 ) -> None:
     async with AsyncExitStack() as stack:
         stack.enter_context(_alone(home))
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
-        http = Server(build_app(butlers, TokenStore(home.tokens_file), house.server))
+        http = Server(_app(home, house, butlers, pages))
         serving = await stack.enter_async_context(_serving(http, listener))
         await stack.enter_async_context(_on_schedule(butlers))
         stop.server = http
@@ -62,6 +72,14 @@ async def _serve(
         on_ready(running)
         log.info("butlers are up", url=running.url, butlers=list(butlers))
         await serving
+
+
+def _app(
+    home: Home, house: HouseSettings, butlers: Mapping[str, Butler], pages: Pages | None
+) -> Starlette:
+    tokens = TokenStore(home.tokens_file)
+    shown = pages(Household(home, butlers, tokens, house.fleet)) if pages is not None else None
+    return build_app(butlers, tokens, house.server, shown)
 
 
 @asynccontextmanager

@@ -18,6 +18,8 @@ from butlers.host.tokens import TokenStore
 from butlers.module import Caller
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
+HOOK_SECONDS = 1.2
+"""How long an injection may take; a hook waits little longer for any answer."""
 
 Short = Annotated[str, StringConstraints(max_length=4_096)]
 
@@ -58,7 +60,7 @@ def hook_routes(butlers: Mapping[str, Butler], tokens: TokenStore) -> list[Route
     """One address for each event of each butler."""
     routes = []
     for name, butler in butlers.items():
-        desk = _Desk(SessionMemory.of(butler))
+        desk = _Desk(SessionMemory.of(butler, HOOK_SECONDS))
         for event, answer in (
             ("SessionStart", _answering(name, tokens, Started, desk.started)),
             ("UserPromptSubmit", _answering(name, tokens, Prompted, desk.prompted)),

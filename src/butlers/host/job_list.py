@@ -10,7 +10,7 @@ from butlers.module import Job, Module
 RunPrompt: TypeAlias = Callable[[str, str], Awaitable[dict[str, Any]]]
 """Runs a prompt as a session, given the task's name and the prompt; what came of it."""
 
-NO_SESSIONS = "no session was run: this process runs none"
+NO_SESSIONS = 'no session was run: runtime.kind in butler.toml is "none"'
 
 
 class NotRun(Exception):

@@ -1,45 +1,20 @@
-"""One butler in this process: for commands, for programs, and for an agent on stdio."""
+"""One butler in this process, for an agent on stdio; `opening` does without the MCP server."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import structlog
 
-from butlers.errors import ButlersError, NotFound, Unavailable
+from butlers.errors import ButlersError, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.database_server import DatabaseServer
 from butlers.host.home import Home
 from butlers.host.interruptible_input import input_ended_by_signals
 from butlers.host.mcp_server import ButlerMCP
-from butlers.host.settings import ButlerSettings
-from butlers.host.settings_files import load_butler
+from butlers.host.opening import butler_settings, opened_butler
+
+__all__ = ["butler_settings", "opened_butler", "serve_stdio"]
 
 log = structlog.get_logger(__name__)
-
-
-def butler_settings(home: Home, name: str) -> ButlerSettings:
-    """The settings of a butler of this home."""
-    names = home.butler_names()
-    if name not in names:
-        known = f"there are {', '.join(names)}" if names else "there are none yet"
-        raise NotFound(
-            f"there is no butler {name!r} in {home.root}; {known}. `butlers new {name}` makes it"
-        )
-    return load_butler(home.butler_file(name), home_file=home.settings_file)
-
-
-@asynccontextmanager
-async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
-    """A butler, started in this process beside whoever else uses its home."""
-    server = DatabaseServer(home)
-    butler = Butler(butler_settings(home, name), server)
-    try:
-        await butler.start()
-        yield butler
-    finally:
-        await butler.stop()
-        await server.release()
 
 
 async def serve_stdio(home: Home, name: str) -> None:

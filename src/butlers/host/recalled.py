@@ -2,15 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
-
-from butlers.kernel.text import words
 
 RECALLED = "[recalled]"
 
 # A run of this many words in common is no accident.
 _RUN = 5
+_WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)|[.!?]|\n|\Z)")
 _FACT = re.compile(
     r"^- \[(?P<subject>.*?)\] \[.*?\]: (?P<content>.*?)(?: \(confidence: [\d.]+\))?$"
@@ -30,27 +30,44 @@ class Echo:
 
     def without(self, text: str) -> str:
         """The text with every sentence that repeats a memory replaced by a short note."""
+        repeated = self._repeated_places(text)
         kept: list[str] = []
-        for sentence in _SENTENCE.findall(text):
-            if not self._repeats(sentence):
+        for match in _SENTENCE.finditer(text):
+            sentence = match[0]
+            if not self._is_echo(match, repeated):
                 kept.append(sentence)
-            elif not kept or not kept[-1].startswith(RECALLED):
-                kept.append(RECALLED + ("\n" if sentence.endswith("\n") else " "))
+            elif not kept or not kept[-1].endswith(RECALLED):
+                kept.append(sentence[: len(sentence) - len(sentence.lstrip())] + RECALLED)
         return "".join(kept).strip()
 
     def _learn(self, subject: str, content: str) -> None:
-        told = words(content)
+        told = [word for word, _ in _words(content)]
         self._runs.update(_runs(told))
         if 0 < len(told) < _RUN:
             # Too short to be known by itself, so it must come with what it is about.
-            self._short.append(frozenset([*words(subject), *told]))
+            about = [word for word, _ in _words(subject)]
+            self._short.append(frozenset([*about, *told]))
 
-    def _repeats(self, sentence: str) -> bool:
-        said = words(sentence)
-        if not self._runs.isdisjoint(_runs(said)):
+    def _repeated_places(self, text: str) -> list[int]:
+        """Where words stand that belong to a memory, in order, whatever sentence they are in."""
+        said = _words(text)
+        covered: set[int] = set()
+        for start, run in enumerate(_runs([word for word, _ in said])):
+            if run in self._runs:
+                covered.update(range(start, start + _RUN))
+        return [said[place][1] for place in sorted(covered)]
+
+    def _is_echo(self, match: re.Match[str], repeated: Sequence[int]) -> bool:
+        first = bisect_left(repeated, match.start())
+        if first < len(repeated) and repeated[first] < match.end():
             return True
-        present = set(said)
+        present = {word for word, _ in _words(match[0])} if self._short else set()
         return any(len(short) > 1 and short <= present for short in self._short)
+
+
+def _words(text: str) -> list[tuple[str, int]]:
+    """The words of a text, each with its place."""
+    return [(match[0].casefold(), match.start()) for match in _WORD.finditer(text)]
 
 
 def _runs(told: list[str]) -> Iterator[tuple[str, ...]]:

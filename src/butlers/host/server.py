@@ -1,10 +1,12 @@
-"""The HTTP door of a process: every butler's MCP endpoint, health and metrics."""
+"""The HTTP door of a process: every butler's MCP endpoint, health, metrics, then the pages."""
 
 import asyncio
 import contextlib
 import errno
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
@@ -20,6 +22,9 @@ from butlers import __version__
 from butlers.errors import Unavailable
 from butlers.host import metrics
 from butlers.host.butler import Butler
+from butlers.host.fleet_settings import FleetSection
+from butlers.host.home import Home
+from butlers.host.hooks_api import hook_routes
 from butlers.host.mcp_server import ButlerMCP
 from butlers.host.settings import ServerSection
 from butlers.host.tokens import TokenStore
@@ -33,26 +38,45 @@ _REMEDIES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Household:
+    """What pages and an API are made over: butlers that have started, and who may call."""
+
+    home: Home
+    butlers: Mapping[str, Butler]
+    tokens: TokenStore
+    fleet: FleetSection
+
+
+Pages: TypeAlias = Callable[[Household], Starlette]
+"""Makes the application that answers whatever is no door of ours."""
+
+
 def build_app(
-    butlers: Mapping[str, Butler], tokens: TokenStore, settings: ServerSection
+    butlers: Mapping[str, Butler],
+    tokens: TokenStore,
+    settings: ServerSection,
+    pages: Starlette | None = None,
 ) -> Starlette:
     """The whole HTTP surface over butlers that have started."""
     servers = {name: _mcp_for(butler, tokens) for name, butler in butlers.items()}
     names = _host_names(settings)
     guard = _guard(names)
-    mounts = [
-        Mount(
-            f"/butlers/{name}",
-            server.streamable_http_app(streamable_http_path="/mcp", transport_security=guard),
-        )
-        for name, server in servers.items()
-    ]
+    doors = [_mcp_route(f"/butlers/{name}/mcp", server, guard) for name, server in servers.items()]
     # The MCP guard covers its own routes only; this one covers the rest.
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
+    rest = [] if pages is None else [Mount("/", pages)]
     return Starlette(
-        routes=[*_vital_signs(butlers), *mounts],
+        routes=[*_vital_signs(butlers), *hook_routes(butlers, tokens), *doors, *rest],
         middleware=[trusted],
-        lifespan=_lifespan(list(servers.values())),
+        lifespan=_lifespan(list(servers.values()), pages),
+    )
+
+
+def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -> Route:
+    """Exactly one path, so that the rest of what lies below a butler's name is for pages."""
+    return Route(
+        path, server.streamable_http_app(streamable_http_path=path, transport_security=guard)
     )
 
 
@@ -68,12 +92,15 @@ def _vital_signs(butlers: Mapping[str, Butler]) -> list[Route]:
     return [Route("/health", health), Route("/metrics", numbers)]
 
 
-def _lifespan(servers: Sequence[ButlerMCP]) -> Lifespan[Starlette]:
+def _lifespan(servers: Sequence[ButlerMCP], pages: Starlette | None) -> Lifespan[Starlette]:
     @contextlib.asynccontextmanager
     async def sessions(_: Starlette) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
             for server in servers:
                 await stack.enter_async_context(server.session_manager.run())
+            if pages is not None:
+                # A mounted application is not told by itself that serving begins.
+                await stack.enter_async_context(pages.router.lifespan_context(pages))
             yield
 
     return sessions

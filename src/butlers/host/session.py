@@ -65,13 +65,14 @@ class SessionMemory:
         self._told = LRUCache[set[str]](_REMEMBERED_SESSIONS, _REMEMBERED_MS)
 
     @classmethod
-    def of(cls, butler: "Butler") -> "SessionMemory":
-        """The memory of a butler that has started."""
+    def of(cls, butler: "Butler", at_most: float = 600.0) -> "SessionMemory":
+        """The memory of a butler that has started; it is waited for at most so many seconds."""
 
         async def memory() -> Memory:
             return memory_of(butler)
 
-        return cls(butler.name, memory, butler.settings.runtime.context_timeout_seconds)
+        seconds = min(butler.settings.runtime.context_timeout_seconds, at_most)
+        return cls(butler.name, memory, seconds)
 
     async def context(self, prompt: str, caller: Caller) -> str:
         """What to know before answering a prompt; "" when memory fails or takes too long."""

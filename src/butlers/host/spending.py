@@ -21,6 +21,13 @@ _MARGIN = timedelta(minutes=1)
 log = structlog.get_logger(__name__)
 
 
+class Account(StrEnum):
+    """On whose account a completion goes; each has a budget of its own, or none."""
+
+    MODULES = "modules"
+    SESSIONS = "sessions"
+
+
 class Outcome(StrEnum):
     """What became of a completion."""
 
@@ -84,13 +91,18 @@ def amount(number: float) -> str:
 
 
 class Spending:
-    """The account of one butler's completions, kept in its database."""
+    """The completions on one of a butler's accounts, on record in its database."""
 
     def __init__(
-        self, database: Callable[[], Database], limits: Limits, clock: Clock = utc_now
+        self,
+        database: Callable[[], Database],
+        limits: Limits,
+        clock: Clock = utc_now,
+        account: Account = Account.SESSIONS,
     ) -> None:
         self._database = database
         self._clock = clock
+        self._account = account
         self.limits = limits
 
     async def check(self) -> None:
@@ -100,7 +112,7 @@ class Spending:
     async def today(self) -> Spent:
         """What today came to so far."""
         async with self._database().system_transaction() as tx:
-            return await _spent(tx, self._now())
+            return await self._spent(tx, self._now())
 
     async def reserve(self, runtime: str, label: str, seconds: float) -> int:
         """Count a completion before it is asked for; BudgetExhausted if that is one too many."""
@@ -108,10 +120,11 @@ class Spending:
             # In a statement of its own: the next one then sees what was written meanwhile.
             await tx.execute(_SQL["take_turn"])
             now = self._now()
-            _refuse(self.limits, await _spent(tx, now))
+            _refuse(self.limits, await self._spent(tx, now))
             number: int = await tx.fetch_value(
                 _SQL["reserve"],
                 day=now.date(),
+                account=self._account,
                 runtime=runtime,
                 label=label,
                 now=now,
@@ -136,10 +149,14 @@ class Spending:
             log.error("what a completion cost could not be noted", error=str(error))
 
     async def days(self, count: int) -> list[DaySpent]:
-        """What each of the last days came to, the newest first; a day without any is left out."""
+        """What each of the last days came to on all accounts, the newest first, empty ones out."""
         after = self._now().date() - timedelta(days=count)
         async with self._database().system_transaction() as tx:
             return [DaySpent(**row) for row in await tx.fetch(_SQL["days"], after=after)]
+
+    async def _spent(self, tx: Transaction, now: datetime) -> Spent:
+        row = await tx.fetch_one(_SQL["spent"], day=now.date(), account=self._account, now=now)
+        return Spent(**(row or {}))
 
     def _now(self) -> datetime:
         return self._clock().astimezone(UTC)
@@ -187,8 +204,3 @@ def _refuse(limits: Limits, spent: Spent) -> None:
     reason = refusal(limits, spent)
     if reason is not None:
         raise BudgetExhausted(reason)
-
-
-async def _spent(tx: Transaction, now: datetime) -> Spent:
-    row = await tx.fetch_one(_SQL["spent"], day=now.date(), now=now)
-    return Spent(**(row or {}))

@@ -3,19 +3,19 @@
 select pg_advisory_xact_lock(hashtextextended('butlers.language_model_spend', 0))
 
 -- spent --
--- What a day's completions came to so far, and how many may still be going on.
+-- What a day's completions of one account came to so far, and how many may still be going on.
 select
   count(*) as runs,
   coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0)::bigint as tokens,
   coalesce(sum(cost_usd), 0) as cost_usd,
   count(*) filter (where outcome = 'running' and ends_by > :now) as under_way
 from language_model_spend
-where day = :day
+where day = :day and account = :account
 
 -- reserve --
 -- A completion is about to be asked for.
-insert into language_model_spend (day, runtime, label, outcome, started_at, ends_by)
-values (:day, :runtime, :label, 'running', :now, :ends_by)
+insert into language_model_spend (day, account, runtime, label, outcome, started_at, ends_by)
+values (:day, :account, :runtime, :label, 'running', :now, :ends_by)
 returning id
 
 -- settle --
@@ -26,7 +26,7 @@ set outcome = :outcome, finished_at = :now, input_tokens = :input_tokens,
 where id = :id
 
 -- days --
--- What each day came to, the newest first; days without a completion are left out.
+-- What each day came to on all accounts, the newest first; empty days are left out.
 select
   day,
   count(*) as runs,

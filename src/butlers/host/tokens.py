@@ -94,6 +94,11 @@ class TokenStore:
 
     def verify(self, token: str, butler: str) -> TokenRecord | None:
         """The record of a token valid for this butler, or None; None too if none can be read."""
+        found = self.identify(token)
+        return found if found is not None and found.butler == butler else None
+
+    def identify(self, token: str) -> TokenRecord | None:
+        """The record of a token, whichever butler it is for, or None."""
         digest, found = _digest(token), None
         try:
             records = self.all()
@@ -102,7 +107,7 @@ class TokenStore:
             return None
         for record in records:
             # No early exit: how long it takes tells nothing about which token came close.
-            if hmac.compare_digest(record.digest, digest) and record.butler == butler:
+            if hmac.compare_digest(record.digest, digest):
                 found = record
         return found
 

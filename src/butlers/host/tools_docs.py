@@ -33,17 +33,23 @@ over standard input and output. Defaults that are settings show their own defaul
 
 def tools_markdown() -> str:
     """The whole reference."""
-    return "\n".join([HEAD, *(line for tool in _tools() for line in _section(tool))])
+    return "\n".join([HEAD, *(line for name in KNOWN for line in _chapter(name))])
 
 
-def _tools() -> list[Tool]:
-    modules = [module(Surroundings("general")) for module in KNOWN.values()]
-    tools = [tool for module in modules for tool in module.tools()]
-    return ButlerMCP("general", tools).served_tools()
+def _chapter(module: str) -> Iterator[str]:
+    tools = KNOWN[module](Surroundings("general")).tools()
+    yield from (
+        f"## Module `{module}`",
+        "",
+        f"Served where `modules.{module}.enabled` is true.",
+        "",
+    )
+    for tool in ButlerMCP("general", tools).served_tools():
+        yield from _section(tool)
 
 
 def _section(tool: Tool) -> Iterator[str]:
-    yield from (f"## `{tool.name}`", "", tool.description, "")
+    yield from (f"### `{tool.name}`", "", tool.description, "")
     yield from ("| parameter | type | default | meaning |", "|---|---|---|---|")
     required = tool.parameters.get("required", [])
     for name, schema in tool.parameters["properties"].items():

@@ -24,6 +24,11 @@ class _Rarity(dict[str, float]):
         self[term] = found
         return found
 
+    def know_all(self) -> None:
+        """Work them all out at once, where every one will be asked for."""
+        log, above = math.log, self._documents + 1
+        self.update({term: log(above / (1 + n)) for term, n in self._frequencies.items()})
+
 
 class IDFCorpus:
     """How many documents there are, and how many of them hold each term."""
@@ -32,6 +37,7 @@ class IDFCorpus:
         self._documents = documents
         self._frequencies = dict(frequencies or {})
         self._rarity = _Rarity(documents, self._frequencies)
+        self._rarity.know_all()
 
     @property
     def documents(self) -> int:

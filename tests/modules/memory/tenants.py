@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 APPEND_ONLY = ("memory_events", "rule_applications")
+VECTORS = ("episode_vectors", "fact_vectors", "rule_vectors")
+WITHOUT_ID = ("memory_links", *VECTORS)
 TENANTS = ("acme", "rival")
 
 
@@ -32,11 +34,20 @@ def samples(tenant):
             "target_id": str(id_of(tenant, "episodes")),
             "relation": "derived_from",
         },
+        **{f"{noun}_vectors": _vector(tenant, noun) for noun in ("episode", "fact", "rule")},
     }
     return {
         table: {"tenant_id": tenant, "created_at": now, **row}
-        | ({} if table == "memory_links" else {"id": str(id_of(tenant, table))})
+        | ({} if table in WITHOUT_ID else {"id": str(id_of(tenant, table))})
         for table, row in rows.items()
+    }
+
+
+def _vector(tenant, noun):
+    return {
+        f"{noun}_id": str(id_of(tenant, f"{noun}s")),
+        "embedding_version_id": str(id_of(tenant, "embedding_versions")),
+        "embedding": json.dumps([1.0] * 384),
     }
 
 

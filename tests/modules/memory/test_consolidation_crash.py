@@ -66,7 +66,6 @@ def doomed(worker_access: Access) -> Iterator[Doomed]:
 async def seed(memory, lineage, owner) -> set:
     """Two episodes and two known facts, in an empty database."""
     await owner.execute(f"truncate {TABLES} cascade")
-    memory._versions.clear()
     await know(memory, lineage, "Cid", "likes", "ale")
     await know(memory, lineage, "Dan", "likes", "rum")
     return {await tell(memory, lineage, text) for text in ("Ann likes tea", "Bob left")}

@@ -447,3 +447,10 @@ async def test_a_megabyte_of_different_words_is_stored_and_found_by_its_beginnin
     assert found == stored.id
     kept = await owner.fetchval("select content from episodes")
     assert kept == content
+
+
+@pytest.mark.parametrize("key", ["status", "forgotten", "needs_inversion"])
+async def test_no_memory_is_born_fading_or_forgotten(memory, lineage, owner, key):
+    with pytest.raises(InvalidInput, match=key):
+        await remember.store_fact(memory, NewFact("s", "p", "c", metadata={key: True}), lineage)
+    assert await sizes(owner) == NOTHING

@@ -246,7 +246,7 @@ async def test_vectors_of_another_model_are_never_compared(memory, lineage):
         version = "2"
 
     other = Other()
-    newer = replace(memory, embedder=lambda: other, _versions={})
+    newer = replace(memory, embedder=lambda: other)
     assert await find(newer, lineage, "tea", SearchMode.SEMANTIC) == []
     assert ids(await find(newer, lineage, "tea", SearchMode.KEYWORD)) == [str(kept)]
 

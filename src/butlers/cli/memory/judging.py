@@ -1,4 +1,4 @@
-"""`butlers memory confirm`, `helpful`, `harmful` and `forget`."""
+"""`butlers memory confirm`, `helpful`, `harmful`, `forget` and `restore`."""
 
 from typing import Annotated, Any
 
@@ -75,6 +75,23 @@ def forget(
         show_json({"forgotten": True})
     else:
         show_line(f"forgot {' '.join(given)}")
+
+
+def restore(
+    given: ReferenceArgument,
+    butler: ButlerOption = "general",
+    home: HomeOption = None,
+    tenant: TenantOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take back that a fact or rule was forgotten."""
+    kind, memory_id = reference(given)
+    if not ask(butler, home, tenant, lambda memory: memory.restore(memory_id, kind)):
+        raise nothing_there(butler, f"{kind or 'fact or rule'} that was forgotten under", memory_id)
+    if as_json:
+        show_json({"restored": True})
+    else:
+        show_line(f"restored {' '.join(given)}")
 
 
 def _tell(rule: dict[str, Any], as_json: bool) -> None:

@@ -40,6 +40,7 @@ TABLES = (
     create table language_model_spend (
       id bigint generated always as identity primary key,
       day date not null,
+      account text not null,
       runtime text not null,
       label text not null,
       outcome text not null,
@@ -49,6 +50,7 @@ TABLES = (
       input_tokens bigint,
       output_tokens bigint,
       cost_usd double precision,
+      constraint language_model_spend_account check (account in ('modules', 'sessions')),
       constraint language_model_spend_outcome check (outcome in ('running', 'ok', 'failed'))
     )
     """,

@@ -58,7 +58,6 @@ class Memory:
     clock: Clock = utc_now
     new_id: NewId = new_id
     embedders: Callable[[ModelVersion], Embedder | None] = installed_embedder
-    _versions: dict[str, UUID] = field(default_factory=dict)
 
     def now(self) -> datetime:
         """This instant."""
@@ -90,15 +89,6 @@ class Memory:
             return None
         vector = (await self.vectors(engine, [text]))[0]
         return Question(vector, version.id, version.scattered)
-
-    async def embed_query(self, texts: Sequence[str]) -> list[list[float]]:
-        """Bare vectors by the configured model; `embed_question` asks the tenant's own."""
-        return await self.vectors(self.embedder(), texts)
-
-    async def known_version(self, tx: Transaction) -> UUID | None:
-        """What vectors of `embed_query` compare with; None where the tenant uses another model."""
-        version, _ = self._in_use(await embeddings.find_versions(tx))
-        return version.id if version and version.made_by(self.embedder()) else None
 
     async def vectors(self, engine: Embedder, texts: Sequence[str]) -> list[list[float]]:
         """Bare vectors by one model, of the length that the tables hold."""

@@ -40,8 +40,8 @@ class MemoryManager:
     """Saves, recalls and searches notes; threads may share it.
 
     A cached note is served only while the database's stamp is the one it was read under: that
-    costs one pragma, which reads no table, against the two queries of a recall. So no write is
-    missed, whoever made it: this manager, the core functions, or another process.
+    costs a look at shared memory, against the two queries of a recall. So no write is missed,
+    whoever made it: this manager, the core functions, or another process.
     """
 
     def __init__(self, db: Notebook, options: MemoryManagerOptions | None = None) -> None:

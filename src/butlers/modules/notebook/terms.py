@@ -65,7 +65,7 @@ def corpus(db: Notebook, owner: Owner, terms: Iterable[str]) -> IDFCorpus:
     """The agent's whole corpus, as far as these terms go; call it inside a snapshot."""
     wanted = set(terms)
     known = db.frequencies.at(db.sqlite.stamp(), owner.number)
-    unknown = wanted - known.keys()
+    unknown = wanted.difference(known)
     if unknown:
         known |= dict.fromkeys(unknown, 0) | frequencies(db, owner, unknown)
     return IDFCorpus(owner.documents, {term: known[term] for term in wanted})

@@ -9,7 +9,7 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.kernel import fusion, ranking
 from butlers.kernel.text import preprocess_search_query
-from butlers.modules.memory.memory import Memory
+from butlers.modules.memory.memory import Memory, Question
 from butlers.modules.memory.model import Lineage, MemoryRef, MemoryType, SearchMode
 from butlers.modules.memory.policy import inputs
 from butlers.modules.memory.policy.presentation import as_json
@@ -61,8 +61,7 @@ class Look:
 
     tx: Transaction
     text: str
-    vector: Sequence[float]
-    version_id: UUID | None
+    question: Question | None
     where: Filter
     corpus_size: int
 
@@ -73,9 +72,10 @@ async def search_memories(
     """The best matches, each tagged with its type and scores; filters apply before the limit."""
     query = _checked(query)
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
-    vector = [] if mode is SearchMode.KEYWORD else await _vector(memory, query)
+    by_words = mode is SearchMode.KEYWORD
+    question = None if by_words else await memory.embed_question(query.text, lineage)
     async with memory.transaction(lineage) as tx:
-        look = await _look(memory, tx, query, vector)
+        look = await _look(memory, tx, query, question)
         found = (await _search(look, mode, limit))[:limit]
         rows = await _rows(look, [one.candidate.ref for one in found])
     return [
@@ -91,9 +91,9 @@ async def recall(
     """The memories most worth recalling now; each is counted as used, unless told not to."""
     query = _checked(query)
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
-    vector = await _vector(memory, query)
+    question = await memory.embed_question(query.text, lineage)
     async with memory.transaction(lineage) as tx:
-        look = await _look(memory, tx, query, vector)
+        look = await _look(memory, tx, query, question)
         found = await hybrid_search(look, max(limit, FUSED_DEPTH))
         chosen = _best(memory, found, look.where)[:limit]
         refs = [one.candidate.ref for one, _, _ in chosen]
@@ -130,15 +130,16 @@ def as_recalled(one: Recalled) -> dict[str, Any]:
 
 async def semantic_search(look: Look, limit: int) -> list[Candidate]:
     """The nearest by meaning; exact where the tenant is small or the index comes up short."""
-    if look.version_id is None:
+    asked = look.question
+    if asked is None:
         return []
-    if look.corpus_size > READ_WHOLE:
+    if look.corpus_size > READ_WHOLE and not asked.scattered:
         found = await search.nearest_indexed(
-            look.tx, look.vector, look.version_id, look.where, limit
+            look.tx, asked.vector, asked.version_id, look.where, limit
         )
         if len(found) == limit:
             return found
-    return await search.nearest(look.tx, look.vector, look.version_id, look.where, limit)
+    return await search.nearest(look.tx, asked.vector, asked.version_id, look.where, limit)
 
 
 async def keyword_search(look: Look, limit: int) -> list[Candidate]:
@@ -154,11 +155,10 @@ async def hybrid_search(look: Look, limit: int) -> list[Found]:
     return fuse(near, await keyword_search(look, limit), limit)
 
 
-async def _look(memory: Memory, tx: Transaction, query: Query, vector: Sequence[float]) -> Look:
+async def _look(memory: Memory, tx: Transaction, query: Query, question: Question | None) -> Look:
     where = Filter(query.types, query.scope, query.min_confidence, memory.now())
-    version = await memory.known_version(tx)
     size = await search.count_searched(tx, query.types, READ_WHOLE + 1)
-    return Look(tx, query.text, vector, version, where, size)
+    return Look(tx, query.text, question, where, size)
 
 
 async def _search(look: Look, mode: SearchMode, limit: int) -> list[Found]:
@@ -222,10 +222,6 @@ def _checked(query: Query) -> Query:
         text = text[:MAX_QUERY]
     scope = inputs.checked_line("scope", query.scope, inputs.MAX_SCOPE) if query.scope else None
     return Query(text, query.types or ALL_TYPES, scope, query.min_confidence)
-
-
-async def _vector(memory: Memory, query: Query) -> list[float]:
-    return (await memory.embed_query([query.text]))[0]
 
 
 async def _rows(look: Look, refs: Sequence[MemoryRef]) -> dict[MemoryRef, Row]:

@@ -17,3 +17,11 @@ async def memory_stats(memory: Memory, scope: str | None, lineage: Lineage) -> d
         scope = inputs.checked_line("scope", scope, inputs.MAX_SCOPE)
     async with memory.transaction(lineage) as tx:
         return dict(await stats.count(tx, scope, memory.now()))
+
+
+async def memory_overview(memory: Memory, lineage: Lineage) -> dict[str, Any]:
+    """All counts, and when something was last consolidated: what a fleet shows of one butler."""
+    async with memory.transaction(lineage) as tx:
+        counted = dict(await stats.count(tx, None, memory.now()))
+        last = await stats.last_consolidated_at(tx)
+    return {**counted, "last_consolidated_at": last.isoformat() if last else None}

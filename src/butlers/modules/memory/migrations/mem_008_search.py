@@ -50,7 +50,8 @@ TENANTS = (
     "create index rules_decaying on rules (tenant_id, id) where decay_rate > 0",
 )
 
-# The exponent has a floor, because PostgreSQL calls a result too small to write an error.
+# PostgreSQL calls a result too small to write an error: the exponent has a floor, and a confidence
+# that is nothing to speak of counts as nothing.
 CONFIDENCE = """
     create function effective_confidence(
       confidence float, decay_rate float, confirmed_at timestamptz, at timestamptz
@@ -58,7 +59,7 @@ CONFIDENCE = """
     language sql immutable parallel safe
     return case
       when decay_rate = 0 then confidence
-      when confirmed_at is null then 0.0
+      when confirmed_at is null or confidence < 1e-40 then 0.0
       else confidence * exp(
         -least(
           decay_rate * greatest(extract(epoch from at - confirmed_at)::float / 86400.0, 0.0), 600.0

@@ -14,6 +14,11 @@ MAX_DOCUMENT = 50_000
 # With the tenant it forms an index entry, which PostgreSQL bounds at 2.7 kB.
 MAX_KEY = 400
 
+# What the lifecycle writes into metadata; a memory must not be born fading or forgotten.
+RESERVED = frozenset(
+    {"status", "forgotten", "needs_inversion", "harmful_reasons", "original_content"}
+)
+
 New = TypeVar("New", NewEpisode, NewFact, NewRule)
 Sourced = TypeVar("Sourced", NewFact, NewRule)
 
@@ -38,9 +43,12 @@ def checked_document(field: str, value: Mapping[str, Any]) -> dict[str, Any]:
 def checked_attachments(new: New) -> New:
     """A new memory whose metadata and idempotency key can be stored."""
     key = new.idempotency_key
+    metadata = checked_document("metadata", new.metadata)
+    for name in RESERVED & metadata.keys():
+        raise InvalidInput(f"metadata.{name}: found a reserved key; valid is any other name")
     return replace(
         new,
-        metadata=checked_document("metadata", new.metadata),
+        metadata=metadata,
         idempotency_key=key and inputs.checked_line("idempotency_key", key, MAX_KEY),
     )
 

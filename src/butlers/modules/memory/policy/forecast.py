@@ -3,6 +3,8 @@
 import math
 from datetime import datetime, timedelta
 
+from butlers.modules.memory.policy.confidence import effective_confidence
+
 
 def falls_below_at(
     confidence: float, decay_rate: float, confirmed_at: datetime | None, threshold: float
@@ -18,3 +20,19 @@ def falls_below_at(
         return confirmed_at + timedelta(days=days)
     except OverflowError:  # later than any calendar goes
         return None
+
+
+def decay_curve(
+    confidence: float,
+    decay_rate: float,
+    confirmed_at: datetime | None,
+    start: datetime,
+    end: datetime,
+    points: int = 25,
+) -> list[tuple[datetime, float]]:
+    """Effective confidence at evenly spaced instants from start to end, both included."""
+    step = (end - start) / (points - 1)
+    return [
+        (at, effective_confidence(confidence, decay_rate, confirmed_at, at))
+        for at in (start + step * number for number in range(points))
+    ]

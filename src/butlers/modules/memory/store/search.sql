@@ -1,15 +1,14 @@
 -- nearest_exact --
--- The memories nearest to a vector, found by reading every vector of the tenant: OFFSET 0 keeps
--- the planner from taking the index, which finds a small tenant's rows badly.
+-- The memories nearest to a vector, found by reading every vector of the tenant, wherever it lies:
+-- OFFSET 0 keeps the planner from taking the index, which finds a small tenant's rows badly.
 select memory_type, id, created_at, importance, last_referenced_at, confidence, similarity
 from (
   select 'episode' as memory_type, id, created_at, importance, last_referenced_at,
     1.0::float as confidence, 1 - (embedding <=> :embedding) as similarity
   from (
     select id, created_at, importance, last_referenced_at, embedding
-    from episodes
+    from episodes_embedded_by(:version_id)
     where 'episode' = any(:types::text[]) and tenant_id = :tenant_id
-      and embedding_version_id = :version_id
       and (:scope::text is null or butler = :scope)
       and (expires_at is null or expires_at > :now)
     offset 0
@@ -20,9 +19,9 @@ from (
   from (
     select id, created_at, importance, last_referenced_at, embedding,
       effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as confidence
-    from facts
+    from facts_embedded_by(:version_id)
     where 'fact' = any(:types::text[]) and tenant_id = :tenant_id
-      and embedding_version_id = :version_id and validity = 'active'
+      and validity = 'active'
       and (:scope::text is null or scope in ('global', :scope))
       and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :min_confidence
     offset 0
@@ -33,9 +32,8 @@ from (
   from (
     select id, created_at, last_referenced_at, embedding,
       effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as confidence
-    from rules
+    from rules_embedded_by(:version_id)
     where 'rule' = any(:types::text[]) and tenant_id = :tenant_id
-      and embedding_version_id = :version_id
       and metadata -> 'forgotten' is distinct from 'true'
       and (:scope::text is null or scope in ('global', :scope))
       and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :min_confidence
@@ -46,7 +44,7 @@ order by similarity desc, created_at desc, id
 limit :limit
 
 -- nearest_indexed --
--- The same by the vector indexes, for tenants too large to be read whole.
+-- The same by the vector indexes, for tenants too large to be read whole with no vector aside.
 select memory_type, id, created_at, importance, last_referenced_at, confidence, similarity
 from (
   (

@@ -43,3 +43,10 @@ select
       where tenant_id = :tenant_id and (:scope::text is null or scope in ('global', :scope))
     ) counted
   ) as rules
+
+-- last_consolidated_at --
+-- When an episode of the tenant was last consolidated.
+select created_at from memory_events
+where tenant_id = :tenant_id and event_type = 'episode_consolidated'
+order by sequence desc
+limit 1

@@ -1,0 +1,173 @@
+"""The whole fleet: every butler the caller may see, asked at once."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+
+from butlers.dashboard.api import answers, asking, looking, reading
+from butlers.dashboard.api.answers import Answer
+from butlers.dashboard.fanout import Fleet, Question, Reply
+from butlers.dashboard.seats import Visiting
+from butlers.kernel.ranking import best_first
+from butlers.modules.memory.model import SearchMode
+
+router = APIRouter(tags=["fleet"])
+_SCORES = {
+    SearchMode.HYBRID: "rrf_score",
+    SearchMode.SEMANTIC: "similarity",
+    SearchMode.KEYWORD: "rank",
+}
+
+
+class ButlerStatus(Answer):
+    """Whether a butler answered; `error` says why it did not."""
+
+    name: str
+    status: Literal["up", "down"]
+    is_remote: bool
+    error: str | None
+
+
+class ButlerOverview(ButlerStatus):
+    """A butler of the fleet; `overview` is null when it is down."""
+
+    overview: answers.Overview | None
+
+
+class FleetOverview(Answer):
+    """Every butler, whether or not it answered."""
+
+    butlers: list[ButlerOverview]
+
+
+class FoundAtButler(answers.Found):
+    """A memory that a butler found."""
+
+    butler: str
+    score: float
+    """By which results of different butlers are put in one order."""
+
+
+class FleetSearch(Answer):
+    """What all butlers found, best first, and which of them did not answer."""
+
+    items: list[FoundAtButler]
+    butlers: list[ButlerStatus]
+
+
+class HappenedAtButler(answers.Happened):
+    """Something that happened at a butler."""
+
+    butler: str
+
+
+class FleetActivity(Answer):
+    """What happened at all butlers, newest first, and which of them did not answer."""
+
+    items: list[HappenedAtButler]
+    butlers: list[ButlerStatus]
+
+
+class Butlers(Answer):
+    """The butlers a caller may see."""
+
+    butlers: list[str]
+
+
+class AskedFleetSearch(reading.AskedSearch):
+    """What is looked for at every butler."""
+
+    mode: SearchMode = SearchMode.HYBRID
+
+
+class AskedFleetActivity(asking.Asked):
+    """How much of what happened."""
+
+    limit: asking.Limit = 20
+
+
+@router.get("/butlers", response_model=Butlers)
+async def list_butlers(request: Request, visitor: Visiting) -> Any:
+    """The butlers this caller may see."""
+    return {"butlers": _fleet(request).names(visitor)}
+
+
+@router.get("/memory/overview", response_model=FleetOverview)
+async def overview(request: Request, visitor: Visiting) -> Any:
+    """Counts, backlog, last consolidation and health of every butler."""
+    question = Question(answers.Overview, reading.overview_of, "overview", {})
+    replies = await _fleet(request).ask(visitor, request.state.request_id, question)
+    return {"butlers": [{**_status(reply), "overview": reply.said} for reply in replies]}
+
+
+@router.get("/memory/search", response_model=FleetSearch)
+async def search(
+    request: Request, visitor: Visiting, asked: Annotated[AskedFleetSearch, Query()]
+) -> Any:
+    """The best matches of every butler in one order, each with its butler and score."""
+
+    async def here(seat: Any) -> Any:
+        return {"items": await reading.search_of(seat, asked)}
+
+    params = asked.model_dump(mode="json", exclude_none=True)
+    question = Question(answers.FoundAll, here, "search", params)
+    replies = await _fleet(request).ask(visitor, request.state.request_id, question)
+    found = [
+        {**one.model_dump(), "butler": reply.name, "score": _score(one, asked.mode)}
+        for reply in replies
+        for one in (reply.said.items if reply.said else ())
+    ]
+    found.sort(key=lambda one: (*best_first(one["score"], one["created_at"], one["id"]),
+                                one["butler"]))  # fmt: skip
+    return {"items": found[: asked.limit], "butlers": [_status(reply) for reply in replies]}
+
+
+@router.get("/memory/activity", response_model=FleetActivity)
+async def activity(
+    request: Request, visitor: Visiting, asked: Annotated[AskedFleetActivity, Query()]
+) -> Any:
+    """What happened at every butler, newest first."""
+
+    async def here(seat: Any) -> Any:
+        page = await looking.activity_of(seat, asking.AskedActivity(limit=asked.limit))
+        return {"items": page.items, "next_cursor": None}
+
+    question = Question(answers.Activity, here, "activity", {"limit": asked.limit})
+    replies = await _fleet(request).ask(visitor, request.state.request_id, question)
+    return {
+        "items": _newest(replies, asked.limit),
+        "butlers": [_status(reply) for reply in replies],
+    }
+
+
+def _newest(replies: list[Reply[answers.Activity]], limit: int) -> list[dict[str, Any]]:
+    """The newest events of all; of one instant, a butler's own stay in the order it told them."""
+    told = [
+        {**one.model_dump(), "butler": reply.name}
+        for reply in replies
+        for one in (reply.said.items if reply.said else ())
+    ]
+    # Sorting is stable, and each butler told its events newest first.
+    told.sort(key=lambda one: one["created_at"], reverse=True)
+    return told[:limit]
+
+
+def _status(reply: Reply[Any]) -> dict[str, Any]:
+    return {
+        "name": reply.name,
+        "status": "down" if reply.said is None else "up",
+        "is_remote": reply.is_remote,
+        "error": reply.error,
+    }
+
+
+def _score(found: answers.Found, mode: SearchMode) -> float:
+    """The score of the mode; a butler that leaves it out ranks its finding last."""
+    score = (found.model_extra or {}).get(_SCORES[mode])
+    return float(score) if isinstance(score, int | float) else 0.0
+
+
+def _fleet(request: Request) -> Fleet:
+    fleet: Fleet = request.app.state.fleet
+    return fleet

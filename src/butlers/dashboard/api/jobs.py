@@ -1,0 +1,99 @@
+"""The jobs of a butler: when they run, how they ran, and running one now."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from butlers.dashboard.api.answers import Answer
+from butlers.dashboard.job_runs import JobRuns
+from butlers.dashboard.seats import Seat, Seated
+from butlers.host.jobs import Run
+from butlers.host.schedule import Planned
+
+router = APIRouter(tags=["jobs"])
+_SHOWN = 20
+
+
+class JobRun(Answer):
+    """One run. Jobs do their work for every tenant, so only the operator is told what came of it;
+    `error` and `result` are null for anybody else."""
+
+    job: str
+    cause: str
+    outcome: str
+    started_at: datetime
+    finished_at: datetime | None
+    error: str | None
+    result: dict[str, Any] | None
+
+
+class JobPlan(Answer):
+    """A job, when it runs next and how it ran last."""
+
+    name: str
+    cron: str
+    next_at: datetime | None
+    last: JobRun | None
+
+
+class Jobs(Answer):
+    """The jobs of a butler and their newest runs."""
+
+    jobs: list[JobPlan]
+    history: list[JobRun]
+    may_run: bool
+    """Whether this caller may run one now."""
+
+
+class JobAsked(Answer):
+    """A job that was run; `run` is null while it goes on."""
+
+    job: str
+    run: JobRun | None
+
+
+@router.get("/jobs", response_model=Jobs)
+async def list_jobs(seat: Seated) -> Any:
+    """Every job with its next run, and the newest runs of all."""
+    return await jobs_of(seat)
+
+
+@router.post("/jobs/{job}/run", response_model=JobAsked)
+async def run_job(seat: Seated, request: Request, job: Annotated[str, Path(max_length=100)]) -> Any:
+    """Run a job now, for the whole butler; 409 while it is under way."""
+    if not seat.may_run_jobs:
+        raise HTTPException(403, "jobs concern the whole butler; its own tenant may run them")
+    runs: JobRuns = request.app.state.job_runs
+    run = await runs.begin(seat.butler.schedule().run_now(job))
+    return {"job": job, "run": run and _shown(run, seat)}
+
+
+async def jobs_of(seat: Seat) -> dict[str, Any]:
+    """The jobs of one butler as a caller may see them."""
+    schedule = seat.butler.schedule()
+    history = await schedule.history(limit=_SHOWN)
+    return {
+        "jobs": [_planned(one, seat) for one in await schedule.plan()],
+        "history": [_shown(run, seat) for run in history],
+        "may_run": seat.may_run_jobs,
+    }
+
+
+def _planned(one: Planned, seat: Seat) -> dict[str, Any]:
+    last = _shown(one.last, seat) if one.last else None
+    return {"name": one.name, "cron": one.cron, "next_at": one.next_at, "last": last}
+
+
+def _shown(run: Run, seat: Seat) -> dict[str, Any]:
+    return {
+        "job": run.job,
+        "cause": run.cause,
+        "outcome": run.outcome,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "error": run.error if seat.is_operator else None,
+        "result": run.result if seat.is_operator else None,
+    }

@@ -1,0 +1,52 @@
+"""The application behind every path that is no door of the host's own."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from butlers import __version__
+from butlers.dashboard import api
+from butlers.dashboard.callers import BearerTokens, Callers, Source
+from butlers.dashboard.envelope import Envelope
+from butlers.dashboard.fanout import Fleet
+from butlers.dashboard.faults import answer_failures
+from butlers.dashboard.job_runs import JobRuns
+from butlers.host.server import Household
+
+_TITLE = "Butlers"
+_ABOUT = (
+    "What butlers remember: read, searched and put right. A token opens one butler as one tenant; "
+    "no argument changes that."
+)
+
+
+def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
+    """The API over a household; `sources` recognise callers that bring no token."""
+    app = FastAPI(
+        title=_TITLE,
+        version=__version__,
+        description=_ABOUT,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # it would load scripts from another host
+        redoc_url=None,
+        middleware=[Middleware(Envelope)],
+        lifespan=_lifespan,
+        redirect_slashes=False,
+    )
+    bearer = BearerTokens(household.tokens, household.fleet)
+    app.state.household = household
+    app.state.callers = Callers([bearer, *sources])
+    app.state.fleet = Fleet(household)
+    app.state.job_runs = JobRuns()
+    answer_failures(app)
+    app.include_router(api.router)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """While serving, remote butlers can be asked; jobs begun here end with it."""
+    async with app.state.fleet.open(), app.state.job_runs.kept():
+        yield

@@ -1,0 +1,129 @@
+"""Failures as callers read them: one shape, words that help, never a stack trace."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from butlers.errors import (
+    ButlersError,
+    Conflict,
+    IntegrityViolation,
+    InvalidInput,
+    NotFound,
+    Unavailable,
+)
+from butlers.kernel.text import clean
+
+log = structlog.get_logger(__name__)
+
+_STATUS: Mapping[type[ButlersError], int] = {
+    InvalidInput: 400,
+    NotFound: 404,
+    Conflict: 409,
+    IntegrityViolation: 409,
+    Unavailable: 503,
+}
+_FIELD = re.compile(r"([a-z_]+(?:\.[a-z_]+)*): ")
+_LONGEST = 2_000
+_OUR_FAULT = "the butler failed for a reason of its own; its log says which"
+
+
+class Explanation(BaseModel):
+    """What went wrong, and the field it is about where it is about one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: str
+    field: str | None = None
+
+
+class Failure(BaseModel):
+    """The answer to a request that failed."""
+
+    error: Explanation
+
+
+FAILURES: dict[int | str, dict[str, Any]] = {
+    400: {"model": Failure, "description": "A value that cannot be used."},
+    401: {"model": Failure, "description": "No valid token."},
+    403: {"model": Failure, "description": "Not for this caller."},
+    404: {"model": Failure, "description": "No such thing for this caller."},
+    409: {"model": Failure, "description": "It clashes with what is there."},
+    413: {"model": Failure, "description": "The request is too large."},
+    422: {"model": Failure, "description": "A value of the wrong form."},
+    503: {"model": Failure, "description": "Something outside does not answer."},
+}
+"""How any route may fail, for the OpenAPI document."""
+
+
+def answer_failures(app: FastAPI) -> None:
+    """Make every failure of an application an answer of this shape."""
+    app.add_exception_handler(ButlersError, _ours)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+def failure(status: int, message: str, field: str | None = None) -> JSONResponse:
+    """An answer that says what went wrong."""
+    # The ends say which field and what is valid; what a caller sent may be long between them.
+    words = clean(message)
+    if len(words) > _LONGEST:
+        words = f"{words[: _LONGEST // 2]} … {words[-_LONGEST // 2 :]}"
+    explanation = Explanation(message=words, field=field)
+    body = Failure(error=explanation).model_dump(exclude_none=True)
+    return JSONResponse(body, status)
+
+
+def status_of(error: ButlersError) -> int:
+    """The status that stands for an error of ours."""
+    return next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
+
+
+async def _ours(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ButlersError)
+    named = _FIELD.match(str(error))
+    return failure(status_of(error), str(error), named[1] if named else None)
+
+
+async def _malformed(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    faults = error.errors()
+    message = "; ".join(_fault(fault) for fault in faults[:5])
+    return failure(422, message, _where(faults[0]) or None)
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    answer = failure(error.status_code, str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+    log.error("a request failed", path=request.url.path, exc_info=error)
+    return failure(500, _OUR_FAULT)
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    where = _where(fault) or "the request"
+    if fault["type"] == "json_invalid":
+        return "the body is not JSON"
+    if fault["type"] == "missing":
+        return f"{where}: required, but missing"
+    return f"{where}: found {fault.get('input')!r:.80}; {fault['msg']}"
+
+
+def _where(fault: Mapping[str, Any]) -> str:
+    """The field by its own name: whether it stood in body or query is known from the route."""
+    if fault["type"] == "json_invalid":
+        return ""
+    return ".".join(str(part) for part in fault["loc"][1:])

@@ -1,0 +1,25 @@
+"""Where the program begins: the command line, given the pages it serves.
+
+Commands and pages are neighbours that know nothing of each other; only here do they meet.
+"""
+
+from typing import TYPE_CHECKING
+
+from butlers.cli import main as run_command
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from butlers.host.server import Household
+
+
+def main() -> None:
+    """Run a command."""
+    run_command(_pages)
+
+
+def _pages(household: "Household") -> "Starlette":
+    """The pages and the API, imported only by a command that serves them."""
+    from butlers.dashboard.app import build
+
+    return build(household)

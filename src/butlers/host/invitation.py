@@ -1,0 +1,35 @@
+"""The link by which whoever started a home signs in: it works once, and not for long."""
+
+import hmac
+import secrets
+from datetime import timedelta
+
+from butlers.clock import Clock, utc_now
+
+LIFE = timedelta(minutes=10)
+
+
+class Invitation:
+    """A secret that opens the pages once."""
+
+    def __init__(self, clock: Clock = utc_now) -> None:
+        self._clock = clock
+        self._until = clock() + LIFE
+        self._secret: str | None = secrets.token_urlsafe(32)
+
+    def __repr__(self) -> str:
+        return "Invitation()"
+
+    @property
+    def path(self) -> str:
+        """Where it is redeemed; to be shown to the operator, and kept nowhere."""
+        return f"/sign-in/once/{self._secret or 'used'}"
+
+    def redeem(self, secret: str) -> bool:
+        """Whether this is the secret, for the first time and in time; it then opens nothing more."""
+        if self._secret is None or self._clock() >= self._until:
+            return False
+        if not hmac.compare_digest(self._secret.encode(), secret.encode("utf-8", "replace")):
+            return False
+        self._secret = None
+        return True

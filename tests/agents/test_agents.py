@@ -1,0 +1,131 @@
+"""The real Claude Code and Codex with a butler: they remember, and never suffer from it."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import httpx2
+import pytest
+
+from agents.agents import Agent, agent
+from butlers.host.database_server import DatabaseServer
+from db.databases import connected as connected_to
+from host.daemons import Daemon, butlers, temporary_home, until, up
+from llm.command_lines import NotInstallable, command_lines
+from llm.standins import Call, Say
+
+pytestmark = pytest.mark.slow
+
+FACT = "the green tandem in bay seven belongs to Mrs. Okonkwo"
+# Of another butler's scope: no context holds it, only a tool that is asked for everything.
+ASIDE = "the key to the paint store hangs behind the calendar"
+PROMPT = "Which bicycles are ready for collection? The till password is hunter2secret."
+DONE = {"claude-code": "I have oiled its chain.", "codex": "I have pumped both of its tyres."}
+
+
+@pytest.fixture(scope="module")
+def programs() -> Path:
+    try:
+        return command_lines()
+    except NotInstallable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Daemon]:
+    with temporary_home() as home, up(home) as running:
+        for fact in (("workshop", "tandem", FACT), ("paint", "key", ASIDE, "--scope", "attic")):
+            stored = butlers("memory", "store-fact", *fact, "--home", home.root)
+            assert stored.returncode == 0, stored.stderr
+        _warm_up(running)
+        yield running
+
+
+def _warm_up(daemon: Daemon) -> None:
+    """The first to ask waits for the model to be read, longer than a hook does."""
+    headers = {"Authorization": f"Bearer {daemon.first_token}"}
+    url = f"{daemon.url}/butlers/general/hooks/SessionStart"
+    with httpx2.Client(trust_env=False, timeout=60, headers=headers) as client:
+        until(lambda: FACT in client.post(url, json={"session_id": "warm-up"}).text)
+
+
+@pytest.fixture(params=["claude-code", "codex"])
+def connected(
+    request: pytest.FixtureRequest, programs: Path, daemon: Daemon, tmp_path: Path
+) -> Iterator[Agent]:
+    with agent(request.param, programs, tmp_path) as one:
+        one.connect(daemon.home)
+        yield one
+
+
+def episodes(daemon: Daemon) -> list[asyncpg.Record]:
+    """Every episode there is, the newest first."""
+
+    async def found() -> list[asyncpg.Record]:
+        async with connected_to(DatabaseServer(daemon.home).running_url("general")) as database:
+            return await database.fetch("select * from episodes order by created_at desc")
+
+    return asyncio.run(found())
+
+
+@pytest.mark.contract("P1", "P2", "N4.2")
+def test_a_session_knows_what_was_learned_and_is_remembered(
+    connected: Agent, daemon: Daemon
+) -> None:
+    before = len(episodes(daemon))
+    done = DONE[connected.name]
+    connected.api.steps = [_recall(connected), Say(f"As you know, {FACT}, and {ASIDE}. {done}")]
+    assert connected.ask(PROMPT).endswith(done)
+    assert FACT in connected.heard(0)
+    assert "Remembered from earlier sessions" in connected.heard(0)
+    assert ASIDE not in connected.heard(0)
+    assert ASIDE in connected.heard(1)
+    until(lambda: len(episodes(daemon)) > before)
+    new, *_ = episodes(daemon)
+    assert len(episodes(daemon)) == before + 1
+    assert "Request: Which bicycles are ready for collection?" in new["content"]
+    assert new["content"].endswith(f"Outcome: [recalled] {done}")
+    # Recalled text is not new knowledge, and a secret is none of memory's business.
+    assert "Okonkwo" not in new["content"]
+    assert "calendar" not in new["content"]
+    assert "hunter2secret" not in new["content"]
+    assert '"secrets_masked": 1' in daemon.log
+    assert new["expires_at"] > new["created_at"]
+    assert new["session_id"] is not None
+
+
+def _recall(one: Agent) -> Call:
+    if one.name == "claude-code":
+        return Call("mcp__butlers-general__memory_search", {"query": "key to the paint store"})
+    search = 'tools["mcp__butlers-general__memory_search"]({query: "key to the paint store"})'
+    return Call("exec", f"text(JSON.stringify(await {search}))")
+
+
+@pytest.mark.contract("R24.1", "R24.2", "N4.4")
+def test_an_agent_works_on_while_its_butler_is_hung(connected: Agent, daemon: Daemon) -> None:
+    connected.api.steps = [Say("Two are ready.")]
+    assert connected.ask(PROMPT) == "Two are ready."
+    os.kill(daemon.process.pid, signal.SIGSTOP)
+    try:
+        assert connected.ask(PROMPT) == "Two are ready."
+    finally:
+        os.kill(daemon.process.pid, signal.SIGCONT)
+    assert FACT not in connected.heard()
+    usually, hung = connected.seconds
+    # Three hooks of at most two seconds, and what else the machine has to do.
+    assert hung < usually + 8
+
+
+@pytest.mark.contract("R24.1", "R24.2")
+def test_an_agent_works_on_while_its_butler_is_gone(connected: Agent, daemon: Daemon) -> None:
+    kept = daemon.home.run_file.read_text()
+    daemon.home.run_file.unlink()
+    connected.api.steps = [Say("Two are ready.")]
+    try:
+        assert connected.ask(PROMPT) == "Two are ready."
+    finally:
+        daemon.home.run_file.write_text(kept)
+    assert FACT not in connected.heard()
