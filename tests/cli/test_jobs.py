@@ -24,8 +24,9 @@ greet = { cron = "0 9 * * 1", prompt = "Greet me" }
 
 [runtime]
 kind = "command"
-command = ["sh", "-c", "sleep ${SLOWLY:-0}; echo '{}'"]
+command = ["sh", "-c", '''while [ -e HOME/wait ]; do sleep 0.1; done; echo 'ANSWER' ''']
 """
+ANSWER = '{"new_facts": [], "updated_facts": [], "new_rules": [], "confirmations": []}'
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,9 @@ def home() -> Iterator[Home]:
     with temporary_home() as home:
         home.create_butler("general")
         home.create_butler("kitchen")
-        home.butler_file("kitchen").write_text(BUTLER)
+        home.butler_file("kitchen").write_text(
+            BUTLER.replace("HOME", str(home.root)).replace("ANSWER", ANSWER)
+        )
         yield home
 
 
@@ -98,7 +101,7 @@ def test_the_daemon_keeps_the_schedule_of_each_butler(home: Home, daemon: Daemon
 @pytest.mark.contract("L23")
 def test_beside_a_daemon_a_job_runs_now_and_its_cost_is_told(home: Home, daemon: Daemon) -> None:
     told = json.loads(jobs(home, "run", "greet", "--butler", "kitchen", "--json"))
-    assert (told["outcome"], told["result"]["answer"]) == ("ok", "{}")
+    assert (told["outcome"], told["result"]["answer"]) == ("ok", ANSWER)
     assert "episode_cleanup: ok" in jobs(home, "-b", "kitchen", "run", "episode_cleanup")
     assert query(home, "kitchen", "select count(*) from episodes") == 1
     told = jobs(home, "run", "consolidate", "-b", "kitchen")
@@ -113,14 +116,21 @@ def test_beside_a_daemon_a_job_runs_now_and_its_cost_is_told(home: Home, daemon:
     assert shown[-1].startswith("today: 1 of 48 runs (daily_max_runs); 0 tokens, no limit")
 
 
-def test_a_job_that_is_under_way_is_not_run_beside_itself(home: Home, daemon: Daemon) -> None:
-    command = [sys.executable, "-m", "butlers", "jobs", "run", "greet", "-b", "kitchen"]
-    slow = subprocess.Popen(
-        [*command, "--home", str(home.root)],
-        env=ENVIRONMENT | {"SLOWLY": "50"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+@pytest.fixture
+def slow(home: Home) -> Iterator["subprocess.Popen[bytes]"]:
+    """A command that runs a job which goes on until it is stopped."""
+    (home.root / "wait").touch()
+    command = ["-m", "butlers", "jobs", "run", "greet", "-b", "kitchen", "--home", str(home.root)]
+    with subprocess.Popen([sys.executable, *command], env=ENVIRONMENT) as process:
+        try:
+            yield process
+        finally:
+            (home.root / "wait").unlink()
+
+
+def test_a_job_that_is_under_way_is_not_run_beside_itself(
+    home: Home, daemon: Daemon, slow: "subprocess.Popen[bytes]"
+) -> None:
     running = "select count(*) from job_runs where job = 'greet' and outcome = 'running'"
     until(lambda: query(home, "kitchen", running) == 1 or slow.poll() is not None)
     refused = jobs(home, "run", "greet", "-b", "kitchen", code=1)
@@ -128,7 +138,7 @@ def test_a_job_that_is_under_way_is_not_run_beside_itself(home: Home, daemon: Da
     assert refused.startswith(f"butlers: greet is being run by {worker};")
     assert f"running by {worker}" in " ".join(jobs(home, "-b", "kitchen").split())
     slow.send_signal(signal.SIGINT)
-    slow.wait(timeout=30)
+    assert slow.wait(timeout=30) != 0
     (last, *_) = json.loads(jobs(home, "history", "greet", "-b", "kitchen", "--json"))
     assert (last["outcome"], last["error"]) == ("failed", "stopped before it was done")
 

@@ -85,3 +85,18 @@ def test_a_token_may_be_for_one_agent(home: Home) -> None:
     assert record is not None
     assert (record.tenant, record.agent) == ("acme", "ann")
     assert butlers("token", "list", "--home", home.root).stdout.rstrip().endswith("\tann")
+
+
+def test_a_deep_search_asks_the_butlers_runtime() -> None:
+    answer = '{"ranking": [{"note": 2, "score": 0.9}]}'
+    with temporary_home() as home:
+        home.create_butler("general")
+        home.butler_file("general").write_text(
+            "[modules.memory]\nenabled = false\n[modules.notebook]\nenabled = true\n"
+            f"[runtime]\nkind = \"command\"\ncommand = ['/bin/echo', '{answer}']\n"
+        )
+        for key in ("a", "b"):
+            notes(home, "save", key, f"cluster {key}")
+        found = as_json(home, "search", "cluster", "--mode", "deep")
+    (one,) = found["memories"]
+    assert (one["score"], one["source"], found["mode"]) == (0.9, "llm", "deep")

@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -105,9 +106,21 @@ def addressed(path: str, ids: dict[str, str], butler: str = "general") -> str:
     return path.format(name=butler, job="decay_sweep", **ids)
 
 
+@pytest.fixture(scope="module")
+async def owner(daemon) -> AsyncIterator[ApiCaller]:
+    """The tenant whose memory all the others are after."""
+    async with calling(daemon, f"owner-{uuid.uuid4().hex[:12]}") as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+async def owned(owner) -> Stored:
+    return await Stored.by(owner)
+
+
 @pytest.fixture
 async def document(daemon) -> dict[str, Any]:
-    async with httpx2.AsyncClient(trust_env=False) as http:
+    async with httpx2.AsyncClient(trust_env=False, verify=False) as http:
         return told(await http.get(f"{daemon.url}/api/openapi.json"))
 
 
@@ -132,15 +145,14 @@ async def test_no_argument_anywhere_names_a_tenant(document):
 @pytest.mark.contract("L1", "N9.3")
 @pytest.mark.parametrize(("method", "path"), ROUTES, ids=[f"{m} {p}" for m, p in ROUTES])
 async def test_another_tenant_gets_what_it_would_get_if_nothing_were_there(
-    caller, stranger, method, path
+    owner, owned, stranger, method, path
 ):
-    owned = await Stored.by(caller)
     how, right = CASES[method, path]
     answer = await stranger.send(method, addressed(path, owned.ids), **filled(how, owned.ids))
     imagined = {name: str(uuid.uuid4()) for name in owned.ids}
     never = await stranger.send(method, addressed(path, imagined), **filled(how, imagined))
     check(answer, never, right, owned.ids, imagined)
-    await unharmed(caller, owned)
+    await unharmed(owner, owned)
 
 
 def check(answer, never, right, ids, imagined):
@@ -174,7 +186,7 @@ async def unharmed(caller: ApiCaller, owned: Stored) -> None:
 async def test_without_a_valid_token_nothing_is_answered(daemon, method, path):
     ids = {name: str(uuid.uuid4()) for name in ("fact_id", "rule_id", "episode_id", "entity_id")}
     for header in ({}, {"Authorization": "Bearer btl_wrong"}, {"Authorization": "Basic eDp5"}):
-        async with httpx2.AsyncClient(trust_env=False) as http:
+        async with httpx2.AsyncClient(trust_env=False, verify=False) as http:
             answer = await http.request(method, daemon.url + addressed(path, ids), headers=header)
         assert answer.status_code == 401
         assert answer.json()["error"]["message"]

@@ -69,16 +69,17 @@ async def of(daemon: Daemon, token: str, tenant: str) -> Furnished:
         return await furnish(client, tenant, "Vexatious")
 
 
-async def fingerprint(rows: asyncpg.Connection) -> Any:
-    """Changes whenever any row of any table is written."""
+async def fingerprint(rows: asyncpg.Connection, of: Furnished) -> Any:
+    """Changes whenever any row of the tenant is written, in any table."""
     tables = await rows.fetchval(
         "select array_agg(table_name::text order by 1) from information_schema.columns "
         "where table_schema = 'public' and column_name = 'tenant_id'"
     )
     counts = " union all ".join(
-        f"select count(*), sum(xmin::text::bigint) from {t}" for t in tables
+        f"select count(*), sum(xmin::text::bigint) from {table} where tenant_id = $1"
+        for table in tables
     )
-    return await rows.fetch(counts)
+    return await rows.fetch(counts, of.tenant)
 
 
 class Attack:
@@ -90,12 +91,12 @@ class Attack:
     async def __call__(self, field: str, value: Any) -> bool:
         """Whether the value was accepted."""
         given = arguments(self.of)[self.tool] | {field: value}
-        before = await fingerprint(self.rows)
+        before = await fingerprint(self.rows, self.of)
         result = await self.client.call_tool(self.tool, given)
         if not result.is_error:
             assert_serialised(result.structured_content)
             return True
-        assert await fingerprint(self.rows) == before, f"{field}: half-written"
+        assert await fingerprint(self.rows, self.of) == before, f"{field}: half-written"
         said = text_of(result)
         assert field in said, f"{field} is not named: {said[:300]}"
         assert re.search("found|required|no such|exists already", said), said
@@ -182,7 +183,7 @@ async def test_any_number(
     async with raw_client(daemon, token) as client:
         for number in NUMBERS:
             given = arguments(of)[tool] | {field: "HERE"}
-            before = await fingerprint(rows)
+            before = await fingerprint(rows, of)
             response = await client.call(tool, json.dumps(given).replace('"HERE"', number))
             answer = told(response)
             result = answer.get("result", {})
@@ -192,7 +193,7 @@ async def test_any_number(
             said = said_by(answer)
             assert field in said or "error" in answer, (number, said)
             assert not LEAKS.search(said), said
-            assert await fingerprint(rows) == before, number
+            assert await fingerprint(rows, of) == before, number
         answer = told(await client.call("memory_stats", "{}"))
         assert "episodes" in answer["result"]["structuredContent"]
 
@@ -235,13 +236,13 @@ async def test_any_document(
 ) -> None:  # fmt: skip
     given = json.dumps(arguments(of)[tool] | {field: "HERE"})
     async with raw_client(daemon, token) as client:
-        before = await fingerprint(rows)
+        before = await fingerprint(rows, of)
         answer = told(await client.call(tool, given.replace('"HERE"', DOCUMENTS[document])))
         if "error" in answer or answer["result"].get("isError"):
             said = said_by(answer)
             assert field in said or "error" in answer, said
             assert not LEAKS.search(said), said
-            assert await fingerprint(rows) == before
+            assert await fingerprint(rows, of) == before
         else:
             assert field == "request_context" or document == "a lone surrogate"
         again = told(await client.call("memory_stats", "{}"))

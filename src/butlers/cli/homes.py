@@ -101,6 +101,8 @@ def _welcome(home: "Home", running: "Running", first_token: tuple[str, str] | No
     lines = [f"Butlers are up at {running.url}   (Ctrl-C stops them)"]
     lines += [f"  {name}: {served['mcp']}" for name, served in running.butlers.items()]
     lines += [""]
+    if running.sign_in:
+        lines += ["See what they remember (works once, for ten minutes):", f"  {running.sign_in}"]
     name, token = first_token or (next(iter(running.butlers)), None)
     if token:
         lines += [f"A token for {name}, shown this once:", f"  export BUTLER_TOKEN={token}"]

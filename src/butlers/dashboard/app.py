@@ -8,11 +8,14 @@ from starlette.middleware import Middleware
 
 from butlers import __version__
 from butlers.dashboard import api
+from butlers.dashboard.assets import Assets
 from butlers.dashboard.callers import BearerTokens, Callers, Source
 from butlers.dashboard.envelope import Envelope
 from butlers.dashboard.fanout import Fleet
 from butlers.dashboard.faults import answer_failures
 from butlers.dashboard.job_runs import JobRuns
+from butlers.dashboard.pages import router as pages
+from butlers.dashboard.signin import Sessions
 from butlers.host.server import Household
 
 _TITLE = "Butlers"
@@ -23,7 +26,7 @@ _ABOUT = (
 
 
 def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
-    """The API over a household; `sources` recognise callers that bring no token."""
+    """API and pages over a household; `sources` recognise callers beside tokens and browsers."""
     app = FastAPI(
         title=_TITLE,
         version=__version__,
@@ -35,13 +38,16 @@ def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
         lifespan=_lifespan,
         redirect_slashes=False,
     )
-    bearer = BearerTokens(household.tokens, household.fleet)
+    bearer, sessions = BearerTokens(household.tokens, household.fleet), Sessions(household)
     app.state.household = household
-    app.state.callers = Callers([bearer, *sources])
+    app.state.sessions = sessions
+    app.state.callers = Callers([bearer, sessions, *sources])
     app.state.fleet = Fleet(household)
     app.state.job_runs = JobRuns()
     answer_failures(app)
     app.include_router(api.router)
+    app.include_router(pages.router)
+    app.mount("/static", Assets())
     return app
 
 

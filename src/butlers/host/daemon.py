@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import structlog
 from starlette.applications import Starlette
@@ -18,6 +18,7 @@ from butlers.errors import Conflict, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.database_server import DatabaseServer
 from butlers.host.home import Home
+from butlers.host.invitation import Invitation
 from butlers.host.server import Household, Pages, Server, build_app, listen
 from butlers.host.settings_files import HouseSettings
 from butlers.host.tokens import TokenStore
@@ -27,11 +28,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How to reach a home that is up; this is what `run.json` says."""
+    """How to reach a home that is up; `run.json` says all of it but how to sign in."""
 
     url: str
     pid: int
     butlers: dict[str, dict[str, str]]
+    sign_in: str = field(default="", repr=False)
+
+    def told(self) -> dict[str, object]:
+        """What anybody who can read the home may know."""
+        return {key: value for key, value in asdict(self).items() if key != "sign_in"}
 
 
 async def run(
@@ -63,23 +69,27 @@ async def _serve(
         stack.enter_context(_alone(home))
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
-        http = Server(_app(home, house, butlers, pages))
+        household = _household(home, house, butlers)
+        http = Server(_app(household, house, pages))
         serving = await stack.enter_async_context(_serving(http, listener))
         await stack.enter_async_context(_on_schedule(butlers))
         stop.server = http
-        running = _describe(house.server.host, listener.getsockname()[1], list(butlers))
+        invitation = household.invitation if pages is not None else None
+        running = _describe(house.server.host, listener.getsockname()[1], list(butlers), invitation)
         stack.enter_context(_announced(home, running))
         on_ready(running)
         log.info("butlers are up", url=running.url, butlers=list(butlers))
         await serving
 
 
-def _app(
-    home: Home, house: HouseSettings, butlers: Mapping[str, Butler], pages: Pages | None
-) -> Starlette:
+def _household(home: Home, house: HouseSettings, butlers: Mapping[str, Butler]) -> Household:
     tokens = TokenStore(home.tokens_file)
-    shown = pages(Household(home, butlers, tokens, house.fleet)) if pages is not None else None
-    return build_app(butlers, tokens, house.server, shown)
+    return Household(home, butlers, tokens, house.fleet, Invitation())
+
+
+def _app(household: Household, house: HouseSettings, pages: Pages | None) -> Starlette:
+    shown = pages(household) if pages is not None else None
+    return build_app(household.butlers, household.tokens, house.server, shown)
 
 
 @asynccontextmanager
@@ -164,10 +174,11 @@ async def _serving(http: Server, listener: socket.socket) -> AsyncIterator["asyn
         await serving
 
 
-def _describe(host: str, port: int, names: list[str]) -> Running:
+def _describe(host: str, port: int, names: list[str], invitation: Invitation | None) -> Running:
     address = f"[{host}]" if ":" in host else host
     url = f"http://{address}:{port}"
-    return Running(url, os.getpid(), {n: {"mcp": f"{url}/butlers/{n}/mcp"} for n in names})
+    served = {name: {"mcp": f"{url}/butlers/{name}/mcp"} for name in names}
+    return Running(url, os.getpid(), served, f"{url}{invitation.path}" if invitation else "")
 
 
 @contextmanager
@@ -189,7 +200,7 @@ def _alone(home: Home) -> Iterator[None]:
 def _announced(home: Home, running: Running) -> Iterator[None]:
     """`run.json` says where to find us, from ready until stopped."""
     draft = home.run_file.with_suffix(".new")
-    draft.write_text(json.dumps(asdict(running), indent=2) + "\n", encoding="utf-8")
+    draft.write_text(json.dumps(running.told(), indent=2) + "\n", encoding="utf-8")
     draft.replace(home.run_file)
     try:
         yield

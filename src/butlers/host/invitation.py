@@ -26,7 +26,7 @@ class Invitation:
         return f"/sign-in/once/{self._secret or 'used'}"
 
     def redeem(self, secret: str) -> bool:
-        """Whether this is the secret, for the first time and in time; it then opens nothing more."""
+        """Whether this is the secret, for the first time and in time."""
         if self._secret is None or self._clock() >= self._until:
             return False
         if not hmac.compare_digest(self._secret.encode(), secret.encode("utf-8", "replace")):

@@ -25,6 +25,7 @@ from butlers.host.butler import Butler
 from butlers.host.fleet_settings import FleetSection
 from butlers.host.home import Home
 from butlers.host.hooks_api import hook_routes
+from butlers.host.invitation import Invitation
 from butlers.host.mcp_server import ButlerMCP
 from butlers.host.settings import ServerSection
 from butlers.host.tokens import TokenStore
@@ -46,6 +47,8 @@ class Household:
     butlers: Mapping[str, Butler]
     tokens: TokenStore
     fleet: FleetSection
+    invitation: Invitation | None = None
+    """How whoever started the home signs in."""
 
 
 Pages: TypeAlias = Callable[[Household], Starlette]

@@ -2,7 +2,7 @@
 
 import typer
 
-from butlers.cli.memory import judging, reading, storing, telling
+from butlers.cli.memory import judging, reading, storing, telling, upkeep
 
 app = typer.Typer(help="What a butler remembers.", no_args_is_help=True)
 app.command("store-fact")(storing.store_fact)
@@ -20,3 +20,5 @@ app.command("forget")(judging.forget)
 app.command("restore")(judging.restore)
 app.command("history")(telling.history)
 app.command("explain")(telling.explain)
+app.command("dead-letters")(upkeep.dead_letters)
+app.command("reembed")(upkeep.reembed)

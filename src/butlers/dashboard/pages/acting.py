@@ -1,6 +1,6 @@
 """The buttons of a memory's page: each leads to the flow that the tools and the API lead to."""
 
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -28,24 +28,6 @@ _FLOWS = {
     "forget": (forget_memory, "forgotten"),
     "restore": (restore_memory, "restored"),
 }
-
-
-@router.post(_PATH + "/{kinds}/{memory_id}/{action}")
-async def change(
-    sent: Sending,
-    name: Name,
-    kinds: Kinds,
-    memory_id: UUID,
-    action: Literal["confirm", "forget", "restore"],
-) -> Response:
-    """Confirm a memory, forget it, or take that back."""
-    seat = sent.visit.seat(name)
-    flow, word = _FLOWS[action]
-    if not await flow(seat.memory, KINDS[kinds], memory_id, seat.lineage):
-        raise Conflict(
-            f"nothing was {word}: meanwhile its state changed; open it again to see how it is"
-        )
-    return _shown(name, kinds, memory_id, word)
 
 
 @router.post(_PATH + "/rules/{rule_id}/helpful")
@@ -97,7 +79,26 @@ async def try_again(sent: Sending, name: Name, episode_id: UUID) -> Response:
     return _shown(name, "episodes", episode_id, "requeued")
 
 
-async def _replaced(seat: Seat, fact_id: UUID) -> dict[str, object]:
+# After the actions of single kinds: its path would match theirs.
+@router.post(_PATH + "/{kinds}/{memory_id}/{action}")
+async def change(
+    sent: Sending,
+    name: Name,
+    kinds: Kinds,
+    memory_id: UUID,
+    action: Literal["confirm", "forget", "restore"],
+) -> Response:
+    """Confirm a memory, forget it, or take that back."""
+    seat = sent.visit.seat(name)
+    flow, word = _FLOWS[action]
+    if not await flow(seat.memory, KINDS[kinds], memory_id, seat.lineage):
+        raise Conflict(
+            f"nothing was {word}: meanwhile its state changed; open it again to see how it is"
+        )
+    return _shown(name, kinds, memory_id, word)
+
+
+async def _replaced(seat: Seat, fact_id: UUID) -> dict[str, Any]:
     """The fact that another replaced, as it was."""
     detail = await memory_detail(seat.memory, MemoryType.FACT, fact_id, seat.lineage)
     replaced = detail["replaced"] if detail else []
@@ -107,7 +108,7 @@ async def _replaced(seat: Seat, fact_id: UUID) -> dict[str, object]:
         before = await memory_detail(seat.memory, MemoryType.FACT, known, seat.lineage)
     if before is None:
         raise Conflict("this fact replaced no other, so there is nothing to go back to")
-    found: dict[str, object] = before["memory"]
+    found: dict[str, Any] = before["memory"]
     return found
 
 

@@ -20,7 +20,9 @@ def given(request: Request, *, without: tuple[str, ...] = ()) -> dict[str, str]:
 
 def read(model: type[Asked], fields: dict[str, Any]) -> Asked:
     """The fields as a filter; InvalidInput names the first that is none."""
-    known = {key: _instant(key, value) for key, value in fields.items() if key in model.model_fields}
+    known = {
+        key: _instant(key, value) for key, value in fields.items() if key in model.model_fields
+    }
     try:
         return model.model_validate(known)
     except ValidationError as error:

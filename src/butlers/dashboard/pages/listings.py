@@ -55,9 +55,7 @@ async def episodes(visit: Visiting, name: Name) -> Response:
     return _listed(visit, name, "episodes", page, {"episodes": page.items, **words})
 
 
-def _listed(
-    visit: Visit, name: str, section: str, page: Page, values: dict[str, Any]
-) -> Response:
+def _listed(visit: Visit, name: str, section: str, page: Page, values: dict[str, Any]) -> Response:
     return render(
         visit.request,
         f"{section}.html",

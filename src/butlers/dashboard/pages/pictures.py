@@ -62,7 +62,9 @@ def provenance(name: str, detail: Mapping[str, Any]) -> Markup | None:
     ]
     after = [_fact(name, one, "replaced by") for one in detail["replaced_by"]]
     if kind == "episode":
-        after = [_derived(name, link) for link in detail["links"] if link["target_id"] == found["id"]]
+        after = [
+            _derived(name, link) for link in detail["links"] if link["target_id"] == found["id"]
+        ]
     if not before and not after:
         return None
     return graph.provenance(before, Node("this", found["content"]), after)

@@ -1,0 +1,35 @@
+"""Every page under one router."""
+
+from fastapi import APIRouter
+
+from butlers.dashboard.pages import (
+    acting,
+    butler,
+    context,
+    entities,
+    fleet,
+    jobs,
+    listings,
+    memory,
+    missing,
+    search,
+    sign_in,
+)
+from butlers.dashboard.pages.routing import PageRoute
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+# Fixed paths before those that take any word in the same place, and what is missing last.
+for part in (
+    sign_in,
+    fleet,
+    butler,
+    search,
+    context,
+    jobs,
+    entities,
+    listings,
+    memory,
+    acting,
+    missing,
+):
+    router.include_router(part.router)
