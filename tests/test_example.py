@@ -57,3 +57,9 @@ def test_the_documented_python_runs(tmp_path: Path) -> None:
     assert "- [Ann] [allergy]: peanuts; carries an EpiPen (confidence: 1.00)" in told
     assert "fact_created by python\nfact_superseded by python\n" in told
     assert told.endswith("replaced: ['nuts']\n")
+
+
+def test_the_readme_shows_what_the_example_prints() -> None:
+    root = Path(__file__).parents[1]
+    shown = (root / "docs/example-output.txt").read_text(encoding="utf-8").strip("\n")
+    assert shown in (root / "README.md").read_text(encoding="utf-8")
