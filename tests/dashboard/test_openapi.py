@@ -20,8 +20,8 @@ CHECKS = [
     response_schema_conformance,
     status_code_conformance,
 ]
-EXAMPLES = 12
-SECONDS = 50
+EXAMPLES = 8
+SECONDS_EACH = 1.3
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +52,10 @@ def test_every_operation_says_what_it_does_and_how_it_fails(document):
 @pytest.mark.slow
 def test_whatever_is_sent_is_answered_as_described(document, headers):
     """Each operation is sent things that fit its description and things that do not."""
-    deadline = time.monotonic() + SECONDS
-    sent = 0
+    sent: dict[str, int] = {}
     for operation in operations(document):
-        # Its own butler more often than not: a name at random leads nowhere.
-        strategy = operation.as_strategy()
+        deadline = time.monotonic() + SECONDS_EACH
+        sent[operation.label] = 0
 
         @settings(
             max_examples=EXAMPLES,
@@ -65,16 +64,17 @@ def test_whatever_is_sent_is_answered_as_described(document, headers):
             derandomize=True,
             suppress_health_check=list(HealthCheck),
         )
-        @given(case=strategy)
-        def send(case):
-            nonlocal sent
+        @given(case=operation.as_strategy())
+        def send(case, deadline=deadline):
             if time.monotonic() > deadline:
                 return
             if "name" in case.path_parameters:
+                # A butler's name at random leads nowhere.
                 case.path_parameters["name"] = "general"
             answer = case.call(headers=headers, timeout=30)
             case.validate_response(answer, checks=CHECKS)
-            sent += 1
+            sent[case.operation.label] += 1
 
         send()
-    assert sent > 100
+    assert min(sent.values()) >= 1
+    assert sum(sent.values()) > 100

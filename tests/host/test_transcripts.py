@@ -137,6 +137,30 @@ def test_what_a_tool_answered_as_json_is_known_too(program: Program) -> None:
     assert told.endswith("Outcome: answered from memory")
 
 
+@pytest.mark.parametrize("wrapped", ["quoted", "noted", "cut"])
+def test_an_answer_is_known_however_a_program_wraps_it(wrapped: str) -> None:
+    answer = json.dumps({"result": [{"subject": "workshop", "content": FACT}]})
+    forms = {
+        "quoted": json.dumps({"content": [{"type": "text", "text": answer}], "isError": False}),
+        "noted": f"Script completed\nOutput:\n{answer}\n",
+        "cut": f"Output:\n{answer[:-9]}",
+    }
+    assert Echo([forms[wrapped], "{", "[broken]", "{}"]).without(f"So {FACT}.") == "[recalled]"
+
+
+def test_a_tool_is_known_by_every_name_it_goes_by() -> None:
+    for call in (
+        {"name": "exec", "input": "text(await tools.mcp__butlers_general__memory_search({}))"},
+        {"namespace": "mcp__butlers_general", "name": "notes_read"},
+        {"name": "mcp__butlers-general__memory_get"},
+    ):
+        lines = [
+            Codex.item({"type": "custom_tool_call", "call_id": "c", **call}),
+            Codex.item({"type": "custom_tool_call_output", "call_id": "c", "output": BLOCK}),
+        ]
+        assert parse("\n".join(lines)).recalled == [BLOCK]
+
+
 def test_a_short_memory_is_known_by_what_it_is_about() -> None:
     echo = Echo(["# Memory Context\n## Key Facts\n- [Ann] [allergy]: peanuts (confidence: 0.90)"])
     assert echo.without("Ann must not eat peanuts. Bob may eat peanuts.") == (

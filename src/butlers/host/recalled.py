@@ -76,11 +76,12 @@ def _runs(told: list[str]) -> Iterator[tuple[str, ...]]:
 
 def _memories(text: str) -> Iterator[tuple[str, str]]:
     """Subject and content of each memory in a block or in what a tool answered."""
-    try:
-        yield from _fields(json.loads(text))
-    except (ValueError, RecursionError):
-        for line in text.splitlines():
-            yield from _line(line)
+    answer = _parsed(text)
+    if answer is not None:
+        yield from _fields(answer)
+        return
+    for line in text.splitlines():
+        yield from _line(line)
 
 
 def _line(line: str) -> Iterator[tuple[str, str]]:
@@ -90,23 +91,29 @@ def _line(line: str) -> Iterator[tuple[str, str]]:
         yield fact["subject"], fact["content"]
     elif other is not None:
         yield "", other["content"]
-    elif line.lstrip().startswith(("{", "[")):
-        # Some programs put a note of their own before or after the JSON.
-        try:
-            yield from _fields(json.loads(line))
-        except (ValueError, RecursionError):
-            yield "", line
+    elif line.startswith(("{", "[")):
+        # Programs put notes of their own before and after an answer, and cut a long one.
+        answer = _parsed(line)
+        yield from [("", line)] if answer is None else _fields(answer)
+
+
+def _parsed(text: str) -> Any:
+    """The object or list that a text is, or None."""
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return answer if isinstance(answer, dict | list) else None
 
 
 def _fields(value: Any) -> Iterator[tuple[str, str]]:
+    """What stands in an answer, however deep, and in answers that are quoted in it."""
     if isinstance(value, dict):
         if isinstance(value.get("content"), str):
             yield str(value.get("subject") or ""), value["content"]
-        for inner in value.values():
-            yield from _fields(inner)
-    elif isinstance(value, list):
+        value = list(value.values())
+    if isinstance(value, list):
         for inner in value:
             yield from _fields(inner)
-    elif isinstance(value, str) and "\n- " in value:
-        for line in value.splitlines():
-            yield from _line(line)
+    elif isinstance(value, str) and ("\n" in value or value.startswith(("{", "["))):
+        yield from _memories(value)

@@ -15,7 +15,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 from starlette.types import Lifespan
 
 from butlers import __version__
@@ -68,12 +68,15 @@ def build_app(
     doors = [_mcp_route(f"/butlers/{name}/mcp", server, guard) for name, server in servers.items()]
     # The MCP guard covers its own routes only; this one covers the rest.
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
-    rest = [] if pages is None else [Mount("/", pages)]
-    return Starlette(
-        routes=[*_vital_signs(butlers), *hook_routes(butlers, tokens), *doors, *rest],
+    app = Starlette(
+        routes=[*_vital_signs(butlers), *hook_routes(butlers, tokens), *doors],
         middleware=[trusted],
         lifespan=_lifespan(list(servers.values()), pages),
     )
+    if pages is not None:
+        # Not mounted at the root: a mount passes over a path that holds a line break.
+        app.router.default = pages
+    return app
 
 
 def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -> Route:

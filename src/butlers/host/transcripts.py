@@ -23,7 +23,8 @@ _NOT_SAID = re.compile(
     r"|# AGENTS\.md instructions|Caveat: The messages below)"
 )
 _NOT_OF_THE_CONVERSATION = ("isMeta", "isCompactSummary", "isApiErrorMessage")
-_MEMORY_TOOL = re.compile(r"\b(?:memory|entity)_[a-z]+|butlers-")
+# Codex writes its servers' names with underscores, and may name a tool only inside a script.
+_MEMORY_TOOL = re.compile(r"(?:memory|entity)_[a-z]+|butlers[-_]")
 
 
 class Speaker(StrEnum):

@@ -15,7 +15,7 @@ from butlers.dashboard.pages.visits import Visit, Visiting
 from butlers.modules.memory.model import MemoryType, SearchMode
 
 router = APIRouter(route_class=PageRoute)
-_EVENTS = 30
+_EVENTS = 15
 
 
 @router.get("/memory")

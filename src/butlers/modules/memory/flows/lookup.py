@@ -47,7 +47,7 @@ async def find_memory(
     """The memory under an id or a beginning of one; an entity is none."""
     wanted = None if memory_type is None else checked_word("memory_type", memory_type, MemoryType)
     found = await find_known(memory, given, wanted, lineage)
-    if found is None or found.kind not in tuple(MemoryType):
+    if found is None or found.kind.value not in {kind.value for kind in MemoryType}:
         return None
     return MemoryRef(MemoryType(found.kind), found.id)
 

@@ -54,7 +54,7 @@ def checked_word(field: str, value: str, vocabulary: type[Word]) -> Word:
         return vocabulary(value)
     except ValueError:
         valid = ", ".join(vocabulary)
-        raise InvalidInput(f"{field}: found {value!r}; valid are {valid}") from None
+        raise InvalidInput(f"{field}: found {value[:80]!r}; valid are {valid}") from None
 
 
 def checked_id(field: str, value: str | UUID) -> UUID:
