@@ -10,8 +10,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from butlers.db.migrate import Branch, current_revisions, head_revision, migrate
+from butlers.db.migrate import Branch, current_revisions, migrate
+from butlers.db.upgrade import head_revision
 from butlers.errors import Unavailable
+from butlers.host.registry import branches
 from butlers.modules.memory.module import MemoryModule
 from db.databases import catalog, connected, fresh_database, fresh_role
 from db.embedded_servers import ENVIRONMENT
@@ -234,3 +236,9 @@ async def test_a_table_in_the_way_stops_it_and_is_named(postgres, template):
             await migrate(dsn, [MEMORY])
         with pytest.raises(asyncpg.UndefinedTableError):
             await connection.fetch("select 1 from facts")
+
+
+@pytest.mark.parametrize("branch", branches(), ids=lambda branch: branch.label)
+def test_every_branch_names_its_newest_revision(branch: Branch) -> None:
+    """A start that finds it in place does not even look at the revisions."""
+    assert branch.head == head_revision(branches(), branch.label)

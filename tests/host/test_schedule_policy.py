@@ -5,7 +5,7 @@ from itertools import takewhile
 
 import pytest
 from cronsim import CronSim
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from butlers.host.schedule_policy import (
@@ -46,6 +46,7 @@ def test_a_tick_is_due_from_its_very_moment(
     assert next_tick(EVERY_SIX_HOURS, now) == following
 
 
+@settings(deadline=None, max_examples=50)
 @given(CRONS, MOMENTS)
 def test_looking_back_finds_what_looking_forward_passed(cron: str, now: datetime) -> None:
     forward = CronSim(cron, now - timedelta(days=8))

@@ -52,10 +52,13 @@ def workers(
     workers.stop()
 
 
-def in_a_moment(seconds: int = 3) -> str:
-    """A cron expression for one instant, soon."""
-    soon = datetime.now(UTC) + timedelta(seconds=seconds)
-    return f"{soon.second} {soon.minute} {soon.hour} {soon.day} {soon.month} *"
+async def in_a_moment(owner: asyncpg.Connection) -> str:
+    """A cron expression for one instant, soon; known already, however late a process comes."""
+    now = datetime.now(UTC)
+    soon = now + timedelta(seconds=2)
+    cron = f"{soon.second} {soon.minute} {soon.hour} {soon.day} {soon.month} *"
+    await owner.execute("insert into job_schedules values ('work', $1, $2)", cron, now)
+    return cron
 
 
 @pytest.mark.contract("L23")
@@ -78,11 +81,11 @@ async def test_processes_that_keep_one_schedule_run_each_tick_once(
 async def test_the_run_of_a_killed_process_is_taken_over(
     workers: Workers, core_owner: asyncpg.Connection
 ) -> None:
-    cron = in_a_moment()
-    first = workers.start(cron, lease=1, seconds=60)
+    cron = await in_a_moment(core_owner)
+    first = workers.start(cron, lease=2, seconds=60)
     until(lambda: workers.said("began", first.pid))
     first.kill()
-    second = workers.start(cron, lease=1, seconds=0.1)
+    second = workers.start(cron, lease=2, seconds=0.1)
     until(lambda: workers.said("ended", second.pid))
     workers.stop()
     runs = await core_owner.fetch("select outcome, attempt, worker, result from job_runs")
@@ -94,9 +97,9 @@ async def test_the_run_of_a_killed_process_is_taken_over(
 async def test_a_live_process_keeps_its_run_for_longer_than_the_lease(
     workers: Workers, core_owner: asyncpg.Connection
 ) -> None:
-    cron = in_a_moment()
-    workers.start(cron, lease=0.9, seconds=2.5)
-    workers.start(cron, lease=0.9, seconds=2.5)
+    cron = await in_a_moment(core_owner)
+    workers.start(cron, lease=2, seconds=6)
+    workers.start(cron, lease=2, seconds=6)
     until(lambda: workers.said("ended"))
     workers.stop()
     runs = await core_owner.fetch("select outcome, attempt from job_runs")
@@ -107,7 +110,8 @@ async def test_a_live_process_keeps_its_run_for_longer_than_the_lease(
 async def test_a_process_that_is_told_to_stop_says_so(
     workers: Workers, core_owner: asyncpg.Connection
 ) -> None:
-    process = workers.start(in_a_moment(), lease=30, seconds=60)
+    cron = await in_a_moment(core_owner)
+    process = workers.start(cron, lease=30, seconds=60)
     until(lambda: workers.said("began"))
     workers.stop()
     assert process.returncode == 0

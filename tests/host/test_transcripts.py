@@ -143,7 +143,7 @@ def test_an_answer_is_known_however_a_program_wraps_it(wrapped: str) -> None:
     forms = {
         "quoted": json.dumps({"content": [{"type": "text", "text": answer}], "isError": False}),
         "noted": f"Script completed\nOutput:\n{answer}\n",
-        "cut": f"Output:\n{answer[:-9]}",
+        "cut": f"Output:\n{answer[:-4]}",
     }
     assert Echo([forms[wrapped], "{", "[broken]", "{}"]).without(f"So {FACT}.") == "[recalled]"
 

@@ -152,10 +152,11 @@ def histogram(title: str, buckets: Sequence[tuple[str, int]]) -> Chart:
     root = drawing(WIDTH, HEIGHT, f"{title}: {_buckets_words(buckets)}", "plot")
     _axes(root, frame)
     for place, (name, count) in enumerate(buckets):
-        _stack(root, frame, place, {"latency": count})
-        if place % 2 == 0 or place == len(buckets) - 1:
+        _stack(root, frame, place, {"retrievals": count})
+        last = len(buckets) - 1
+        if place == last or (place % 2 == 0 and place != last - 1):
             write(root, name, frame.x(place + 0.5), HEIGHT - 8, "tick middle")
-    return Chart(finished(root), (("latency", sum(count for _, count in buckets)),))
+    return Chart(finished(root), (("retrievals", sum(count for _, count in buckets)),))
 
 
 def _curve(decay: Decay, frame: Frame) -> list[tuple[float, float]]:
@@ -183,7 +184,9 @@ def _decay_days(root: Element, frame: Frame, decay: Decay) -> None:
         return
     x = frame.x(days_between(decay.confirmed_at, decay.fades_at))
     add(root, "line", "limit", x1=x, y1=frame.y(decay.fading_below), x2=x, y2=frame.y(0))
-    write(root, f"fades {decay.fades_at:%Y-%m-%d}", min(x + 30, WIDTH - 10), y, "tick end")
+    # Clear of the first date on the left, and within the drawing on the right.
+    end = min(max(x + 30, frame.left + 160), WIDTH - 10)
+    write(root, f"fades {decay.fades_at:%Y-%m-%d}", end, y, "tick end")
 
 
 def _axes(root: Element, frame: Frame) -> None:

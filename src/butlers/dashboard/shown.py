@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from butlers.kernel.text import clean
+from butlers.kernel.text import replace_surrogates
 
 _MARK = "\ufffd"
 # Bidirectional controls show text in another order than it is read; tags, invisible operators and
@@ -28,7 +28,7 @@ _SPANS = (
 
 def visible(text: str) -> str:
     """The text with what would hide or reorder it made visible, and control characters too."""
-    lines = _BREAKS.sub("\n", clean(text))
+    lines = _BREAKS.sub("\n", replace_surrogates(text))
     return _CONTROL.sub(_picture, _HIDING.sub(_MARK, lines))
 
 

@@ -1,44 +1,24 @@
-"""Migrations: one chain of revisions per module, applied to each butler's database.
-
-Alembic's `op` and `context` are process-wide, so two upgrades in one process take turns on a
-lock; a lock in the database keeps other processes out. Migrating runs on a thread of its own:
-the event loop goes on answering meanwhile.
-"""
+"""Migrations: one chain of revisions per module, applied to each butler's database."""
 
 import asyncio
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import asyncpg
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
-from sqlalchemy.pool import NullPool
 
 from butlers.db.postgres import translated_errors
-from butlers.errors import Unavailable
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
-_one_at_a_time = threading.Lock()
-_LOCK = text("select pg_advisory_xact_lock(hashtextextended('butlers.migrate', 0))")
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A chain of revisions: its Alembic label and the package resource that holds them."""
+    """A chain of revisions: its Alembic label, the package resource that holds them, the newest.
+
+    A branch that does not name its newest revision is always left to Alembic to look at.
+    """
 
     label: str
     location: str
+    head: str = ""
 
 
 async def migrate(
@@ -48,90 +28,32 @@ async def migrate(
 
     Every known branch is passed so that revisions of a disabled module can be located;
     `targets` (default: the head of each branch) says which are applied. All of it happens in one
-    transaction: whatever fails, the database stays as it was, and Unavailable says why.
+    transaction: whatever fails, the database stays as it was, and Unavailable says why. It runs
+    on a thread of its own: the event loop goes on answering meanwhile.
     """
     wanted = targets if targets is not None else [f"{b.label}@head" for b in branches]
-    await asyncio.to_thread(_migrate, dsn, branches, wanted)
+    if _newest(branches, wanted) <= set(await current_revisions(dsn)):
+        return
+    # Most starts find nothing to do, and Alembic takes longer to import than all else together.
+    from butlers.db.upgrade import upgrade  # noqa: PLC0415
+
+    await asyncio.to_thread(upgrade, dsn, branches, wanted)
 
 
 async def current_revisions(dsn: str) -> tuple[str, ...]:
     """The revisions a database stands at, one per branch that was ever applied."""
-    async with _connected(dsn) as connection:
-        return await connection.run_sync(_heads)
+    with translated_errors():
+        connection = await asyncpg.connect(dsn, timeout=10)
+        try:
+            if await connection.fetchval("select to_regclass('alembic_version')") is None:
+                return ()
+            rows = await connection.fetch("select version_num from alembic_version order by 1")
+        finally:
+            await connection.close()
+    return tuple(row["version_num"] for row in rows)
 
 
-def head_revision(branches: Sequence[Branch], label: str) -> str:
-    """The newest revision of one branch in the code."""
-    script = ScriptDirectory.from_config(_config(branches)).get_revision(f"{label}@head")
-    return str(script.revision) if script else ""
-
-
-def _migrate(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
-    with _one_at_a_time, _explained():
-        asyncio.run(_under_lock(dsn, branches, targets))
-
-
-async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
-    async with _connected(dsn) as connection:
-        await connection.execute(_LOCK)
-        await connection.run_sync(_upgrade, branches, targets)
-        await connection.commit()
-
-
-class _connected:
-    """One connection of its own, closed and its engine disposed whatever happens."""
-
-    def __init__(self, dsn: str) -> None:
-        async def connect() -> asyncpg.Connection:
-            # The driver reads the DSN itself: SQLAlchemy would stumble over `sslmode` and others.
-            return await asyncpg.connect(dsn, timeout=10)
-
-        self._engine = create_async_engine(
-            "postgresql+asyncpg://", async_creator=connect, poolclass=NullPool
-        )
-
-    async def __aenter__(self) -> AsyncConnection:
-        with translated_errors():
-            self._connection = await self._engine.connect()
-        return self._connection
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._connection.close()
-        await self._engine.dispose()
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """What stops a migration becomes one line that says what to do."""
-    try:
-        yield
-    except CommandError as error:
-        raise Unavailable(
-            f"the database was written by a newer or another installation ({error}); "
-            "install the version of butlers that wrote it"
-        ) from error
-    except DBAPIError as error:
-        driver_error = (error.orig and error.orig.__cause__) or error
-        raise Unavailable(
-            "the database could not be brought up to date and is unchanged: "
-            f"{str(driver_error).splitlines()[0]}"
-        ) from error
-
-
-def _config(branches: Sequence[Branch]) -> Config:
-    config = Config()
-    config.set_main_option("script_location", "butlers:db/alembic")
-    config.set_main_option("path_separator", "newline")
-    config.set_main_option("version_locations", "\n".join(b.location for b in branches))
-    return config
-
-
-def _upgrade(connection: "Connection", branches: Sequence[Branch], targets: Sequence[str]) -> None:
-    config = _config(branches)
-    config.attributes["connection"] = connection
-    for target in targets:
-        command.upgrade(config, target)
-
-
-def _heads(connection: "Connection") -> tuple[str, ...]:
-    return tuple(MigrationContext.configure(connection).get_current_heads())
+def _newest(branches: Sequence[Branch], targets: Sequence[str]) -> set[str]:
+    """The revisions that stand for the targets being reached; an unknown one is never there."""
+    heads = {f"{branch.label}@head": branch.head for branch in branches}
+    return {heads.get(target) or f"unknown: {target}" for target in targets}

@@ -14,8 +14,10 @@ from butlers.host.spawner import Spawner, session_model
 from butlers.host.spending import Limits, Spending
 from butlers.modules.memory.memory import Memory
 
-# Starting a database takes longer than asking it; still nobody waits for it for ever.
-OPENING_SECONDS = 8.0
+# Starting a database takes longer than asking it; still nobody waits for it for ever: not much
+# before the answer, and a little longer once it is given.
+OPENING_SECONDS = 6.0
+LATEST_SECONDS = 15.0
 
 
 @asynccontextmanager
@@ -27,7 +29,8 @@ async def opened_spawner(home: Home, settings: ButlerSettings) -> AsyncIterator[
     starting.add_done_callback(_look_at)
 
     async def memory() -> Memory:
-        await asyncio.shield(starting)
+        async with asyncio.timeout(LATEST_SECONDS):
+            await asyncio.shield(starting)
         return memory_of(butler)
 
     try:

@@ -10,7 +10,7 @@ from butlers.modules.memory.module import MemoryModule
 from butlers.modules.notebook.module import NotebookModule
 
 # What every butler's database has, whichever modules it loads.
-CORE = Branch("core", "butlers:host/migrations")
+CORE = Branch("core", "butlers:host/migrations", "core_001")
 
 KNOWN: Mapping[str, type[Module]] = {
     module.name: module for module in (MemoryModule, NotebookModule)

@@ -2,6 +2,7 @@
 
 import typer
 
+from butlers.cli import cost
 from butlers.cli.memory import judging, reading, storing, telling, upkeep
 
 app = typer.Typer(help="What a butler remembers.", no_args_is_help=True)
@@ -22,3 +23,4 @@ app.command("history")(telling.history)
 app.command("explain")(telling.explain)
 app.command("dead-letters")(upkeep.dead_letters)
 app.command("reembed")(upkeep.reembed)
+app.command("cost")(cost.cost)

@@ -55,11 +55,12 @@ def event_words(event_type: str) -> str:
 
 def changes(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is worth telling of an event: what it was about, and from what to what."""
-    told = [(name.replace("_", " "), _told(payload[name])) for name in _ABOUT if payload.get(name)]
+    about = [name for name in _ABOUT if payload.get(name)]
+    told = [(name.replace("_", " "), _told(payload[name])) for name in about]
     if isinstance(payload.get("from"), str) and isinstance(payload.get("to"), str):
         told.append(("state", f"{payload['from']} → {payload['to']}".replace("_", " ")))
     moved = payload.get("effectiveness_score")
-    if isinstance(moved, Mapping):
+    if isinstance(moved, Mapping) and moved.get("from") != moved.get("to"):
         told.append(("effectiveness", f"{_told(moved.get('from'))} → {_told(moved.get('to'))}"))
     return told
 

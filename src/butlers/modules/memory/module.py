@@ -24,7 +24,9 @@ class MemoryModule(Module):
     name: ClassVar[str] = "memory"
     dependencies: ClassVar[tuple[str, ...]] = ()
     settings_model: ClassVar[type[BaseModel]] = MemoryModuleConfig
-    migrations: ClassVar[Branch | None] = Branch("memory", "butlers:modules/memory/migrations")
+    migrations: ClassVar[Branch | None] = Branch(
+        "memory", "butlers:modules/memory/migrations", "mem_011"
+    )
 
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
         super().__init__(surroundings, config)

@@ -31,8 +31,6 @@ def decay_curve(
     points: int = 25,
 ) -> list[tuple[datetime, float]]:
     """Effective confidence at evenly spaced instants from start to end, both included."""
-    step = (end - start) / (points - 1)
-    return [
-        (at, effective_confidence(confidence, decay_rate, confirmed_at, at))
-        for at in (start + step * number for number in range(points))
-    ]
+    span, steps = end - start, points - 1
+    instants = [start + span * number / steps for number in range(points)]
+    return [(at, effective_confidence(confidence, decay_rate, confirmed_at, at)) for at in instants]

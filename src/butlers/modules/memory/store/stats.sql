@@ -17,17 +17,29 @@ select
     where tenant_id = :tenant_id
   ) as episodes,
   (
+    -- Apart, so that each is counted from an index: a fact's row is mostly its vector.
     select jsonb_build_object(
-      'active', count(*) filter (
-        where validity = 'active' and metadata ->> 'status' is distinct from 'fading'
-      ),
-      'fading', count(*) filter (where validity = 'active' and metadata ->> 'status' = 'fading'),
-      'superseded', count(*) filter (where validity = 'superseded'),
-      'expired', count(*) filter (where validity = 'expired'),
-      'retracted', count(*) filter (where validity = 'retracted')
+      'active', held.active - faded.fading,
+      'fading', faded.fading,
+      'superseded', held.superseded,
+      'expired', held.expired,
+      'retracted', held.retracted
     )
-    from facts
-    where tenant_id = :tenant_id and (:scope::text is null or scope in ('global', :scope))
+    from (
+      select
+        count(*) filter (where validity = 'active') as active,
+        count(*) filter (where validity = 'superseded') as superseded,
+        count(*) filter (where validity = 'expired') as expired,
+        count(*) filter (where validity = 'retracted') as retracted
+      from facts
+      where tenant_id = :tenant_id and (:scope::text is null or scope in ('global', :scope))
+    ) held
+    cross join (
+      select count(*) as fading
+      from facts
+      where tenant_id = :tenant_id and (:scope::text is null or scope in ('global', :scope))
+        and validity = 'active' and metadata ->> 'status' = 'fading'
+    ) faded
   ) as facts,
   (
     select jsonb_build_object(

@@ -1,0 +1,105 @@
+"""Applying migrations with Alembic; imported only when there is something to apply.
+
+Alembic's `op` and `context` are process-wide, so two upgrades in one process take turns on a
+lock; a lock in the database keeps other processes out.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import asyncpg
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from butlers.db.migrate import Branch
+from butlers.db.postgres import translated_errors
+from butlers.errors import Unavailable
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+_one_at_a_time = threading.Lock()
+_LOCK = text("select pg_advisory_xact_lock(hashtextextended('butlers.migrate', 0))")
+
+
+def head_revision(branches: Sequence[Branch], label: str) -> str:
+    """The newest revision of one branch in the code."""
+    script = ScriptDirectory.from_config(_config(branches)).get_revision(f"{label}@head")
+    return str(script.revision) if script else ""
+
+
+def upgrade(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
+    """Bring one database to the targets; blocks, and is meant for a thread of its own."""
+    with _one_at_a_time, _explained():
+        asyncio.run(_under_lock(dsn, branches, targets))
+
+
+async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
+    async with _connected(dsn) as connection:
+        await connection.execute(_LOCK)
+        await connection.run_sync(_upgrade, branches, targets)
+        await connection.commit()
+
+
+class _connected:
+    """One connection of its own, closed and its engine disposed whatever happens."""
+
+    def __init__(self, dsn: str) -> None:
+        async def connect() -> asyncpg.Connection:
+            # The driver reads the DSN itself: SQLAlchemy would stumble over `sslmode` and others.
+            return await asyncpg.connect(dsn, timeout=10)
+
+        self._engine = create_async_engine(
+            "postgresql+asyncpg://", async_creator=connect, poolclass=NullPool
+        )
+
+    async def __aenter__(self) -> AsyncConnection:
+        with translated_errors():
+            self._connection = await self._engine.connect()
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._connection.close()
+        await self._engine.dispose()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """What stops a migration becomes one line that says what to do."""
+    try:
+        yield
+    except CommandError as error:
+        raise Unavailable(
+            f"the database was written by a newer or another installation ({error}); "
+            "install the version of butlers that wrote it"
+        ) from error
+    except DBAPIError as error:
+        driver_error = (error.orig and error.orig.__cause__) or error
+        raise Unavailable(
+            "the database could not be brought up to date and is unchanged: "
+            f"{str(driver_error).splitlines()[0]}"
+        ) from error
+
+
+def _config(branches: Sequence[Branch]) -> Config:
+    config = Config()
+    config.set_main_option("script_location", "butlers:db/alembic")
+    config.set_main_option("path_separator", "newline")
+    config.set_main_option("version_locations", "\n".join(b.location for b in branches))
+    return config
+
+
+def _upgrade(connection: "Connection", branches: Sequence[Branch], targets: Sequence[str]) -> None:
+    config = _config(branches)
+    config.attributes["connection"] = connection
+    for target in targets:
+        command.upgrade(config, target)
