@@ -1,4 +1,4 @@
-"""`python -m bench [quality|speed|notebook|sweep] [options]`; without a name, all of them."""
+"""`python -m bench [quality|speed|notebook|sweep|fleet] [options]`; without a name, all of them."""
 
 import importlib
 import sys
@@ -8,6 +8,7 @@ BENCHES = {
     "speed": "bench.retrieval_speed",
     "notebook": "bench.notebook",
     "sweep": "bench.sweep",
+    "fleet": "bench.fleet",
 }
 
 

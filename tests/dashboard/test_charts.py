@@ -76,7 +76,9 @@ def test_areas_add_up_and_the_legend_tells_the_last_day():
 
 
 def test_bars_have_the_height_of_their_counts():
-    chart = charts.bars("Outcomes", DAYS, {"consolidated": [0, 2, 0, 0, 1], "failed": [0, 2, 0, 0, 0]})
+    chart = charts.bars(
+        "Outcomes", DAYS, {"consolidated": [0, 2, 0, 0, 1], "failed": [0, 2, 0, 0, 0]}
+    )
     bars = [one for one in parsed(chart.svg).iter("rect")]
     heights = [float(one.get("height") or 0) for one in bars]
     assert len(bars) == 3 and heights[0] == heights[1] == pytest.approx(2 * heights[2], abs=0.2)
@@ -98,8 +100,13 @@ def test_a_histogram_counts_what_it_is_given():
 
 
 def test_a_graph_shows_each_neighbour_and_links_only_by_address():
-    before = [Node("episode", "A talk", "drawn from", "/e/1"), Node("episode", "gone", "drawn from")]
-    drawn = parsed(graph.provenance(before, Node("this", "Tea"), [Node("fact", "Juice", "r", "/f/2")]))
+    before = [
+        Node("episode", "A talk", "drawn from", "/e/1"),
+        Node("episode", "gone", "drawn from"),
+    ]
+    drawn = parsed(
+        graph.provenance(before, Node("this", "Tea"), [Node("fact", "Juice", "r", "/f/2")])
+    )
     assert [one.get("href") for one in drawn.iter("a")] == ["/e/1", "/f/2"]
     assert "Tea" in "".join(drawn.itertext())
     assert len([one for one in drawn.iter("path") if one.get("class") == "edge"]) == 3
@@ -122,7 +129,7 @@ def test_hostile_words_in_a_drawing_stay_words():
         tags = {one.tag for one in parsed(drawn).iter()}
         assert tags <= {"svg", "a", "g", "rect", "path", "line", "text", "circle"}
         assert "\u202e" not in drawn and "\x00" not in drawn
-        assert "style" not in {key for one in parsed(drawn).iter() for key in one.keys()}
+        assert "style" not in {key for one in parsed(drawn).iter() for key in one.attrib}
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.callers import ApiCaller
+from dashboard.callers import ApiCaller, token_store
 from dashboard.visitors import PageVisitor, browsing, visiting
 from host.daemons import Daemon
 
@@ -93,16 +93,12 @@ async def test_the_api_takes_a_cookie_for_reading_and_a_secret_for_writing(
     assert await _state(caller, fact) == "retracted"
 
 
-def test_signing_in_from_another_site_is_refused(daemon: Daemon):
+def test_signing_in_from_another_site_is_refused(daemon: Daemon, tenant: str):
+    _, token = token_store(daemon.home).create("general", tenant)
     with browsing(daemon) as http:
-        headers = {"Origin": "https://evil.example"}
-        answer = http.post("/sign-in", data={"token": daemon.first_token if _has_token(daemon) else "x"},
-                           headers=headers)  # fmt: skip
+        foreign = {"Origin": "https://evil.example"}
+        answer = http.post("/sign-in", data={"token": token}, headers=foreign)
         assert answer.status_code == 403 and "set-cookie" not in answer.headers
-
-
-def _has_token(daemon: Daemon) -> bool:
-    return "btl_" in daemon.stdout
 
 
 @pytest.mark.contract("P7")

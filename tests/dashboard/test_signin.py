@@ -138,7 +138,11 @@ def test_the_link_is_kept_in_no_file(fresh: Daemon):
     assert len(secret) >= 40
     assert "sign_in" not in json.loads(fresh.home.run_file.read_text())
     files = [file for file in fresh.home.root.rglob("*") if file.is_file() and file.stat().st_size]
-    kept = [file for file in files if "postgres" not in str(file) and secret.encode() in file.read_bytes()]
+    kept = [
+        file
+        for file in files
+        if "postgres" not in str(file) and secret.encode() in file.read_bytes()
+    ]
     assert not kept
 
 

@@ -31,6 +31,7 @@ class Page(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.text += " "
         self.elements.append(Element(tag, {key: value or "" for key, value in attrs}))
 
     def handle_data(self, data: str) -> None:

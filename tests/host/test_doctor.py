@@ -20,12 +20,12 @@ from host.daemons import butlers, temporary_home, up
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    """A home in which nobody has started anything, whose port is free."""
-    home = Home(tmp_path / "home")
-    home.create_butler("general")
-    home.settings_file.write_text("[server]\nport = 0\n")
-    return home
+def home() -> Iterator[Home]:
+    """A home in which nobody has started anything, whose port is free; its path is short."""
+    with temporary_home() as home:
+        home.create_butler("general")
+        home.settings_file.write_text("[server]\nport = 0\n")
+        yield home
 
 
 def of(findings: list[Finding], check: str) -> list[Finding]:

@@ -9,7 +9,7 @@ from modules.memory import legacy
 from modules.memory.legacy import id_of
 
 MEMORY = MemoryModule.migrations
-REVISIONS = [f"mem_{number:03}" for number in range(1, 12)]
+REVISIONS = [f"mem_{number:03}" for number in range(1, 13)]
 
 ENTITIES_ALONE_HAD_TENANTS = ("mem_002", "mem_003")
 

@@ -25,7 +25,7 @@ class MemoryModule(Module):
     dependencies: ClassVar[tuple[str, ...]] = ()
     settings_model: ClassVar[type[BaseModel]] = MemoryModuleConfig
     migrations: ClassVar[Branch | None] = Branch(
-        "memory", "butlers:modules/memory/migrations", "mem_011"
+        "memory", "butlers:modules/memory/migrations", "mem_012"
     )
 
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
