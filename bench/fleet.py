@@ -29,6 +29,7 @@ from butlers.host.daemon import started_butlers
 from butlers.host.database_server import DatabaseServer
 from butlers.host.fleet_settings import FleetSection, RemoteButler
 from butlers.host.home import Home
+from butlers.host.logs import configure
 from butlers.host.server import Household
 from butlers.host.settings_files import load_house
 from butlers.host.tokens import TokenStore
@@ -110,7 +111,7 @@ async def alone(house: Household, name: str) -> None:
     await overview_of(take_seat(house, operator_of(house), name, "bench"))
 
 
-async def together(house: Household, down: int = 0) -> float:
+async def together(house: Household, fleet: Fleet, down: int = 0) -> float:
     """Every butler at once; the longest any of them took by its own watch."""
     took: list[float] = []
 
@@ -120,9 +121,7 @@ async def together(house: Household, down: int = 0) -> float:
         took.append(time.perf_counter() - started)
         return said
 
-    fleet = Fleet(house)
-    async with fleet.open():
-        replies = await fleet.ask(operator_of(house), "bench", replace(OVERVIEW, here=timed))
+    replies = await fleet.ask(operator_of(house), "bench", replace(OVERVIEW, here=timed))
     assert sum(reply.said is None for reply in replies) == down, replies
     return max(took)
 
@@ -133,11 +132,13 @@ async def with_a_dead_remote(house: Household) -> float:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/api/butlers/silent"
         remote = RemoteButler(name="silent", url=url, token_env="BENCH_TOKEN")
-        fleet = FleetSection(remotes=(remote,), timeout_seconds=LIMIT_SECONDS)
-        beside = replace(house, fleet=fleet)
-        started = time.perf_counter()
-        await together(beside, down=1)
-        return time.perf_counter() - started
+        section = FleetSection(remotes=(remote,), timeout_seconds=LIMIT_SECONDS)
+        beside = replace(house, fleet=section)
+        fleet = Fleet(beside)
+        async with fleet.open():
+            started = time.perf_counter()
+            await together(beside, fleet, down=1)
+            return time.perf_counter() - started
 
 
 async def measure(butlers: int, facts: int) -> bool:
@@ -148,11 +149,12 @@ async def measure(butlers: int, facts: int) -> bool:
         ]
         slowest_alone = max(each)
         slowest: list[float] = []
+        everybody = Fleet(house)
 
-        async def everybody() -> None:
-            slowest.append(await together(house))
+        async def ask() -> None:
+            slowest.append(await together(house, everybody))
 
-        fleet = await median_seconds(everybody)
+        fleet = await median_seconds(ask)
         in_fleet = statistics.median(slowest)
         dead = await with_a_dead_remote(house)
     print(f"{butlers} butlers of {facts} facts")
@@ -170,6 +172,7 @@ def main(options: list[str]) -> int:
     """Run it; 1 when a ratio did not hold."""
     butlers = int(options[0]) if options else BUTLERS
     facts = int(options[1]) if len(options) > 1 else FACTS
+    configure("warning")
     return 0 if asyncio.run(measure(butlers, facts)) else 1
 
 

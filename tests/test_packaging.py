@@ -87,7 +87,7 @@ def test_an_old_python_is_refused_with_a_remedy(tmp_path: Path) -> None:
 
 def test_the_command_is_installed() -> None:
     (script,) = metadata.entry_points(group="console_scripts", name="butlers")
-    assert script.value == "butlers.cli:main"
+    assert script.value == "butlers.entry:main"
     assert callable(script.load())
 
 

@@ -49,10 +49,14 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One MCP tool: its docstring is what the calling model reads."""
+    """One MCP tool: its docstring is what the calling model reads.
+
+    One that `reads_only` changes nothing a user would miss, so clients may call it unasked.
+    """
 
     name: str
     function: Callable[..., Awaitable[Any]]
+    reads_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,10 @@ class Module(ABC):
     def jobs(self) -> Sequence[Job]:
         """The jobs to run on a schedule."""
         return ()
+
+    async def warm_up(self) -> None:
+        """Load now what the first caller would have to wait for; asked of a daemon's modules."""
+        return
 
     async def health(self) -> Health:
         """How it is now."""

@@ -16,12 +16,12 @@ HOSTILE = (
     "{{ 7*7 }}{% raw %}https://evil.example/x [md](https://evil.example) javascript:alert(1)"
 )
 UNSEEN = "abc\u202edcba\u2066\u200b\x1b[31m\x07\u2028end"
-TAGS = set(
-    "html head meta title link script body a header div svg path nav ul ol li form input button "
-    "main h1 h2 h3 p span bdi section article dl dt dd time details summary textarea select option "
-    "label figure figcaption footer strong small table thead tbody tr th td rect line text circle "
-    "g pre code".split()
-)
+FRAME = {"html", "head", "meta", "title", "link", "script", "body", "header", "main", "footer"}
+PROSE = {"nav", "div", "section", "article", "h1", "h2", "h3", "p", "span", "bdi", "strong", "time"}
+LISTS = {"ul", "ol", "li", "dl", "dt", "dd", "table", "thead", "tbody", "tr", "th", "td"}
+FORMS = {"form", "label", "input", "textarea", "select", "option", "button", "details", "summary"}
+DRAWN = {"figure", "figcaption", "svg", "g", "path", "rect", "line", "text", "circle"}
+TAGS = FRAME | PROSE | LISTS | FORMS | DRAWN | {"a", "pre", "code", "small"}
 ADDRESSES = ("href", "src", "action", "formaction", "poster", "data")
 
 

@@ -131,6 +131,24 @@ def test_a_session_that_ends_is_remembered_once(daemon: Daemon, tmp_path: Path) 
     assert episode["metadata"]["project"] == "shop"
 
 
+@pytest.mark.contract("P1")
+def test_a_session_is_remembered_though_nobody_waits_to_hear_so(
+    daemon: Daemon, client: httpx2.Client
+) -> None:
+    lines = [LINES[0], {**LINES[1], "message": {"role": "assistant", "content": "Polished."}}]
+    told = {"session_id": "impatient", "transcript": "\n".join(map(json.dumps, lines))}
+    request = client.build_request("POST", "SessionEnd", json=told)
+    head = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+    with socket.create_connection(("127.0.0.1", request.url.port)) as line:
+        line.sendall(f"POST {request.url.path} HTTP/1.1\r\n{head}\r\n".encode() + request.content)
+    until(lambda: '"session remembered"' in daemon.log and "impatient" in stored(daemon))
+
+
+def stored(daemon: Daemon) -> str:
+    return butlers("memory", "search", "polished", "--type", "episode", "--json", "--home",
+                   daemon.home.root).stdout  # fmt: skip
+
+
 # The program, with a butler that is not
 
 

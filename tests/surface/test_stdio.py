@@ -72,8 +72,9 @@ def say(running: "subprocess.Popen[str]", message: str) -> dict[str, Any]:
 async def test_it_answers_while_a_migration_is_held_up(
     daemon: Daemon, rows: asyncpg.Connection
 ) -> None:
-    lock = "(hashtextextended('butlers.migrate', 0))"
-    await rows.execute(f"select pg_advisory_lock{lock}")
+    migrating = rows.transaction()
+    await migrating.start()
+    await rows.execute("lock table alembic_version in access exclusive mode")
     try:
         async with over_stdio(daemon.home) as client:
             assert len((await client.list_tools()).tools) == 19
@@ -81,15 +82,16 @@ async def test_it_answers_while_a_migration_is_held_up(
             await waited_for(rows)
             assert len((await client.list_tools(cache_mode="bypass")).tools) == 19
             assert not counting.done(), "a call waits for the database"
-            await rows.execute(f"select pg_advisory_unlock{lock}")
+            await migrating.commit()
             assert set(await counting) == {"episodes", "facts", "rules"}
     finally:
-        await rows.execute("select pg_advisory_unlock_all()")
+        if rows.is_in_transaction():
+            await migrating.rollback()
 
 
 async def waited_for(rows: asyncpg.Connection) -> None:
     """Somebody waits for our lock."""
-    waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+    waiting = "select count(*) from pg_locks where locktype = 'relation' and not granted"
     async with asyncio.timeout(30):
         while not await rows.fetchval(waiting):
             await asyncio.sleep(0.05)

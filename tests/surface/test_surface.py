@@ -188,3 +188,12 @@ def test_vocabularies_are_advertised(offered: dict[str, Any]) -> None:
 def test_the_reference_is_up_to_date() -> None:
     reference = Path(__file__).parents[2] / "docs" / "tools.md"
     assert reference.read_text("utf-8") == tools_markdown()
+
+
+def test_reading_tools_say_that_they_only_read(offered: dict[str, Any]) -> None:
+    """Clients ask their user before a tool that changes something, and may not have one to ask."""
+    reading = {n for n, t in offered.items() if t.annotations and t.annotations.read_only_hint}
+    assert reading == {
+        "memory_search", "memory_recall", "memory_get", "memory_stats", "memory_context",
+        "entity_get", "entity_resolve",
+    }  # fmt: skip

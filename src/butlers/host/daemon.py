@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 import structlog
 from starlette.applications import Starlette
 
-from butlers.errors import Conflict, Unavailable
+from butlers.errors import ButlersError, Conflict, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.database_server import DatabaseServer
 from butlers.host.home import Home
@@ -79,7 +79,29 @@ async def _serve(
         stack.enter_context(_announced(home, running))
         on_ready(running)
         log.info("butlers are up", url=running.url, butlers=list(butlers))
+        await stack.enter_async_context(_warming_up(butlers))
         await serving
+
+
+@asynccontextmanager
+async def _warming_up(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
+    """Modules load meanwhile what their first callers would have to wait for."""
+    warming = asyncio.create_task(_warm_up(butlers))
+    try:
+        yield
+    finally:
+        warming.cancel()
+        await asyncio.gather(warming, return_exceptions=True)
+
+
+async def _warm_up(butlers: Mapping[str, Butler]) -> None:
+    for butler in butlers.values():
+        for module in butler.modules:
+            try:
+                await module.warm_up()
+            except ButlersError as error:
+                # Whoever needs it is told; everything else works without.
+                log.warning("not ready", butler=butler.name, module=module.name, error=str(error))
 
 
 def _household(home: Home, house: HouseSettings, butlers: Mapping[str, Butler]) -> Household:

@@ -11,10 +11,10 @@ def limits_of(settings: ButlerSettings) -> Limits:
     return Limits(budget.daily_max_runs, budget.daily_max_tokens, budget.daily_max_cost_usd)
 
 
-def model_of(settings: ButlerSettings, spending: Spending) -> LanguageModel | None:
-    """The model that modules may ask, each completion counted; None when there is none."""
+def bare_model(settings: ButlerSettings) -> LanguageModel | None:
+    """The model that the settings choose, uncounted; None when they choose none."""
     runtime = settings.runtime
-    model = language_model(
+    return language_model(
         RuntimeOptions(
             kind=runtime.kind,
             command=runtime.command,
@@ -25,4 +25,9 @@ def model_of(settings: ButlerSettings, spending: Spending) -> LanguageModel | No
             timeout_seconds=runtime.timeout_seconds,
         )
     )
+
+
+def model_of(settings: ButlerSettings, spending: Spending) -> LanguageModel | None:
+    """The model that modules may ask, each completion counted; None when there is none."""
+    model = bare_model(settings)
     return None if model is None else BudgetedModel(model, spending)

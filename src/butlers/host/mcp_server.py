@@ -19,7 +19,7 @@ from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool as ServedTool
 from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
-from mcp_types import CallToolResult, InputRequiredResult, TextContent
+from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import AnyHttpUrl, ValidationError
 
 from butlers import __version__
@@ -126,7 +126,11 @@ class ButlerMCP(MCPServer[Any]):
         """Add a tool that says in its schema that it refuses what it does not know."""
         description = getdoc(tool.function)
         self.add_tool(
-            tool.function, name=tool.name, description=description, structured_output=True
+            tool.function,
+            name=tool.name,
+            description=description,
+            annotations=ToolAnnotations(read_only_hint=tool.reads_only, open_world_hint=False),
+            structured_output=True,
         )
         served = self._tool_manager.get_tool(tool.name)
         if served is not None:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from butlers.errors import Unavailable
 from butlers.host.fail_open import forgiven
+from butlers.host.language_model import bare_model
 from butlers.host.secrets_mask import masked
 from butlers.host.session import SessionMemory
 from butlers.host.settings import ButlerSettings
@@ -19,9 +20,7 @@ from butlers.llm import (
     Completion,
     CompletionFailed,
     LanguageModel,
-    RuntimeOptions,
     Usage,
-    language_model,
 )
 from butlers.module import Caller
 
@@ -127,18 +126,7 @@ class Spawner:
 
 def session_model(settings: ButlerSettings, spending: Spending) -> LanguageModel | None:
     """The model that a butler's settings choose for its sessions, or None."""
-    runtime = settings.runtime
-    model = language_model(
-        RuntimeOptions(
-            kind=runtime.kind,
-            command=runtime.command,
-            binary=runtime.binary,
-            model=runtime.model,
-            url=runtime.url,
-            api_key_env=runtime.api_key_env,
-            timeout_seconds=runtime.timeout_seconds,
-        )
-    )
+    model = bare_model(settings)
     return None if model is None else _CountedModel(model, spending)
 
 

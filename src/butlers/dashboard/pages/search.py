@@ -17,8 +17,8 @@ from butlers.modules.memory.model import MemoryType, SearchMode
 router = APIRouter(route_class=PageRoute)
 RECALL = "recall"
 _MODES = {
-    RECALL: "as an agent recalls",
-    SearchMode.HYBRID: "meaning and words",
+    RECALL: "recall",
+    SearchMode.HYBRID: "both",
     SearchMode.SEMANTIC: "meaning",
     SearchMode.KEYWORD: "words",
 }

@@ -31,8 +31,12 @@ function keepFresh(feed) {
       if (status) status.textContent = "No answer; trying again.";
     }
   };
-  setInterval(look, FEED_MILLISECONDS);
-  document.addEventListener("visibilitychange", look);
+  // The next look begins after the last has ended: a slow answer is not asked for twice.
+  const keepLooking = async () => {
+    await look();
+    setTimeout(keepLooking, FEED_MILLISECONDS);
+  };
+  setTimeout(keepLooking, FEED_MILLISECONDS);
 }
 
 /* ---- a search that answers while one types ---- */
@@ -61,27 +65,23 @@ function answerWhileTyping(form) {
   form.addEventListener("submit", () => clearTimeout(waiting));
 }
 
-/* ---- one question open at a time; Escape closes it; nothing is sent twice ---- */
-function askOnce(question) {
-  const summary = question.querySelector("summary");
-  question.addEventListener("toggle", () => {
-    if (!question.open) return;
-    document.querySelectorAll("details.ask[open]").forEach((other) => {
-      if (other !== question) other.open = false;
-    });
-  });
+/* ---- Escape closes a question and returns to what asked it ---- */
+function closeOnEscape(question) {
   question.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
+    if (event.key !== "Escape" || !question.open) return;
     question.open = false;
-    summary.focus();
+    question.querySelector("summary").focus();
+  });
+}
+
+/* ---- nothing is sent twice ---- */
+function sendOnce(form) {
+  form.addEventListener("submit", () => {
+    setTimeout(() => form.querySelectorAll("button").forEach((button) => { button.disabled = true; }));
   });
 }
 
 document.querySelectorAll("[data-feed]").forEach(keepFresh);
 document.querySelectorAll("form[data-live]").forEach(answerWhileTyping);
-document.querySelectorAll("details.ask").forEach(askOnce);
-document.querySelectorAll("form[method=post]").forEach((form) => {
-  form.addEventListener("submit", () => {
-    setTimeout(() => form.querySelectorAll("button").forEach((button) => { button.disabled = true; }));
-  });
-});
+document.querySelectorAll("details.ask").forEach(closeOnEscape);
+document.querySelectorAll("form[method=post]").forEach(sendOnce);

@@ -72,6 +72,10 @@ class MemoryModule(Module):
         model = self.surroundings.language_model
         return memory_jobs(lambda: self.memory, model, self._config.schedule)
 
+    async def warm_up(self) -> None:
+        """Load the embedding model: an agent's first session should not start without memory."""
+        await self._get_embedding_engine().embed_async(" ")
+
     async def health(self) -> Health:
         """Well when the database answers."""
         await self.memory.database.ping()

@@ -190,10 +190,10 @@ def note_tools(desk: Desk) -> list[Tool]:
     tools = NoteTools(desk)
     return [
         Tool("note_save", tools.note_save),
-        Tool("note_recall", tools.note_recall),
-        Tool("note_search", tools.note_search),
-        Tool("note_list", tools.note_list),
-        Tool("note_related", tools.note_related),
+        Tool("note_recall", tools.note_recall, reads_only=True),
+        Tool("note_search", tools.note_search, reads_only=True),
+        Tool("note_list", tools.note_list, reads_only=True),
+        Tool("note_related", tools.note_related, reads_only=True),
     ]
 
 

@@ -16,6 +16,11 @@ from butlers.modules.memory.tools.upkeep import UpkeepTools
 from butlers.modules.memory.tools.writing import WritingTools
 
 Function = Callable[..., Awaitable[Any]]
+# Counting a use is not a change anybody would miss.
+READING = frozenset(
+    {"memory_search", "memory_recall", "memory_get", "memory_stats", "memory_context"}
+    | {"entity_get", "entity_resolve"}
+)
 
 
 def memory_tools(
@@ -50,7 +55,10 @@ def memory_tools(
         upkeep.memory_run_consolidation,
         with_defaults(upkeep.memory_run_episode_cleanup, max_entries=settings.episodes.max_entries),
     ]
-    return [Tool(_name(function), function) for function in functions]
+    return [
+        Tool(_name(function), function, reads_only=_name(function) in READING)
+        for function in functions
+    ]
 
 
 def with_defaults(function: Function, **defaults: Any) -> Function:
