@@ -199,3 +199,35 @@ async def test_without_authentication_the_caller_is_the_configured_tenant(
     with calling_as(Caller("rival", "token:1")):
         assert current_caller(surroundings).tenant_id == "rival"
     assert current_caller(surroundings).tenant_id == "acme"
+
+
+@pytest.mark.contract("N4.1", "N6.3")
+async def test_each_butler_has_its_own_tools_workers_engine_and_tables(
+    server: DatabaseServer,
+) -> None:
+    """What one butler stores, with its own worker run over it, the other never sees."""
+    butlers = [Butler(memory_settings(name), server) for name in ("one", "other")]
+    counts = []
+    for butler in butlers:
+        await butler.start()
+    try:
+        for butler in butlers:
+            memory = butler.module("memory")
+            tools = {tool.name: tool.function for tool in memory.tools()}
+            jobs = {job.name: job for job in memory.jobs()}
+            assert len(tools) == 19
+            assert set(jobs) == {"consolidate", "decay_sweep", "episode_cleanup"}
+            if butler.name == "one":
+                await tools["memory_store_fact"](subject="Ann", predicate="likes", content="tea")
+            await jobs["decay_sweep"].run()
+            url = server.running_url(butler.name)
+            assert url.split("?")[0].endswith(f"/butler_{butler.name}")
+            connection = await asyncpg.connect(url)
+            counts.append(await connection.fetchval("select count(*) from facts"))
+            await connection.close()
+            engine = memory.memory.embedder()
+            assert (engine.model, engine.dimensions) == ("all-MiniLM-L6-v2", 384)
+        assert counts == [1, 0]
+    finally:
+        for butler in butlers:
+            await butler.stop()
