@@ -1,6 +1,8 @@
 """The pages: what each shows, what its buttons do, and what it says when there is nothing."""
 
 import re
+import socket
+import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -8,7 +10,7 @@ import pytest
 
 from dashboard.callers import ApiCaller
 from dashboard.visitors import PageVisitor, browsing, link_of, visiting
-from host.daemons import Daemon, butlers, temporary_home, up
+from host.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
 
 SECTIONS = ("", "/facts", "/rules", "/episodes", "/entities", "/search", "/context", "/activity",
             "/jobs")  # fmt: skip
@@ -320,19 +322,39 @@ def test_what_is_not_there_is_a_page_that_says_so(visitor: PageVisitor, path: st
     assert "To the fleet" in answer.text and answer.headers["content-security-policy"] == POLICY
 
 
+LIMIT = 1.5
+
+
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[PageVisitor]:
-    """The operator of a home with two butlers and a remote one that is down."""
-    with temporary_home() as home:
+    """The operator of a home with two butlers, and two remote ones that do not answer."""
+    with (
+        temporary_home() as home,
+        socket.create_server(("127.0.0.1", 0)) as mute,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         for name in ("general", "kitchen"):
             assert butlers("new", name, "--home", home.root).returncode == 0
         home.settings_file.write_text(
-            '[fleet]\ntimeout_seconds = 1.0\nremotes = [{ name = "far", token_env = "FAR_TOKEN", '
-            'url = "http://127.0.0.1:9/api/butlers/far" }]\n'
+            f"[fleet]\ntimeout_seconds = {LIMIT}\nremotes = [\n"
+            '  { name = "far", token_env = "FAR_TOKEN", url = "http://127.0.0.1:9/api/butlers/a" },'
+            "\n"
+            '  { name = "mute", token_env = "MUTE_TOKEN", '
+            f'url = "http://127.0.0.1:{mute.getsockname()[1]}/api/butlers/a" }},\n]\n'
         )
+        patch.setitem(ENVIRONMENT, "MUTE_TOKEN", "btl_something")
         with up(home) as daemon, browsing(daemon) as http:
             assert http.get(link_of(daemon)).status_code == 200
             yield PageVisitor(http, "general")
+
+
+@pytest.mark.contract("P6")
+def test_a_butler_that_does_not_answer_costs_its_time_limit_once(fleet: PageVisitor):
+    fleet.open("/memory")
+    began = time.monotonic()
+    page = fleet.open("/memory")
+    assert LIMIT <= time.monotonic() - began < 2 * LIMIT
+    assert f"no answer within {LIMIT:g} seconds" in page.words
 
 
 @pytest.mark.contract("P6")

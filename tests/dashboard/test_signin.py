@@ -10,8 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.requests import Request
+from starlette.responses import Response
 
-from butlers.dashboard.signin import COOKIE, MAX_SESSIONS, SESSION_LIFE, Sessions
+from butlers.dashboard.signin import COOKIE, MAX_SESSIONS, SESSION_LIFE, Sessions, give_cookie
 from butlers.host.fleet_settings import FleetSection
 from butlers.host.home import Home
 from butlers.host.invitation import LIFE, Invitation
@@ -195,15 +196,16 @@ def test_names_of_sessions_are_kept_as_digests_only(household: Household, clock:
     assert sessions.visitor(_request(str(uuid.uuid4()))) is None
 
 
-def test_https_makes_the_cookie_secure(household: Household):
-    from starlette.responses import Response
-
-    from butlers.dashboard.signin import give_cookie
-
-    scope = {"type": "http", "scheme": "https", "path": "/", "headers": [], "server": ("a", 443)}
+@pytest.mark.parametrize(
+    ("scheme", "origin", "secure"),
+    [("https", "", True), ("http", "https://butlers.example", True), ("http", "http://a", False)],
+)
+def test_https_makes_the_cookie_secure_be_it_a_proxys(scheme: str, origin: str, secure: bool):
+    headers = [(b"origin", origin.encode())]
+    scope = {"type": "http", "scheme": scheme, "path": "/", "headers": headers, "server": ("a", 1)}
     response = Response()
     give_cookie(Request(scope), response, "x")
-    assert "Secure" in response.headers["set-cookie"]
+    assert ("Secure" in response.headers["set-cookie"]) is secure
 
 
 def test_the_client_library_keeps_cookies(daemon: Daemon, tenant: str):

@@ -101,8 +101,14 @@ def give_cookie(request: Request, response: Response, name: str) -> None:
         path="/",
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=_is_encrypted(request),
     )
+
+
+def _is_encrypted(request: Request) -> bool:
+    """Whether the browser spoke HTTPS, be it to a proxy before us: only then would it say so."""
+    origin = request.headers.get("origin", "")
+    return request.url.scheme == "https" or origin.startswith("https://")
 
 
 def take_cookie(response: Response) -> None:
