@@ -6,6 +6,7 @@ import sys
 import uuid
 
 import pytest
+import structlog
 
 import butlers
 from butlers import ButlerMemory, Conflict, InvalidInput, NotFound, open_memory
@@ -196,6 +197,7 @@ async def test_another_tenant_has_none_of_it(ours, theirs):
 
 @pytest.mark.slow
 async def test_a_home_is_opened_beside_the_daemon_that_serves_it(capfd):
+    structlog.reset_defaults()  # a program that never heard of structlog; other tests have
     with temporary_home() as home:
         async with open_memory(home=str(home.root)) as memory:
             stored = await memory.store_fact("Ann", "likes", "tea")

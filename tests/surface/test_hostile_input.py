@@ -76,10 +76,10 @@ async def fingerprint(rows: asyncpg.Connection, of: Furnished) -> Any:
         "where table_schema = 'public' and column_name = 'tenant_id'"
     )
     counts = " union all ".join(
-        f"select count(*), sum(xmin::text::bigint) from {table} where tenant_id = $1"
+        f"select '{table}', count(*), sum(xmin::text::bigint) from {table} where tenant_id = $1"
         for table in tables
     )
-    return await rows.fetch(counts, of.tenant)
+    return await rows.fetch(f"{counts} order by 1", of.tenant)
 
 
 class Attack:
