@@ -155,6 +155,7 @@ async def _fill(memory: Memory, owner: asyncpg.Connection, size: int, share: flo
     versions = {
         tenant: await memory.embedding_version(Lineage(tenant)) for tenant in ("measured", "others")
     }
+    index = await owner.fetchval("select pg_get_indexdef('facts_embedding'::regclass)")
     await owner.execute("drop index facts_embedding")
     own = int(size * share)
     rows = (
@@ -163,9 +164,8 @@ async def _fill(memory: Memory, owner: asyncpg.Connection, size: int, share: flo
     )
     while batch := [row for _, row in zip(range(5_000), rows, strict=False)]:
         await owner.executemany(_INSERT, batch)
-    await owner.execute(
-        "create index facts_embedding on facts using hnsw (embedding vector_cosine_ops)"
-    )
+    await owner.execute("set maintenance_work_mem = '1GB'")
+    await owner.execute(index)
     await owner.execute("vacuum analyze facts")
 
 

@@ -146,7 +146,7 @@ FACT_INDEXES = {
     "gin (tags)",
 }
 IVFFLAT = "ivfflat (embedding vector_cosine_ops) WITH (lists='20')"
-HNSW = "hnsw (embedding vector_cosine_ops)"
+HNSW = "hnsw (embedding vector_cosine_ops) WITH (m='24', ef_construction='128')"
 
 
 @pytest.mark.parametrize(

