@@ -46,7 +46,7 @@ class Score:
 def main(arguments: Sequence[str]) -> int:
     """Measure, print a table, and fail where a figure lies below its floor."""
     parser = argparse.ArgumentParser(prog="python -m bench quality", description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("../shared/bench/data"))
+    parser.add_argument("--data", type=Path, default=Path("bench/data"))
     parser.add_argument("--set", dest="sets", action="append", choices=SETS)
     parser.add_argument("--out", type=Path, help="write the ranked ids of every question here")
     options = parser.parse_args(arguments)
