@@ -113,5 +113,6 @@ def _welcome(home: "Home", running: "Running", first_token: tuple[str, str] | No
         "Give an agent its memory, in Claude Code for example:",
         f"  claude mcp add --transport http {name} {running.butlers[name]['mcp']} "
         '--header "Authorization: Bearer $BUTLER_TOKEN"',
+        "or, so that every session is remembered too: butlers connect claude-code (or codex)",
     ]
     typer.echo("\n".join(lines))
