@@ -18,8 +18,12 @@ from pydantic import BaseModel
 from butlers.clock import Clock, utc_now
 from butlers.db.migrate import Branch
 from butlers.db.postgres import Database
+from butlers.errors import InvalidInput
 from butlers.ids import NewId, new_id
+from butlers.kernel.text import one_line
 from butlers.llm import LanguageModel
+
+MAX_REQUEST_ID = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +144,17 @@ def calling_as(caller: Caller) -> Iterator[None]:
         yield
     finally:
         _caller.reset(token)
+
+
+def request_id(request_context: dict[str, Any] | None) -> str | None:
+    """The request's id on one line, if the caller gave one."""
+    given = (request_context or {}).get("request_id")
+    if given is None:
+        return None
+    cleaned = one_line(given) if isinstance(given, str) else ""
+    if not 1 <= len(cleaned) <= MAX_REQUEST_ID:
+        raise InvalidInput(
+            f"request_context.request_id: found {given!r:.80}; "
+            f"valid is a text of 1 to {MAX_REQUEST_ID} characters"
+        )
+    return cleaned

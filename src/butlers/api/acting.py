@@ -5,10 +5,10 @@ from typing import Self
 from uuid import UUID
 
 from butlers.errors import NotFound
+from butlers.module import request_id as checked_request_id
 from butlers.modules.memory.flows import lookup
 from butlers.modules.memory.memory import Memory
 from butlers.modules.memory.model import Lineage, MemoryRef
-from butlers.modules.memory.tools.calling import request_id as checked_request_id
 
 Id = str | UUID
 

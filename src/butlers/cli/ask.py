@@ -24,8 +24,8 @@ def ask(
     import asyncio
 
     from butlers.host.home import Home
-    from butlers.host.local import butler_settings
     from butlers.host.logs import configure
+    from butlers.host.opening import butler_settings
 
     place = Home.locate(home)
     settings = butler_settings(place, name)

@@ -147,6 +147,6 @@ def _agreed(changes: "Sequence[Change]", yes: bool, show: bool, question: str) -
 
 def _give_token(home: "Home", butler: str) -> None:
     from butlers.host.hook_token import ensure_hook_token
-    from butlers.host.local import butler_settings
+    from butlers.host.opening import butler_settings
 
     ensure_hook_token(home, butler, butler_settings(home, butler).butler.tenant)

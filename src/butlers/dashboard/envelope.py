@@ -8,9 +8,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from butlers.dashboard.faults import failure
 from butlers.ids import NewId, new_id
 from butlers.kernel.text import one_line
+from butlers.module import MAX_REQUEST_ID
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-MAX_REQUEST_ID = 200
 REQUEST_ID = "X-Request-Id"
 _TOO_LARGE = f"the request has more than {MAX_BODY_BYTES} bytes; send less at once"
 

@@ -7,15 +7,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from butlers.errors import InvalidInput, NotFound
-from butlers.kernel.text import one_line
-from butlers.module import Surroundings, Tool, current_caller
+from butlers.module import Surroundings, Tool, current_caller, request_id
 from butlers.modules.notebook.handle import checked_category, owner_id
 from butlers.modules.notebook.manager import MemoryManager
 from butlers.modules.notebook.model import MemoryCategory, SearchMode
 from butlers.modules.notebook.related import MOST_REFERENCES
 from butlers.modules.notebook.results import CategorizedNote, FoundNotes, Note, RelatedNote
-
-MAX_REQUEST_ID = 200
 
 Key = Annotated[str, Field(description="The note's name, e.g. project:alpha:deadline.")]
 Content = Annotated[str, Field(description="What to keep; it replaces what the key held.")]
@@ -66,7 +63,7 @@ class Desk:
 
     def owner(self, request_context: dict[str, Any] | None) -> str:
         """Whose notes a call reads and writes: the caller's agent and tenant, and no other."""
-        refuse_unusable_request_id(request_context)
+        request_id(request_context)  # refuses one that cannot be used
         return owner_id(current_caller(self.surroundings).tenant_id, self.agent)
 
     def refuse_other_agent(self, agent: str) -> None:
@@ -195,14 +192,3 @@ def note_tools(desk: Desk) -> list[Tool]:
         Tool("note_list", tools.note_list, reads_only=True),
         Tool("note_related", tools.note_related, reads_only=True),
     ]
-
-
-def refuse_unusable_request_id(request_context: dict[str, Any] | None) -> None:
-    """A request's id, where there is one, is a short text."""
-    given = (request_context or {}).get("request_id")
-    usable = isinstance(given, str) and 1 <= len(one_line(given)) <= MAX_REQUEST_ID
-    if given is not None and not usable:
-        raise InvalidInput(
-            f"request_context.request_id: found {given!r:.80}; "
-            f"valid is a text of 1 to {MAX_REQUEST_ID} characters"
-        )

@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from butlers.errors import InvalidInput
-from butlers.kernel.text import one_line
-from butlers.module import Surroundings, current_caller
+from butlers.module import Surroundings, current_caller, request_id
 from butlers.modules.memory.memory import Memory
 from butlers.modules.memory.model import Lineage
 from butlers.modules.memory.tools.parameters import OwnTenant
-
-MAX_REQUEST_ID = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +31,3 @@ class Desk:
         raise InvalidInput(
             f"tenant_id: found {tenant_id[:80]!r}; valid is your own tenant, {own!r}, and no other"
         )
-
-
-def request_id(request_context: dict[str, Any] | None) -> str | None:
-    """The request's id on one line, if the caller gave one."""
-    given = (request_context or {}).get("request_id")
-    if given is None:
-        return None
-    cleaned = one_line(given) if isinstance(given, str) else ""
-    if not 1 <= len(cleaned) <= MAX_REQUEST_ID:
-        raise InvalidInput(
-            f"request_context.request_id: found {given!r:.80}; "
-            f"valid is a text of 1 to {MAX_REQUEST_ID} characters"
-        )
-    return cleaned
