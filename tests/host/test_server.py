@@ -1,5 +1,7 @@
 """The HTTP door of a running home: who is let in, and what it says of its health."""
 
+import asyncio
+import socket
 from collections.abc import Iterator
 
 import httpx2
@@ -7,6 +9,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from butlers.host.server import listen
 from butlers.host.tokens import TokenStore
 from host.daemons import Daemon, butlers, temporary_home, up
 
@@ -159,3 +162,19 @@ def test_no_token_is_ever_logged(daemon: Daemon, client: httpx2.Client) -> None:
     for text in (daemon.log, daemon.stderr):
         assert daemon.first_token not in text
         assert secret not in text
+
+
+async def test_answers_are_sent_at_once_on_a_connection_that_is_kept() -> None:
+    waits: list[int] = []
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted = writer.get_extra_info("socket")
+        waits.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    with listen("127.0.0.1", 0) as listener:
+        async with await asyncio.start_server(answer, sock=listener):
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            await reader.read()
+            writer.close()
+    assert waits == [1]

@@ -115,7 +115,9 @@ def _lifespan(servers: Sequence[ButlerMCP], pages: Starlette | None) -> Lifespan
 def listen(host: str, port: int) -> socket.socket:
     """A socket bound before anything else starts, so that a taken port is known at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends at once (TCP_NODELAY) only where the protocol is named; else the body of every
+    # second answer on a connection waits 40 ms for the receipt of its head.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
