@@ -202,6 +202,65 @@ async def test_a_connection_cut_by_the_server_is_unavailable_and_the_next_works(
         await database.close()
 
 
+async def test_work_of_the_butler_itself_sees_no_tenant(database):
+    async with database.transaction("acme") as tx:
+        await tx.execute(SQL["insert"], **entity())
+    async with database.system_transaction() as tx:
+        assert not await tx.fetch_value(SQL["tenant"])
+        assert await tx.fetch(SQL["names"]) == []
+    assert await database.fetch(SQL["names"]) == []
+
+
+async def test_a_transaction_that_was_cut_short_leaves_nothing_to_the_next(worker_access, owner):
+    database = await Database.open(worker_access, pool_max=1)
+
+    async def interrupted() -> None:
+        async with database.transaction("acme") as tx:
+            await tx.execute(SQL["insert"], **entity("Cut"))
+            await tx.fetch(SQL["nap"], seconds=30)
+
+    try:
+        task = asyncio.create_task(interrupted())
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with database.transaction("rival") as tx:
+            assert await tx.fetch_value(SQL["tenant"]) == "rival"
+        assert await owner.fetchval("select count(*) from entities where canonical_name='Cut'") == 0
+    finally:
+        await database.close()
+
+
+async def test_a_server_without_a_connection_to_spare_is_waited_for(worker_access, owner):
+    name = await owner.fetchval("select current_database()")
+    database = await Database.open(worker_access, pool_min=1, pool_max=5)
+    await owner.execute(f"alter database {name} connection limit 1")
+
+    async def work() -> None:
+        async with database.transaction("acme") as tx:
+            await tx.fetch(SQL["nap"], seconds=0.2)
+
+    try:
+        await asyncio.gather(*(work() for _ in range(5)))
+    finally:
+        await owner.execute(f"alter database {name} connection limit -1")
+        await database.close()
+
+
+async def test_a_server_that_stays_full_is_unavailable(worker_access, owner, monkeypatch):
+    monkeypatch.setattr("butlers.db.postgres._PATIENCE_SECONDS", 0.2)
+    name = await owner.fetchval("select current_database()")
+    database = await Database.open(worker_access, pool_min=0, pool_max=2)
+    await owner.execute(f"alter database {name} connection limit 0")
+    try:
+        with pytest.raises(Unavailable, match="too many connections"):
+            await database.ping()
+    finally:
+        await owner.execute(f"alter database {name} connection limit -1")
+        await database.close()
+
+
 async def test_closing_cuts_what_stays_busy(worker_access, owner):
     database = await Database.open(worker_access, pool_max=1)
     nap = asyncio.create_task(database._pool.fetch("select pg_sleep(30)"))

@@ -7,7 +7,7 @@ security then hides everybody else's rows. Driver errors leave this file as erro
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -21,7 +21,6 @@ from butlers.errors import Conflict, IntegrityViolation, InvalidInput, Unavailab
 # asyncpg's records are mappings from column to value; nothing else of theirs is used.
 Row: TypeAlias = Mapping[str, Any]
 
-# A SET made when a connection opens is lost when the pool resets it; these are not.
 _SEARCH = {
     # For tenants too large to be read whole, as wide as it goes: at 200, one in twenty of the
     # true ten nearest among 100,000 rows was missed.
@@ -30,6 +29,9 @@ _SEARCH = {
     "jit": "off",
     "timezone": "UTC",
 }
+
+# While a server has as many connections as it takes, others may soon let go of theirs.
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 5.0, 0.05
 
 # What a wrong address, login or database name leads to; trying again would not help.
 _CANNOT_USE = (
@@ -105,6 +107,7 @@ class Database:
                 max_size=pool_max,
                 command_timeout=timeout,
                 init=_prepare,
+                reset=_keep,
                 server_settings={**_SEARCH, **role, "application_name": "butlers"},
             )
         return cls(pool)
@@ -120,26 +123,58 @@ class Database:
     @asynccontextmanager
     async def transaction(self, tenant_id: str) -> AsyncIterator[Transaction]:
         """One transaction in which only this tenant's rows exist."""
-        with translated_errors():
-            async with self._pool.acquire() as connection, connection.transaction():
-                await connection.execute("select set_config('butlers.tenant', $1, true)", tenant_id)
-                yield Transaction(connection, tenant_id)
+        async with self._begun() as connection:
+            await connection.execute("select set_config('butlers.tenant', $1, true)", tenant_id)
+            yield Transaction(connection, tenant_id)
 
-    def system_transaction(self) -> AbstractAsyncContextManager[Transaction]:
+    @asynccontextmanager
+    async def system_transaction(self) -> AsyncIterator[Transaction]:
         """One transaction of the butler itself, in which no tenant's rows exist."""
-        # No tenant can have this name.
-        return self.transaction("")
+        async with self._begun() as connection:
+            # No tenant can have this name.
+            yield Transaction(connection, "")
+
+    @asynccontextmanager
+    async def _begun(self) -> AsyncIterator[PoolConnectionProxy]:
+        """A transaction that names no tenant: to it, no tenant's rows exist."""
+        async with self._connection() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[PoolConnectionProxy]:
+        """One of the pool's connections; a server that has none to spare gets a moment."""
+        with translated_errors():
+            connection = await self._acquired(asyncio.get_running_loop().time() + _PATIENCE_SECONDS)
+            try:
+                yield connection
+            finally:
+                await self._pool.release(connection)
+
+    async def _acquired(self, deadline: float) -> PoolConnectionProxy:
+        while True:
+            try:
+                return await self._pool.acquire()
+            except asyncpg.TooManyConnectionsError:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def fetch(self, query: Query, /, **values: object) -> list[Row]:
+        """One statement of the butler itself, to which no tenant's rows exist."""
+        async with self._connection() as connection:
+            rows: list[Row] = await connection.fetch(query.positional, *query.arguments(values))
+        return rows
 
     async def tenants(self) -> list[str]:
         """Every tenant that ever stored something here; for workers, never for a caller."""
-        with translated_errors():
-            rows = await self._pool.fetch("select memory_tenant_names()")
+        async with self._connection() as connection:
+            rows = await connection.fetch("select memory_tenant_names()")
         return [row[0] for row in rows]
 
     async def ping(self) -> None:
         """Raise Unavailable unless the server answers."""
-        with translated_errors():
-            await self._pool.fetchval("select 1")
+        async with self._connection() as connection:
+            await connection.fetchval("select 1")
 
 
 @contextmanager
@@ -168,6 +203,13 @@ def _brief(error: BaseException) -> str:
     """The first line of a driver's message; its detail line quotes row values and stays out."""
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+async def _keep(_: asyncpg.Connection) -> None:
+    """Nothing is to be reset, which would take a round trip: what a transaction sets ends with it.
+
+    One left open is rolled back by the pool all the same.
+    """
 
 
 async def _prepare(connection: asyncpg.Connection) -> None:

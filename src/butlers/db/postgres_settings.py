@@ -6,7 +6,8 @@ SETTINGS = {
     "listen_addresses": "",
     "port": "5432",
     "unix_socket_permissions": "0700",
-    "max_connections": "100",
+    # Enough for fifty butlers that are all at their busiest; one that is idle holds a connection.
+    "max_connections": "500",
     "shared_buffers": "128MB",
     "work_mem": "16MB",
     "maintenance_work_mem": "128MB",

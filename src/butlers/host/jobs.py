@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Database, Row, Transaction
 from butlers.db.queries import load
 from butlers.host.schedule_policy import Cause, Held, Outcome
 
@@ -149,14 +149,15 @@ async def prune(tx: Transaction, job: str, kept: int) -> int:
     return await tx.execute(_SQL["prune"], job=job, kept=kept)
 
 
-async def find_latest(tx: Transaction, names: Sequence[str]) -> dict[str, Run]:
+async def find_latest(database: Database, names: Sequence[str]) -> dict[str, Run]:
     """The newest run of each of these jobs."""
-    return {row["job"]: _run(row) for row in await tx.fetch(_SQL["latest"], jobs=list(names))}
+    rows = await database.fetch(_SQL["latest"], jobs=list(names))
+    return {row["job"]: _run(row) for row in rows}
 
 
-async def find_history(tx: Transaction, names: Sequence[str], limit: int) -> list[Run]:
+async def find_history(database: Database, names: Sequence[str], limit: int) -> list[Run]:
     """Runs of these jobs, the newest first."""
-    rows = await tx.fetch(_SQL["history"], jobs=list(names), limit=limit)
+    rows = await database.fetch(_SQL["history"], jobs=list(names), limit=limit)
     return [_run(row) for row in rows]
 
 

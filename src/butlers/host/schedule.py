@@ -104,8 +104,7 @@ class Schedule:
 
     async def plan(self) -> list[Planned]:
         """Every job with its next and its last run."""
-        async with self._database.system_transaction() as tx:
-            latest = await jobs.find_latest(tx, list(self._jobs))
+        latest = await jobs.find_latest(self._database, list(self._jobs))
         now = self._clock()
         return [
             Planned(job.name, job.cron, policy.next_tick(job.cron, now), latest.get(job.name))
@@ -115,8 +114,7 @@ class Schedule:
     async def history(self, names: Sequence[str] = (), limit: int = 20) -> list[Run]:
         """Runs of some jobs, or of all, the newest first."""
         wanted = [self._job(name).name for name in names] or list(self._jobs)
-        async with self._database.system_transaction() as tx:
-            return await jobs.find_history(tx, wanted, limit)
+        return await jobs.find_history(self._database, wanted, limit)
 
     async def settled(self) -> None:
         """Wait until no run of this process is under way."""
