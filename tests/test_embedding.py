@@ -187,6 +187,22 @@ async def test_the_asynchronous_calls_give_the_same_vectors(engine: Embedder) ->
     assert await engine.embed_batch_async([]) == []
 
 
+async def test_a_question_asked_of_many_is_embedded_once(monkeypatch) -> None:
+    engine = EmbeddingEngine()
+    encoded = []
+    encode = engine._encode
+    monkeypatch.setattr(engine, "_encode", lambda batch: encoded.append(batch) or encode(batch))
+    vectors = await asyncio.gather(*(engine.embed_async("Where is Alice?") for _ in range(20)))
+    assert len(encoded) == 1
+    vectors[0].clear()  # Whoever is given a vector may do with it as it likes.
+    assert await engine.embed_async("Where is Alice?") == engine.embed("Where is Alice?")
+    for number in range(200):
+        await engine.embed_async(str(number))
+    assert len(encoded) == 202
+    await engine.embed_async("Where is Alice?")
+    assert len(encoded) == 203, "only recent texts are kept"
+
+
 async def test_a_query_does_not_wait_for_a_whole_batch(engine) -> None:
     long_batch = asyncio.create_task(engine.embed_batch_async([LONG] * 24))
     await asyncio.sleep(0)  # The batch asks first.

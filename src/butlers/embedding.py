@@ -41,6 +41,8 @@ _BRING = (
 _TOKENS_PER_BATCH = 1024
 # More than 256 tokens of any real text; it keeps a text of megabytes from being tokenised whole.
 _MAX_CHARACTERS = 65_536
+# A question is asked of every butler of a fleet, and again by whoever turns a page.
+_RECENT = 64
 
 # One worker for the whole process: the runtime spreads a single call over the cores itself.
 _worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedding")
@@ -87,6 +89,7 @@ class EmbeddingEngine:
         self._directory = model_directory
         self._network: EmbeddingNetwork | None = None
         self._loading = threading.Lock()
+        self._recent = lru_cache(maxsize=_RECENT)(self.embed)
 
     @property
     def model(self) -> str:
@@ -117,8 +120,8 @@ class EmbeddingEngine:
         return [vectors[position] for position in range(len(texts))]
 
     async def embed_async(self, text: str | None) -> list[float]:
-        """As `embed`, on the process's one embedding thread."""
-        return await _off_the_loop(self.embed, text)
+        """As `embed`, on the process's one embedding thread; a recent text is not embedded anew."""
+        return list(await _off_the_loop(self._recent, text))
 
     async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
         """As `embed_batch`, on the embedding thread, which others may use between two batches."""

@@ -1,11 +1,31 @@
 """How much is remembered."""
 
+from datetime import timedelta
+
 import pytest
 
+from butlers.db.queries import parse
 from butlers.errors import InvalidInput
 from butlers.modules.memory.flows import forget, remember, stats
-from butlers.modules.memory.model import NewEpisode, NewFact, NewRule
+from butlers.modules.memory.memory import Memory
+from butlers.modules.memory.model import (
+    Event,
+    EventSubject,
+    EventType,
+    NewEpisode,
+    NewFact,
+    NewRule,
+)
+from butlers.modules.memory.store import events
 from modules.memory.audit_stream import fade
+
+SQL = parse(
+    """
+-- retract --
+-- What Ann likes is forgotten.
+update facts set validity = 'retracted' where subject = 'Ann'
+"""
+)
 
 
 async def facts_in_every_state(memory, lineage, owner, scope="global"):
@@ -120,3 +140,53 @@ async def test_another_tenants_memories_are_not_counted(memory, lineage, strange
     await remember.store_episode(memory, NewEpisode("x", "general"), lineage)
     theirs = await stats.memory_stats(memory, None, stranger)
     assert [value for part in theirs.values() for value in part.values() if value] == []
+
+
+async def test_the_overview_follows_whatever_happens(memory, lineage, stranger):
+    another = Memory(memory.database, memory.embedder, "another", clock=memory.clock)
+    seen = []
+    for number in range(3):
+        new = NewFact("Ann", "likes", f"tea {number}")
+        # As another process would: this one is told by the audit stream alone.
+        stored = await remember.store_fact(another, new, lineage)
+        seen.append((await stats.memory_overview(memory, lineage))["facts"])
+    assert [(one["active"], one["superseded"]) for one in seen] == [(1, 0), (1, 1), (1, 2)]
+    await forget.forget_memory(another, "fact", stored.id, lineage)
+    assert (await stats.memory_overview(memory, lineage))["facts"]["retracted"] == 1
+    assert (await stats.memory_overview(memory, stranger))["facts"]["active"] == 0
+
+
+async def test_nothing_is_counted_twice_while_nothing_happens(memory, lineage, owner):
+    await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)
+    first = await stats.memory_overview(memory, lineage)
+    # Behind the back of the audit stream, which no flow does.
+    await owner.execute("update facts set validity = 'retracted'")
+    assert await stats.memory_overview(memory, lineage) == first
+    overview, newest = await stats.memory_glance(memory, 1, lineage)
+    assert overview == first
+    assert [event["event_type"] for event in newest] == ["fact_created"]
+    assert (await stats.memory_stats(memory, None, lineage))["facts"]["retracted"] == 1
+
+
+async def test_an_event_told_late_is_not_missed(memory, lineage):
+    await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)
+    event = Event(EventType.FACT_RETRACTED, EventSubject.FACT, memory.new_id())
+    async with memory.transaction(lineage) as late:
+        # It takes its place in the order of events now, and is told after the next one.
+        await events.append(late, memory.new_id(), event, lineage, memory.now())
+        await late.execute(SQL["retract"])
+        await remember.store_fact(memory, NewFact("Bob", "likes", "tea"), lineage)
+        before = (await stats.memory_overview(memory, lineage))["facts"]
+    after = (await stats.memory_overview(memory, lineage))["facts"]
+    assert (before["active"], before["retracted"]) == (2, 0)
+    assert (after["active"], after["retracted"]) == (1, 1)
+
+
+async def test_the_backlog_grows_older_while_nothing_happens(memory, lineage, clock):
+    await remember.store_episode(memory, NewEpisode("tea", "general"), lineage)
+    ages = []
+    for _ in range(3):
+        shown = await stats.memory_overview(memory, lineage)
+        ages.append(timedelta(hours=shown["episodes"]["backlog_age_hours"]))
+        clock.advance(hours=2)
+    assert ages == [timedelta(0), timedelta(hours=2), timedelta(hours=4)]

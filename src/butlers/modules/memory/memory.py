@@ -8,14 +8,17 @@ from pathlib import Path
 from uuid import UUID
 
 from butlers.clock import Clock, utc_now
-from butlers.db.postgres import Database, Transaction
+from butlers.db.postgres import Database, Row, Transaction
 from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import Unavailable
 from butlers.ids import NewId, new_id
+from butlers.kernel.lru import LRUCache
 from butlers.modules.memory.model import Lineage, VersionState
 from butlers.modules.memory.settings import MemoryModuleConfig
 from butlers.modules.memory.store import embeddings
 from butlers.modules.memory.store.embeddings import ModelVersion
+
+_TENANTS, _COUNTS_LIVE_MS = 256, 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,15 @@ def installed_embedder(version: ModelVersion) -> Embedder | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """All counts of a tenant at an instant, and the newest events there were then."""
+
+    row: Row
+    at: datetime
+    events: tuple[UUID, ...]
+
+
 @dataclass(slots=True)
 class Memory:
     """One butler's memory; flows are functions that take it first."""
@@ -58,6 +70,8 @@ class Memory:
     clock: Clock = utc_now
     new_id: NewId = new_id
     embedders: Callable[[ModelVersion], Embedder | None] = installed_embedder
+    counts: LRUCache[Counted] = field(default_factory=lambda: LRUCache(_TENANTS, _COUNTS_LIVE_MS))
+    """What was counted last for a tenant; for the flow that counts."""
 
     def now(self) -> datetime:
         """This instant."""
@@ -87,17 +101,14 @@ class Memory:
         version, engine = self._in_use(await self.versions(lineage))
         if version is None:
             return None
-        vector = (await self.vectors(engine, [text]))[0]
+        vector = await engine.embed_async(text)
+        self._check_length([vector])
         return Question(vector, version.id, version.scattered)
 
     async def vectors(self, engine: Embedder, texts: Sequence[str]) -> list[list[float]]:
         """Bare vectors by one model, of the length that the tables hold."""
         vectors = await engine.embed_batch_async(list(texts))
-        if vectors and len(vectors[0]) != self.settings.embedding_dimensions:
-            raise Unavailable(
-                f"the embedding model makes {len(vectors[0])} dimensions; "
-                f"modules.memory.embedding_dimensions says {self.settings.embedding_dimensions}"
-            )
+        self._check_length(vectors)
         return vectors
 
     async def versions(self, lineage: Lineage) -> list[ModelVersion]:
@@ -127,6 +138,13 @@ class Memory:
                     return version, engine
         configured = self.embedder()
         return next((one for one in versions if one.made_by(configured)), None), configured
+
+    def _check_length(self, vectors: Sequence[Sequence[float]]) -> None:
+        if vectors and len(vectors[0]) != self.settings.embedding_dimensions:
+            raise Unavailable(
+                f"the embedding model makes {len(vectors[0])} dimensions; "
+                f"modules.memory.embedding_dimensions says {self.settings.embedding_dimensions}"
+            )
 
     async def _registered(self, engine: Embedder, lineage: Lineage) -> UUID:
         place = self.settings.embedding_model_directory

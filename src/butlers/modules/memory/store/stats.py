@@ -9,13 +9,10 @@ _SQL = load(__file__)
 
 
 async def count(tx: Transaction, scope: str | None, now: datetime) -> Row:
-    """Every count of the tenant in one row; a scope narrows facts and rules, and adds `global`."""
+    """Every count of the tenant, and when an episode of it was last consolidated, in one row.
+
+    A scope narrows facts and rules, and adds `global`.
+    """
     counted = await tx.fetch_one(_SQL["count"], tenant_id=tx.tenant_id, scope=scope, now=now)
     assert counted is not None, "an aggregate always has a row"
     return counted
-
-
-async def last_consolidated_at(tx: Transaction) -> datetime | None:
-    """When an episode of the tenant was last consolidated, or None."""
-    at: datetime | None = await tx.fetch_value(_SQL["last_consolidated_at"], tenant_id=tx.tenant_id)
-    return at

@@ -1,5 +1,6 @@
 -- count --
--- All counts of a tenant; without a scope facts and rules of every scope are counted.
+-- All counts of a tenant, and when one of its episodes was last consolidated; without a scope facts
+-- and rules of every scope are counted.
 select
   (
     select jsonb_build_object(
@@ -54,11 +55,11 @@ select
       from rules
       where tenant_id = :tenant_id and (:scope::text is null or scope in ('global', :scope))
     ) counted
-  ) as rules
-
--- last_consolidated_at --
--- When an episode of the tenant was last consolidated.
-select created_at from memory_events
-where tenant_id = :tenant_id and event_type = 'episode_consolidated'
-order by sequence desc
-limit 1
+  ) as rules,
+  (
+    select created_at
+    from memory_events
+    where tenant_id = :tenant_id and event_type = 'episode_consolidated'
+    order by sequence desc
+    limit 1
+  ) as last_consolidated_at
