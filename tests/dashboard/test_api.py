@@ -193,6 +193,19 @@ async def test_counts_and_overview(caller):
     assert overview["facts"] == stats["facts"]
 
 
+@pytest.mark.contract("P6")
+async def test_a_glance_is_overview_newest_events_and_jobs_in_one(caller):
+    for number in range(3):
+        await store_fact(caller, predicate=f"likes {number}")
+    glance = await caller.get("/glance", events=2)
+    assert glance["overview"] == await caller.get("/overview")
+    assert glance["overview"]["facts"]["active"] == 3
+    assert glance["activity"] == (await caller.get("/activity", limit=2))["items"]
+    jobs = await caller.get("/jobs")
+    assert glance["plan"] == {"jobs": jobs["jobs"], "may_run": jobs["may_run"]}
+    assert {job["name"] for job in glance["plan"]["jobs"]} >= {"consolidate", "decay_sweep"}
+
+
 @pytest.mark.contract("N9.2")
 async def test_recalling_is_a_use_and_previewing_is_not(caller):
     fact = await store_fact(caller)

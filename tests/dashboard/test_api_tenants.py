@@ -51,6 +51,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", f"{BELOW}/entities/{{entity_id}}"): ({}, 404),
     ("get", f"{BELOW}/stats"): ({}, NOTHING),
     ("get", f"{BELOW}/overview"): ({}, NOTHING),
+    ("get", f"{BELOW}/glance"): ({}, NOTHING),
     ("get", f"{BELOW}/search"): ({"params": {"q": SECRET, "min_confidence": 0}}, []),
     ("post", f"{BELOW}/recall"): ({"json": {"topic": SECRET}}, NOTHING),
     ("post", f"{BELOW}/context"): ({"json": {"prompt": SECRET}}, NOTHING),

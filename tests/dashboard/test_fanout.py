@@ -6,10 +6,17 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
+from butlers.dashboard.api.answers import Overview
+from butlers.dashboard.api.reading import overview_of
+from butlers.dashboard.callers import Visitor
+from butlers.dashboard.fanout import Fleet, Question
+from butlers.host.fleet_settings import FleetSection
 from dashboard.callers import calling, token_store, told
+from dashboard.visitors import PageVisitor, browsing, link_of
 from host.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
 
 LIMIT = 3.0
@@ -166,3 +173,41 @@ async def test_no_answer_carries_the_token_of_a_remote(near):
             answer = await caller.send("GET", f"/api/memory/{path}")
             assert ENVIRONMENT[TOKEN_VARIABLE] not in answer.text
     assert ENVIRONMENT[TOKEN_VARIABLE] not in near.log
+
+
+@pytest.mark.contract("P6")
+async def test_what_a_remote_butler_shows_leads_to_its_own_pages(far, near):
+    word = f"w{uuid.uuid4().hex[:8]}"
+    async with calling(far, "plants", "garden") as gardener:
+        fact = {"subject": word, "predicate": "is", "content": "in the garden"}
+        stored = (await gardener.post("/facts", fact))["id"]
+    garden = f"{far.url}/butlers/garden/memory"
+    with browsing(near) as http:
+        assert http.get(link_of(near)).status_code == 200
+        visitor = PageVisitor(http, "general")
+        page = visitor.open("/memory")
+        for place in ("", "/jobs", f"/facts/{stored}"):
+            assert page.find("a", href=garden + place), place
+        assert page.find("a", href="/butlers/general/memory/jobs")
+        assert not page.find("form", action=f"{garden}/jobs/consolidate/run")
+        assert visitor.open("/memory/feed").find("a", href=f"{garden}/facts/{stored}")
+        found = visitor.open(f"/memory/search?q={word}&mode=keyword")
+        assert found.find("a", href=f"{garden}/facts/{stored}")
+    with browsing(far) as http:  # Who is signed in here is nobody there.
+        assert http.get(f"{garden}/facts/{stored}").headers["location"].startswith("/sign-in")
+
+
+class Stumbling:
+    """A butler with a fault that nobody foresaw."""
+
+    def module(self, name: str) -> None:
+        raise ZeroDivisionError("a secret that only the log may hold")
+
+
+async def test_a_fault_nobody_foresaw_at_one_butler_does_not_spoil_the_rest():
+    household = SimpleNamespace(butlers={"stumbling": Stumbling()}, fleet=FleetSection())
+    visitor = Visitor("test", {"stumbling": "default"})
+    question = Question(Overview, overview_of, "overview", {})
+    (reply,) = await Fleet(household).ask(visitor, "request", question)
+    assert (reply.name, reply.said) == ("stumbling", None)
+    assert reply.error == "failed (ZeroDivisionError); the log says more"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import httpx2
+import structlog
 from pydantic import BaseModel, ValidationError
 
 from butlers.dashboard.callers import Visitor
@@ -20,6 +21,7 @@ from butlers.errors import ButlersError, Unavailable
 from butlers.host.fleet_settings import RemoteButler
 from butlers.host.server import Household
 
+log = structlog.get_logger(__name__)
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
 Said = TypeVar("Said", bound=BaseModel)
@@ -118,6 +120,9 @@ class Fleet:
             error = "answered something that is no butler's answer"
         except ButlersError as failed:
             error = str(failed)
+        except Exception as failed:  # noqa: BLE001  whatever it was, the rest is complete
+            log.exception("a butler could not be asked", butler=name)
+            error = f"failed ({type(failed).__name__}); the log says more"
         return Reply(name, None, error, is_remote)
 
     async def _fetch(

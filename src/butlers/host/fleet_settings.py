@@ -23,6 +23,12 @@ class RemoteButler(InlineSection):
         "", description='Callers of this tenant see it too; "" shows it to the operator alone.'
     )
 
+    @property
+    def pages(self) -> str:
+        """Where its own home shows what it remembers."""
+        place, _, name = self.url.rpartition("/api/butlers/")
+        return f"{place}/butlers/{name}/memory"
+
 
 class FleetSection(Section):
     """Butlers of other homes, shown on the fleet page beside those of this one."""

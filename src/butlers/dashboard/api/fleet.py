@@ -1,5 +1,6 @@
 """The whole fleet: every butler the caller may see, asked at once."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -98,7 +99,7 @@ async def overview(request: Request, visitor: Visiting) -> Any:
     """Counts, backlog, last consolidation and health of every butler."""
     question = Question(answers.Overview, reading.overview_of, "overview", {})
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
-    return {"butlers": [{**_status(reply), "overview": reply.said} for reply in replies]}
+    return {"butlers": [{**status_of(reply), "overview": reply.said} for reply in replies]}
 
 
 @router.get("/memory/search", response_model=FleetSearch)
@@ -120,7 +121,7 @@ async def search(
     ]
     found.sort(key=lambda one: (*best_first(one["score"], one["created_at"], one["id"]),
                                 one["butler"]))  # fmt: skip
-    return {"items": found[: asked.limit], "butlers": [_status(reply) for reply in replies]}
+    return {"items": found[: asked.limit], "butlers": [status_of(reply) for reply in replies]}
 
 
 @router.get("/memory/activity", response_model=FleetActivity)
@@ -136,24 +137,23 @@ async def activity(
     question = Question(answers.Activity, here, "activity", {"limit": asked.limit})
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
     return {
-        "items": _newest(replies, asked.limit),
-        "butlers": [_status(reply) for reply in replies],
+        "items": newest(
+            {reply.name: reply.said.items for reply in replies if reply.said}, asked.limit
+        ),
+        "butlers": [status_of(reply) for reply in replies],
     }
 
 
-def _newest(replies: list[Reply[answers.Activity]], limit: int) -> list[dict[str, Any]]:
+def newest(told: Mapping[str, list[answers.Happened]], limit: int) -> list[dict[str, Any]]:
     """The newest events of all; of one instant, a butler's own stay in the order it told them."""
-    told = [
-        {**one.model_dump(), "butler": reply.name}
-        for reply in replies
-        for one in (reply.said.items if reply.said else ())
-    ]
+    events = [(butler, event) for butler, its in told.items() for event in its]
     # Sorting is stable, and each butler told its events newest first.
-    told.sort(key=lambda one: one["created_at"], reverse=True)
-    return told[:limit]
+    events.sort(key=lambda one: one[1].created_at, reverse=True)
+    return [{**event.model_dump(), "butler": butler} for butler, event in events[:limit]]
 
 
-def _status(reply: Reply[Any]) -> dict[str, Any]:
+def status_of(reply: Reply[Any]) -> dict[str, Any]:
+    """Whether a butler answered."""
     return {
         "name": reply.name,
         "status": "down" if reply.said is None else "up",

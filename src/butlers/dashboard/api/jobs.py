@@ -39,13 +39,18 @@ class JobPlan(Answer):
     last: JobRun | None
 
 
-class Jobs(Answer):
-    """The jobs of a butler and their newest runs."""
+class Plan(Answer):
+    """The jobs of a butler."""
 
     jobs: list[JobPlan]
-    history: list[JobRun]
     may_run: bool
     """Whether this caller may run one now."""
+
+
+class Jobs(Plan):
+    """The jobs of a butler and their newest runs."""
+
+    history: list[JobRun]
 
 
 class JobAsked(Answer):
@@ -73,13 +78,14 @@ async def run_job(seat: Seated, request: Request, job: Annotated[str, Path(max_l
 
 async def jobs_of(seat: Seat) -> dict[str, Any]:
     """The jobs of one butler as a caller may see them."""
-    schedule = seat.butler.schedule()
-    history = await schedule.history(limit=_SHOWN)
-    return {
-        "jobs": [_planned(one, seat) for one in await schedule.plan()],
-        "history": [_shown(run, seat) for run in history],
-        "may_run": seat.may_run_jobs,
-    }
+    history = await seat.butler.schedule().history(limit=_SHOWN)
+    return {**await plan_of(seat), "history": [_shown(run, seat) for run in history]}
+
+
+async def plan_of(seat: Seat) -> dict[str, Any]:
+    """The jobs of one butler without their history."""
+    planned = await seat.butler.schedule().plan()
+    return {"jobs": [_planned(one, seat) for one in planned], "may_run": seat.may_run_jobs}
 
 
 def _planned(one: Planned, seat: Seat) -> dict[str, Any]:

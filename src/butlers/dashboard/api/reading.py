@@ -92,9 +92,13 @@ async def preview_context(seat: Seated, asked: AskedContext) -> Any:
 async def overview_of(seat: Seat) -> dict[str, Any]:
     """What a fleet shows of one butler."""
     counted = await stats.memory_overview(seat.memory, seat.lineage)
+    return {**counted, "health": await health_of(seat)}
+
+
+async def health_of(seat: Seat) -> str:
+    """Whether every module of a butler is well, in a word."""
     modules = await seat.butler.health()
-    well = all(module.ok for module in modules.values())
-    return {**counted, "health": "ok" if well else "unwell"}
+    return "ok" if all(module.ok for module in modules.values()) else "unwell"
 
 
 async def search_of(seat: Seat, asked: AskedSearch) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ async def overview(visit: Visiting, name: Name) -> Response:
         rules=rules,
         warnings=warnings,
         episodes=episodes.items,
-        activity={"items": [{**one, "butler": name} for one in activity.items]},
+        activity=activity.items,
     )
 
 
@@ -58,7 +58,7 @@ async def activity(visit: Visiting, name: Name, cursor: str | None = None) -> Re
         visit.request,
         "activity.html",
         **seated(visit, name, "activity"),
-        activity={"items": [{**one, "butler": name} for one in page.items]},
+        activity=page.items,
         cursor=cursor,
         next_cursor=page.next_cursor,
     )

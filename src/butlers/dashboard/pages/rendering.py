@@ -24,6 +24,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         "visit": visit,
         "csrf": visit.session.csrf if visit else "",
         "butlers": visit.butlers if visit else [],
+        "homes": visit.homes if visit else {},
         "path": request.url.path,
         "version": __version__,
     }
@@ -82,6 +83,7 @@ def _query(values: Mapping[str, Any]) -> str:
 _environment = Environment(
     loader=PackageLoader("butlers.dashboard"),
     autoescape=True,
+    auto_reload=False,
     undefined=StrictUndefined,
     finalize=shown.finalized,
     trim_blocks=True,

@@ -30,6 +30,13 @@ class Visit:
         return sorted(self.visitor.tenants.keys() & self.household.butlers.keys())
 
     @property
+    def homes(self) -> dict[str, str]:
+        """Where the pages of each butler are; those of a remote one are in its own home."""
+        remotes = self.household.fleet.remotes
+        there = {one.name: one.pages for one in remotes if one.name in self.visitor.remotes}
+        return there | {name: f"/butlers/{name}/memory" for name in self.butlers}
+
+    @property
     def fleet(self) -> Fleet:
         """Every butler that may be asked, remote ones too."""
         fleet: Fleet = self.request.app.state.fleet

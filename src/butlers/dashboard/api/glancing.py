@@ -1,0 +1,45 @@
+"""A butler at a glance: all that the fleet's page shows of it, in one question."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from butlers.dashboard.api import answers
+from butlers.dashboard.api.answers import Answer
+from butlers.dashboard.api.asking import Asked, Limit
+from butlers.dashboard.api.jobs import Plan, plan_of
+from butlers.dashboard.api.reading import health_of
+from butlers.dashboard.seats import Seat, Seated
+from butlers.modules.memory.flows.stats import memory_glance
+
+router = APIRouter(tags=["memory"])
+
+
+class Glance(Answer):
+    """Counts and health, what happened last, and the jobs with their next and last run."""
+
+    overview: answers.Overview
+    activity: list[answers.Happened]
+    plan: Plan
+
+
+class AskedGlance(Asked):
+    """How much of what happened."""
+
+    events: Limit = 15
+
+
+@router.get("/glance", response_model=Glance)
+async def glance(seat: Seated, asked: Annotated[AskedGlance, Query()]) -> Any:
+    """The overview, the newest events and the jobs of one butler."""
+    return await glance_of(seat, asked)
+
+
+async def glance_of(seat: Seat, asked: AskedGlance) -> dict[str, Any]:
+    """What the fleet's page shows of one butler."""
+    counted, events = await memory_glance(seat.memory, asked.events, seat.lineage)
+    return {
+        "overview": {**counted, "health": await health_of(seat)},
+        "activity": events,
+        "plan": await plan_of(seat),
+    }
