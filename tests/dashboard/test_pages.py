@@ -4,12 +4,19 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 
+from butlers.dashboard.app import build
+from butlers.host.fleet_settings import FleetSection
+from butlers.host.home import Home
+from butlers.host.server import Household
+from butlers.host.tokens import TokenStore
 from dashboard.callers import ApiCaller
-from dashboard.visitors import PageVisitor, browsing, link_of, visiting
+from dashboard.visitors import Page, PageVisitor, browsing, link_of, visiting
 from host.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
 
 SECTIONS = ("", "/facts", "/rules", "/episodes", "/entities", "/search", "/context", "/activity",
@@ -320,6 +327,33 @@ def test_what_is_not_there_is_a_page_that_says_so(visitor: PageVisitor, path: st
     answer = visitor.http.get(f"/butlers/general/memory{path}")
     assert answer.status_code in (404, 422)
     assert "To the fleet" in answer.text and answer.headers["content-security-policy"] == POLICY
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/memory/nothing", "/apiary", "/butlers/general"])
+def test_an_address_nobody_serves_is_a_page_too(visitor: PageVisitor, path: str):
+    page = visitor.open(path, 404)
+    assert f"there is no page '{path}' to read" in page.words and "To the fleet" in page.words
+    answer = visitor.http.put(path)
+    assert answer.status_code in (404, 405) and "to send something to" in answer.text
+
+
+async def test_a_fault_nobody_foresaw_is_a_page_without_its_reason(tmp_path: Path):
+    home = Home(tmp_path)
+    app = build(Household(home, {}, TokenStore(home.tokens_file), FleetSection()))
+
+    async def broken() -> None:
+        raise ZeroDivisionError("a secret that only the log may hold")
+
+    app.add_api_route("/memory/broken", broken)
+    app.add_api_route("/api/broken", broken)
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://here") as http:
+        page, told = await http.get("/memory/broken"), await http.get("/api/broken")
+    assert (page.status_code, told.status_code) == (500, 500)
+    assert "failed for a reason of its own" in Page(page.text).words
+    assert page.headers["content-security-policy"] == POLICY
+    assert told.json()["error"]["message"].startswith("the butler failed for a reason of its own")
+    assert "secret" not in page.text + told.text
 
 
 LIMIT = 1.5

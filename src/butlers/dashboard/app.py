@@ -15,6 +15,7 @@ from butlers.dashboard.fanout import Fleet
 from butlers.dashboard.faults import answer_failures
 from butlers.dashboard.job_runs import JobRuns
 from butlers.dashboard.pages import router as pages
+from butlers.dashboard.pages.routing import explained
 from butlers.dashboard.signin import Sessions
 from butlers.host.server import Household
 
@@ -44,7 +45,7 @@ def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
     app.state.callers = Callers([bearer, sessions, *sources])
     app.state.fleet = Fleet(household)
     app.state.job_runs = JobRuns()
-    answer_failures(app)
+    answer_failures(app, explained)
     app.include_router(api.router)
     app.include_router(pages.router)
     app.mount("/static", Assets())

@@ -1,8 +1,11 @@
-"""Failures as callers read them: one shape, words that help, never a stack trace."""
+"""Failures as callers read them: words that help, never a stack trace.
+
+Callers of the API read one shape of JSON; whoever looks at pages is shown a page.
+"""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 import structlog
 from fastapi import FastAPI
@@ -10,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from butlers.errors import (
     ButlersError,
@@ -33,7 +36,11 @@ _STATUS: Mapping[type[ButlersError], int] = {
 }
 _FIELD = re.compile(r"([a-z_]+(?:\.[a-z_]+)*): ")
 _LONGEST = 2_000
-_OUR_FAULT = "the butler failed for a reason of its own; its log says which"
+OUR_FAULT = "the butler failed for a reason of its own; its log says which"
+
+_Answer: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
+Page: TypeAlias = Callable[[Request, Exception], Response]
+"""Makes the page that explains a failure."""
 
 
 class Explanation(BaseModel):
@@ -64,12 +71,12 @@ FAILURES: dict[int | str, dict[str, Any]] = {
 """How any route may fail, for the OpenAPI document."""
 
 
-def answer_failures(app: FastAPI) -> None:
-    """Make every failure of an application an answer of this shape."""
-    app.add_exception_handler(ButlersError, _ours)
-    app.add_exception_handler(RequestValidationError, _malformed)
-    app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(Exception, _unforeseen)
+def answer_failures(app: FastAPI, page: Page) -> None:
+    """Answer every failure: below /api in the API's shape, anywhere else with a page."""
+    app.add_exception_handler(ButlersError, _by_path(_ours, page))
+    app.add_exception_handler(RequestValidationError, _by_path(_malformed, page))
+    app.add_exception_handler(HTTPException, _by_path(_refused, page))
+    app.add_exception_handler(Exception, _logged(_by_path(_unforeseen, page)))
 
 
 def failure(status: int, message: str, field: str | None = None) -> JSONResponse:
@@ -86,6 +93,22 @@ def failure(status: int, message: str, field: str | None = None) -> JSONResponse
 def status_of(error: ButlersError) -> int:
     """The status that stands for an error of ours."""
     return next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
+
+
+def _by_path(answer: _Answer, page: Page) -> _Answer:
+    async def chosen(request: Request, error: Exception) -> Response:
+        is_api = request.url.path == "/api" or request.url.path.startswith("/api/")
+        return await answer(request, error) if is_api else page(request, error)
+
+    return chosen
+
+
+def _logged(answer: _Answer) -> _Answer:
+    async def logged(request: Request, error: Exception) -> Response:
+        log.error("a request failed", path=request.url.path, exc_info=error)
+        return await answer(request, error)
+
+    return logged
 
 
 async def _ours(_: Request, error: Exception) -> JSONResponse:
@@ -108,9 +131,8 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
     return answer
 
 
-async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
-    log.error("a request failed", path=request.url.path, exc_info=error)
-    return failure(500, _OUR_FAULT)
+async def _unforeseen(_: Request, __: Exception) -> JSONResponse:
+    return failure(500, OUR_FAULT)
 
 
 def _fault(fault: Mapping[str, Any]) -> str:

@@ -11,14 +11,13 @@ from butlers.dashboard.pages import (
     jobs,
     listings,
     memory,
-    missing,
     search,
     sign_in,
 )
 from butlers.dashboard.pages.routing import PageRoute
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
-# Fixed paths before those that take any word in the same place, and what is missing last.
+# Fixed paths before those that take any word in the same place.
 for part in (
     sign_in,
     fleet,
@@ -30,6 +29,5 @@ for part in (
     listings,
     memory,
     acting,
-    missing,
 ):
     router.include_router(part.router)

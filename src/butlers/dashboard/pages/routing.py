@@ -1,6 +1,7 @@
-"""Routes of pages: failures are pages too, and every page says what a browser may do with it."""
+"""Pages, those that explain a failure included: each says what a browser may do with it."""
 
 from collections.abc import Callable, Coroutine
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from butlers.dashboard.faults import status_of
+from butlers.dashboard.faults import OUR_FAULT, status_of
 from butlers.dashboard.pages.rendering import render
 from butlers.errors import ButlersError
 
@@ -43,6 +44,7 @@ _TITLES = {
     401: "Sign in first",
     403: "Not allowed",
     404: "Nothing here",
+    405: "Nothing here",
     409: "That clashes with what is there",
     422: "That cannot be used",
     503: "Not available right now",
@@ -51,17 +53,14 @@ _Answer = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class PageRoute(APIRoute):
-    """A route whose every answer, a failure included, is a page with its protection."""
+    """A route whose every answer is a page with its protection."""
 
     def get_route_handler(self) -> _Answer:
-        """The route's own answer, or a page that explains why there is none."""
+        """The route's own answer, protected."""
         answer = super().get_route_handler()
 
         async def page(request: Request) -> Response:
-            try:
-                response = await answer(request)
-            except (ButlersError, HTTPException, RequestValidationError) as error:
-                response = _explained(request, error)
+            response = await answer(request)
             protect(response.headers)
             return response
 
@@ -79,18 +78,30 @@ def go_to(path: str) -> RedirectResponse:
     return RedirectResponse(path, 303)
 
 
-def _explained(request: Request, error: Exception) -> Response:
-    status, words = _status_and_words(error)
+def explained(request: Request, error: Exception) -> Response:
+    """The page for a failure; whoever has to sign in first is led there, and back again."""
+    status, words = _status_and_words(request, error)
     if status == 401 and request.method == "GET":  # noqa: PLR2004 - not signed in
         asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return go_to(f"/sign-in?next={quote(asked)}")
-    title = _TITLES.get(status, "That did not work")
-    return render(request, "failure.html", status, title=title, words=words, code=status)
+        response: Response = go_to(f"/sign-in?next={quote(asked)}")
+    else:
+        title = _TITLES.get(status, "That did not work")
+        response = render(request, "failure.html", status, title=title, words=words, code=status)
+    protect(response.headers)
+    return response
 
 
-def _status_and_words(error: Exception) -> tuple[int, str]:
+def _status_and_words(request: Request, error: Exception) -> tuple[int, str]:
     if isinstance(error, ButlersError):
         return status_of(error), str(error)
-    if isinstance(error, HTTPException):
-        return error.status_code, str(error.detail)
-    return 422, "a part of the address or the form is of the wrong form; go back and try again"
+    if isinstance(error, RequestValidationError):
+        return 422, "a part of the address or the form is of the wrong form; go back and try again"
+    if not isinstance(error, HTTPException):
+        return 500, OUR_FAULT
+    if error.detail == HTTPStatus(error.status_code).phrase:  # nobody of ours has worded it
+        return error.status_code, f"there is no page {request.url.path[:80]!r} to {_verb(request)}"
+    return error.status_code, str(error.detail)
+
+
+def _verb(request: Request) -> str:
+    return "read" if request.method in {"GET", "HEAD"} else "send something to"
