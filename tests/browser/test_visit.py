@@ -181,5 +181,6 @@ def test_old_pages_do_not_stay_in_the_cache(new_context: NewContext, agent: Agen
     agent.sign_in(page)
     page.goto(f"{HOME}/facts/{fact}")
     page.get_by_role("button", name="Sign out").click()
+    expect(page).to_have_url(re.compile("/sign-in$"))
     page.go_back()
-    expect(page).to_have_url(re.compile("/sign-in"))
+    expect(page).to_have_url(re.compile(r"/sign-in\?next="))

@@ -121,7 +121,12 @@ def slow(home: Home) -> Iterator["subprocess.Popen[bytes]"]:
     """A command that runs a job which goes on until it is stopped."""
     (home.root / "wait").touch()
     command = ["-m", "butlers", "jobs", "run", "greet", "-b", "kitchen", "--home", str(home.root)]
-    with subprocess.Popen([sys.executable, *command], env=ENVIRONMENT) as process:
+    with subprocess.Popen(
+        [sys.executable, *command],
+        env=ENVIRONMENT,
+        # Tests started in the background of a shell are deaf to Ctrl-C, and so are their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         try:
             yield process
         finally:

@@ -20,6 +20,7 @@ GUARDS = {
     "host/doctor.py": "a check that breaks is itself a finding",
     "host/schedule.py": "a job that fails is a line in the history, not the end of the schedule",
     "host/daemon.py": "one butler that fails leaves the others serving",
+    "dashboard/fanout.py": "one butler that fails leaves what the others say complete",
     "modules/memory/flows/consolidate.py": "a group that fails leaves the other groups alone",
     "modules/memory/flows/consolidation_apply.py": "an action that fails leaves the others alone",
     "modules/notebook/search.py": "whatever a caller's callback does, the search goes on",
