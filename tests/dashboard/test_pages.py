@@ -421,3 +421,34 @@ def test_the_operator_runs_a_job_and_reads_what_came_of_it(fleet: PageVisitor):
     answer = fleet.act("/jobs/episode_cleanup/run")
     page = fleet.open(answer.headers["location"])
     assert "episode cleanup" in page.words and "request" in page.words and "ok" in page.words
+
+
+@pytest.mark.contract("P9")
+def test_a_consolidation_without_a_model_says_what_is_missing(fleet: PageVisitor):
+    page = fleet.open(fleet.act("/jobs/consolidate/run").headers["location"])
+    assert "there is no language model: set runtime.kind in butler.toml" in page.words
+    assert "True" not in page.words
+
+
+@pytest.fixture(scope="module")
+def many() -> Iterator[PageVisitor]:
+    """The operator of a home with nine butlers, none of which has ever served anybody."""
+    with temporary_home() as home:
+        for name in "abcdefghi":
+            home.create_butler(f"butler_{name}")
+        with up(home) as daemon, browsing(daemon) as http:
+            assert http.get(link_of(daemon)).status_code == 200
+            yield PageVisitor(http, "butler_i")
+
+
+@pytest.mark.contract("P6")
+def test_a_large_fleet_stays_easy_to_survey(many: PageVisitor):
+    page = many.open("/memory")
+    folded = [one for one in page.find("details") if "open" not in one.attributes]
+    assert len(folded) == 9
+    assert len(page.find("summary")) == 9
+    assert page.find("a", href="/memory#h-butlers")
+    bar = page.text[: page.text.index("Sign out")].split()
+    assert "butler_f" in bar and "butler_g" not in bar
+    own = many.home()
+    assert own.find("a", **{"href": "/butlers/butler_i/memory", "aria-current": "true"})
