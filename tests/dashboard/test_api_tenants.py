@@ -91,6 +91,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", "/api/memory/overview"): ({}, NOTHING),
     ("get", "/api/memory/search"): ({"params": {"q": SECRET, "min_confidence": 0}}, []),
     ("get", "/api/memory/activity"): ({}, []),
+    ("get", "/api/memory/jobs"): ({}, NOTHING),
 }
 ROUTES = sorted(CASES)
 

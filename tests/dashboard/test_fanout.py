@@ -159,6 +159,16 @@ async def test_one_feed_of_all_butlers_newest_first(far, near):
     assert {one["event_type"] for one in feed["items"]} == {"rule_created"}
 
 
+@pytest.mark.contract("P6", "P9")
+async def test_the_jobs_of_all_butlers(far, near):
+    async with calling(near, "household") as caller, calling(far, "plants", "garden") as gardener:
+        seen = told(await caller.send("GET", "/api/memory/jobs"))["butlers"]
+        own, theirs = await caller.get("/jobs"), await gardener.get("/jobs")
+    by_name = {butler["name"]: butler for butler in seen}
+    assert {name for name, one in by_name.items() if one["jobs"] is None} == DOWN.keys()
+    assert (by_name["general"]["jobs"], by_name["garden"]["jobs"]) == (own, theirs)
+
+
 @pytest.mark.contract("P6", "L1")
 async def test_the_fleet_of_a_token_is_what_its_tenant_may_see(near):
     async with calling(near, "somebody", "kitchen") as caller:
@@ -169,7 +179,7 @@ async def test_the_fleet_of_a_token_is_what_its_tenant_may_see(near):
 
 async def test_no_answer_carries_the_token_of_a_remote(near):
     async with calling(near, "household") as caller:
-        for path in ("overview", "activity", "search?q=rose"):
+        for path in ("overview", "activity", "jobs", "search?q=rose"):
             answer = await caller.send("GET", f"/api/memory/{path}")
             assert ENVIRONMENT[TOKEN_VARIABLE] not in answer.text
     assert ENVIRONMENT[TOKEN_VARIABLE] not in near.log

@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from butlers.dashboard.api import answers, asking, looking, reading
 from butlers.dashboard.api.answers import Answer
+from butlers.dashboard.api.jobs import Jobs, jobs_of
 from butlers.dashboard.fanout import Fleet, Question, Reply
 from butlers.dashboard.seats import Visiting
 from butlers.kernel.ranking import best_first
@@ -68,6 +69,18 @@ class FleetActivity(Answer):
 
     items: list[HappenedAtButler]
     butlers: list[ButlerStatus]
+
+
+class ButlerJobs(ButlerStatus):
+    """The jobs of a butler of the fleet and their newest runs; `jobs` is null when it is down."""
+
+    jobs: Jobs | None
+
+
+class FleetJobs(Answer):
+    """The jobs of every butler, whether or not it answered."""
+
+    butlers: list[ButlerJobs]
 
 
 class Butlers(Answer):
@@ -142,6 +155,14 @@ async def activity(
         ),
         "butlers": [status_of(reply) for reply in replies],
     }
+
+
+@router.get("/memory/jobs", response_model=FleetJobs)
+async def list_jobs(request: Request, visitor: Visiting) -> Any:
+    """When the jobs of every butler run next, and how they ran."""
+    question = Question(Jobs, jobs_of, "jobs", {})
+    replies = await _fleet(request).ask(visitor, request.state.request_id, question)
+    return {"butlers": [{**status_of(reply), "jobs": reply.said} for reply in replies]}
 
 
 def newest(told: Mapping[str, list[answers.Happened]], limit: int) -> list[dict[str, Any]]:
