@@ -3,18 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from butlers.kernel.text import replace_surrogates
-from butlers.llm.completion import (
-    DEFAULT_SYSTEM,
-    Completion,
-    CompletionFailed,
-    RuntimeOptions,
-    Usage,
-    answered,
-)
+from butlers.llm.completion import DEFAULT_SYSTEM, Completion, CompletionFailed, Usage, answered
 from butlers.llm.envelopes import amount, json_text, mapping, parse_object, text_of, total
-from butlers.llm.environment import Workplace, api_key, minimal_environment, workplace
-from butlers.llm.process import Finished, Invocation, find_program, run
+from butlers.llm.environment import Workplace, api_key, minimal_environment
+from butlers.llm.process import Finished, find_program
+from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -36,36 +29,10 @@ _FLAGS = (
 _UNSTRUCTURED = "error_max_structured_output_retries"
 
 
-class ClaudeRuntime:
+class ClaudeRuntime(ProgramRuntime):
     """Runs `claude -p` without tools, servers, hooks, settings or a stored session."""
 
     name = "claude"
-
-    def __init__(self, options: RuntimeOptions) -> None:
-        self._options = options
-
-    async def complete(
-        self,
-        prompt: str,
-        *,
-        system: str = "",
-        schema: Mapping[str, Any] | None = None,
-        timeout_seconds: float = 300.0,
-        label: str = "",
-    ) -> Completion:
-        """The answer of the session's only turn."""
-        with workplace() as place:
-            environment = self._environment(place, label)
-            invocation = Invocation(
-                self.name,
-                self._argv(place, environment, system, schema),
-                replace_surrogates(prompt).encode(),
-                place.directory,
-                environment,
-                min(timeout_seconds, self._options.timeout_seconds),
-            )
-            finished = await run(invocation)
-        return _completion(finished, Redaction.of(environment, prompt, system))
 
     def _environment(self, place: Workplace, label: str) -> dict[str, str]:
         environment = minimal_environment(place, label, names=_NAMES, prefix="ANTHROPIC_") | _QUIET
@@ -76,37 +43,35 @@ class ClaudeRuntime:
         return environment
 
     def _argv(
-        self,
-        place: Workplace,
-        environment: Mapping[str, str],
-        system: str,
-        schema: Mapping[str, Any] | None,
+        self, place: Workplace, environment: Mapping[str, str], request: Request
     ) -> Sequence[str]:
         program = find_program(self._options.binary or self.name, "runtime.binary")
         # The barest mode knows no login, only a key.
         mode = "--bare" if environment.get(KEY_VARIABLE) else "--safe-mode"
-        instructions = place.write("system.txt", system or DEFAULT_SYSTEM)
+        instructions = place.write("system.txt", request.system or DEFAULT_SYSTEM)
         argv = [program, *_FLAGS, mode, "--system-prompt-file", str(instructions)]
         if self._options.model:
             argv += ["--model", self._options.model]
-        if schema is not None:
-            argv += ["--json-schema", json_text(schema)]
+        if request.schema is not None:
+            argv += ["--json-schema", json_text(request.schema)]
         return argv
 
-
-def _completion(finished: Finished, redaction: Redaction) -> Completion:
-    envelope = parse_object(finished.stdout.decode("utf-8", "replace"))
-    if envelope is None:
-        raise _not_understood(finished, redaction)
-    usage = _usage(envelope)
-    if envelope.get("subtype") == _UNSTRUCTURED:
-        raise CompletionFailed("claude gave no answer that fits the schema", usage)
-    if finished.exit_code != 0 or envelope.get("is_error") is not False:
-        reason = text_of(envelope.get("result")) or text_of(envelope.get("subtype"))
-        said = redaction.line(reason) or finished.ending
-        raise CompletionFailed(f"claude failed: {said}", usage)
-    session_id = text_of(envelope.get("session_id")) or None
-    return answered("claude", _answer(envelope), usage, session_id)
+    def _completion(
+        self, request: Request, finished: Finished, place: Workplace, redaction: Redaction
+    ) -> Completion:
+        """The answer of the session's only turn."""
+        envelope = parse_object(finished.stdout.decode("utf-8", "replace"))
+        if envelope is None:
+            raise _not_understood(finished, redaction)
+        usage = _usage(envelope)
+        if envelope.get("subtype") == _UNSTRUCTURED:
+            raise CompletionFailed("claude gave no answer that fits the schema", usage)
+        if finished.exit_code != 0 or envelope.get("is_error") is not False:
+            reason = text_of(envelope.get("result")) or text_of(envelope.get("subtype"))
+            said = redaction.line(reason) or finished.ending
+            raise CompletionFailed(f"claude failed: {said}", usage)
+        session_id = text_of(envelope.get("session_id")) or None
+        return answered("claude", _answer(envelope), usage, session_id)
 
 
 def _not_understood(finished: Finished, redaction: Redaction) -> CompletionFailed:

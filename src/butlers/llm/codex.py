@@ -5,19 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from butlers.kernel.text import replace_surrogates
 from butlers.llm.answer_file import read_answer
-from butlers.llm.completion import (
-    DEFAULT_SYSTEM,
-    Completion,
-    CompletionFailed,
-    RuntimeOptions,
-    Usage,
-    answered,
-)
+from butlers.llm.completion import DEFAULT_SYSTEM, Completion, CompletionFailed, Usage, answered
 from butlers.llm.envelopes import count, mapping, parse_object, text_of
-from butlers.llm.environment import Workplace, api_key, minimal_environment, workplace
-from butlers.llm.process import Finished, Invocation, find_program, run
+from butlers.llm.environment import Workplace, api_key, minimal_environment
+from butlers.llm.process import Finished, find_program
+from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
 from butlers.llm.schema import strict, without_added_nulls
 
@@ -53,37 +46,10 @@ _SETTINGS = (
 )
 
 
-class CodexRuntime:
+class CodexRuntime(ProgramRuntime):
     """Runs `codex exec` with its tools off, in a read-only sandbox, without a stored session."""
 
     name = "codex"
-
-    def __init__(self, options: RuntimeOptions) -> None:
-        self._options = options
-
-    async def complete(
-        self,
-        prompt: str,
-        *,
-        system: str = "",
-        schema: Mapping[str, Any] | None = None,
-        timeout_seconds: float = 300.0,
-        label: str = "",
-    ) -> Completion:
-        """The last message of the session."""
-        with workplace() as place:
-            environment = self._environment(place, label)
-            invocation = Invocation(
-                self.name,
-                self._argv(place, environment, system, schema),
-                replace_surrogates(prompt).encode(),
-                place.directory,
-                environment,
-                min(timeout_seconds, self._options.timeout_seconds),
-            )
-            finished = await run(invocation)
-            answer = _answer(finished, place, Redaction.of(environment, prompt, system))
-        return answer if schema is None else _fitted(answer, schema)
 
     def _environment(self, place: Workplace, label: str) -> dict[str, str]:
         environment = minimal_environment(place, label, names=_NAMES, prefix="OPENAI_")
@@ -98,20 +64,23 @@ class CodexRuntime:
         return environment
 
     def _argv(
-        self,
-        place: Workplace,
-        environment: Mapping[str, str],
-        system: str,
-        schema: Mapping[str, Any] | None,
+        self, place: Workplace, environment: Mapping[str, str], request: Request
     ) -> Sequence[str]:
         program = find_program(self._options.binary or self.name, "runtime.binary")
-        argv = [program, *_FLAGS, *_overrides(place, environment, system)]
+        argv = [program, *_FLAGS, *_overrides(place, environment, request.system)]
         if self._options.model:
             argv += ["--model", self._options.model]
-        if schema is not None:
-            schema_file = place.write("schema.json", json.dumps(strict(schema)))
+        if request.schema is not None:
+            schema_file = place.write("schema.json", json.dumps(strict(request.schema)))
             argv += ["--output-schema", str(schema_file)]
         return [*argv, "--output-last-message", str(_answer_file(place)), "-"]
+
+    def _completion(
+        self, request: Request, finished: Finished, place: Workplace, redaction: Redaction
+    ) -> Completion:
+        """The last message of the session."""
+        answer = _answer(finished, place, redaction)
+        return answer if request.schema is None else _fitted(answer, request.schema)
 
 
 def _overrides(place: Workplace, environment: Mapping[str, str], system: str) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
 from uuid import UUID
@@ -13,6 +12,7 @@ from butlers.db.postgres import Row, Transaction, translated_errors
 from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
 from butlers.kernel.text import normalise_whitespace
 from butlers.modules.memory.flows.consolidation_lease import TAKEN_OVER, Claimed
+from butlers.modules.memory.flows.feedback import confirm_in
 from butlers.modules.memory.flows.record import record
 from butlers.modules.memory.flows.remember import store_fact_in, store_rule_in
 from butlers.modules.memory.memory import Embedding, Memory
@@ -178,14 +178,8 @@ async def _confirm_if_shown(work: _Work, ref: MemoryRef) -> Effect:
 
 
 async def _confirm(work: _Work, ref: MemoryRef) -> Effect:
-    now = work.memory.now()
-    store = facts if ref.type is MemoryType.FACT else rules
-    before = await store.confirm(work.tx, ref.id, now)
-    if before is None:
+    if not await confirm_in(work.memory, work.tx, ref, work.lineage):
         raise NotFound(f"{ref.type} {ref.id} is not in use any more; it was left as it is")
-    await record(work.memory, work.tx, _confirmed(ref, before, now), work.lineage, now)
-    if before["was_fading"]:
-        await record(work.memory, work.tx, _recovered(ref), work.lineage, now)
     return Effect.CONFIRMED
 
 
@@ -216,15 +210,3 @@ def _key(new: NewFact) -> FactKey:
 
 def _says_the_same(one: str, other: str) -> bool:
     return normalise_whitespace(one).casefold() == normalise_whitespace(other).casefold()
-
-
-def _confirmed(ref: MemoryRef, before: Row, now: datetime) -> Event:
-    kind = EventType.FACT_CONFIRMED if ref.type is MemoryType.FACT else EventType.RULE_CONFIRMED
-    was: datetime | None = before["was_confirmed_at"]
-    moved = {"from": was.isoformat() if was else None, "to": now.isoformat()}
-    return Event(kind, EventSubject(ref.type), ref.id, {"last_confirmed_at": moved})
-
-
-def _recovered(ref: MemoryRef) -> Event:
-    kind = EventType.FACT_RECOVERED if ref.type is MemoryType.FACT else EventType.RULE_RECOVERED
-    return Event(kind, EventSubject(ref.type), ref.id, {"from": "fading", "to": "active"})

@@ -45,19 +45,25 @@ async def confirm_memory(
     memory: Memory, memory_type: str, memory_id: str | UUID, lineage: Lineage
 ) -> bool:
     """Confirm a fact or rule: it decays from now, and fades no more; false when none is in use."""
-    ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
+    ref = checked_ref("memory", memory_type, memory_id)
     if ref.type is MemoryType.EPISODE:
         raise InvalidInput(
             "memory_type: found 'episode'; valid are fact, rule: an episode cannot be confirmed"
         )
-    store = facts if ref.type is MemoryType.FACT else rules
     async with memory.transaction(lineage) as tx:
-        before = await store.confirm(tx, ref.id, now)
-        if before is None:
-            return False
-        await record(memory, tx, _confirmed(ref, before, now), lineage, now)
-        if before["was_fading"]:
-            await record(memory, tx, _recovered(ref), lineage, now)
+        return await confirm_in(memory, tx, ref, lineage)
+
+
+async def confirm_in(memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage) -> bool:
+    """Confirm a fact or rule within a transaction; false when none is in use."""
+    now = memory.now()
+    store = facts if ref.type is MemoryType.FACT else rules
+    before = await store.confirm(tx, ref.id, now)
+    if before is None:
+        return False
+    await record(memory, tx, _confirmed(ref, before, now), lineage, now)
+    if before["was_fading"]:
+        await record(memory, tx, _recovered(ref), lineage, now)
     return True
 
 
