@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 from dashboard.callers import token_store
-from host.daemons import Daemon
+from host.daemons import Daemon, until
 
 
 @dataclass
@@ -115,4 +115,6 @@ def sign_in(http: httpx2.Client, token: str, status: int = 303, **fields: str) -
 
 def link_of(daemon: Daemon) -> str:
     """The sign-in link that `butlers up` printed."""
-    return re.findall(r"http\S+/sign-in/once/\S+", daemon.stdout)[0]
+    printed = re.compile(r"http\S+/sign-in/once/\S+")
+    until(lambda: printed.search(daemon.stdout))
+    return printed.findall(daemon.stdout)[0]

@@ -1,5 +1,6 @@
 """Stored text made fit to be looked at: nothing in it hides, reorders or runs."""
 
+import math
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -69,6 +70,8 @@ def distance(value: datetime | str | None, now: datetime) -> str:
 
 def span_of(seconds: float) -> str:
     """A length of time in its largest unit."""
+    if math.isinf(seconds):
+        return "forever"
     for size, name in _SPANS:
         if seconds >= size:
             count = int(seconds // size)

@@ -1,25 +1,33 @@
-"""What the API answers; keys beyond those declared are the columns of the row."""
+"""What the API answers; keys beyond those declared are the columns of the row.
 
-from datetime import datetime
-from typing import Any, Literal
+A remote butler's answers are read by the same models: what pages compare, count with or draw is
+declared, so that an answer they could not show is none.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, AwareDatetime
 
-from butlers.modules.memory.tools.results import Stats
+from butlers.modules.memory.tools.results import Answer, Stats
 
 
-class Answer(BaseModel):
-    """An answer; what it holds beyond the declared is passed on."""
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("must be a time between the years 1 and 9999, in UTC too") from error
 
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
 class Listed(Answer):
     """One of a listing: its content is cut at 2,000 characters."""
 
     id: UUID
-    created_at: datetime
+    created_at: Instant
     state: str
 
 
@@ -54,7 +62,7 @@ class ListedEpisode(Listed):
     content: str
     content_length: int
     consolidation_status: str
-    expires_at: datetime | None
+    expires_at: Instant | None
 
 
 class ListedEntity(Listed):
@@ -77,7 +85,7 @@ class Happened(Answer):
     memory_type: str | None
     memory_id: UUID | None
     payload: dict[str, Any]
-    created_at: datetime
+    created_at: Instant
 
 
 class Facts(Answer):
@@ -119,7 +127,7 @@ class Activity(Answer):
 class PointOfForecast(Answer):
     """How sure a memory will be at an instant, unless confirmed again."""
 
-    at: datetime
+    at: Instant
     confidence: float
 
 
@@ -129,8 +137,8 @@ class MemoryDetail(Answer):
     memory_type: Literal["episode", "fact", "rule"]
     memory: dict[str, Any]
     effective_confidence: float | None
-    fades_at: datetime | None
-    expires_at: datetime | None
+    fades_at: Instant | None
+    expires_at: Instant | None
     source_episodes: list[dict[str, Any]]
     replaced: list[dict[str, Any]]
     replaced_by: list[dict[str, Any]]
@@ -158,7 +166,18 @@ class Found(Answer):
     id: UUID
     content: str
     content_length: int
-    created_at: datetime
+    created_at: Instant
+    subject: str | None = None
+    predicate: str | None = None
+    state: str | None = None
+    effective_confidence: float | None = None
+    rrf_score: float | None = None
+    semantic_rank: int | None = None
+    keyword_rank: int | None = None
+    similarity: float | None = None
+    rank: float | None = None
+    composite_score: float | None = None
+    score_parts: dict[str, float] | None = None
 
 
 class FoundAll(Answer):
@@ -202,7 +221,7 @@ class ContextPreview(Answer):
 class Overview(Stats):
     """What a fleet shows of one butler."""
 
-    last_consolidated_at: datetime | None
+    last_consolidated_at: Instant | None
     health: Literal["ok", "unwell"]
 
 

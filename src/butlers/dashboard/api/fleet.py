@@ -7,12 +7,12 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 
 from butlers.dashboard.api import answers, asking, looking, reading
-from butlers.dashboard.api.answers import Answer
 from butlers.dashboard.api.jobs import Jobs, jobs_of
 from butlers.dashboard.fanout import Fleet, Question, Reply
 from butlers.dashboard.seats import Visiting
 from butlers.kernel.ranking import best_first
 from butlers.modules.memory.model import SearchMode
+from butlers.modules.memory.tools.results import Answer
 
 router = APIRouter(tags=["fleet"])
 _SCORES = {
@@ -115,7 +115,7 @@ async def overview(request: Request, visitor: Visiting) -> Any:
     return {"butlers": [{**status_of(reply), "overview": reply.said} for reply in replies]}
 
 
-@router.get("/memory/search", response_model=FleetSearch)
+@router.get("/memory/search", response_model=FleetSearch, response_model_exclude_unset=True)
 async def search(
     request: Request, visitor: Visiting, asked: Annotated[AskedFleetSearch, Query()]
 ) -> Any:
@@ -128,7 +128,11 @@ async def search(
     question = Question(answers.FoundAll, here, "search", params)
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
     found = [
-        {**one.model_dump(), "butler": reply.name, "score": _score(one, asked.mode)}
+        {
+            **one.model_dump(exclude_unset=True),
+            "butler": reply.name,
+            "score": _score(one, asked.mode),
+        }
         for reply in replies
         for one in (reply.said.items if reply.said else ())
     ]
@@ -185,8 +189,8 @@ def status_of(reply: Reply[Any]) -> dict[str, Any]:
 
 def _score(found: answers.Found, mode: SearchMode) -> float:
     """The score of the mode; a butler that leaves it out ranks its finding last."""
-    score = (found.model_extra or {}).get(_SCORES[mode])
-    return float(score) if isinstance(score, int | float) else 0.0
+    score: float | None = getattr(found, _SCORES[mode])
+    return 0.0 if score is None else score
 
 
 def _fleet(request: Request) -> Fleet:

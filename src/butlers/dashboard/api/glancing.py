@@ -5,12 +5,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from butlers.dashboard.api import answers
-from butlers.dashboard.api.answers import Answer
 from butlers.dashboard.api.asking import Asked, Limit
 from butlers.dashboard.api.jobs import Plan, plan_of
 from butlers.dashboard.api.reading import health_of
 from butlers.dashboard.seats import Seat, Seated
 from butlers.modules.memory.flows.stats import memory_glance
+from butlers.modules.memory.tools.results import Answer
 
 router = APIRouter(tags=["memory"])
 

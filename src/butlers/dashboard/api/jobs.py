@@ -1,17 +1,17 @@
 """The jobs of a butler: when they run, how they ran, and running one now."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from butlers.dashboard.api.answers import Answer
+from butlers.dashboard.api.answers import Instant
 from butlers.dashboard.job_runs import JobRuns
 from butlers.dashboard.seats import Seat, Seated
 from butlers.host.jobs import Run
 from butlers.host.schedule import Planned
+from butlers.modules.memory.tools.results import Answer
 
 router = APIRouter(tags=["jobs"])
 _SHOWN = 20
@@ -24,8 +24,8 @@ class JobRun(Answer):
     job: str
     cause: str
     outcome: str
-    started_at: datetime
-    finished_at: datetime | None
+    started_at: Instant
+    finished_at: Instant | None
     error: str | None
     result: dict[str, Any] | None
 
@@ -35,7 +35,7 @@ class JobPlan(Answer):
 
     name: str
     cron: str
-    next_at: datetime | None
+    next_at: Instant | None
     last: JobRun | None
 
 

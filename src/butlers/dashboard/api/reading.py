@@ -65,7 +65,7 @@ async def get_overview(seat: Seated) -> Any:
     return await overview_of(seat)
 
 
-@router.get("/search", response_model=answers.FoundAll)
+@router.get("/search", response_model=answers.FoundAll, response_model_exclude_unset=True)
 async def search(seat: Seated, asked: Annotated[AskedSearch, Query()]) -> Any:
     """The best matches, each with the scores of its mode; not counted as a use."""
     return {"items": await search_of(seat, asked)}

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 class Answer(BaseModel):
     """An answer; keys beyond those declared are passed on."""
 
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class EpisodeStored(Answer):
