@@ -60,6 +60,14 @@ def test_metrics_say_which_butlers_are_well(daemon: Daemon, client: httpx2.Clien
     assert 'butlers_butler_up{butler="office"} 1.0' in answer.text
 
 
+def test_metrics_count_the_runs_of_jobs(daemon: Daemon, client: httpx2.Client) -> None:
+    headers = {"Authorization": f"Bearer {daemon.first_token}"}
+    path = f"{daemon.url}/api/butlers/kitchen/memory/jobs/decay_sweep/run"
+    assert client.post(path, headers=headers).json()["run"]["outcome"] == "ok"
+    counted = 'butlers_job_runs_total{butler="kitchen",job="decay_sweep",outcome="ok"} 1.0'
+    assert counted in client.get(f"{daemon.url}/metrics").text
+
+
 @pytest.mark.contract("N9.3")
 async def test_a_client_with_the_token_of_its_butler_is_served(daemon: Daemon) -> None:
     async with (

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import structlog
 
@@ -13,6 +14,7 @@ from butlers.host.database_server import DatabaseServer
 from butlers.host.job_list import RunPrompt, jobs_of
 from butlers.host.language_model import limits_of, model_of
 from butlers.host.schedule import Schedule
+from butlers.host.schedule_policy import Outcome
 from butlers.host.settings import ButlerSettings
 from butlers.host.spawner import Spawner
 from butlers.host.spending import Account, Spending
@@ -68,7 +70,9 @@ class Butler:
     def schedule(self) -> Schedule:
         """The schedule of a butler that has started; without a runtime its prompts are skipped."""
         planned = jobs_of(self.settings, self._started, self._run_prompt())
-        return Schedule(self.database, planned, clock=self._clock)
+        return Schedule(
+            self.database, planned, clock=self._clock, when_ended=partial(_count_run, self.name)
+        )
 
     def _run_prompt(self) -> RunPrompt | None:
         if self.settings.runtime.kind == "none":
@@ -143,3 +147,10 @@ class Butler:
             return Health(ok=False, details={"error": f"no answer in {_HEALTH_SECONDS:g} seconds"})
         except ButlersError as error:
             return Health(ok=False, details={"error": str(error)})
+
+
+def _count_run(butler: str, job: str, outcome: Outcome) -> None:
+    # Only a process that runs jobs pays for the import.
+    from butlers.host import metrics  # noqa: PLC0415
+
+    metrics.JOB_RUNS.labels(butler, job, outcome).inc()

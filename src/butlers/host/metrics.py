@@ -12,6 +12,9 @@ TOOL_CALLS = Counter("butlers_tool_calls_total", "Tool calls by outcome.",
 TOOL_SECONDS = Histogram("butlers_tool_seconds", "How long tool calls take.",
                          ["butler", "tool"], registry=REGISTRY)  # fmt: skip
 
+JOB_RUNS = Counter("butlers_job_runs_total", "Runs of jobs in this process by outcome.",
+                   ["butler", "job", "outcome"], registry=REGISTRY)  # fmt: skip
+
 
 def exposition() -> bytes:
     """Everything measured so far, in Prometheus' text format."""

@@ -7,7 +7,7 @@ lease that its process renews, so that the run of a process that died is taken o
 import asyncio
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,7 +23,7 @@ from butlers.host import schedule_policy as policy
 from butlers.host.job_lease import Lessee
 from butlers.host.job_list import NotRun
 from butlers.host.jobs import Claim, Ending, Run
-from butlers.host.schedule_policy import Cause, Held, Step
+from butlers.host.schedule_policy import Cause, Held, Outcome, Step
 from butlers.module import Job
 
 log = structlog.get_logger(__name__)
@@ -61,6 +61,7 @@ class Schedule:
         clock: Clock = utc_now,
         worker: str = "",
         pace: Pace | None = None,
+        when_ended: Callable[[str, Outcome], None] = lambda job, outcome: None,
     ) -> None:
         self._database = database
         self._jobs = {job.name: job for job in planned}
@@ -68,6 +69,7 @@ class Schedule:
         self._pace = pace or Pace()
         worker = worker or f"{socket.gethostname()}:{os.getpid()}"
         self._lessee = Lessee(database, worker, clock, self._pace.lease_seconds)
+        self._when_ended = when_ended
         self._since: dict[str, datetime] = {}
         self._running: set[asyncio.Task[None]] = set()
 
@@ -201,8 +203,10 @@ class Schedule:
             ending = await self._ending(job, claim)
         except asyncio.CancelledError:
             await self._settle(claim, job_endings.STOPPED)
+            self._when_ended(job.name, job_endings.STOPPED.outcome)
             raise
         await self._settle(claim, ending)
+        self._when_ended(job.name, ending.outcome)
 
     async def _ending(self, job: Job, claim: Claim) -> Ending:
         async def work() -> dict[str, Any]:
