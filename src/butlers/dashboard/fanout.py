@@ -6,7 +6,7 @@ as down; it neither delays nor spoils what the rest says.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -67,25 +67,28 @@ class Fleet:
             finally:
                 self._client = None
 
+    def here(self, visitor: Visitor) -> list[str]:
+        """The butlers of this home that a caller may see, by name."""
+        return sorted(visitor.tenants.keys() & self._household.butlers.keys())
+
+    def there(self, visitor: Visitor) -> list[RemoteButler]:
+        """The remote butlers that a caller may see, by name."""
+        shown = (one for one in self._household.fleet.remotes if one.name in visitor.remotes)
+        return sorted(shown, key=lambda remote: remote.name)
+
     def names(self, visitor: Visitor) -> list[str]:
         """The butlers a caller may see, those of this home first, each group by name."""
-        local = sorted(visitor.tenants.keys() & self._household.butlers.keys())
-        return [*local, *sorted(remote.name for remote in self._remotes(visitor))]
+        return [*self.here(visitor), *(remote.name for remote in self.there(visitor))]
 
     async def ask(
         self, visitor: Visitor, request_id: str, question: Question[Said]
     ) -> list[Reply[Said]]:
         """Every butler's reply, in the order of `names`."""
-        here = sorted(visitor.tenants.keys() & self._household.butlers.keys())
-        there = sorted(self._remotes(visitor), key=lambda remote: remote.name)
         replies = await asyncio.gather(
-            *(self._ask_here(name, visitor, request_id, question) for name in here),
-            *(self._ask_there(remote, request_id, question) for remote in there),
+            *(self._ask_here(name, visitor, request_id, question) for name in self.here(visitor)),
+            *(self._ask_there(remote, request_id, question) for remote in self.there(visitor)),
         )
         return list(replies)
-
-    def _remotes(self, visitor: Visitor) -> Sequence[RemoteButler]:
-        return [one for one in self._household.fleet.remotes if one.name in visitor.remotes]
 
     async def _ask_here(
         self, name: str, visitor: Visitor, request_id: str, question: Question[Said]

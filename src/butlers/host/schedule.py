@@ -203,10 +203,8 @@ class Schedule:
             ending = await self._ending(job, claim)
         except asyncio.CancelledError:
             await self._settle(claim, job_endings.STOPPED)
-            self._when_ended(job.name, job_endings.STOPPED.outcome)
             raise
         await self._settle(claim, ending)
-        self._when_ended(job.name, ending.outcome)
 
     async def _ending(self, job: Job, claim: Claim) -> Ending:
         async def work() -> dict[str, Any]:
@@ -229,6 +227,7 @@ class Schedule:
             await self._record_what_fits(claim, ending)
         except ButlersError as error:
             log.warning("a run could not be put on record", job=claim.job, error=str(error))
+        self._when_ended(claim.job, ending.outcome)
 
     async def _record_what_fits(self, claim: Claim, ending: Ending) -> None:
         try:

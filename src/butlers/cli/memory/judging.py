@@ -1,5 +1,6 @@
 """`butlers memory confirm`, `helpful`, `harmful`, `forget` and `restore`."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -31,10 +32,7 @@ def confirm(
     kind, memory_id = reference(given)
     if not ask(butler, home, tenant, lambda memory: memory.confirm(memory_id, kind)):
         raise nothing_there(butler, f"{kind or 'fact or rule'} in use under", memory_id)
-    if as_json:
-        show_json({"confirmed": True})
-    else:
-        show_line(f"confirmed {' '.join(given)}")
+    _tell_done("confirmed", "confirmed", given, as_json)
 
 
 def helpful(
@@ -71,10 +69,7 @@ def forget(
     kind, memory_id = reference(given)
     if not ask(butler, home, tenant, lambda memory: memory.forget(memory_id, kind)):
         raise nothing_there(butler, f"{kind or 'memory'} left to forget under", memory_id)
-    if as_json:
-        show_json({"forgotten": True})
-    else:
-        show_line(f"forgot {' '.join(given)}")
+    _tell_done("forgotten", "forgot", given, as_json)
 
 
 def restore(
@@ -88,10 +83,14 @@ def restore(
     kind, memory_id = reference(given)
     if not ask(butler, home, tenant, lambda memory: memory.restore(memory_id, kind)):
         raise nothing_there(butler, f"{kind or 'fact or rule'} that was forgotten under", memory_id)
+    _tell_done("restored", "restored", given, as_json)
+
+
+def _tell_done(key: str, word: str, given: Sequence[str], as_json: bool) -> None:
     if as_json:
-        show_json({"restored": True})
+        show_json({key: True})
     else:
-        show_line(f"restored {' '.join(given)}")
+        show_line(f"{word} {' '.join(given)}")
 
 
 def _tell(rule: dict[str, Any], as_json: bool) -> None:

@@ -10,7 +10,7 @@ from butlers.dashboard.api.answers import Instant
 from butlers.dashboard.job_runs import JobRuns
 from butlers.dashboard.seats import Seat, Seated
 from butlers.host.jobs import Run
-from butlers.host.schedule import Planned
+from butlers.host.schedule import Planned, Schedule
 from butlers.modules.memory.tools.results import Answer
 
 router = APIRouter(tags=["jobs"])
@@ -78,13 +78,18 @@ async def run_job(seat: Seated, request: Request, job: Annotated[str, Path(max_l
 
 async def jobs_of(seat: Seat) -> dict[str, Any]:
     """The jobs of one butler as a caller may see them."""
-    history = await seat.butler.schedule().history(limit=_SHOWN)
-    return {**await plan_of(seat), "history": [_shown(run, seat) for run in history]}
+    schedule = seat.butler.schedule()
+    history = await schedule.history(limit=_SHOWN)
+    return {**await _plan(schedule, seat), "history": [_shown(run, seat) for run in history]}
 
 
 async def plan_of(seat: Seat) -> dict[str, Any]:
     """The jobs of one butler without their history."""
-    planned = await seat.butler.schedule().plan()
+    return await _plan(seat.butler.schedule(), seat)
+
+
+async def _plan(schedule: Schedule, seat: Seat) -> dict[str, Any]:
+    planned = await schedule.plan()
     return {"jobs": [_planned(one, seat) for one in planned], "may_run": seat.may_run_jobs}
 
 

@@ -28,6 +28,7 @@ async def fleet(visit: Visiting) -> Response:
     return render(
         visit.request,
         "fleet.html",
+        homes=visit.homes,
         glances=[{**api.status_of(reply), "said": reply.said} for reply in replies],
         activity=api.newest({name: one.activity for name, one in seen.items()}, _EVENTS),
         asked={},
@@ -41,7 +42,7 @@ async def feed(visit: Visiting) -> Response:
     """The feed alone, for the page that keeps it fresh."""
     asked = api.AskedFleetActivity(limit=_EVENTS)
     told = await api.activity(visit.request, visit.visitor, asked)
-    return render(visit.request, "feed.html", activity=told["items"])
+    return render(visit.request, "feed.html", homes=visit.homes, activity=told["items"])
 
 
 @router.get("/memory/search")
@@ -56,6 +57,7 @@ async def search(visit: Visiting) -> Response:
     return render(
         visit.request,
         "fleet_search.html",
+        homes=visit.homes,
         found=found,
         asked=fields,
         modes=list(SearchMode),

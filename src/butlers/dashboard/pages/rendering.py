@@ -13,7 +13,7 @@ from butlers import __version__
 from butlers.clock import utc_now
 from butlers.dashboard import shown
 from butlers.dashboard.pages import phrases
-from butlers.dashboard.pages.visits import Visit, visit_or_none
+from butlers.dashboard.pages.visits import Visit, home_of, visit_or_none
 from butlers.dashboard.small_drawings import meter, swatch
 
 
@@ -24,7 +24,6 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         "visit": visit,
         "csrf": visit.session.csrf if visit else "",
         "butlers": visit.butlers if visit else [],
-        "homes": visit.homes if visit else {},
         "path": request.url.path,
         "version": __version__,
     }
@@ -37,7 +36,7 @@ def seated(visit: Visit, name: str, section: str) -> dict[str, Any]:
     seat = visit.seat(name)
     return {
         "name": name,
-        "home": f"/butlers/{name}/memory",
+        "home": home_of(name),
         "section": section,
         "tenant": seat.lineage.tenant_id,
         "may_run_jobs": seat.may_run_jobs,

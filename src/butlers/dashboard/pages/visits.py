@@ -27,14 +27,13 @@ class Visit:
     @property
     def butlers(self) -> list[str]:
         """The butlers of this home that the visitor may see."""
-        return sorted(self.visitor.tenants.keys() & self.household.butlers.keys())
+        return self.fleet.here(self.visitor)
 
     @property
     def homes(self) -> dict[str, str]:
         """Where the pages of each butler are; those of a remote one are in its own home."""
-        remotes = self.household.fleet.remotes
-        there = {one.name: one.pages for one in remotes if one.name in self.visitor.remotes}
-        return there | {name: f"/butlers/{name}/memory" for name in self.butlers}
+        there = {remote.name: remote.pages for remote in self.fleet.there(self.visitor)}
+        return there | {name: home_of(name) for name in self.butlers}
 
     @property
     def fleet(self) -> Fleet:
@@ -53,6 +52,11 @@ class Sent:
 
     visit: Visit
     form: Form
+
+
+def home_of(name: str) -> str:
+    """Where the pages of a butler of this home begin."""
+    return f"/butlers/{name}/memory"
 
 
 def sessions_of(request: Request) -> Sessions:
