@@ -25,11 +25,11 @@ from pathlib import Path
 import asyncpg
 import httpx2
 
-from butlers.host.daemon import started_butlers
-from butlers.host.database_server import DatabaseServer
-from butlers.host.home import Home
-from butlers.host.logs import configure
-from butlers.host.settings_files import load_house
+from butlers.butler.database import DatabaseServer
+from butlers.butler.home import Home
+from butlers.doors.daemon import started_butlers
+from butlers.logs import configure
+from butlers.settings.files import load_house
 
 BUTLERS, FACTS = 20, 10_000
 MOST = 3.0

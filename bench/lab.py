@@ -10,8 +10,8 @@ from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import RUNTIME_ROLE, embedded_access, provision
 from butlers.embedding import Embedder, get_embedding_engine
-from butlers.modules.memory.memory import Memory
-from butlers.modules.memory.module import MemoryModule
+from butlers.memory.handle import Memory
+from butlers.memory.module import MemoryModule
 
 NAME = "butler_bench"
 

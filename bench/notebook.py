@@ -12,17 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from butlers.modules.notebook import (
-    MemoryManager,
-    Notebook,
-    fast_search,
-    open_notebook,
-    store,
-    terms,
-)
-from butlers.modules.notebook.categories import categorize
-from butlers.modules.notebook.search import match_any
-from butlers.modules.notebook.tokens import query_terms, term_counts
+from butlers.notebook import MemoryManager, Notebook, fast_search, open_notebook, store, terms
+from butlers.notebook.categories import categorize
+from butlers.notebook.search import match_any
+from butlers.notebook.tokens import query_terms, term_counts
 
 Action = Callable[[], object]
 

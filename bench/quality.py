@@ -24,9 +24,9 @@ from typing import Any
 
 from bench.lab import CachedEmbedder, laboratory
 from butlers.embedding import get_embedding_engine
-from butlers.modules.memory.flows import recall, remember
-from butlers.modules.memory.memory import Memory
-from butlers.modules.memory.model import Lineage, MemoryType, NewEpisode, SearchMode
+from butlers.memory.flows import recall, remember
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, MemoryType, NewEpisode, SearchMode
 
 SETS = ("locomo", "realmem", "beam100k")
 # recall@10 and nDCG@10 of reciprocal rank fusion (k = 60) of MiniLM vectors and BM25.

@@ -25,9 +25,9 @@ import numpy as np
 from pgvector.asyncpg import register_vector
 
 from bench.lab import laboratory
-from butlers.modules.memory.flows import recall, remember
-from butlers.modules.memory.memory import Memory
-from butlers.modules.memory.model import Lineage, MemoryType, NewFact, SearchMode
+from butlers.memory.flows import recall, remember
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, MemoryType, NewFact, SearchMode
 
 LEAST_RECALL = 0.99
 MOST_OVERHEAD = 0.30

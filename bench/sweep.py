@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 import asyncpg
 
 from bench.lab import laboratory
-from butlers.modules.memory.flows.decay_sweep import SweepReport, run_decay_sweep
-from butlers.modules.memory.memory import Memory
-from butlers.modules.memory.model import Lineage
+from butlers.memory.flows.decay_sweep import SweepReport, run_decay_sweep
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage
 
 FACTS = 10_000
 MOST = 3.0

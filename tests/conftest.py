@@ -24,9 +24,9 @@ from butlers.db.embedded_postgres import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import RUNTIME_ROLE, embedded_access, provision
-from butlers.modules.memory.memory import Memory
-from butlers.modules.memory.model import Lineage
-from butlers.modules.memory.module import MemoryModule
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage
+from butlers.memory.module import MemoryModule
 
 TEMPLATE = "butler_template"
 BRANCHES = [MemoryModule.migrations]

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from butlers.api import (
+    from butlers.doors.python import (
         ButlerMemory,
         Context,
         MergeReport,
@@ -59,4 +59,4 @@ def __getattr__(name: str) -> Any:
 
 
 def _api() -> Any:
-    return import_module("butlers.api")
+    return import_module("butlers.doors.python")

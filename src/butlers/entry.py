@@ -5,12 +5,12 @@ Commands and pages are neighbours that know nothing of each other; only here do 
 
 from typing import TYPE_CHECKING
 
-from butlers.cli import main as run_command
+from butlers.doors.cli import main as run_command
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from butlers.host.server import Household
+    from butlers.doors.http.household import Household
 
 
 def main() -> None:
@@ -20,6 +20,6 @@ def main() -> None:
 
 def _pages(household: "Household") -> "Starlette":
     """The pages and the API, imported only by a command that serves them."""
-    from butlers.dashboard.app import build
+    from butlers.doors.pages.app import build
 
     return build(household)

@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from agents.agents import Agent, agent
-from butlers.host.database_server import DatabaseServer
+from butlers.butler.database import DatabaseServer
 from db.databases import connected as connected_to
-from host.daemons import Daemon, butlers, temporary_home, until, up
+from doors.daemons import Daemon, butlers, temporary_home, until, up
 from llm.command_lines import NotInstallable, command_lines
 from llm.standins import Call, Say, Step
 

@@ -13,10 +13,10 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from browser.chromium import chromium, found
 from browser.story import Told, tell
-from butlers.host.home import Home
-from dashboard.callers import token_store
-from dashboard.visitors import browsing, link_of
-from host.daemons import Daemon, butlers, temporary_home, up
+from butlers.butler.home import Home
+from doors.daemons import Daemon, butlers, temporary_home, up
+from doors.http.callers import token_store
+from doors.pages.visitors import browsing, link_of
 
 NewContext = Callable[..., BrowserContext]
 

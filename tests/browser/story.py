@@ -5,17 +5,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from butlers.host.home import Home
-from butlers.host.opening import opened_butler
-from butlers.modules.memory.flows import correct, entities, feedback, forget, remember
-from butlers.modules.memory.flows.consolidate import run_consolidation
-from butlers.modules.memory.flows.decay_sweep import sweep_all
-from butlers.modules.memory.flows.recall import Query, recall
-from butlers.modules.memory.memory import Memory
-from butlers.modules.memory.model import Lineage, NewEpisode, NewFact, NewRule, Permanence
-from butlers.modules.memory.module import MemoryModule
-from modules.memory.scripted_model import ScriptedModel, answer, failing
-from modules.memory.scripted_model import fact as drawn
+from butlers.butler.home import Home
+from butlers.butler.opening import opened_butler
+from butlers.memory.flows import correct, entities, feedback, forget, remember
+from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.decay_sweep import sweep_all
+from butlers.memory.flows.recall import Query, recall
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, Permanence
+from butlers.memory.module import MemoryModule
+from memory.scripted_model import ScriptedModel, answer, failing
+from memory.scripted_model import fact as drawn
 
 BEGAN = timedelta(days=45)
 

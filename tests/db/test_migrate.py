@@ -10,11 +10,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from butlers.butler.registry import branches
 from butlers.db.migrate import Branch, current_revisions, migrate
 from butlers.db.upgrade import head_revision
 from butlers.errors import Unavailable
-from butlers.host.registry import branches
-from butlers.modules.memory.module import MemoryModule
+from butlers.memory.module import MemoryModule
 from db.databases import catalog, connected, fresh_database, fresh_role
 from db.embedded_servers import ENVIRONMENT
 
@@ -169,7 +169,7 @@ async def test_the_event_loop_goes_on_meanwhile(postgres, template):
 _MIGRATE = """
 import asyncio, sys
 from butlers.db.migrate import migrate
-from butlers.modules.memory.module import MemoryModule
+from butlers.memory.module import MemoryModule
 asyncio.run(migrate(sys.argv[1], [MemoryModule.migrations]))
 """
 

@@ -11,7 +11,7 @@ import pytest
 
 from butlers.db.queries import parse
 from butlers.db.sqlite import Database, connect
-from butlers.modules.notebook import MemoryManager, open_notebook
+from butlers.notebook import MemoryManager, open_notebook
 
 QUERIES = parse(
     "-- make --\ncreate table if not exists t (x integer)\n"

@@ -15,15 +15,15 @@ LONG_FUNCTION = 25
 
 # Where an error of any kind ends, and why it may.
 GUARDS = {
-    "host/fail_open.py": "a session never fails because its memory does",
-    "host/butler.py": "one module that cannot stop keeps no other from stopping",
-    "host/doctor.py": "a check that breaks is itself a finding",
-    "host/schedule.py": "a job that fails is a line in the history, not the end of the schedule",
-    "host/daemon.py": "one butler that fails leaves the others serving",
-    "dashboard/fanout.py": "one butler that fails leaves what the others say complete",
-    "modules/memory/flows/consolidate.py": "a group that fails leaves the other groups alone",
-    "modules/memory/flows/consolidation_apply.py": "an action that fails leaves the others alone",
-    "modules/notebook/search.py": "whatever a caller's callback does, the search goes on",
+    "sessions/fail_open.py": "a session never fails because its memory does",
+    "butler/butler.py": "one module that cannot stop keeps no other from stopping",
+    "doctor/checks.py": "a check that breaks is itself a finding",
+    "jobs/schedule.py": "a job that fails is a line in the history, not the end of the schedule",
+    "doors/daemon.py": "one butler that fails leaves the others serving",
+    "doors/http/fanout.py": "one butler that fails leaves what the others say complete",
+    "memory/flows/consolidate.py": "a group that fails leaves the other groups alone",
+    "memory/flows/consolidation_apply.py": "an action that fails leaves the others alone",
+    "notebook/search.py": "whatever a caller's callback does, the search goes on",
 }
 
 

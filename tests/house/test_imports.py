@@ -44,9 +44,9 @@ def test_a_step_up_would_be_noticed(copied_house):
     source = copied_house / "src" / "butlers"
     for path, line in [
         ("kernel/text.py", "import asyncpg"),
-        ("db/queries.py", "import butlers.host.settings"),
-        ("modules/memory/store/facts.py", "import butlers.modules.memory.flows.remember"),
-        ("modules/memory/model.py", "import butlers.modules.notebook.model"),
+        ("db/queries.py", "import butlers.settings.sections"),
+        ("memory/store/facts.py", "import butlers.memory.flows.remember"),
+        ("memory/model.py", "import butlers.notebook.model"),
     ]:
         with (source / path).open("a") as file:
             file.write(f"\n{line}\n")
@@ -54,8 +54,8 @@ def test_a_step_up_would_be_noticed(copied_house):
     assert outcome.returncode != 0
     for broken in (
         "butlers.kernel.text -> asyncpg",
-        "butlers.db.queries -> butlers.host.settings",
-        "butlers.modules.memory.store.facts -> butlers.modules.memory.flows.remember",
-        "butlers.modules.memory.model -> butlers.modules.notebook.model",
+        "butlers.db.queries -> butlers.settings.sections",
+        "butlers.memory.store.facts -> butlers.memory.flows.remember",
+        "butlers.memory.model -> butlers.notebook.model",
     ):
         assert broken in outcome.stdout

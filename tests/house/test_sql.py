@@ -12,7 +12,7 @@ import butlers
 from butlers.db.queries import parse
 from db.databases import connected
 
-STORE = Path(butlers.__file__).parent / "modules" / "memory" / "store"
+STORE = Path(butlers.__file__).parent / "memory" / "store"
 FILES = {file.stem: file.read_text() for file in sorted(STORE.glob("*.sql"))}
 QUERIES = [(stem, query) for stem, text in FILES.items() for query in parse(text).values()]
 IDS = [f"{stem}.{query.name}" for stem, query in QUERIES]

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import pytest
 
-from butlers.modules.memory import model
-from butlers.modules.memory.model import (
+from butlers.memory import model
+from butlers.memory.model import (
     ConsolidationStatus,
     EntityType,
     EventSubject,

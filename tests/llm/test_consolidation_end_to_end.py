@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from butlers.modules.memory.flows import consolidate, history, recall, remember
-from butlers.modules.memory.model import NewEpisode, SearchMode
+from butlers.memory.flows import consolidate, history, recall, remember
+from butlers.memory.model import NewEpisode, SearchMode
 from llm.standins import Say
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,1 @@
+"""One butler: its home, its settings' modules, its database, and opening it."""

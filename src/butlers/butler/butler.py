@@ -1,0 +1,178 @@
+"""One butler: its settings, its database and its loaded modules."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import structlog
+
+from butlers.butler import registry
+from butlers.butler.database import DatabaseServer
+from butlers.clock import Clock, utc_now
+from butlers.db.postgres import Database
+from butlers.errors import ButlersError, Unavailable
+from butlers.ids import NewId, new_id
+from butlers.jobs.language_model import limits_of, model_of
+from butlers.jobs.planned import RunPrompt, jobs_of
+from butlers.jobs.policy import Outcome
+from butlers.jobs.schedule import Schedule
+from butlers.jobs.spending import Account, Limits, Spending
+from butlers.memory.handle import Memory
+from butlers.memory.module import MemoryModule
+from butlers.module import Caller, Health, Module, Surroundings
+from butlers.sessions.session import SessionMemory
+from butlers.sessions.spawner import Spawner, session_model
+from butlers.settings.sections import ButlerSettings
+
+log = structlog.get_logger(__name__)
+_HEALTH_SECONDS = 5.0
+
+
+class Butler:
+    """Modules loaded in dependency order over one database, unloaded in reverse."""
+
+    def __init__(
+        self,
+        settings: ButlerSettings,
+        server: DatabaseServer,
+        *,
+        clock: Clock = utc_now,
+        new_id: NewId = new_id,
+        known: Mapping[str, type[Module]] = registry.KNOWN,
+    ) -> None:
+        self.settings = settings
+        self.name = settings.butler.name
+        self._server = server
+        self._known = known
+        self._clock = clock
+        limits = limits_of(settings)
+        self.spending = Spending(lambda: self.database, limits, clock, Account.MODULES)
+        model = model_of(settings, self.spending)
+        directory = server.butler_directory(self.name)
+        tenant = settings.butler.tenant
+        surroundings = Surroundings(self.name, tenant, clock, new_id, model, directory)
+        order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
+        self.modules: Sequence[Module] = [
+            known[name](surroundings, settings.module(name)) for name in order
+        ]
+        self._started: list[Module] = []
+        self._database: Database | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks when nobody signed in: the configured tenant."""
+        return Caller(self.settings.butler.tenant, "local")
+
+    @property
+    def database(self) -> Database:
+        """The butler's database, open from start to stop."""
+        if self._database is None:
+            raise Unavailable(f"the database of butler {self.name} is not open")
+        return self._database
+
+    def schedule(self) -> Schedule:
+        """The schedule of a butler that has started; without a runtime its prompts are skipped."""
+        planned = jobs_of(self.settings, self._started, self._run_prompt())
+        return Schedule(
+            self.database, planned, clock=self._clock, when_ended=partial(_count_run, self.name)
+        )
+
+    def _run_prompt(self) -> RunPrompt | None:
+        if self.settings.runtime.kind == "none":
+            return None
+        model = session_model(self.settings, Spending(lambda: self.database, Limits()))
+        directory = self._server.butler_directory(self.name)
+        return Spawner(self.settings, directory, self.session_memory(), model).run_prompt
+
+    def session_memory(self, at_most: float = 600.0) -> SessionMemory:
+        """The memory as sessions use it; it is waited for at most so many seconds."""
+
+        async def memory() -> Memory:
+            return self.memory
+
+        seconds = min(self.settings.runtime.context_timeout_seconds, at_most)
+        return SessionMemory(self.name, memory, seconds)
+
+    @property
+    def memory(self) -> Memory:
+        """The memory of a butler that has started; Unavailable where it has none."""
+        module = self.module(MemoryModule.name)
+        if not isinstance(module, MemoryModule):
+            raise Unavailable(f"butler {self.name} has another memory, which cannot be asked")
+        return module.memory
+
+    def module(self, name: str) -> Module:
+        """A loaded module by name."""
+        for module in self._started:
+            if module.name == name:
+                return module
+        raise Unavailable(
+            f"butler {self.name} does not have the {name} module; "
+            f"set modules.{name}.enabled = true in its butler.toml"
+        )
+
+    async def start(self) -> None:
+        """Everything is ready, or nothing is left behind and the failing module is named."""
+        try:
+            self._database = await self._open_database()
+            for module in self.modules:
+                await self._start_module(module, self._database)
+            registry.check_tool_names(self._started)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Modules let go in reverse order; one that fails does not keep the others."""
+        while self._started:
+            module = self._started.pop()
+            try:
+                await module.on_shutdown()
+            except Exception:  # noqa: BLE001  the others must still be told to stop
+                log.exception("module failed to stop", butler=self.name, module=module.name)
+        if self._database is not None:
+            await self._database.close()
+            self._database = None
+
+    async def health(self) -> dict[str, Health]:
+        """How each module is; one that cannot say is unwell."""
+        return {module.name: await self._health_of(module) for module in self._started}
+
+    async def _open_database(self) -> Database:
+        names = [module.name for module in self.modules]
+        section = self.settings.database
+        access = await self._server.prepare(
+            self.name, section, registry.branches(self._known), registry.targets(names, self._known)
+        )
+        return await Database.open(
+            access,
+            pool_min=section.pool_min,
+            pool_max=section.pool_max,
+            timeout=section.statement_timeout_seconds,
+        )
+
+    async def _start_module(self, module: Module, database: Database) -> None:
+        self._started.append(module)
+        try:
+            await module.on_startup(self.settings.module(module.name), database)
+        except Exception as error:
+            raise Unavailable(
+                f"butler {self.name}: module {module.name} failed to start: {error}"
+            ) from error
+        log.debug("module started", butler=self.name, module=module.name)
+
+    async def _health_of(self, module: Module) -> Health:
+        try:
+            async with asyncio.timeout(_HEALTH_SECONDS):
+                return await module.health()
+        except TimeoutError:
+            return Health(ok=False, details={"error": f"no answer in {_HEALTH_SECONDS:g} seconds"})
+        except ButlersError as error:
+            return Health(ok=False, details={"error": str(error)})
+
+
+def _count_run(butler: str, job: str, outcome: Outcome) -> None:
+    # Only a process that runs jobs pays for the import.
+    from butlers import metrics  # noqa: PLC0415
+
+    metrics.JOB_RUNS.labels(butler, job, outcome).inc()

@@ -1,0 +1,128 @@
+"""The PostgreSQL server behind a home: the embedded one, held while in use, or one by URL."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import structlog
+
+from butlers.butler.home import Home
+from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.migrate import Branch, migrate
+from butlers.db.postgres import Access
+from butlers.db.postgres_liveness import Answer, ask, read_pid_file
+from butlers.db.provision import RUNTIME_ROLE, embedded_access, external_access, provision
+from butlers.errors import ButlersError, Unavailable
+from butlers.settings.names import database_name
+from butlers.settings.sections import DatabaseSection
+
+log = structlog.get_logger(__name__)
+_WATCH_SECONDS = 2.0
+
+
+class DatabaseServer:
+    """Gives every butler of a home its database; starts the embedded server when one needs it."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._embedded = EmbeddedPostgres(home.database_directory)
+        self._starting = asyncio.Lock()
+        self._holding = False
+
+    def butler_directory(self, butler: str) -> Path:
+        """The butler's directory in the home this server is for."""
+        return self._home.butler_directory(butler)
+
+    async def prepare(
+        self, butler: str, settings: DatabaseSection, branches: list[Branch], targets: list[str]
+    ) -> Access:
+        """The butler's database exists and is migrated; how to reach it."""
+        database = database_name(butler)
+        if settings.url:
+            access = external_access(settings.url, database)
+            await provision(maintenance_url(settings.url), database, sign_in=False)
+        else:
+            await self._hold()
+            access = self._embedded_access(database)
+            await provision(self._embedded.dsn(), database, sign_in=True)
+        await migrate(access.owner_dsn, branches, targets)
+        return access
+
+    def running_url(self, butler: str) -> str:
+        """How to reach a butler's database on the embedded server that some process holds."""
+        listed = read_pid_file(self._embedded.data_directory)
+        where = listed.socket_directory if listed else None
+        if where is None or ask(where) is Answer.SILENCE:
+            raise Unavailable(
+                f"the embedded database of {self._home.root} is not running; "
+                "start it with `butlers up`"
+            )
+        return f"postgresql://postgres@/{database_name(butler)}?host={quote(str(where))}"
+
+    async def revive(self) -> bool:
+        """Start the embedded server again should it have died; whether that was needed."""
+        if not self._holding or await asyncio.to_thread(self._answers):
+            return False
+        await _to_its_end(self._embedded.start)
+        return True
+
+    @asynccontextmanager
+    async def kept_alive(self) -> AsyncIterator[None]:
+        """Within this block the embedded server, should it die, is soon started again."""
+        watching = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+    async def release(self) -> None:
+        """Let go of the embedded server; the last process to do so stops it."""
+        self._holding = False
+        await _to_its_end(self._embedded.stop)
+
+    async def _hold(self) -> None:
+        async with self._starting:
+            if not self._holding:
+                await _to_its_end(self._embedded.start)
+                self._holding = True
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            try:
+                if await self.revive():
+                    log.warning("the database server had died and was started again")
+            except ButlersError as error:
+                log.error("the database server is down", error=str(error))
+
+    def _answers(self) -> bool:
+        """A look at the socket; starting anew would also look at accounts, programs and files."""
+        return ask(self._embedded.socket_directory) is Answer.WELCOME
+
+    def _embedded_access(self, database: str) -> Access:
+        return embedded_access(
+            self._embedded.dsn(database), self._embedded.dsn(database, RUNTIME_ROLE)
+        )
+
+
+def maintenance_url(url: str) -> str:
+    """The database to sign in to while the butler's own may not exist yet."""
+    parts = urlsplit(url)
+    return urlunsplit(parts if parts.path.strip("/") else parts._replace(path="/postgres"))
+
+
+async def _to_its_end(work: Callable[[], None]) -> None:
+    """Run on a thread; who is cancelled meanwhile still waits, for a thread cannot be stopped.
+
+    A server half started would otherwise outlive the process that wanted it.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise

@@ -1,0 +1,164 @@
+"""The home directory: where butlers, their database, tokens and logs live."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from butlers.errors import Conflict, Unavailable
+from butlers.settings.first_files import butler_toml, home_toml
+from butlers.settings.names import validate_name
+
+FIRST_BUTLER = "general"
+PRIVATE = 0o700
+
+
+@dataclass(frozen=True)
+class Home:
+    """A home directory by its absolute path; it need not exist yet."""
+
+    root: Path
+
+    @classmethod
+    def locate(cls, explicit: Path | None = None) -> Self:
+        """The home that was asked for, else `$BUTLERS_HOME`, else `~/.butlers`."""
+        chosen = explicit or Path(os.environ.get("BUTLERS_HOME") or "~/.butlers")
+        try:
+            return cls(Path(os.path.abspath(chosen.expanduser())))
+        except RuntimeError as error:
+            raise Unavailable(
+                f"cannot tell what {chosen} stands for ({error}); set BUTLERS_HOME to a full path"
+            ) from error
+
+    @property
+    def butlers_directory(self) -> Path:
+        """Where each butler has its directory."""
+        return self.root / "butlers"
+
+    @property
+    def settings_file(self) -> Path:
+        """The settings that hold for every butler."""
+        return self.root / "butlers.toml"
+
+    @property
+    def database_directory(self) -> Path:
+        """The data of the embedded database, which creates it."""
+        return self.root / "postgres"
+
+    @property
+    def tokens_file(self) -> Path:
+        """The tokens callers may use."""
+        return self.root / "tokens.json"
+
+    @property
+    def logs_directory(self) -> Path:
+        """Where logs are written."""
+        return self.root / "logs"
+
+    @property
+    def run_file(self) -> Path:
+        """What says where the running process listens."""
+        return self.root / "run.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """What the one process that serves the home holds locked."""
+        return self.root / "up.lock"
+
+    def butler_directory(self, name: str) -> Path:
+        """The directory of a butler, whether or not there is one."""
+        return self.butlers_directory / validate_name(name)
+
+    def butler_file(self, name: str) -> Path:
+        """The settings of a butler, whether or not there is one."""
+        return self.butler_directory(name) / "butler.toml"
+
+    def butler_files(self) -> list[Path]:
+        """The settings of every butler, in the order of their names."""
+        return sorted(self.butlers_directory.glob("[!.]*/butler.toml"))
+
+    def butler_names(self) -> list[str]:
+        """The butlers of the home, sorted."""
+        return [file.parent.name for file in self.butler_files()]
+
+    def create(self) -> None:
+        """Make what is missing of the home, for its owner alone."""
+        for directory in (self.root, self.butlers_directory, self.logs_directory):
+            _make_directory(directory)
+        with contextlib.suppress(FileExistsError):
+            _write_new(self.settings_file, home_toml())
+
+    def create_butler(self, name: str, description: str = "") -> Path:
+        """Write a new butler's commented settings; of two at once exactly one succeeds."""
+        file = self.butler_file(name)
+        self.create()
+        _make_directory(file.parent)
+        try:
+            _write_new(file, butler_toml(name, description))
+        except FileExistsError:
+            raise Conflict(f"there is a butler {name!r} already: {file}") from None
+        return file
+
+    def ensure_general(self) -> bool:
+        """Give an empty home its first butler; true when this call wrote it."""
+        self.create()
+        if self.butler_files():
+            return False
+        with contextlib.suppress(Conflict):
+            self.create_butler(FIRST_BUTLER)
+            return True
+        return False
+
+
+def _make_directory(directory: Path) -> None:
+    with _explained(directory):
+        directory.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+
+
+def _write_new(file: Path, text: str) -> None:
+    """Write a file in one step; FileExistsError where there is one already, which stays."""
+    if os.path.lexists(file):
+        raise FileExistsError(file)
+    draft = _draft(file, text)
+    try:
+        # Unlike a rename, a link never replaces what another process has just written.
+        os.link(draft, file)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise _unavailable(file, error) from error
+    finally:
+        draft.unlink()
+
+
+def _draft(file: Path, text: str) -> Path:
+    with _explained(file):
+        handle, draft = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        try:
+            with open(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError:
+            os.unlink(draft)
+            raise
+        return Path(draft)
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn what the operating system refuses into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise _unavailable(path, error) from error
+
+
+def _unavailable(path: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"cannot write {path} ({error.strerror}); make it a directory of your own that can be "
+        "written to, or choose another home with --home or BUTLERS_HOME"
+    )

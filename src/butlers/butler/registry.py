@@ -1,0 +1,60 @@
+"""The modules this house knows, and the order they are loaded in."""
+
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+
+from butlers.db.migrate import Branch
+from butlers.errors import Conflict, SettingsError
+from butlers.memory.module import MemoryModule
+from butlers.module import Module
+from butlers.notebook.module import NotebookModule
+
+# What every butler's database has, whichever modules it loads.
+CORE = Branch("core", "butlers:jobs/migrations", "core_001")
+
+KNOWN: Mapping[str, type[Module]] = {
+    module.name: module for module in (MemoryModule, NotebookModule)
+}
+
+
+def load_order(enabled: Iterable[str], known: Mapping[str, type[Module]] = KNOWN) -> list[str]:
+    """Enabled modules, each after everything it depends on; same input, same order."""
+    names = sorted(set(enabled))
+    graph = {name: sorted(known[name].dependencies) for name in names}
+    missing = [
+        f"module {name} needs module {needed}, which is not enabled"
+        for name, dependencies in graph.items()
+        for needed in dependencies
+        if needed not in graph
+    ]
+    if missing:
+        raise SettingsError(missing)
+    try:
+        return list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise SettingsError(
+            [f"modules depend on each other: {' -> '.join(error.args[1])}"]
+        ) from error
+
+
+def branches(known: Mapping[str, type[Module]] = KNOWN) -> list[Branch]:
+    """Every migration branch there is, enabled or not, so that any revision can be located."""
+    return [CORE, *(module.migrations for module in known.values() if module.migrations)]
+
+
+def targets(names: Iterable[str], known: Mapping[str, type[Module]] = KNOWN) -> list[str]:
+    """The migration targets of the modules that are enabled, after what every butler has."""
+    wanted = (CORE, *(known[name].migrations for name in names))
+    return [f"{branch.label}@head" for branch in wanted if branch]
+
+
+def check_tool_names(modules: Iterable[Module]) -> None:
+    """No two modules offer a tool of one name: the later one would silently be dropped."""
+    owners: dict[str, str] = {}
+    for module in modules:
+        for tool in module.tools():
+            if tool.name in owners:
+                raise Conflict(
+                    f"modules {owners[tool.name]} and {module.name} both offer a tool {tool.name}"
+                )
+            owners[tool.name] = module.name

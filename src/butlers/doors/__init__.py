@@ -1,0 +1,1 @@
+"""How a butler is reached: parse, call an operation, show."""

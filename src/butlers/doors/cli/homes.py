@@ -1,0 +1,118 @@
+"""`butlers up`, `butlers new` and `butlers list`."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from butlers.doors.cli.options import HomeOption, JsonOption, existing_home
+
+if TYPE_CHECKING:
+    from butlers.butler.home import Home
+    from butlers.doors.daemon import Running
+    from butlers.doors.server import Pages
+    from butlers.settings.files import HouseSettings
+
+
+def up(
+    context: typer.Context,
+    home: HomeOption = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 takes a free one [default: 8900].")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Let --host be one that others can reach.")
+    ] = False,
+) -> None:
+    """Start every butler of the home and serve them until Ctrl-C.
+
+    An empty home gets one butler, `general`, and a token for it.
+    """
+    import asyncio
+
+    from butlers.butler.home import Home
+    from butlers.logs import configure
+
+    place = Home.locate(home)
+    place.ensure_general()
+    given = {"host": host, "port": port, "allow_remote": allow_remote or None}
+    house = _house(place, {key: value for key, value in given.items() if value is not None})
+    configure(house.server.log_level, log_file=place.logs_directory / "butlers.log")
+    asyncio.run(_serve(place, house, context.obj))
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="Lower-case letters, digits and underscores.")],
+    description: Annotated[str, typer.Option(help="What the butler is for.")] = "",
+    home: HomeOption = None,
+) -> None:
+    """Add a butler to the home; it is served from the next `butlers up` on."""
+    from butlers.butler.home import Home
+
+    file = Home.locate(home).create_butler(name, description)
+    typer.echo(f"{name} is ready: {file}")
+    typer.echo(f"Make a token for it: butlers token new --butler {name} --tenant default")
+
+
+def list_butlers(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """List the butlers of the home."""
+    place = existing_home(home)
+    files = {file.parent.name: str(file) for file in place.butler_files()}
+    if as_json:
+        listed = [{"name": name, "file": file} for name, file in files.items()]
+        typer.echo(json.dumps(listed, indent=2))
+        return
+    for name, file in files.items():
+        typer.echo(f"{name}\t{file}")
+
+
+def _house(home: "Home", given: dict[str, object]) -> "HouseSettings":
+    from dataclasses import replace
+
+    from butlers.settings.files import load_house, override_server
+
+    house = load_house(home.settings_file, home.butler_files())
+    return replace(house, server=override_server(house.server, given))
+
+
+async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:
+    from butlers.doors.daemon import run
+
+    # The token is made last: one that was made for a start that failed would never be seen.
+    def welcome(running: "Running") -> None:
+        _welcome(home, running, _first_token(home, house))
+
+    await run(home, house, welcome, pages)
+
+
+def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
+    """A token for the first butler, made only in a home that never had one."""
+    from butlers.butler.tokens import TokenStore
+
+    if home.tokens_file.exists():
+        return None
+    name, settings = next(iter(house.butlers.items()))
+    _, token = TokenStore(home.tokens_file).create(name, settings.butler.tenant, "first start")
+    return name, token
+
+
+def _welcome(home: "Home", running: "Running", first_token: tuple[str, str] | None) -> None:
+    lines = [f"Butlers are up at {running.url}   (Ctrl-C stops them)"]
+    lines += [f"  {name}: {served['mcp']}" for name, served in running.butlers.items()]
+    lines += [""]
+    if running.sign_in:
+        lines += ["See what they remember (works once, for ten minutes):", f"  {running.sign_in}"]
+    name, token = first_token or (next(iter(running.butlers)), None)
+    if token:
+        lines += [f"A token for {name}, shown this once:", f"  export BUTLER_TOKEN={token}"]
+    else:
+        command = f"butlers token new --butler {name} --tenant default --home {home.root}"
+        lines += [f"A token for an agent: {command}"]
+    lines += [
+        "Give an agent its memory, in Claude Code for example:",
+        f"  claude mcp add --transport http {name} {running.butlers[name]['mcp']} "
+        '--header "Authorization: Bearer $BUTLER_TOKEN"',
+        "or, so that every session is remembered too: butlers connect claude-code (or codex)",
+    ]
+    typer.echo("\n".join(lines))

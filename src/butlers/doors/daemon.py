@@ -1,0 +1,230 @@
+"""`butlers up`: every butler of a home in one process, until a signal says stop."""
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass, field
+
+import structlog
+from starlette.applications import Starlette
+
+from butlers.butler.butler import Butler
+from butlers.butler.database import DatabaseServer
+from butlers.butler.home import Home
+from butlers.butler.tokens import TokenStore
+from butlers.doors.http.household import Household, Invitation
+from butlers.doors.server import Pages, Server, build_app, listen
+from butlers.errors import ButlersError, Conflict, Unavailable
+from butlers.settings.files import HouseSettings
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How to reach a home that is up; `run.json` says all of it but how to sign in."""
+
+    url: str
+    pid: int
+    butlers: dict[str, dict[str, str]]
+    sign_in: str = field(default="", repr=False)
+
+    def told(self) -> dict[str, object]:
+        """What anybody who can read the home may know."""
+        return {key: value for key, value in asdict(self).items() if key != "sign_in"}
+
+
+async def run(
+    home: Home,
+    house: HouseSettings,
+    on_ready: Callable[[Running], None],
+    pages: Pages | None = None,
+) -> None:
+    """Serve every butler of a home; returns after a clean stop, be it before all were ready."""
+    stop = _Stop()
+    serving = asyncio.create_task(_serve(home, house, on_ready, stop, pages))
+    with stop.on_signals(serving):
+        try:
+            await serving
+        except asyncio.CancelledError:
+            if not stop.asked:
+                raise
+    log.info("butlers stopped")
+
+
+async def _serve(
+    home: Home,
+    house: HouseSettings,
+    on_ready: Callable[[Running], None],
+    stop: "_Stop",
+    pages: Pages | None,
+) -> None:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(_alone(home))
+        listener = stack.enter_context(listen(house.server.host, house.server.port))
+        butlers = await stack.enter_async_context(started_butlers(home, house))
+        household = _household(home, house, butlers)
+        http = Server(_app(household, house, pages))
+        serving = await stack.enter_async_context(_serving(http, listener))
+        await stack.enter_async_context(_on_schedule(butlers))
+        stop.server = http
+        invitation = household.invitation if pages is not None else None
+        running = _describe(house.server.host, listener.getsockname()[1], list(butlers), invitation)
+        stack.enter_context(_announced(home, running))
+        on_ready(running)
+        log.info("butlers are up", url=running.url, butlers=list(butlers))
+        await stack.enter_async_context(_warming_up(butlers))
+        await serving
+
+
+@asynccontextmanager
+async def _warming_up(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
+    """Modules load meanwhile what their first callers would have to wait for."""
+    warming = asyncio.create_task(_warm_up(butlers))
+    try:
+        yield
+    finally:
+        warming.cancel()
+        await asyncio.gather(warming, return_exceptions=True)
+
+
+async def _warm_up(butlers: Mapping[str, Butler]) -> None:
+    for butler in butlers.values():
+        for module in butler.modules:
+            try:
+                await module.warm_up()
+            except ButlersError as error:
+                # Whoever needs it is told; everything else works without.
+                log.warning("not ready", butler=butler.name, module=module.name, error=str(error))
+
+
+def _household(home: Home, house: HouseSettings, butlers: Mapping[str, Butler]) -> Household:
+    tokens = TokenStore(home.tokens_file)
+    return Household(home, butlers, tokens, house.fleet, Invitation())
+
+
+def _app(household: Household, house: HouseSettings, pages: Pages | None) -> Starlette:
+    shown = pages(household) if pages is not None else None
+    return build_app(household.butlers, household.tokens, house.server, shown)
+
+
+@asynccontextmanager
+async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dict[str, Butler]]:
+    """Every butler of the house, started; all are stopped at the end, whatever happens."""
+    server = DatabaseServer(home)
+    butlers = {name: Butler(settings, server) for name, settings in house.butlers.items()}
+    try:
+        # One at a time: a failure then names one butler, and migrations would queue anyway.
+        for butler in butlers.values():
+            await butler.start()
+        async with server.kept_alive():
+            yield butlers
+    finally:
+        for butler in reversed(butlers.values()):
+            await butler.stop()
+        await server.release()
+
+
+@asynccontextmanager
+async def _on_schedule(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
+    """Within this block every butler's jobs run on time."""
+    stop = asyncio.Event()
+    keeping = []
+    try:
+        for name, butler in butlers.items():
+            with structlog.contextvars.bound_contextvars(butler=name):
+                keeping.append(asyncio.create_task(butler.schedule().keep(stop)))
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(*keeping)
+
+
+class _Stop:
+    """What SIGINT and SIGTERM do: end a start under way, else ask the server to finish.
+
+    A second signal does not wait for clients.
+    """
+
+    def __init__(self) -> None:
+        self.server: Server | None = None
+        self.asked = False
+
+    @contextmanager
+    def on_signals(self, serving: "asyncio.Task[None]") -> Iterator[None]:
+        """Within this block signals stop the task instead of killing the process."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._ask, serving)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def _ask(self, serving: "asyncio.Task[None]") -> None:
+        if self.server is not None:
+            self.server.force_exit = self.server.should_exit
+            # Not only a flag: this is what open event streams listen for as well. That they are
+            # cut short is then no error.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+            self.server.handle_exit(signal.SIGTERM, None)
+        elif not self.asked:
+            # Once only: a second cancellation would interrupt the cleaning up.
+            serving.cancel()
+        self.asked = True
+
+
+@asynccontextmanager
+async def _serving(http: Server, listener: socket.socket) -> AsyncIterator["asyncio.Task[None]"]:
+    """Within this block requests are answered, until the task ends."""
+    serving = asyncio.create_task(http.serve(sockets=[listener]))
+    try:
+        while not http.started:
+            if serving.done():
+                raise Unavailable("the HTTP server ended before it was ready; its log says why")
+            await asyncio.sleep(0.01)
+        yield serving
+    finally:
+        http.should_exit = True
+        await serving
+
+
+def _describe(host: str, port: int, names: list[str], invitation: Invitation | None) -> Running:
+    address = f"[{host}]" if ":" in host else host
+    url = f"http://{address}:{port}"
+    served = {name: {"mcp": f"{url}/butlers/{name}/mcp"} for name in names}
+    return Running(url, os.getpid(), served, f"{url}{invitation.path}" if invitation else "")
+
+
+@contextmanager
+def _alone(home: Home) -> Iterator[None]:
+    """Only one process serves a home; the lock goes with the process, however it ends."""
+    with home.lock_file.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Conflict(
+                f"the butlers of {home.root} are already up; {home.run_file} says where. "
+                "Stop that process first, or use another home with --home DIR"
+            ) from error
+        home.run_file.unlink(missing_ok=True)  # left by a process that was killed
+        yield
+
+
+@contextmanager
+def _announced(home: Home, running: Running) -> Iterator[None]:
+    """`run.json` says where to find us, from ready until stopped."""
+    draft = home.run_file.with_suffix(".new")
+    draft.write_text(json.dumps(running.told(), indent=2) + "\n", encoding="utf-8")
+    draft.replace(home.run_file)
+    try:
+        yield
+    finally:
+        home.run_file.unlink(missing_ok=True)

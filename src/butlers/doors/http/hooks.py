@@ -1,0 +1,134 @@
+"""What agents' hooks call: memories for a session that starts, an episode of one that ended.
+
+A caller sends text and never the name of a file: the butler reads no path it is told.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import PurePath
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from butlers.butler.butler import Butler
+from butlers.butler.tokens import TokenStore
+from butlers.module import Caller
+from butlers.sessions.session import SessionMemory
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+HOOK_SECONDS = 1.2
+"""How long an injection may take; a hook waits little longer for any answer."""
+
+Short = Annotated[str, StringConstraints(max_length=4_096)]
+
+
+class _Told(BaseModel):
+    """What every hook says; what else an agent may add is passed over."""
+
+    model_config = ConfigDict(frozen=True)
+
+    session_id: Annotated[str, StringConstraints(pattern=r"^[\w-]{1,100}$")]
+    cwd: Short = ""
+
+
+class Started(_Told):
+    """A session starts."""
+
+    source: Short = "startup"
+
+
+class Prompted(_Told):
+    """A user submits a prompt."""
+
+    prompt: str
+
+
+class Ended(_Told):
+    """A session ended, with what its agent wrote down."""
+
+    reason: Short = ""
+    transcript: str = Field(repr=False)
+
+
+Kind = TypeVar("Kind", bound=_Told)
+Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+def hook_routes(butlers: Mapping[str, Butler], tokens: TokenStore) -> list[Route]:
+    """One address for each event of each butler."""
+    routes = []
+    for name, butler in butlers.items():
+        desk = _Desk(butler.session_memory(HOOK_SECONDS))
+        for event, answer in (
+            ("SessionStart", _answering(name, tokens, Started, desk.started)),
+            ("UserPromptSubmit", _answering(name, tokens, Prompted, desk.prompted)),
+            ("SessionEnd", _answering(name, tokens, Ended, desk.ended)),
+        ):
+            routes.append(Route(f"/butlers/{name}/hooks/{event}", answer, methods=["POST"]))
+    return routes
+
+
+class _Desk:
+    """Answers the hooks of one butler."""
+
+    def __init__(self, memory: SessionMemory) -> None:
+        self._memory = memory
+
+    async def started(self, told: Started, caller: Caller) -> dict[str, Any]:
+        # Nothing was asked yet: what is worked on is known by where.
+        about = PurePath(told.cwd).name
+        return {"context": await self._memory.opening(told.session_id, about, caller)}
+
+    async def prompted(self, told: Prompted, caller: Caller) -> dict[str, Any]:
+        return {"context": await self._memory.relevant(told.session_id, told.prompt, caller)}
+
+    async def ended(self, told: Ended, caller: Caller) -> dict[str, Any]:
+        metadata = {"project": PurePath(told.cwd).name}
+        episode = await self._memory.remember_transcript(
+            told.session_id, told.transcript, metadata, caller
+        )
+        return {"episode_id": str(episode) if episode else None}
+
+
+def _answering(
+    butler: str,
+    tokens: TokenStore,
+    kind: type[Kind],
+    answer: Callable[[Kind, Caller], Awaitable[dict[str, Any]]],
+) -> Answer:
+    async def respond(request: Request) -> Response:
+        caller = _caller(request, tokens, butler)
+        if caller is None:
+            return _refused(401, "a token of this butler is needed; `butlers connect` makes one")
+        body = await _body(request)
+        if body is None:
+            return _refused(413, f"at most {MAX_BODY_BYTES} bytes are taken")
+        try:
+            told = kind.model_validate_json(body)
+        except ValidationError:
+            return _refused(400, "this is not what an agent's hook sends")
+        return JSONResponse(await answer(told, caller))
+
+    return respond
+
+
+def _caller(request: Request, tokens: TokenStore, butler: str) -> Caller | None:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    record = tokens.verify(token, butler) if scheme.lower() == "bearer" else None
+    return None if record is None else Caller(record.tenant, f"token:{record.id}", record.agent)
+
+
+async def _body(request: Request) -> bytes | None:
+    """The whole body, or None as soon as it is too long."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MAX_BODY_BYTES:
+            return None
+    return bytes(body)
+
+
+def _refused(status: int, why: str) -> Response:
+    return JSONResponse({"error": why}, status_code=status)

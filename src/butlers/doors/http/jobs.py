@@ -1,0 +1,110 @@
+"""The jobs of a butler: when they run, how they ran, and running one now."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from butlers.doors.http.answers import Instant
+from butlers.doors.http.job_runs import JobRuns
+from butlers.doors.http.seats import Seat, Seated
+from butlers.jobs.runs import Run
+from butlers.jobs.schedule import Planned, Schedule
+from butlers.memory.tools.results import Answer
+
+router = APIRouter(tags=["jobs"])
+_SHOWN = 20
+
+
+class JobRun(Answer):
+    """One run. Jobs do their work for every tenant, so only the operator is told what came of it;
+    `error` and `result` are null for anybody else."""
+
+    job: str
+    cause: str
+    outcome: str
+    started_at: Instant
+    finished_at: Instant | None
+    error: str | None
+    result: dict[str, Any] | None
+
+
+class JobPlan(Answer):
+    """A job, when it runs next and how it ran last."""
+
+    name: str
+    cron: str
+    next_at: Instant | None
+    last: JobRun | None
+
+
+class Plan(Answer):
+    """The jobs of a butler."""
+
+    jobs: list[JobPlan]
+    may_run: bool
+    """Whether this caller may run one now."""
+
+
+class Jobs(Plan):
+    """The jobs of a butler and their newest runs."""
+
+    history: list[JobRun]
+
+
+class JobAsked(Answer):
+    """A job that was run; `run` is null while it goes on."""
+
+    job: str
+    run: JobRun | None
+
+
+@router.get("/jobs", response_model=Jobs)
+async def list_jobs(seat: Seated) -> Any:
+    """Every job with its next run, and the newest runs of all."""
+    return await jobs_of(seat)
+
+
+@router.post("/jobs/{job}/run", response_model=JobAsked)
+async def run_job(seat: Seated, request: Request, job: Annotated[str, Path(max_length=100)]) -> Any:
+    """Run a job now, for the whole butler; 409 while it is under way."""
+    if not seat.may_run_jobs:
+        raise HTTPException(403, "jobs concern the whole butler; its own tenant may run them")
+    runs: JobRuns = request.app.state.job_runs
+    run = await runs.begin(seat.butler.schedule().run_now(job))
+    return {"job": job, "run": run and _shown(run, seat)}
+
+
+async def jobs_of(seat: Seat) -> dict[str, Any]:
+    """The jobs of one butler as a caller may see them."""
+    schedule = seat.butler.schedule()
+    history = await schedule.history(limit=_SHOWN)
+    return {**await _plan(schedule, seat), "history": [_shown(run, seat) for run in history]}
+
+
+async def plan_of(seat: Seat) -> dict[str, Any]:
+    """The jobs of one butler without their history."""
+    return await _plan(seat.butler.schedule(), seat)
+
+
+async def _plan(schedule: Schedule, seat: Seat) -> dict[str, Any]:
+    planned = await schedule.plan()
+    return {"jobs": [_planned(one, seat) for one in planned], "may_run": seat.may_run_jobs}
+
+
+def _planned(one: Planned, seat: Seat) -> dict[str, Any]:
+    last = _shown(one.last, seat) if one.last else None
+    return {"name": one.name, "cron": one.cron, "next_at": one.next_at, "last": last}
+
+
+def _shown(run: Run, seat: Seat) -> dict[str, Any]:
+    return {
+        "job": run.job,
+        "cause": run.cause,
+        "outcome": run.outcome,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "error": run.error if seat.is_operator else None,
+        "result": run.result if seat.is_operator else None,
+    }

@@ -1,0 +1,74 @@
+"""One butler in this process, for an agent on stdio; `opening` does without the MCP server."""
+
+import asyncio
+
+import structlog
+
+from butlers.butler.butler import Butler
+from butlers.butler.database import DatabaseServer
+from butlers.butler.home import Home
+from butlers.butler.opening import butler_settings, opened_butler
+from butlers.doors.mcp.interruptible_input import input_ended_by_signals
+from butlers.doors.mcp.server import ButlerMCP
+from butlers.errors import ButlersError, Unavailable
+
+__all__ = ["butler_settings", "opened_butler", "serve_stdio"]
+
+log = structlog.get_logger(__name__)
+
+
+async def serve_stdio(home: Home, name: str) -> None:
+    """Serve a butler's tools over standard input and output until the client goes.
+
+    The client is answered at once; database and migrations start meanwhile, and the first tool
+    call waits for them.
+    """
+    server = DatabaseServer(home)
+    butler = Butler(butler_settings(home, name), server)
+    tools = [tool for module in butler.modules for tool in module.tools()]
+    with input_ended_by_signals():
+        start = _Start(butler)
+        try:
+            async with server.kept_alive():
+                await ButlerMCP(name, tools, ready=start.finished).run_stdio_async()
+        finally:
+            await start.abandon()
+            await butler.stop()
+            await server.release()
+
+
+class _Start:
+    """A butler's start in the background, tried anew by whoever needs it after it failed."""
+
+    def __init__(self, butler: Butler) -> None:
+        self._butler = butler
+        self._attempt = self._try()
+
+    async def finished(self) -> None:
+        """The butler has started; Unavailable says why it could not."""
+        if self._attempt.done() and self._attempt.exception() is not None:
+            self._attempt = self._try()
+        await asyncio.wait([self._attempt])
+        failure = self._attempt.exception()
+        if failure is not None:
+            raise Unavailable(_explained(self._butler.name, failure)) from failure
+
+    async def abandon(self) -> None:
+        """End an attempt under way."""
+        self._attempt.cancel()
+        await asyncio.wait([self._attempt])
+
+    def _try(self) -> "asyncio.Task[None]":
+        attempt = asyncio.create_task(self._butler.start())
+        attempt.add_done_callback(self._tell)
+        return attempt
+
+    def _tell(self, attempt: "asyncio.Task[None]") -> None:
+        failure = None if attempt.cancelled() else attempt.exception()
+        if failure is not None:
+            log.error(_explained(self._butler.name, failure), exc_info=failure)
+
+
+def _explained(name: str, failure: BaseException) -> str:
+    known = isinstance(failure, ButlersError)
+    return f"butler {name} cannot start: {failure if known else type(failure).__name__}"

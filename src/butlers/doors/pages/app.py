@@ -1,0 +1,59 @@
+"""The application behind every path that is no door of the host's own."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from butlers import __version__
+from butlers.doors.http import api
+from butlers.doors.http.callers import BearerTokens, Callers, Source
+from butlers.doors.http.envelope import Envelope
+from butlers.doors.http.fanout import Fleet
+from butlers.doors.http.faults import answer_failures
+from butlers.doors.http.household import Household
+from butlers.doors.http.job_runs import JobRuns
+from butlers.doors.pages import router as pages
+from butlers.doors.pages.assets import Assets
+from butlers.doors.pages.routing import explained
+from butlers.doors.pages.signin import Sessions
+
+_TITLE = "Butlers"
+_ABOUT = (
+    "What butlers remember: read, searched and put right. A token opens one butler as one tenant; "
+    "no argument changes that."
+)
+
+
+def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
+    """API and pages over a household; `sources` recognise callers beside tokens and browsers."""
+    app = FastAPI(
+        title=_TITLE,
+        version=__version__,
+        description=_ABOUT,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # it would load scripts from another host
+        redoc_url=None,
+        middleware=[Middleware(Envelope)],
+        lifespan=_lifespan,
+        redirect_slashes=False,
+    )
+    bearer, sessions = BearerTokens(household.tokens, household.fleet), Sessions(household)
+    app.state.household = household
+    app.state.sessions = sessions
+    app.state.callers = Callers([bearer, sessions, *sources])
+    app.state.fleet = Fleet(household)
+    app.state.job_runs = JobRuns()
+    answer_failures(app, explained)
+    app.include_router(api.router)
+    app.include_router(pages.router)
+    app.mount("/static", Assets())
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """While serving, remote butlers can be asked; jobs begun here end with it."""
+    async with app.state.fleet.open(), app.state.job_runs.kept():
+        yield

@@ -1,0 +1,117 @@
+"""Who and what the facts are about: names, facts, and making two that are one into one."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from butlers.doors.http import asking
+from butlers.doors.http import entities as api
+from butlers.doors.http.seats import Seat
+from butlers.doors.pages import pictures
+from butlers.doors.pages.asked import given, read
+from butlers.doors.pages.rendering import render, seated
+from butlers.doors.pages.routing import PageRoute, go_to
+from butlers.doors.pages.visits import Name, Sending, Visiting
+from butlers.errors import InvalidInput
+from butlers.memory.flows import browse
+from butlers.memory.flows.browse import EntityFilter, Wanted
+from butlers.memory.model import EntityType
+from butlers.memory.policy.states import EntityState
+
+router = APIRouter(route_class=PageRoute)
+_PATH = "/butlers/{name}/memory/entities"
+_CHOICES = Wanted(limit=browse.MAX_LIMIT)
+
+
+@router.get(_PATH)
+async def listed(visit: Visiting, name: Name) -> Response:
+    """Entities, newest first."""
+    seat, asked = visit.seat(name), read(asking.AskedEntities, given(visit.request))
+    where = EntityFilter(asked.state, asked.entity_type, asked.name)
+    page = await browse.browse_entities(seat.memory, where, asked.wanted(), seat.lineage)
+    return render(
+        visit.request,
+        "entities.html",
+        **seated(visit, name, "entities"),
+        entities=page.items,
+        types=list(EntityType),
+        states=list(EntityState),
+        asked=given(visit.request, without=("cursor",)),
+        cursor=visit.request.query_params.get("cursor"),
+        next_cursor=page.next_cursor,
+    )
+
+
+@router.get(_PATH + "/{entity_id}")
+async def one(
+    visit: Visiting,
+    name: Name,
+    entity_id: UUID,
+    done: Annotated[str, Query(max_length=20)] = "",
+) -> Response:
+    """An entity with its names, its facts, and whom it could be merged into."""
+    seat = visit.seat(name)
+    detail = await api.get_entity(seat, entity_id)
+    others = await _others(seat, entity_id)
+    return render(
+        visit.request,
+        "entity.html",
+        **seated(visit, name, "entities"),
+        entity=detail["entity"],
+        facts=pictures.with_decay(detail["facts"], seat.memory),
+        more_facts=detail["more_facts"],
+        events=detail["events"],
+        others=others,
+        here=f"/butlers/{name}/memory/entities/{entity_id}",
+        done=done,
+    )
+
+
+@router.get(_PATH + "/{entity_id}/merge")
+async def preview(visit: Visiting, name: Name, entity_id: UUID, into: str = "") -> Response:
+    """What a merge would change, before anything does."""
+    seat = visit.seat(name)
+    asked = _merge(entity_id, into)
+    return render(
+        visit.request,
+        "merge.html",
+        **seated(visit, name, "entities"),
+        report=await api.see_merge(seat, asked),
+        source=(await api.get_entity(seat, asked.source_entity_id))["entity"],
+        target=(await api.get_entity(seat, asked.target_entity_id))["entity"],
+        here=f"/butlers/{name}/memory/entities/{entity_id}",
+    )
+
+
+@router.post(_PATH + "/{entity_id}/merge")
+async def merge(sent: Sending, name: Name, entity_id: UUID) -> Response:
+    """Make the entity part of another."""
+    asked = _merge(entity_id, sent.form["into"])
+    await api.merge(sent.visit.seat(name), asked)
+    return go_to(f"/butlers/{name}/memory/entities/{asked.target_entity_id}?done=merged")
+
+
+@router.post(_PATH + "/{entity_id}/change")
+async def change(sent: Sending, name: Name, entity_id: UUID) -> Response:
+    """Change the name and the aliases of an entity."""
+    aliases = [line.strip() for line in sent.form["aliases"].splitlines() if line.strip()]
+    asked = read(api.EntityChange, {"canonical_name": sent.form["name"], "aliases": aliases})
+    await api.update_entity(sent.visit.seat(name), entity_id, asked)
+    return go_to(f"/butlers/{name}/memory/entities/{entity_id}?done=changed")
+
+
+async def _others(seat: Seat, entity_id: UUID) -> list[dict[str, Any]]:
+    """The newest living entities beside this one, by name."""
+    living = EntityFilter(state=EntityState.ACTIVE)
+    page = await browse.browse_entities(seat.memory, living, _CHOICES, seat.lineage)
+    others = [one for one in page.items if one["id"] != str(entity_id)]
+    return sorted(others, key=lambda one: (one["canonical_name"].casefold(), one["id"]))
+
+
+def _merge(entity_id: UUID, into: str) -> api.Merge:
+    try:
+        return api.Merge(source_entity_id=entity_id, target_entity_id=UUID(into.strip()))
+    except ValueError:
+        raise InvalidInput(f"into: found {into[:80]!r}; valid is the id of an entity") from None

@@ -1,0 +1,65 @@
+"""The fleet: every butler at a glance, one search over all, and what is going on."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from butlers.doors.http import fleet as api
+from butlers.doors.http.fanout import Question
+from butlers.doors.http.glance import AskedGlance, Glance, glance_of
+from butlers.doors.pages.asked import given, read
+from butlers.doors.pages.rendering import render
+from butlers.doors.pages.routing import PageRoute
+from butlers.doors.pages.visits import Visiting
+from butlers.memory.model import MemoryType, SearchMode
+
+router = APIRouter(route_class=PageRoute)
+_EVENTS = 15
+
+
+@router.get("/memory")
+async def fleet(visit: Visiting) -> Response:
+    """Every butler, the search, the feed and the jobs."""
+    asked = AskedGlance(events=_EVENTS)
+    question = Question(Glance, lambda seat: glance_of(seat, asked), "glance", asked.model_dump())
+    replies = await visit.fleet.ask(visit.visitor, visit.request.state.request_id, question)
+    seen = {reply.name: reply.said for reply in replies if reply.said}
+    return render(
+        visit.request,
+        "fleet.html",
+        homes=visit.homes,
+        glances=[{**api.status_of(reply), "said": reply.said} for reply in replies],
+        activity=api.newest({name: one.activity for name, one in seen.items()}, _EVENTS),
+        asked={},
+        modes=list(SearchMode),
+        types=list(MemoryType),
+    )
+
+
+@router.get("/memory/feed")
+async def feed(visit: Visiting) -> Response:
+    """The feed alone, for the page that keeps it fresh."""
+    asked = api.AskedFleetActivity(limit=_EVENTS)
+    told = await api.activity(visit.request, visit.visitor, asked)
+    return render(visit.request, "feed.html", homes=visit.homes, activity=told["items"])
+
+
+@router.get("/memory/search")
+async def search(visit: Visiting) -> Response:
+    """What all butlers find, in one order."""
+    fields = given(visit.request)
+    found = None
+    if "q" in fields:
+        wanted: dict[str, Any] = {**fields, "types": [fields["types"]] if "types" in fields else []}
+        question = read(api.AskedFleetSearch, wanted)
+        found = await api.search(visit.request, visit.visitor, question)
+    return render(
+        visit.request,
+        "fleet_search.html",
+        homes=visit.homes,
+        found=found,
+        asked=fields,
+        modes=list(SearchMode),
+        types=list(MemoryType),
+    )

@@ -1,0 +1,90 @@
+"""The drawings of a page from what the flows tell."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from markupsafe import Markup
+
+from butlers.doors.pages import charts, graph
+from butlers.doors.pages.charts import Chart, Decay
+from butlers.doors.pages.graph import Node
+from butlers.doors.pages.latency import Latency
+from butlers.doors.pages.phrases import address
+from butlers.doors.pages.shown import instant
+from butlers.memory.handle import Memory
+from butlers.memory.policy.timeline import Timeline
+
+
+def decay_of(row: Mapping[str, Any], memory: Memory) -> Decay:
+    """How a fact or a rule fades."""
+    settings = memory.settings.facts
+    return Decay(
+        row["confidence"],
+        row["decay_rate"],
+        instant(row["last_confirmed_at"]),
+        memory.now(),
+        settings.retrieval_confidence_threshold,
+        settings.expiry_confidence_threshold,
+    )
+
+
+def with_decay(rows: Sequence[Mapping[str, Any]], memory: Memory) -> list[dict[str, Any]]:
+    """Facts or rules, each with its curve and the day it fades."""
+    return [{**row, **_faded(decay_of(row, memory))} for row in rows]
+
+
+def _faded(decay: Decay) -> dict[str, Markup | datetime | None]:
+    return {"spark": charts.decay_spark(decay), "fades_at": decay.fades_at}
+
+
+def plots(told: Timeline, latency: Latency) -> list[dict[str, Any]]:
+    """The plots of a butler; one without numbers says what would fill it."""
+    return [
+        _plot("Facts by state", charts.areas("Facts by state", told.days, told.facts),
+              "Facts appear here once an agent stores one."),
+        _plot("Episodes by state", charts.areas("Episodes by state", told.days, told.episodes),
+              "Episodes appear here once a session has ended."),
+        _plot("Consolidation outcomes",
+              charts.bars("Consolidation outcomes by day", told.days, told.consolidation),
+              "Nothing was consolidated in these days. Run the job consolidate to begin."),
+        _plot("Retrieval latency", charts.histogram("Retrievals by duration", latency.buckets),
+              "Agents have not searched, recalled or asked for context since the start."),
+    ]  # fmt: skip
+
+
+def provenance(name: str, detail: Mapping[str, Any]) -> Markup | None:
+    """What a memory came from and what became of it; None where it stands alone."""
+    kind, found = detail["memory_type"], detail["memory"]
+    before = [
+        *(_episode(name, one) for one in detail["source_episodes"]),
+        *(_fact(name, one, "replaced") for one in detail["replaced"]),
+    ]
+    after = [_fact(name, one, "replaced by") for one in detail["replaced_by"]]
+    if kind == "episode":
+        after = [
+            _derived(name, link) for link in detail["links"] if link["target_id"] == found["id"]
+        ]
+    if not before and not after:
+        return None
+    return graph.provenance(before, Node("this", found["content"]), after)
+
+
+def _plot(title: str, chart: Chart, otherwise: str) -> dict[str, Any]:
+    filled = any(count for _, count in chart.legend)
+    return {"title": title, "chart": chart if filled else None, "otherwise": otherwise}
+
+
+def _episode(name: str, source: Mapping[str, Any]) -> Node:
+    if source["gone"]:
+        return Node("episode", "removed since", "drawn from")
+    return Node("episode", source["content"], "drawn from", address(name, "episode", source["id"]))
+
+
+def _fact(name: str, row: Mapping[str, Any], relation: str) -> Node:
+    return Node("fact", row["content"], relation, address(name, "fact", row["id"]))
+
+
+def _derived(name: str, link: Mapping[str, Any]) -> Node:
+    kind, memory_id = link["source_type"], link["source_id"]
+    return Node(kind, str(memory_id)[:8], "led to", address(name, kind, memory_id))

@@ -1,0 +1,78 @@
+"""Signing in and out."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from butlers.doors.http.seats import household_of
+from butlers.doors.pages.forms import sent_form
+from butlers.doors.pages.rendering import render
+from butlers.doors.pages.routing import PageRoute, go_to
+from butlers.doors.pages.signin import give_cookie, take_cookie
+from butlers.doors.pages.visits import Sending, sessions_of
+
+FIRST_PAGE = "/memory"
+router = APIRouter(route_class=PageRoute)
+_LINK_USED = (
+    "this link was used before, or is older than ten minutes; sign in with a token, or start "
+    "butlers again for a new link"
+)
+
+
+@router.get("/")
+async def front() -> Response:
+    """The fleet is the first thing to see."""
+    return go_to(FIRST_PAGE)
+
+
+@router.get("/sign-in")
+async def ask(request: Request, next: Annotated[str, Query(max_length=2_000)] = "") -> Response:
+    """The form for a token."""
+    return render(request, "sign_in.html", next=_own_path(next), refused=False)
+
+
+@router.post("/sign-in")
+async def sign_in(request: Request) -> Response:
+    """Open a session for the holder of a token."""
+    form = await sent_form(request)
+    record = household_of(request).tokens.identify(form["token"].strip())
+    path = _own_path(form["next"])
+    if record is None:
+        return render(request, "sign_in.html", 403, next=path, refused=True)
+    response = go_to(path)
+    sessions_of(request).end(request)
+    give_cookie(request, response, sessions_of(request).begin(record))
+    return response
+
+
+@router.get("/sign-in/once/{secret}")
+async def sign_in_once(request: Request, secret: Annotated[str, Path(max_length=100)]) -> Response:
+    """Open a session for whoever holds the link of `butlers up`."""
+    if "prefetch" in request.headers.get("sec-purpose", ""):
+        raise HTTPException(403, "nobody opened this link yet")
+    invitation = household_of(request).invitation
+    if invitation is None or not invitation.redeem(secret):
+        raise HTTPException(403, _LINK_USED)
+    # A page of our own, not a redirect: a browser that came here from another site would not
+    # send its new cookie along with one.
+    response = render(request, "welcome.html", next=FIRST_PAGE)
+    give_cookie(request, response, sessions_of(request).begin(None))
+    return response
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request, _: Sending) -> Response:
+    """End the session, here and in the browser."""
+    sessions_of(request).end(request)
+    response = go_to("/sign-in")
+    take_cookie(response)
+    return response
+
+
+def _own_path(path: str) -> str:
+    """The path if it is one of ours, else the first page: nobody is sent elsewhere from here."""
+    ours = path.startswith("/") and not path.startswith(("//", "/\\", "/sign-in"))
+    return path if ours and path.isprintable() and "\\" not in path else FIRST_PAGE

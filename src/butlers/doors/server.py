@@ -1,0 +1,186 @@
+"""The HTTP door of a process: every butler's MCP endpoint, health, metrics, then the pages."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Lifespan
+
+from butlers import __version__, metrics
+from butlers.butler.butler import Butler
+from butlers.butler.tokens import TokenStore
+from butlers.doors.http.hooks import hook_routes
+from butlers.doors.http.household import Household
+from butlers.doors.mcp.server import ButlerMCP
+from butlers.errors import Unavailable
+from butlers.settings.sections import ServerSection
+
+_LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_REMEDIES = {
+    errno.EADDRINUSE: "port {port} on {host} is in use by another program; choose another with "
+    "--port N, or --port 0 for any free one",
+    errno.EACCES: "you may not listen on port {port}; choose one above 1023 with --port N",
+    errno.EADDRNOTAVAIL: "{host} is not an address of this machine; choose another with --host",
+}
+
+
+Pages: TypeAlias = Callable[[Household], Starlette]
+"""Makes the application that answers whatever is no door of ours."""
+
+
+def build_app(
+    butlers: Mapping[str, Butler],
+    tokens: TokenStore,
+    settings: ServerSection,
+    pages: Starlette | None = None,
+) -> Starlette:
+    """The whole HTTP surface over butlers that have started."""
+    servers = {name: _mcp_for(butler, tokens) for name, butler in butlers.items()}
+    names = _host_names(settings)
+    guard = _guard(names)
+    doors = [_mcp_route(f"/butlers/{name}/mcp", server, guard) for name, server in servers.items()]
+    # The MCP guard covers its own routes only; this one covers the rest.
+    trusted = Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
+    app = Starlette(
+        routes=[*_vital_signs(butlers), *hook_routes(butlers, tokens), *doors],
+        middleware=[trusted],
+        lifespan=_lifespan(list(servers.values()), pages),
+    )
+    if pages is not None:
+        # Not mounted at the root: a mount passes over a path that holds a line break.
+        app.router.default = pages
+    return app
+
+
+def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -> Route:
+    """Exactly one path, so that the rest of what lies below a butler's name is for pages."""
+    return Route(
+        path, server.streamable_http_app(streamable_http_path=path, transport_security=guard)
+    )
+
+
+def _vital_signs(butlers: Mapping[str, Butler]) -> list[Route]:
+    async def health(_: Request) -> Response:
+        report = await _health(butlers)
+        return JSONResponse(report, status_code=200 if report["status"] == "ok" else 503)
+
+    async def numbers(_: Request) -> Response:
+        await _health(butlers)
+        return Response(metrics.exposition(), media_type=metrics.CONTENT_TYPE)
+
+    return [Route("/health", health), Route("/metrics", numbers)]
+
+
+def _lifespan(servers: Sequence[ButlerMCP], pages: Starlette | None) -> Lifespan[Starlette]:
+    @contextlib.asynccontextmanager
+    async def sessions(_: Starlette) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            for server in servers:
+                await stack.enter_async_context(server.session_manager.run())
+            if pages is not None:
+                # A mounted application is not told by itself that serving begins.
+                await stack.enter_async_context(pages.router.lifespan_context(pages))
+            yield
+
+    return sessions
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket bound before anything else starts, so that a taken port is known at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends at once (TCP_NODELAY) only where the protocol is named; else the body of every
+    # second answer on a connection waits 40 ms for the receipt of its head.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        otherwise = f"cannot listen on {host}, port {port}: {error.strerror}"
+        words = _REMEDIES.get(error.errno or 0, otherwise)
+        raise Unavailable(words.format(host=host, port=port)) from error
+    return listener
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with signals left to the daemon so that it can stop in its own order."""
+
+    def __init__(self, app: Starlette) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=3,
+                server_header=False,
+                proxy_headers=False,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The daemon has its own handlers."""
+        yield
+
+
+def _mcp_for(butler: Butler, tokens: TokenStore) -> ButlerMCP:
+    tools = [tool for module in butler.modules for tool in module.tools()]
+    return ButlerMCP(butler.name, tools, tokens)
+
+
+def _host_names(settings: ServerSection) -> list[str]:
+    """Every name a client may call us by, as it stands in a Host header."""
+    own = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return [*_LOCAL_NAMES, own, *settings.allowed_hosts]
+
+
+def _guard(names: Sequence[str]) -> TransportSecuritySettings:
+    origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=_with_any_port(names),
+        allowed_origins=_with_any_port(origins),
+    )
+
+
+def _with_any_port(names: Sequence[str]) -> list[str]:
+    return [pattern for name in names for pattern in (name, f"{name}:*")]
+
+
+async def _health(butlers: Mapping[str, Butler]) -> dict[str, object]:
+    """How every butler is; the metrics are told as well."""
+    found = await asyncio.gather(*(_health_of(butler) for butler in butlers.values()))
+    well = all(report["status"] == "ok" for report in found)
+    return {
+        "status": _word(well),
+        "version": __version__,
+        "butlers": dict(zip(butlers, found, strict=True)),
+    }
+
+
+async def _health_of(butler: Butler) -> dict[str, object]:
+    modules = await butler.health()
+    well = all(module.ok for module in modules.values())
+    metrics.UP.labels(butler.name).set(well)
+    return {
+        "status": _word(well),
+        "modules": {
+            name: {**module.details, "status": _word(module.ok)} for name, module in modules.items()
+        },
+    }
+
+
+def _word(well: bool) -> str:
+    return "ok" if well else "unwell"

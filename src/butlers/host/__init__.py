@@ -1,1 +1,0 @@
-"""One process that hosts butlers: settings, modules, server, schedule."""

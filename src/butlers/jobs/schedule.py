@@ -1,0 +1,252 @@
+"""The schedule of one butler: each tick of a job runs once, whoever else serves the butler.
+
+What is due is decided under a lock in the database, by arithmetic alone; a run is held on a
+lease that its process renews, so that the run of a process that died is taken over.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from butlers.clock import Clock, utc_now
+from butlers.db.postgres import Database, Transaction
+from butlers.errors import BudgetExhausted, ButlersError, Conflict, InvalidInput, NotFound
+from butlers.jobs import endings as job_endings
+from butlers.jobs import policy
+from butlers.jobs import runs as jobs
+from butlers.jobs.lease import Lessee
+from butlers.jobs.planned import NotRun
+from butlers.jobs.policy import Cause, Held, Outcome, Step
+from butlers.jobs.runs import Claim, Ending, Run
+from butlers.module import Job
+
+log = structlog.get_logger(__name__)
+
+KEPT_RUNS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long a run is held, how often the schedule looks, how long a stop waits for runs."""
+
+    lease_seconds: float = 60.0
+    look_seconds: float = 30.0
+    grace_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A job, when it runs next and how it ran last."""
+
+    name: str
+    cron: str
+    next_at: datetime | None
+    last: Run | None
+
+
+class Schedule:
+    """The jobs of one butler, run when they are due or when somebody asks."""
+
+    def __init__(
+        self,
+        database: Database,
+        planned: Sequence[Job],
+        *,
+        clock: Clock = utc_now,
+        worker: str = "",
+        pace: Pace | None = None,
+        when_ended: Callable[[str, Outcome], None] = lambda job, outcome: None,
+    ) -> None:
+        self._database = database
+        self._jobs = {job.name: job for job in planned}
+        self._clock = clock
+        self._pace = pace or Pace()
+        worker = worker or f"{socket.gethostname()}:{os.getpid()}"
+        self._lessee = Lessee(database, worker, clock, self._pace.lease_seconds)
+        self._when_ended = when_ended
+        self._since: dict[str, datetime] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def keep(self, stop: asyncio.Event) -> None:
+        """Run jobs on time until told to stop; those under way then get a moment."""
+        looking = asyncio.create_task(self._look_until(stop))
+        try:
+            await stop.wait()
+        finally:
+            # Not cut short at once: a run that was just claimed would be lost to its lease.
+            await self._ended({looking})
+            await self._ended(self._running)
+
+    async def look(self) -> None:
+        """Begin, in the background, whatever is due now."""
+        for job in self._jobs.values():
+            if not job.cron:
+                continue
+            try:
+                claim = await self._claim_due(job)
+            except ButlersError as error:
+                log.warning("a job could not be looked at", job=job.name, error=str(error))
+                continue
+            if claim is not None:
+                self._begin(job, claim)
+
+    async def run_now(self, name: str) -> Run:
+        """Run a job to its end; Conflict when it is under way already."""
+        job = self._job(name)
+        claim = await self._claim_requested(job)
+        await self._run(job, claim)
+        history = await self.history([name], KEPT_RUNS)
+        return next(run for run in history if run.id == claim.id)
+
+    async def plan(self) -> list[Planned]:
+        """Every job with its next and its last run."""
+        latest = await jobs.find_latest(self._database, list(self._jobs))
+        now = self._clock()
+        return [
+            Planned(job.name, job.cron, policy.next_tick(job.cron, now), latest.get(job.name))
+            for job in self._jobs.values()
+        ]
+
+    async def history(self, names: Sequence[str] = (), limit: int = 20) -> list[Run]:
+        """Runs of some jobs, or of all, the newest first."""
+        wanted = [self._job(name).name for name in names] or list(self._jobs)
+        return await jobs.find_history(self._database, wanted, limit)
+
+    async def settled(self) -> None:
+        """Wait until no run of this process is under way."""
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def _job(self, name: str) -> Job:
+        if name not in self._jobs:
+            known = ", ".join(self._jobs) or "none"
+            raise NotFound(f"there is no job {name!r}; there are: {known}")
+        return self._jobs[name]
+
+    async def _look_until(self, stop: asyncio.Event) -> None:
+        crons = [job.cron for job in self._jobs.values()]
+        while not stop.is_set():
+            try:
+                await self.look()
+            except Exception:  # noqa: BLE001  whatever it was, the next look may go well
+                log.exception("the schedule stumbled")
+            pause = policy.seconds_to_wait(crons, self._clock(), self._pace.look_seconds)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await stop.wait()
+
+    async def _claim_due(self, job: Job) -> Claim | None:
+        async with self._database.system_transaction() as tx:
+            await jobs.take_turn(tx, job.name)
+            now = self._clock()
+            since = await self._seen_since(tx, job, now)
+            last = await jobs.last_fire_at(tx, job.name, now)
+            due = policy.due_tick(job.cron, since, last, now)
+            return await self._act(tx, job, due, now)
+
+    async def _seen_since(self, tx: Transaction, job: Job, now: datetime) -> datetime:
+        """From when on ticks count; asked anew only if the clock was set back."""
+        known = self._since.get(job.name)
+        if known is None or known > now:
+            known = await jobs.see_schedule(tx, job.name, job.cron, now)
+            self._since[job.name] = known
+        return known
+
+    async def _act(
+        self, tx: Transaction, job: Job, due: datetime | None, now: datetime
+    ) -> Claim | None:
+        held, hold = await jobs.held(tx, job.name), self._lessee.hold(now)
+        step = policy.decide(due, held, now)
+        if step is Step.GIVE_UP and held is not None:
+            await self._give_up(tx, job, held, now)
+            step = policy.decide(due, None, now)
+        if step is Step.START and due is not None:
+            return await jobs.start(tx, job.name, due, Cause.SCHEDULE, hold)
+        if step is Step.TAKE_OVER and held is not None:
+            return await jobs.take_over(tx, job.name, held, hold)
+        if step is Step.SKIP and due is not None and held is not None:
+            reason = f"the run of {held.fire_at:%Y-%m-%d %H:%M:%S} was still under way"
+            await jobs.skip(tx, job.name, due, reason, hold)
+        return None
+
+    async def _claim_requested(self, job: Job) -> Claim:
+        async with self._database.system_transaction() as tx:
+            await jobs.take_turn(tx, job.name)
+            now = self._clock()
+            held = await jobs.held(tx, job.name)
+            if held is not None and held.lease_until > now:
+                raise Conflict(
+                    f"{job.name} is being run by {held.worker}; `butlers jobs` shows when it ended"
+                )
+            if held is not None:
+                await self._give_up(tx, job, held, now)
+            return await jobs.start(tx, job.name, now, Cause.REQUEST, self._lessee.hold(now))
+
+    async def _give_up(self, tx: Transaction, job: Job, held: Held, now: datetime) -> None:
+        claim = Claim(held.id, job.name, held.attempt)
+        await jobs.settle(tx, claim, job_endings.GONE, now)
+
+    def _begin(self, job: Job, claim: Claim) -> None:
+        task = asyncio.create_task(self._run(job, claim))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _run(self, job: Job, claim: Claim) -> None:
+        """Run a job that is ours and put on record how it ended; only being stopped raises."""
+        try:
+            ending = await self._ending(job, claim)
+        except asyncio.CancelledError:
+            await self._settle(claim, job_endings.STOPPED)
+            raise
+        await self._settle(claim, ending)
+
+    async def _ending(self, job: Job, claim: Claim) -> Ending:
+        async def work() -> dict[str, Any]:
+            return await job.run()
+
+        try:
+            return job_endings.ending_of(await self._lessee.while_held(claim, work))
+        except (NotRun, BudgetExhausted) as reason:
+            return job_endings.skipped(reason)
+        except ButlersError as error:
+            log.warning("a job failed", job=job.name, error=str(error))
+            return job_endings.failed(error)
+        except Exception as error:  # noqa: BLE001  a job that fails is a line in the history
+            log.exception("a job failed", job=job.name)
+            return job_endings.failed(error)
+
+    async def _settle(self, claim: Claim, ending: Ending) -> None:
+        """Nothing happens if the run is no longer ours; its lease ends it if we cannot say so."""
+        try:
+            await self._record_what_fits(claim, ending)
+        except ButlersError as error:
+            log.warning("a run could not be put on record", job=claim.job, error=str(error))
+        self._when_ended(claim.job, ending.outcome)
+
+    async def _record_what_fits(self, claim: Claim, ending: Ending) -> None:
+        try:
+            await self._record(claim, ending)
+        except InvalidInput:
+            # A result the database cannot hold, because of a NUL for one, is left out.
+            await self._record(claim, replace(ending, result=None))
+
+    async def _record(self, claim: Claim, ending: Ending) -> None:
+        async with self._database.system_transaction() as tx:
+            await jobs.settle(tx, claim, ending, self._clock())
+            await jobs.prune(tx, claim.job, KEPT_RUNS)
+
+    async def _ended(self, tasks: set[asyncio.Task[None]]) -> None:
+        """The tasks have ended: by themselves within a moment, or because they were stopped."""
+        if tasks:
+            waited = set(tasks)
+            _, late = await asyncio.wait(waited, timeout=self._pace.grace_seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*waited, return_exceptions=True)

@@ -1,0 +1,245 @@
+"""What each event means and what its payload holds, and the reference written from that."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from butlers.memory.model import EventSubject, EventType
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What an event says: the keys its payload always has, and those it may have."""
+
+    text: str
+    payload: Mapping[str, str]
+    sometimes: Mapping[str, str] = field(default_factory=dict)
+
+
+def _moved(before: str, after: str, **more: str) -> dict[str, str]:
+    return {"from": before, "to": after, **more}
+
+
+_SOURCE = {
+    "source_butler": "the butler it was stored through",
+    "source_episode_id": "the episode it was drawn from, or null",
+}
+_REMOVED = {
+    "from": "the consolidation status it had",
+    "to": "`removed`",
+    "butler": "whose episode it was",
+    "created_at": "when it was stored",
+    "expires_at": "when it expired or would have",
+}
+_ATTEMPT = {
+    "from": "the consolidation status before",
+    "attempts": "how many attempts were made by now",
+    "reason": "what went wrong",
+    "retry_at": "when it is due again, or null",
+}
+_COUNTS = {
+    "applied_count": "`{from, to}`",
+    "success_count": "`{from, to}`",
+    "harmful_count": "`{from, to}`",
+    "effectiveness_score": "`{from, to}`",
+}
+_SWEPT = {"effective_confidence": "what was left of its confidence, when the decay sweep did it"}
+_FADED = "what was left of its confidence"
+_CONFIRMED = {"last_confirmed_at": "`{from, to}`, instants"}
+_STATE = "`active` or `fading`"
+
+EVENTS: Mapping[EventType, Meaning] = {
+    EventType.EPISODE_CREATED: Meaning(
+        "An episode was stored.",
+        {"to": "`pending`", "butler": "whose episode it is", "importance": "0 to 10"},
+    ),
+    EventType.EPISODE_CONSOLIDATED: Meaning(
+        "An episode was read by consolidation, and need not be read again.",
+        _moved(
+            "the consolidation status before",
+            "`consolidated`",
+            created="the facts and rules its batch led to, each `{type, id}`",
+        ),
+    ),
+    EventType.EPISODE_CONSOLIDATION_FAILED: Meaning(
+        "An attempt to consolidate an episode failed; it is tried again.",
+        {**_ATTEMPT, "to": "`failed`"},
+    ),
+    EventType.EPISODE_DEAD_LETTERED: Meaning(
+        "The last attempt to consolidate an episode failed; it waits for a person.",
+        {**_ATTEMPT, "to": "`dead_letter`"},
+    ),
+    EventType.EPISODE_REQUEUED: Meaning(
+        "A dead letter was given another chance.",
+        _moved(
+            "`dead_letter`",
+            "`pending`",
+            reason="why it had been given up",
+            attempts="how many attempts had been made",
+        ),
+    ),
+    EventType.EPISODE_FORGOTTEN: Meaning(
+        "Somebody asked to forget an episode: it expired at once.",
+        {"expires_at": "`{from, to}`, instants"},
+    ),
+    EventType.EPISODE_EXPIRED: Meaning("Cleanup removed an episode that had expired.", _REMOVED),
+    EventType.EPISODE_EVICTED: Meaning(
+        "Cleanup removed a consolidated episode to stay within `max_entries`.", _REMOVED
+    ),
+    EventType.FACT_CREATED: Meaning(
+        "A fact was stored.",
+        {
+            "to": "`active`",
+            "subject": "whom or what it is about",
+            "predicate": "what about it",
+            "scope": "`global`, or the butler it is for",
+            "permanence": "how long it stays true unless confirmed",
+            "supersedes": "the fact it replaced, or null",
+            **_SOURCE,
+        },
+    ),
+    EventType.FACT_SUPERSEDED: Meaning(
+        "A newer fact of the same key took its place, or a surer one when entities were merged.",
+        _moved(_STATE, "`superseded`", superseded_by="the fact that replaced it"),
+    ),
+    EventType.FACT_CONFIRMED: Meaning("Somebody said that a fact still holds.", _CONFIRMED),
+    EventType.FACT_RETRACTED: Meaning(
+        "Somebody asked to forget a fact.", _moved("the state before", "`retracted`")
+    ),
+    EventType.FACT_RESTORED: Meaning(
+        "Somebody took back that a fact was forgotten.",
+        _moved("`retracted`", "the state before it was forgotten"),
+    ),
+    EventType.FACT_FADING: Meaning(
+        "A fact lost so much confidence that it is no longer retrieved.",
+        _moved("`active`", "`fading`", effective_confidence=_FADED),
+    ),
+    EventType.FACT_RECOVERED: Meaning(
+        "A fading fact is sure again.", _moved("`fading`", "`active`"), _SWEPT
+    ),
+    EventType.FACT_EXPIRED: Meaning(
+        "A fact lost so much confidence that it no longer holds.",
+        _moved(_STATE, "`expired`", effective_confidence=_FADED),
+    ),
+    EventType.RULE_CREATED: Meaning(
+        "A rule was stored.",
+        {"to": "`candidate`", "scope": "`global`, or the butler it is for", **_SOURCE},
+    ),
+    EventType.RULE_CONFIRMED: Meaning("Somebody said that a rule still holds.", _CONFIRMED),
+    EventType.RULE_FORGOTTEN: Meaning(
+        "Somebody asked to forget a rule, or nothing was left of its confidence.",
+        _moved(_STATE, "`forgotten`"),
+        _SWEPT,
+    ),
+    EventType.RULE_RESTORED: Meaning(
+        "Somebody took back that a rule was forgotten.", _moved("`forgotten`", _STATE)
+    ),
+    EventType.RULE_FADING: Meaning(
+        "A rule lost so much confidence that it is no longer retrieved.",
+        _moved("`active`", "`fading`", effective_confidence=_FADED),
+    ),
+    EventType.RULE_RECOVERED: Meaning(
+        "A fading rule is sure again.", _moved("`fading`", "`active`"), _SWEPT
+    ),
+    EventType.RULE_MARKED_HELPFUL: Meaning("Following a rule helped.", _COUNTS),
+    EventType.RULE_MARKED_HARMFUL: Meaning(
+        "Following a rule did harm.", {**_COUNTS, "reason": "what harm, or null"}
+    ),
+    EventType.RULE_PROMOTED: Meaning(
+        "Help made a rule rise a step.", _moved("the maturity before", "the next one")
+    ),
+    EventType.RULE_DEMOTED: Meaning(
+        "Harm made a rule fall.", _moved("the maturity before", "a lower one")
+    ),
+    EventType.RULE_INVERTED: Meaning(
+        "A rule that kept doing harm became a warning against itself.",
+        _moved(
+            "the maturity before",
+            "`anti_pattern`",
+            original_content="what the rule said",
+            reasons="what harm it did, a list",
+        ),
+    ),
+    EventType.LINK_CREATED: Meaning(
+        "Two memories were linked; the event stands with the source.",
+        {
+            "source_type": "`episode`, `fact` or `rule`",
+            "source_id": "where the link leaves",
+            "target_type": "`episode`, `fact` or `rule`",
+            "target_id": "where it leads",
+            "relation": "what the source is to the target",
+        },
+    ),
+    EventType.ENTITY_CREATED: Meaning(
+        "An entity was created.",
+        {
+            "canonical_name": "its name",
+            "entity_type": "`person`, `organization`, `place` or `other`",
+            "aliases": "its other names",
+            "metadata": "what else was given",
+        },
+    ),
+    EventType.ENTITY_UPDATED: Meaning(
+        "An entity's names or metadata were changed.",
+        _moved("the changed fields as they were", "the changed fields as they are"),
+    ),
+    EventType.ENTITY_MERGE: Meaning(
+        "Another entity became part of this one.",
+        {
+            "source_entity_id": "the one merged away",
+            "target_entity_id": "this one",
+            "facts_repointed": "how many facts came over",
+            "facts_superseded": "how many facts gave way to a surer one",
+            "aliases_added": "how many names came over",
+        },
+    ),
+}
+
+HEAD = """\
+# Events
+
+<!-- Written by `python -m butlers.memory.events_docs docs/events.md`, and checked. -->
+
+Every change to a butler's memory writes exactly one event for each thing that changed, in the
+transaction that makes the change. Events are kept in the table `memory_events` and never changed:
+
+| column | meaning |
+|---|---|
+| `event_type` | what happened, see below |
+| `memory_type`, `memory_id` | what it happened to: an episode, fact, rule, entity or link |
+| `actor` | who asked: `token:` and its id, `cli`, `python`, `local`, or the job that did it |
+| `request_id` | in which request, if the caller named one |
+| `tenant_id` | whose memory it is |
+| `payload` | what changed from what to what, see below |
+| `created_at`, `sequence` | when, and in which order |
+
+`butlers memory history ID` tells the events of one memory, `butlers memory explain ID` what they
+amount to. Instants are ISO 8601 in UTC; ids are UUIDs.
+"""
+
+
+def events_markdown() -> str:
+    """The whole reference."""
+    return "\n".join([HEAD, *(line for subject in EventSubject for line in _section(subject))])
+
+
+def _section(subject: EventSubject) -> Iterator[str]:
+    yield from (f"## {subject.capitalize()}", "")
+    yield from ("| event | when | payload |", "|---|---|---|")
+    for kind in EventType:
+        if kind.startswith(f"{subject}_"):
+            meaning = EVENTS[kind]
+            yield f"| `{kind}` | {meaning.text} | {'<br>'.join(_keys(meaning))} |"
+    yield ""
+
+
+def _keys(meaning: Meaning) -> Iterator[str]:
+    for key in sorted(meaning.payload, key=lambda key: (key != "from", key != "to")):
+        yield f"`{key}`: {meaning.payload[key]}"
+    for key, text in meaning.sometimes.items():
+        yield f"`{key}` (not always): {text}"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(events_markdown(), "utf-8")

@@ -1,0 +1,218 @@
+"""Looking through what is remembered, a page at a time; looking is not counted as a use."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.errors import InvalidInput
+from butlers.memory.handle import Memory
+from butlers.memory.model import (
+    ConsolidationStatus,
+    EntityType,
+    Lineage,
+    Maturity,
+    Permanence,
+)
+from butlers.memory.policy import cursors, inputs
+from butlers.memory.policy.cursors import Place
+from butlers.memory.policy.presentation import as_json
+from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
+from butlers.memory.store import browse
+from butlers.memory.store.browse import Window
+
+MAX_LIMIT = 100
+DEFAULT_LIMIT = 20
+
+_Find: TypeAlias = Callable[[Transaction, Mapping[str, Any], Window], Awaitable[list[Row]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which page of a listing, and from which time; the later bound itself is not included."""
+
+    limit: int = DEFAULT_LIMIT
+    cursor: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FactFilter:
+    """Which facts; None leaves a filter out. Scope, subject, predicate and tag match exactly."""
+
+    state: str | None = None
+    scope: str | None = None
+    permanence: str | None = None
+    subject: str | None = None
+    predicate: str | None = None
+    tag: str | None = None
+    entity_id: str | UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFilter:
+    """Which rules; None leaves a filter out."""
+
+    state: str | None = None
+    scope: str | None = None
+    maturity: str | None = None
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFilter:
+    """Which episodes; None leaves a filter out. `status` is that of consolidation."""
+
+    state: str | None = None
+    status: str | None = None
+    butler: str | None = None
+    session_id: str | UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntityFilter:
+    """Which entities; None leaves a filter out. `name` is found anywhere in name or alias."""
+
+    state: str | None = None
+    entity_type: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of what there is, and the cursor of the next page; None on the last."""
+
+    items: list[dict[str, Any]]
+    next_cursor: str | None
+
+
+async def browse_facts(memory: Memory, where: FactFilter, wanted: Wanted, lineage: Lineage) -> Page:
+    """Facts, newest first; each with its state and its confidence now."""
+    checked = {
+        "state": _word("state", where.state, FactState),
+        "scope": _line("scope", where.scope, inputs.MAX_SCOPE),
+        "permanence": _word("permanence", where.permanence, Permanence),
+        "subject": _line("subject", where.subject, inputs.MAX_SUBJECT),
+        "predicate": _line("predicate", where.predicate, inputs.MAX_PREDICATE),
+        "tag": _line("tag", where.tag, inputs.MAX_TAG),
+        "entity_id": _id("entity_id", where.entity_id),
+    }
+    return await _browse(memory, browse.find_facts, checked, wanted, lineage)
+
+
+async def browse_rules(memory: Memory, where: RuleFilter, wanted: Wanted, lineage: Lineage) -> Page:
+    """Rules, newest first; each with its state and its confidence now."""
+    checked = {
+        "state": _word("state", where.state, RuleUse),
+        "scope": _line("scope", where.scope, inputs.MAX_SCOPE),
+        "maturity": _word("maturity", where.maturity, Maturity),
+        "tag": _line("tag", where.tag, inputs.MAX_TAG),
+    }
+    return await _browse(memory, browse.find_rules, checked, wanted, lineage)
+
+
+async def browse_episodes(
+    memory: Memory, where: EpisodeFilter, wanted: Wanted, lineage: Lineage
+) -> Page:
+    """Episodes, newest first; each with its state of consolidation."""
+    checked = {
+        "state": _word("state", where.state, EpisodeState),
+        "status": _word("status", where.status, ConsolidationStatus),
+        "butler": _line("butler", where.butler, inputs.MAX_SCOPE),
+        "session_id": _id("session_id", where.session_id),
+    }
+    return await _browse(memory, browse.find_episodes, checked, wanted, lineage)
+
+
+async def browse_entities(
+    memory: Memory, where: EntityFilter, wanted: Wanted, lineage: Lineage
+) -> Page:
+    """Entities, newest first, those merged away included; each with its number of facts held."""
+    checked = {
+        "state": _word("state", where.state, EntityState),
+        "entity_type": _word("entity_type", where.entity_type, EntityType),
+        "name": _line("name", where.name, inputs.MAX_NAME),
+    }
+    return await _browse(memory, browse.find_entities, checked, wanted, lineage)
+
+
+async def recent_activity(memory: Memory, limit: int, cursor: str | None, lineage: Lineage) -> Page:
+    """What happened, newest first; the cursor is the id of the oldest event seen."""
+    inputs.checked_limit(limit, MAX_LIMIT)
+    seen = _id("cursor", cursor)
+    async with memory.transaction(lineage) as tx:
+        if seen is not None and not await browse.has_event(tx, seen):
+            raise _unknown_event("cursor", seen)
+        rows = await browse.find_events_before(tx, seen, limit + 1)
+    more = len(rows) > limit
+    items = [as_json(row) for row in rows[:limit]]
+    return Page(items, items[-1]["id"] if more else None)
+
+
+async def activity_after(
+    memory: Memory, event_id: str | UUID, limit: int, lineage: Lineage
+) -> Page:
+    """What happened since an event, newest first; with a cursor there is more to ask for."""
+    inputs.checked_limit(limit, MAX_LIMIT)
+    seen = inputs.checked_id("after", event_id)
+    async with memory.transaction(lineage) as tx:
+        if not await browse.has_event(tx, seen):
+            raise _unknown_event("after", seen)
+        rows = await browse.find_events_after(tx, seen, limit + 1)
+    items = [as_json(row) for row in reversed(rows[:limit])]
+    return Page(items, items[0]["id"] if len(rows) > limit else None)
+
+
+async def _browse(
+    memory: Memory, find: _Find, where: Mapping[str, Any], wanted: Wanted, lineage: Lineage
+) -> Page:
+    limit = inputs.checked_limit(wanted.limit, MAX_LIMIT)
+    place = cursors.decode(wanted.cursor)
+    window = Window(
+        # One more than wanted tells whether there is a next page.
+        limit + 1,
+        memory.now(),
+        place.created_at if place else None,
+        place.id if place else None,
+        _aware("created_after", wanted.created_after),
+        _aware("created_before", wanted.created_before),
+    )
+    async with memory.transaction(lineage) as tx:
+        rows = await find(tx, where, window)
+    return _page(rows, limit)
+
+
+def _page(rows: list[Row], limit: int) -> Page:
+    shown = rows[:limit]
+    more = len(rows) > limit
+    last = Place(shown[-1]["created_at"], shown[-1]["id"]) if more else None
+    return Page([as_json(row) for row in shown], cursors.encode(last) if last else None)
+
+
+def _word(field: str, value: str | None, vocabulary: type[StrEnum]) -> str | None:
+    return None if value is None else inputs.checked_word(field, value, vocabulary)
+
+
+def _line(field: str, value: str | None, limit: int) -> str | None:
+    return None if value is None else inputs.checked_line(field, value, limit)
+
+
+def _id(field: str, value: str | UUID | None) -> UUID | None:
+    return None if value is None else inputs.checked_id(field, value)
+
+
+def _aware(field: str, value: datetime | None) -> datetime | None:
+    if value is not None and value.tzinfo is None:
+        raise InvalidInput(
+            f"{field}: found {value.isoformat()}; valid is a time with its offset, such as "
+            "2026-01-31T12:00:00Z"
+        )
+    return value
+
+
+def _unknown_event(field: str, event_id: UUID) -> InvalidInput:
+    return InvalidInput(f"{field}: found {event_id}; valid is the id of an event you were shown")

@@ -1,0 +1,143 @@
+"""Holding episodes while a model reads them: claim, keep, give back."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import structlog
+
+from butlers.db.postgres import Row, Transaction
+from butlers.errors import Conflict, Unavailable
+from butlers.kernel.text import one_line
+from butlers.memory.flows.record import record
+from butlers.memory.handle import Memory
+from butlers.memory.model import (
+    ConsolidationStatus,
+    Event,
+    EventSubject,
+    EventType,
+    Lineage,
+)
+from butlers.memory.policy.consolidation import MAX_EPISODES_CHARS, EpisodeToRead
+from butlers.memory.store import consolidation
+from butlers.memory.store.consolidation import Claim, Lease
+
+ABANDONED = "the run that held this episode ended without settling it"
+TAKEN_OVER = "the episodes changed hands or expired meanwhile; the answer was discarded"
+
+_MAX_REASON = 500
+
+_log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The episodes of one butler in the hands of one run, and those found abandoned on the way."""
+
+    butler: str
+    lease: Lease
+    episodes: tuple[EpisodeToRead, ...]
+    failed: int = 0
+    dead_lettered: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """How many episodes failed an attempt, and how many of them for the last time."""
+
+    failed: int
+    dead_lettered: int
+
+
+async def claim(memory: Memory, butler: str, lineage: Lineage) -> Claimed:
+    """The oldest episodes of a butler that are due, leased to a run of its own.
+
+    Whoever left episodes behind with a lease that ran out made an attempt: counting it is what
+    ends the loop of an episode that kills every run that reads it.
+    """
+    settings, now, run_id = memory.settings.consolidation, memory.now(), str(memory.new_id())
+    wanted = Claim(run_id, butler, settings.batch_size, MAX_EPISODES_CHARS, _until(memory, now))
+    async with memory.transaction(lineage) as tx:
+        await consolidation.take_turn(tx, butler)
+        lapsed = await consolidation.abandon(tx, butler, settings.max_attempts, ABANDONED, now)
+        left = await _record_failures(memory, tx, lapsed, lineage, now)
+        rows = await consolidation.claim(tx, wanted, now)
+    episodes = tuple(EpisodeToRead(**row) for row in rows)
+    lease = Lease(run_id, tuple(episode.id for episode in episodes))
+    return Claimed(butler, lease, episodes, left.failed, left.dead_lettered)
+
+
+async def while_held(
+    memory: Memory, lease: Lease, lineage: Lineage, work: Coroutine[Any, Any, T]
+) -> T:
+    """What the work came to, the lease renewed meanwhile; a lost lease ends it with a Conflict."""
+    working = asyncio.ensure_future(work)
+    keeping = asyncio.ensure_future(_keep(memory, lease, lineage))
+    try:
+        await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        keeping.result()
+        raise Conflict(TAKEN_OVER)
+    finally:
+        working.cancel()
+        keeping.cancel()
+        await asyncio.gather(working, keeping, return_exceptions=True)
+
+
+async def release(memory: Memory, lease: Lease, lineage: Lineage) -> None:
+    """Let go of the episodes as if they had never been claimed."""
+    async with memory.transaction(lineage) as tx:
+        await consolidation.release(tx, lease)
+
+
+async def give_back(memory: Memory, lease: Lease, reason: str, lineage: Lineage) -> GivenBack:
+    """Count a failed attempt on what is still held; the last one allowed makes dead letters."""
+    most, now = memory.settings.consolidation.max_attempts, memory.now()
+    told = one_line(reason)[:_MAX_REASON]
+    async with memory.transaction(lineage) as tx:
+        failed = await consolidation.fail(tx, lease, most, told, now)
+        return await _record_failures(memory, tx, failed, lineage, now)
+
+
+async def _keep(memory: Memory, lease: Lease, lineage: Lineage) -> None:
+    """Renew the lease until it is lost; a database that is away for a moment may come back."""
+    while True:
+        await asyncio.sleep(memory.settings.consolidation.lease_seconds / 3)
+        try:
+            async with memory.transaction(lineage) as tx:
+                if not await consolidation.renew(tx, lease, _until(memory, memory.now())):
+                    return
+        except Unavailable as error:
+            _log.warning("consolidation_lease_not_renewed", reason=str(error))
+
+
+def _until(memory: Memory, now: datetime) -> datetime:
+    return now + timedelta(seconds=memory.settings.consolidation.lease_seconds)
+
+
+async def _record_failures(
+    memory: Memory, tx: Transaction, rows: Sequence[Row], lineage: Lineage, now: datetime
+) -> GivenBack:
+    for row in rows:
+        await record(memory, tx, _failure(row), lineage, now)
+    dead = sum(row["consolidation_status"] == ConsolidationStatus.DEAD_LETTER for row in rows)
+    return GivenBack(len(rows) - dead, dead)
+
+
+def _failure(row: Row) -> Event:
+    retry_at: datetime | None = row["next_consolidation_retry_at"]
+    payload = {
+        "from": row["was"],
+        "to": row["consolidation_status"],
+        "attempts": row["consolidation_attempts"],
+        "reason": row["last_consolidation_error"],
+        "retry_at": retry_at.isoformat() if retry_at else None,
+    }
+    dead = row["consolidation_status"] == ConsolidationStatus.DEAD_LETTER
+    kind = EventType.EPISODE_DEAD_LETTERED if dead else EventType.EPISODE_CONSOLIDATION_FAILED
+    return Event(kind, EventSubject.EPISODE, row["id"], payload)

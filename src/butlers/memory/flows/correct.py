@@ -1,0 +1,65 @@
+"""Putting a fact right: a new one takes its place, and the old one stays readable."""
+
+from dataclasses import replace
+from uuid import UUID
+
+from butlers.db.postgres import Row
+from butlers.errors import Conflict, NotFound
+from butlers.memory.flows import remember
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, NewFact, Permanence, StoredFact
+from butlers.memory.policy import inputs
+from butlers.memory.store import facts
+
+_IN_USE = ("active", "fading")
+
+
+async def correct_fact(
+    memory: Memory,
+    fact_id: str | UUID,
+    content: str,
+    lineage: Lineage,
+    *,
+    importance: float | None = None,
+    permanence: str | None = None,
+) -> StoredFact:
+    """Store what a fact should have said under the same key; what is not given stays as it was."""
+    wanted = inputs.checked_id("fact_id", fact_id)
+    new = await _corrected(memory, wanted, content, lineage)
+    if importance is not None:
+        new = replace(new, importance=importance)
+    if permanence is not None:
+        new = replace(new, permanence=inputs.checked_word("permanence", permanence, Permanence))
+    new = remember.checked_fact(memory, new)
+    embedding = await memory.embed(new.searchable_text, lineage)
+    async with memory.transaction(lineage) as tx:
+        # Whoever was quicker meanwhile is not overwritten unseen.
+        _in_use(wanted, await facts.find(tx, [wanted], memory.now()))
+        return await remember.store_fact_in(memory, tx, new, embedding, lineage)
+
+
+async def _corrected(memory: Memory, fact_id: UUID, content: str, lineage: Lineage) -> NewFact:
+    async with memory.transaction(lineage) as tx:
+        before = _in_use(fact_id, await facts.find(tx, [fact_id], memory.now()))
+    return NewFact(
+        subject=before["subject"],
+        predicate=before["predicate"],
+        content=content,
+        importance=before["importance"],
+        permanence=Permanence(before["permanence"]),
+        scope=before["scope"],
+        tags=tuple(before["tags"]),
+        entity_id=before["entity_id"],
+        source_butler=memory.butler,
+    )
+
+
+def _in_use(fact_id: UUID, found: list[Row]) -> Row:
+    if not found:
+        raise NotFound(f"fact_id: fact {fact_id} does not exist; search for the fact to correct")
+    if found[0]["state"] not in _IN_USE:
+        raise Conflict(
+            f"fact_id: fact {fact_id} is {found[0]['state']}; correct the fact that holds now, "
+            "or store a new one"
+        )
+    return found[0]

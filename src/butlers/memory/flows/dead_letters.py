@@ -1,0 +1,47 @@
+"""Episodes that consolidation gave up on, and their second chance."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from butlers.memory.flows.record import record
+from butlers.memory.handle import Memory
+from butlers.memory.model import (
+    ConsolidationStatus,
+    Event,
+    EventSubject,
+    EventType,
+    Lineage,
+)
+from butlers.memory.policy.inputs import checked_id
+from butlers.memory.policy.presentation import as_json
+from butlers.memory.store import consolidation
+
+
+async def find_dead_letters(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
+    """The tenant's dead letters with their reasons, oldest first."""
+    async with memory.transaction(lineage) as tx:
+        return [as_json(row) for row in await consolidation.find_dead_letters(tx)]
+
+
+async def requeue(
+    memory: Memory, episode_ids: Sequence[str | UUID] | None, lineage: Lineage
+) -> int:
+    """Let these dead letters be tried again, or all of them for None; how many there were.
+
+    An episode that is no dead letter is left as it is and not counted.
+    """
+    ids = None if episode_ids is None else [checked_id("episode_id", id) for id in episode_ids]
+    now = memory.now()
+    async with memory.transaction(lineage) as tx:
+        requeued = await consolidation.requeue(tx, ids)
+        for row in requeued:
+            payload = {
+                "from": ConsolidationStatus.DEAD_LETTER,
+                "to": ConsolidationStatus.PENDING,
+                "reason": row["reason"],
+                "attempts": row["attempts"],
+            }
+            event = Event(EventType.EPISODE_REQUEUED, EventSubject.EPISODE, row["id"], payload)
+            await record(memory, tx, event, lineage, now)
+    return len(requeued)

@@ -1,0 +1,154 @@
+"""Entities: who and what facts are about, created, read and changed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.errors import Conflict, InvalidInput, NotFound
+from butlers.memory.flows.record import record
+from butlers.memory.handle import Memory
+from butlers.memory.model import EntityType, Event, EventSubject, EventType, Lineage
+from butlers.memory.policy import entities as policy
+from butlers.memory.policy import inputs
+from butlers.memory.store import entities
+
+
+async def create_entity(
+    memory: Memory,
+    canonical_name: str,
+    entity_type: str,
+    aliases: Sequence[str] | None,
+    metadata: Mapping[str, Any] | None,
+    lineage: Lineage,
+) -> UUID:
+    """Create an entity; one of the same type under the same name is a Conflict."""
+    kind = inputs.checked_word("entity_type", entity_type, EntityType)
+    now, entity_id = memory.now(), memory.new_id()
+    new: dict[str, Any] = {
+        "canonical_name": policy.checked_name("canonical_name", canonical_name),
+        "entity_type": kind.value,
+        "aliases": policy.checked_aliases(aliases or ()),
+        "metadata": policy.checked_metadata(metadata or {}),
+    }
+    async with memory.transaction(lineage) as tx:
+        if not await entities.insert(tx, {"id": entity_id, "now": now, **new}):
+            bearer = await entities.get_by_name(tx, new["canonical_name"], kind)
+            raise _taken(new, bearer)
+        event = Event(EventType.ENTITY_CREATED, EventSubject.ENTITY, entity_id, new)
+        await record(memory, tx, event, lineage, now)
+    return entity_id
+
+
+async def get_entity(memory: Memory, entity_id: UUID, lineage: Lineage) -> dict[str, Any] | None:
+    """The entity, or None; one that was merged away says `merged_into` in its metadata."""
+    async with memory.transaction(lineage) as tx:
+        row = await entities.get(tx, entity_id)
+    return _shown(row) if row else None
+
+
+async def update_entity(
+    memory: Memory,
+    entity_id: UUID,
+    lineage: Lineage,
+    *,
+    canonical_name: str | None = None,
+    aliases: Sequence[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Change an entity: name and aliases are replaced, metadata is merged key by key."""
+    changes = _checked_changes(canonical_name, aliases, metadata)
+    async with memory.transaction(lineage) as tx:
+        before = await _hold_living(tx, entity_id)
+        after = _changed(before, changes)
+        await _refuse_taken_name(tx, before, after)
+        now = memory.now()
+        await entities.update(tx, entity_id, after, now)
+        await record(memory, tx, _updated(before, changes), lineage, now)
+    return _shown({**after, "updated_at": now})
+
+
+def living(entity_id: UUID, row: Row | None, role: str = "entity") -> Row:
+    """The row of an entity that is there and has not been merged away."""
+    if row is None:
+        raise NotFound(f"{role}_id: entity {entity_id} does not exist; create it first")
+    merged_into = row["metadata"].get(policy.MERGED_INTO)
+    if merged_into is not None:
+        raise Conflict(
+            f"{role}_id: entity {entity_id} was merged into {merged_into}; use that instead"
+        )
+    return row
+
+
+async def _hold_living(tx: Transaction, entity_id: UUID) -> Row:
+    held = await entities.hold(tx, [entity_id])
+    return living(entity_id, held.get(entity_id))
+
+
+def _checked_changes(
+    canonical_name: str | None,
+    aliases: Sequence[str] | None,
+    metadata: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """The fields that were given, checked."""
+    changes: dict[str, Any] = {}
+    if canonical_name is not None:
+        changes["canonical_name"] = policy.checked_name("canonical_name", canonical_name)
+    if aliases is not None:
+        changes["aliases"] = policy.checked_aliases(aliases)
+    if metadata is not None:
+        changes["metadata"] = policy.checked_metadata(metadata)
+    if not changes:
+        raise InvalidInput(
+            "entity_update: found nothing to change; give canonical_name, aliases or metadata"
+        )
+    return changes
+
+
+def _changed(before: Row, changes: dict[str, Any]) -> dict[str, Any]:
+    metadata = policy.joined_metadata(before["metadata"], changes.get("metadata", {}))
+    return {**before, **changes, "metadata": metadata}
+
+
+async def _refuse_taken_name(tx: Transaction, before: Row, after: Row) -> None:
+    if after["canonical_name"] == before["canonical_name"]:
+        return
+    bearer = await entities.get_by_name(tx, after["canonical_name"], after["entity_type"])
+    if bearer is not None:
+        raise _taken(after, bearer)
+
+
+def _taken(wanted: Row, bearer: Row | None) -> Conflict:
+    """The refusal of a name, naming who bears it."""
+    name, kind = wanted["canonical_name"], wanted["entity_type"]
+    said = f"canonical_name: an entity named {name!r} of type {kind!r} exists already"
+    if bearer is None:
+        return Conflict(f"{said}; choose another name")
+    merged_into = bearer["metadata"].get(policy.MERGED_INTO)
+    gone = f" and was merged into {merged_into}" if merged_into else ""
+    return Conflict(
+        f"{said}: it is {bearer['id']}{gone}; use {merged_into or 'it'} or choose another name"
+    )
+
+
+def _updated(before: Row, changes: dict[str, Any]) -> Event:
+    """What the fields given were before, and what they are now."""
+    was = {field: before[field] for field in changes}
+    if "metadata" in changes:
+        kept = before["metadata"]
+        was["metadata"] = {key: kept[key] for key in changes["metadata"] if key in kept}
+    payload = {"from": was, "to": changes}
+    return Event(EventType.ENTITY_UPDATED, EventSubject.ENTITY, before["id"], payload)
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    """An entity as callers see it."""
+    return {
+        "entity_id": str(row["id"]),
+        "canonical_name": row["canonical_name"],
+        "entity_type": row["entity_type"],
+        "aliases": list(row["aliases"]),
+        "metadata": row["metadata"],
+        "created_at": row["created_at"],
+        "updated_at": row["updated_at"],
+    }

@@ -1,0 +1,87 @@
+"""Resolving a name: which entities it may mean, the likeliest first."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.memory.handle import Memory
+from butlers.memory.model import EntityType, Lineage
+from butlers.memory.policy import entities as names
+from butlers.memory.policy import entity_resolution as policy
+from butlers.memory.policy import inputs
+from butlers.memory.policy.entity_resolution import (
+    Candidate,
+    FuzzyMeasure,
+    Hints,
+    NameMatch,
+)
+from butlers.memory.store import entities
+from butlers.memory.store.entities import NameSearch
+
+MAX_CANDIDATES = 50
+MAX_FACTS = 500
+# How many entities the product measures itself where the server cannot.
+MAX_MEASURED = 20_000
+
+
+async def resolve_entity(
+    memory: Memory,
+    name: str,
+    lineage: Lineage,
+    *,
+    entity_type: str | None = None,
+    context_hints: Mapping[str, Any] | None = None,
+    enable_fuzzy: bool = False,
+) -> list[dict[str, Any]]:
+    """The living entities a name may mean, best score first; none is ever created."""
+    hints = policy.checked_hints(context_hints)
+    search = _checked_search(name, entity_type, hints)
+    async with memory.transaction(lineage) as tx:
+        found = await _find_by_name(tx, search)
+        if enable_fuzzy and len(search.name) >= policy.MIN_FUZZY_NAME:
+            found += await _find_fuzzily(tx, search, found)
+        extra = await _extra_scores(tx, found, hints)
+    return policy.ranked(found, extra)
+
+
+def _checked_search(name: str, entity_type: str | None, hints: Hints) -> NameSearch:
+    kind = entity_type and inputs.checked_word("entity_type", entity_type, EntityType).value
+    return NameSearch(names.checked_name("name", name), kind, tuple(hints.domain_scores))
+
+
+async def _find_by_name(tx: Transaction, search: NameSearch) -> list[Candidate]:
+    rows = await entities.find_by_name(tx, search, MAX_CANDIDATES)
+    return [Candidate.of(row, row["name_match"]) for row in rows]
+
+
+async def _find_fuzzily(
+    tx: Transaction, search: NameSearch, found: list[Candidate]
+) -> list[Candidate]:
+    """Entities spelled like the name: measured by the server, or else by ourselves."""
+    ids, limit = [candidate.entity_id for candidate in found], MAX_CANDIDATES - len(found)
+    if await entities.has_trigrams(tx):
+        measure = FuzzyMeasure.PG_TRGM
+        rows = await entities.find_similar(tx, search, ids, policy.FUZZY_THRESHOLD, limit)
+    else:
+        measure = FuzzyMeasure.PRODUCT
+        rows = await _measure(tx, search, ids, limit)
+    return [Candidate.of(row, NameMatch.FUZZY, measure) for row in rows]
+
+
+async def _measure(tx: Transaction, search: NameSearch, ids: list[UUID], limit: int) -> list[Row]:
+    rows = await entities.find_living(tx, search, ids, MAX_MEASURED)
+    # Many names take a moment, in which the event loop has others to serve.
+    return await asyncio.to_thread(policy.similar, rows, search.name, limit)
+
+
+async def _extra_scores(tx: Transaction, found: list[Candidate], hints: Hints) -> dict[UUID, float]:
+    """What hints add to the score of each candidate."""
+    extra = {one.entity_id: hints.domain_scores.get(one.entity_id, 0.0) for one in found}
+    terms = await entities.keywords(tx, hints.text) if hints.text else frozenset[str]()
+    if terms:
+        known = await entities.find_fact_keywords(tx, list(extra), MAX_FACTS)
+        for entity_id, facts in known.items():
+            extra[entity_id] += policy.overlap_boost(facts, terms)
+    return extra

@@ -1,0 +1,228 @@
+"""What is learned from using memories: confirmations, and marks that move rules."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from butlers.db.postgres import Row, Transaction
+from butlers.errors import InvalidInput, NotFound, Unavailable
+from butlers.kernel.text import clean, preprocess_text
+from butlers.memory.flows.record import record
+from butlers.memory.handle import Embedding, Memory
+from butlers.memory.model import (
+    Event,
+    EventSubject,
+    EventType,
+    Lineage,
+    Maturity,
+    MemoryRef,
+    MemoryType,
+    Outcome,
+)
+from butlers.memory.policy import inputs, maturity
+from butlers.memory.policy.attachments import checked_document, checked_ref
+from butlers.memory.policy.maturity import RuleState, Verdict
+from butlers.memory.policy.presentation import as_json
+from butlers.memory.store import facts, rule_applications, rules
+from butlers.memory.store.rule_applications import Application
+
+_log = structlog.get_logger(__name__)
+
+_AFTER = {Outcome.HELPFUL: maturity.after_helpful, Outcome.HARMFUL: maturity.after_harmful}
+_MARKED = {
+    Outcome.HELPFUL: EventType.RULE_MARKED_HELPFUL,
+    Outcome.HARMFUL: EventType.RULE_MARKED_HARMFUL,
+}
+_MOVED = {Outcome.HELPFUL: EventType.RULE_PROMOTED, Outcome.HARMFUL: EventType.RULE_DEMOTED}
+_COUNTED = ("applied_count", "success_count", "harmful_count", "effectiveness_score")
+
+
+async def confirm_memory(
+    memory: Memory, memory_type: str, memory_id: str | UUID, lineage: Lineage
+) -> bool:
+    """Confirm a fact or rule: it decays from now, and fades no more; false when none is in use."""
+    ref = checked_ref("memory", memory_type, memory_id)
+    if ref.type is MemoryType.EPISODE:
+        raise InvalidInput(
+            "memory_type: found 'episode'; valid are fact, rule: an episode cannot be confirmed"
+        )
+    async with memory.transaction(lineage) as tx:
+        return await confirm_in(memory, tx, ref, lineage)
+
+
+async def confirm_in(memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage) -> bool:
+    """Confirm a fact or rule within a transaction; false when none is in use."""
+    now = memory.now()
+    store = facts if ref.type is MemoryType.FACT else rules
+    before = await store.confirm(tx, ref.id, now)
+    if before is None:
+        return False
+    await record(memory, tx, _confirmed(ref, before, now), lineage, now)
+    if before["was_fading"]:
+        await record(memory, tx, _recovered(ref), lineage, now)
+    return True
+
+
+async def mark_helpful(
+    memory: Memory,
+    rule_id: str | UUID,
+    lineage: Lineage,
+    context: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The rule, which helped: it may have risen a step."""
+    use = _application(rule_id, Outcome.HELPFUL, None, context)
+    async with memory.transaction(lineage) as tx:
+        return as_json(await _mark(memory, tx, use, lineage))
+
+
+async def mark_harmful(
+    memory: Memory,
+    rule_id: str | UUID,
+    reason: str | None,
+    lineage: Lineage,
+    context: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The rule, which harmed: it may have fallen a step, or have become a warning."""
+    use = _application(rule_id, Outcome.HARMFUL, _checked_reason(reason), context)
+    async with memory.transaction(lineage) as tx:
+        marked = await _mark(memory, tx, use, lineage)
+    if maturity.awaits_inversion(marked):
+        marked = await _invert_if_possible(memory, marked, lineage) or marked
+    return as_json(marked)
+
+
+async def invert_waiting(memory: Memory, lineage: Lineage) -> int:
+    """Turn every rule that awaits it into a warning; how many were."""
+    async with memory.transaction(lineage) as tx:
+        waiting = await rules.find_awaiting_inversion(tx)
+    inverted = [await _invert_if_possible(memory, rule, lineage) for rule in waiting]
+    return sum(rule is not None for rule in inverted)
+
+
+async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Lineage) -> Row:
+    now = memory.now()
+    before = await _held(tx, use.rule_id, now)
+    state = RuleState.of(before)
+    verdict = _AFTER[use.outcome](state, memory.settings.rules, now)
+    marked = await rules.mark(tx, use.rule_id, _columns(before, verdict, use), now)
+    await rule_applications.insert(tx, memory.new_id(), use, lineage, now)
+    await record(memory, tx, _marked(before, marked, use), lineage, now)
+    if verdict.maturity is not state.maturity:
+        payload = {"from": state.maturity, "to": verdict.maturity}
+        moved = Event(_MOVED[use.outcome], EventSubject.RULE, use.rule_id, payload)
+        await record(memory, tx, moved, lineage, now)
+    return marked
+
+
+async def _held(tx: Transaction, rule_id: UUID, now: datetime) -> Row:
+    """The rule, held so that marks on it take turns."""
+    rule = await rules.lock(tx, rule_id, now)
+    if rule is None:
+        raise NotFound(f"rule_id: rule {rule_id} does not exist; search for the rule to mark")
+    if rule["state"] == "forgotten":
+        raise NotFound(f"rule_id: rule {rule_id} was forgotten; it takes no more marks")
+    return rule
+
+
+async def _invert_if_possible(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
+    """The rule as a warning, or None: it stays waiting while no embedding can be made."""
+    try:
+        return await _invert(memory, rule, lineage)
+    except Unavailable as error:
+        _log.warning("rule_inversion_postponed", rule_id=str(rule["id"]), reason=str(error))
+        return None
+
+
+async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
+    """The rule as a warning, or None when it changed meanwhile.
+
+    What changes the warning is another harmful mark, and that mark inverts the rule itself.
+    """
+    warning = maturity.warning(rule["content"], maturity.reasons(rule))
+    embedding = await memory.embed(warning, lineage)
+    now = memory.now()
+    async with memory.transaction(lineage) as tx:
+        held = await rules.lock(tx, rule["id"], now)
+        if held is None or not maturity.awaits_inversion(held):
+            return None
+        if maturity.warning(held["content"], maturity.reasons(held)) != warning:
+            return None
+        inverted = await rules.invert(tx, held["id"], _inversion(held, warning, embedding), now)
+        await record(memory, tx, _inverted(held), lineage, now)
+    return inverted
+
+
+def _application(
+    rule_id: str | UUID, outcome: Outcome, reason: str | None, context: Mapping[str, Any] | None
+) -> Application:
+    return Application(
+        rule_id=inputs.checked_id("rule_id", rule_id),
+        outcome=outcome,
+        reason=reason,
+        context=checked_document("context", context or {}),
+    )
+
+
+def _checked_reason(reason: str | None) -> str | None:
+    """A reason that says something; a blank one is none, and the mark counts all the same."""
+    if reason is None or not clean(reason).strip():
+        return None
+    return inputs.checked_text("reason", reason, inputs.MAX_REASON)
+
+
+def _columns(before: Row, verdict: Verdict, use: Application) -> dict[str, Any]:
+    """What a mark writes into the rule."""
+    columns = asdict(verdict)
+    metadata = {k: v for k, v in before["metadata"].items() if k != "needs_inversion"}
+    if columns.pop("needs_inversion"):
+        metadata["needs_inversion"] = True
+    if use.reason is not None:
+        metadata["harmful_reasons"] = maturity.with_reason(maturity.reasons(before), use.reason)
+    return columns | {"metadata": metadata}
+
+
+def _inversion(held: Row, warning: str, embedding: Embedding) -> dict[str, Any]:
+    """What an inversion writes into the rule."""
+    metadata = {k: v for k, v in held["metadata"].items() if k != "needs_inversion"}
+    return {
+        "content": warning,
+        "metadata": metadata | {"original_content": held["content"]},
+        "embedding": embedding.vector,
+        "embedding_version_id": embedding.version_id,
+        "searchable": preprocess_text(warning),
+    }
+
+
+def _confirmed(ref: MemoryRef, before: Row, now: datetime) -> Event:
+    kind = EventType.FACT_CONFIRMED if ref.type is MemoryType.FACT else EventType.RULE_CONFIRMED
+    was: datetime | None = before["was_confirmed_at"]
+    moved = {"from": was.isoformat() if was else None, "to": now.isoformat()}
+    return Event(kind, EventSubject(ref.type), ref.id, {"last_confirmed_at": moved})
+
+
+def _recovered(ref: MemoryRef) -> Event:
+    kind = EventType.FACT_RECOVERED if ref.type is MemoryType.FACT else EventType.RULE_RECOVERED
+    return Event(kind, EventSubject(ref.type), ref.id, {"from": "fading", "to": "active"})
+
+
+def _marked(before: Row, marked: Row, use: Application) -> Event:
+    payload: dict[str, Any] = {
+        name: {"from": before[name], "to": marked[name]} for name in _COUNTED
+    }
+    if use.outcome is Outcome.HARMFUL:
+        payload["reason"] = use.reason
+    return Event(_MARKED[use.outcome], EventSubject.RULE, use.rule_id, payload)
+
+
+def _inverted(held: Row) -> Event:
+    payload = {
+        "from": held["maturity"],
+        "to": Maturity.ANTI_PATTERN,
+        "original_content": held["content"],
+        "reasons": maturity.reasons(held),
+    }
+    return Event(EventType.RULE_INVERTED, EventSubject.RULE, held["id"], payload)

@@ -1,0 +1,149 @@
+"""Where a memory comes from and what became of it; asking is not counted as a use."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, assert_never
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.memory.handle import Memory
+from butlers.memory.model import (
+    Direction,
+    EventType,
+    Lineage,
+    MemoryRef,
+    MemoryType,
+    Relation,
+)
+from butlers.memory.policy.attachments import checked_ref
+from butlers.memory.policy.forecast import falls_below_at
+from butlers.memory.policy.inputs import checked_id
+from butlers.memory.policy.presentation import as_json
+from butlers.memory.settings import FactsConfig
+from butlers.memory.store import episodes, events, facts, links, rule_applications, rules
+
+SHOWN = 100
+"""The most predecessors, successors and applications an explanation lists."""
+
+_CONFIRMED = (EventType.FACT_CONFIRMED, EventType.RULE_CONFIRMED)
+_IN_USE = ("active", "fading")
+
+
+async def memory_history(
+    memory: Memory, memory_id: str | UUID, lineage: Lineage
+) -> list[dict[str, Any]]:
+    """Everything that happened to a memory, links to it included, in the order it happened."""
+    wanted = checked_id("memory_id", memory_id)
+    async with memory.transaction(lineage) as tx:
+        return [as_json(row) for row in await events.find_history(tx, wanted)]
+
+
+async def explain_memory(
+    memory: Memory, memory_type: str, memory_id: str | UUID, lineage: Lineage
+) -> dict[str, Any] | None:
+    """A memory with its sources, what it replaced and what replaced it, its confirmations and
+    applications, and when it will fade and expire; None when there is none."""
+    ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
+    async with memory.transaction(lineage) as tx:
+        found = await _find(tx, ref, now)
+        if found is None:
+            return None
+        story = await _story(tx, ref, found)
+    return as_json(
+        {
+            "memory_type": ref.type,
+            "memory": found,
+            "source_butler": found.get("source_butler", found.get("butler")),
+            "reference_count": found["reference_count"],
+            "effective_confidence": found.get("effective_confidence"),
+            **_prospects(found, memory.settings.facts),
+            **story,
+        }
+    )
+
+
+async def _find(tx: Transaction, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
+    match ref.type:
+        case MemoryType.EPISODE:
+            rows = await episodes.find(tx, [ref.id])
+        case MemoryType.FACT:
+            rows = await facts.find(tx, [ref.id], now)
+        case MemoryType.RULE:
+            rows = await rules.find(tx, [ref.id], now)
+        case _:
+            assert_never(ref.type)
+    return dict(rows[0]) if rows else None
+
+
+async def _story(tx: Transaction, ref: MemoryRef, found: Mapping[str, Any]) -> dict[str, Any]:
+    happened = await events.find_history(tx, ref.id)
+    linked = await links.find(tx, ref, Direction.BOTH)
+    applied = await rule_applications.find(tx, ref.id, SHOWN)
+    return {
+        "source_episodes": await _sources(tx, _source_ids(ref, found, happened, linked)),
+        "replaced": _plain(await facts.find_replaced(tx, ref.id, SHOWN)),
+        "replaced_by": _plain(await facts.find_replacements(tx, ref.id, SHOWN)),
+        "confirmations": [
+            _confirmation(row) for row in happened if row["event_type"] in _CONFIRMED
+        ],
+        "applications": _plain(applied),
+        "links": _plain(linked),
+    }
+
+
+def _source_ids(
+    ref: MemoryRef, found: Mapping[str, Any], happened: Sequence[Row], linked: Sequence[Row]
+) -> list[UUID]:
+    """Every episode a memory was drawn from, also those that are gone since."""
+    told = (row["payload"].get("source_episode_id") for row in happened)
+    return list(
+        dict.fromkeys(
+            [
+                *filter(None, [found.get("source_episode_id")]),
+                *(UUID(episode_id) for episode_id in told if episode_id),
+                *(link["target_id"] for link in linked if _draws_on_episode(ref, link)),
+            ]
+        )
+    )
+
+
+def _draws_on_episode(ref: MemoryRef, link: Row) -> bool:
+    from_here = (link["source_type"], link["source_id"]) == (ref.type, ref.id)
+    derived = link["relation"] == Relation.DERIVED_FROM
+    return from_here and derived and link["target_type"] == MemoryType.EPISODE
+
+
+async def _sources(tx: Transaction, ids: Sequence[UUID]) -> list[dict[str, Any]]:
+    """The episodes as far as they are still there; one that is gone is known by its id alone."""
+    present = {row["id"]: row for row in await episodes.find(tx, ids)}
+    return [_source(episode_id, present.get(episode_id)) for episode_id in ids]
+
+
+def _source(episode_id: UUID, row: Row | None) -> dict[str, Any]:
+    known = {name: row[name] if row else None for name in ("butler", "content", "created_at")}
+    return {"id": episode_id, "gone": row is None, **known}
+
+
+def _confirmation(event: Row) -> dict[str, Any]:
+    return {
+        "at": event["created_at"],
+        "by": event["actor"],
+        "request_id": event["request_id"],
+    }
+
+
+def _prospects(found: Mapping[str, Any], settings: FactsConfig) -> dict[str, datetime | None]:
+    """When a memory will fade and when it will be gone, if nothing happens until then."""
+    if "expires_at" in found:
+        return {"fades_at": None, "expires_at": found["expires_at"]}
+    if found["state"] not in _IN_USE:
+        return {"fades_at": None, "expires_at": None}
+    decay = found["confidence"], found["decay_rate"], found["last_confirmed_at"]
+    return {
+        "fades_at": falls_below_at(*decay, settings.retrieval_confidence_threshold),
+        "expires_at": falls_below_at(*decay, settings.expiry_confidence_threshold),
+    }
+
+
+def _plain(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [dict(row) for row in rows]

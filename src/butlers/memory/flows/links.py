@@ -1,0 +1,91 @@
+"""How memories hang together."""
+
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Transaction
+from butlers.errors import InvalidInput, NotFound
+from butlers.memory.flows.record import record
+from butlers.memory.handle import Memory
+from butlers.memory.model import (
+    Direction,
+    Event,
+    EventSubject,
+    EventType,
+    Lineage,
+    Link,
+    MemoryRef,
+    MemoryType,
+    Relation,
+)
+from butlers.memory.policy.attachments import checked_ref
+from butlers.memory.policy.inputs import checked_word
+from butlers.memory.policy.presentation import as_json
+from butlers.memory.store import episodes, facts, links, rules
+
+_EXISTS = {
+    MemoryType.EPISODE: episodes.exists,
+    MemoryType.FACT: facts.exists,
+    MemoryType.RULE: rules.exists,
+}
+
+
+async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields of the contract
+    memory: Memory,
+    source_type: str,
+    source_id: str | UUID,
+    target_type: str,
+    target_id: str | UUID,
+    relation: str,
+    lineage: Lineage,
+) -> bool:
+    """Link two memories of the caller's tenant; false when they are linked so already."""
+    link = Link(
+        checked_ref("source", source_type, source_id),
+        checked_word("relation", relation, Relation),
+        checked_ref("target", target_type, target_id),
+    )
+    if link.source == link.target:
+        raise InvalidInput(f"target_id: found {link.target.id}, the source itself; name another")
+    async with memory.transaction(lineage) as tx:
+        return await _link(memory, tx, link, lineage)
+
+
+async def get_links(
+    memory: Memory,
+    memory_type: str,
+    memory_id: str | UUID,
+    direction: str,
+    lineage: Lineage,
+) -> list[dict[str, Any]]:
+    """The links that leave a memory, lead to it, or both, oldest first."""
+    ref = checked_ref("memory", memory_type, memory_id)
+    wanted = checked_word("direction", direction, Direction)
+    async with memory.transaction(lineage) as tx:
+        return [as_json(row) for row in await links.find(tx, ref, wanted)]
+
+
+async def _link(memory: Memory, tx: Transaction, link: Link, lineage: Lineage) -> bool:
+    await _must_exist(tx, "source_id", link.source)
+    await _must_exist(tx, "target_id", link.target)
+    now = memory.now()
+    added = await links.insert(tx, link, now)
+    if added:
+        await record(memory, tx, _link_created(link), lineage, now)
+    return added
+
+
+async def _must_exist(tx: Transaction, field: str, ref: MemoryRef) -> None:
+    if not await _EXISTS[ref.type](tx, ref.id):
+        raise NotFound(f"{field}: {ref.type} {ref.id} does not exist; link memories that are there")
+
+
+def _link_created(link: Link) -> Event:
+    payload = {
+        "source_type": link.source.type,
+        "source_id": str(link.source.id),
+        "target_type": link.target.type,
+        "target_id": str(link.target.id),
+        "relation": link.relation,
+    }
+    return Event(EventType.LINK_CREATED, EventSubject.LINK, link.source.id, payload)

@@ -1,0 +1,68 @@
+"""Finding out what an id, or the beginning of one, stands for; asking is not counted as a use."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from butlers.db.postgres import Row
+from butlers.errors import Conflict, InvalidInput
+from butlers.memory.handle import Memory
+from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType
+from butlers.memory.policy.inputs import checked_word
+from butlers.memory.store import lookup
+
+SHORTEST = 6
+"""How many digits the beginning of an id has at least."""
+
+_SHOWN = 5
+_BEGINNING = re.compile(rf"[0-9a-f]{{{SHORTEST},32}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an id stands for: a memory or an entity."""
+
+    kind: EventSubject
+    id: UUID
+
+
+async def find_known(
+    memory: Memory, given: str | UUID, kind: str | None, lineage: Lineage
+) -> Known | None:
+    """What the tenant has or had under an id or a beginning of one; several are a Conflict."""
+    low, high = _range(given)
+    wanted = None if kind is None else checked_word("memory_type", kind, EventSubject)
+    async with memory.transaction(lineage) as tx:
+        rows = await lookup.find_between(tx, low, high, _SHOWN)
+    found = [row for row in rows if wanted in (None, row["kind"])]
+    if len(found) > 1:
+        raise Conflict(_ambiguous(given, found))
+    return Known(EventSubject(found[0]["kind"]), found[0]["id"]) if found else None
+
+
+async def find_memory(
+    memory: Memory, given: str | UUID, memory_type: str | None, lineage: Lineage
+) -> MemoryRef | None:
+    """The memory under an id or a beginning of one; an entity is none."""
+    wanted = None if memory_type is None else checked_word("memory_type", memory_type, MemoryType)
+    found = await find_known(memory, given, wanted, lineage)
+    if found is None or found.kind.value not in {kind.value for kind in MemoryType}:
+        return None
+    return MemoryRef(MemoryType(found.kind), found.id)
+
+
+def _range(given: str | UUID) -> tuple[UUID, UUID]:
+    """The lowest and the highest id that begin so."""
+    digits = str(given).strip().lower().replace("-", "")
+    if _BEGINNING.fullmatch(digits) is None:
+        raise InvalidInput(
+            f"memory_id: found {str(given)[:80]!r}; valid is an id, or at least its first "
+            f"{SHORTEST} digits (0 to 9, a to f)"
+        )
+    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+
+
+def _ambiguous(given: str | UUID, found: Sequence[Row]) -> str:
+    named = ", ".join(f"{row['kind']} {row['id']}" for row in found)
+    return f"memory_id: {given} may mean {named}; name the kind, or give more of the id"

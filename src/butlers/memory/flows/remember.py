@@ -1,0 +1,237 @@
+"""Storing memories: cleaned and embedded first, then one transaction with its events."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.errors import IntegrityViolation, NotFound
+from butlers.kernel.text import preprocess_text
+from butlers.memory.flows.record import record
+from butlers.memory.handle import Embedding, Memory
+from butlers.memory.model import (
+    Event,
+    EventSubject,
+    EventType,
+    Lineage,
+    Link,
+    MemoryRef,
+    MemoryType,
+    NewEpisode,
+    NewFact,
+    NewRule,
+    Relation,
+    StoredEpisode,
+    StoredFact,
+    StoredRule,
+)
+from butlers.memory.policy import confidence, inputs
+from butlers.memory.policy.attachments import checked_attachments, checked_origin
+from butlers.memory.store import entities, episodes, facts, links, rules
+from butlers.memory.store.facts import FactKey
+
+
+async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
+    """Store what happened; it expires after the configured days."""
+    new = checked_attachments(
+        inputs.checked_episode(new, memory.settings.episodes.max_content_chars)
+    )
+    embedding = await memory.embed(new.searchable_text, lineage)
+    now, episode_id = memory.now(), memory.new_id()
+    expires_at = now + timedelta(days=memory.settings.episodes.default_ttl_days)
+    row = _episode_row(episode_id, new, embedding, now) | {"expires_at": expires_at}
+    async with memory.transaction(lineage) as tx:
+        if await episodes.insert(tx, row) is None:
+            return await _known_episode(tx, new)
+        await record(memory, tx, _episode_created(episode_id, new), lineage, now)
+    return StoredEpisode(episode_id, expires_at)
+
+
+async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFact:
+    """Store what is true; an active fact with the same key is superseded by it."""
+    new = checked_fact(memory, new)
+    embedding = await memory.embed(new.searchable_text, lineage)
+    async with memory.transaction(lineage) as tx:
+        return await store_fact_in(memory, tx, new, embedding, lineage)
+
+
+async def store_fact_in(
+    memory: Memory, tx: Transaction, new: NewFact, embedding: Embedding, lineage: Lineage
+) -> StoredFact:
+    """Store a checked and embedded fact inside a transaction that may hold more."""
+    known = await _known_fact(tx, new)
+    if known is not None:
+        return known
+    if new.entity_id is not None:
+        await entities.hold_living(tx, new.entity_id)
+    await _source_must_exist(tx, new.source_episode_id)
+    now, fact_id = memory.now(), memory.new_id()
+    key = FactKey(new.scope, new.predicate, new.subject, new.entity_id)
+    before = await facts.supersede_active(tx, key)
+    replaced: UUID | None = before["id"] if before else None
+    await facts.insert(tx, _fact_row(fact_id, new, embedding, replaced, now))
+    await record(memory, tx, _fact_created(fact_id, new, replaced), lineage, now)
+    if before is not None:
+        await _record_supersession(memory, tx, fact_id, before, lineage, now)
+    return StoredFact(fact_id, replaced)
+
+
+async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
+    """Store how to behave; every rule starts as a candidate."""
+    new = checked_rule(memory, new)
+    embedding = await memory.embed(new.searchable_text, lineage)
+    async with memory.transaction(lineage) as tx:
+        return await store_rule_in(memory, tx, new, embedding, lineage)
+
+
+async def store_rule_in(
+    memory: Memory, tx: Transaction, new: NewRule, embedding: Embedding, lineage: Lineage
+) -> StoredRule:
+    """Store a checked and embedded rule inside a transaction that may hold more."""
+    await _source_must_exist(tx, new.source_episode_id)
+    now, rule_id = memory.now(), memory.new_id()
+    if not await rules.insert(tx, _rule_row(rule_id, new, embedding, now)):
+        return await _known_rule(tx, new)
+    payload = {"to": "candidate", "scope": new.scope, **_source(new)}
+    event = Event(EventType.RULE_CREATED, EventSubject.RULE, rule_id, payload)
+    await record(memory, tx, event, lineage, now)
+    return StoredRule(rule_id)
+
+
+def checked_fact(memory: Memory, new: NewFact) -> NewFact:
+    """A fact fit for `store_fact_in`."""
+    checked = inputs.checked_fact(new, memory.settings.facts.max_content_chars)
+    return checked_origin(checked_attachments(checked))
+
+
+def checked_rule(memory: Memory, new: NewRule) -> NewRule:
+    """A rule fit for `store_rule_in`."""
+    checked = inputs.checked_rule(new, memory.settings.rules.max_content_chars)
+    return checked_origin(checked_attachments(checked))
+
+
+async def _record_supersession(
+    memory: Memory, tx: Transaction, fact_id: UUID, before: Row, lineage: Lineage, now: datetime
+) -> None:
+    """Link a fact to the one it replaced, and tell the audit stream."""
+    fact, old = MemoryRef(MemoryType.FACT, fact_id), MemoryRef(MemoryType.FACT, before["id"])
+    await links.insert(tx, Link(fact, Relation.SUPERSEDES, old), now)
+    payload = {"from": before["was"], "to": "superseded", "superseded_by": str(fact_id)}
+    event = Event(EventType.FACT_SUPERSEDED, EventSubject.FACT, old.id, payload)
+    await record(memory, tx, event, lineage, now)
+
+
+async def _source_must_exist(tx: Transaction, episode_id: UUID | None) -> None:
+    if episode_id is not None and not await episodes.exists(tx, episode_id):
+        raise NotFound(f"source_episode_id: episode {episode_id} does not exist; leave it out")
+
+
+def _episode_row(
+    episode_id: UUID, new: NewEpisode, embedding: Embedding, now: datetime
+) -> dict[str, Any]:
+    return {
+        "id": episode_id,
+        "butler": new.butler,
+        "session_id": new.session_id,
+        "content": new.content,
+        "importance": new.importance,
+        "now": now,
+        **_common(new, embedding),
+    }
+
+
+def _rule_row(rule_id: UUID, new: NewRule, embedding: Embedding, now: datetime) -> dict[str, Any]:
+    return {
+        "id": rule_id,
+        "content": new.content,
+        "scope": new.scope,
+        "confidence": confidence.RULE_CONFIDENCE,
+        "decay_rate": confidence.RULE_DECAY_RATE,
+        "source_episode_id": new.source_episode_id,
+        "source_butler": new.source_butler,
+        "tags": list(new.tags),
+        "now": now,
+        **_common(new, embedding),
+    }
+
+
+def _common(new: NewEpisode | NewFact | NewRule, embedding: Embedding) -> dict[str, Any]:
+    """The columns that every kind of memory fills alike."""
+    return {
+        "embedding": embedding.vector,
+        "embedding_version_id": embedding.version_id,
+        "searchable": preprocess_text(new.searchable_text),
+        "metadata": new.metadata,
+        "idempotency_key": new.idempotency_key,
+    }
+
+
+def _fact_row(
+    fact_id: UUID, new: NewFact, embedding: Embedding, replaced: UUID | None, now: datetime
+) -> dict[str, Any]:
+    return {
+        "id": fact_id,
+        "subject": new.subject,
+        "predicate": new.predicate,
+        "content": new.content,
+        "importance": new.importance,
+        "decay_rate": confidence.decay_rate(new.permanence),
+        "permanence": new.permanence,
+        "source_butler": new.source_butler,
+        "source_episode_id": new.source_episode_id,
+        "supersedes_id": replaced,
+        "entity_id": new.entity_id,
+        "scope": new.scope,
+        "tags": list(new.tags),
+        "now": now,
+        **_common(new, embedding),
+    }
+
+
+async def _known_episode(tx: Transaction, new: NewEpisode) -> StoredEpisode:
+    found = await episodes.get_by_idempotency_key(tx, new.idempotency_key or "")
+    if found is None:
+        raise IntegrityViolation("the episode with this idempotency key vanished; try again")
+    return StoredEpisode(found["id"], found["expires_at"])
+
+
+async def _known_fact(tx: Transaction, new: NewFact) -> StoredFact | None:
+    """What was stored under this idempotency key before, once nobody else is storing it."""
+    if new.idempotency_key is None:
+        return None
+    await facts.take_turn(tx, new.idempotency_key)
+    found = await facts.get_by_idempotency_key(tx, new.idempotency_key)
+    return StoredFact(found["id"], found["supersedes_id"]) if found else None
+
+
+async def _known_rule(tx: Transaction, new: NewRule) -> StoredRule:
+    found = await rules.get_by_idempotency_key(tx, new.idempotency_key or "")
+    if found is None:
+        raise IntegrityViolation("the rule with this idempotency key vanished; try again")
+    return StoredRule(found["id"])
+
+
+def _episode_created(episode_id: UUID, new: NewEpisode) -> Event:
+    payload = {"to": "pending", "butler": new.butler, "importance": new.importance}
+    return Event(EventType.EPISODE_CREATED, EventSubject.EPISODE, episode_id, payload)
+
+
+def _fact_created(fact_id: UUID, new: NewFact, replaced: UUID | None) -> Event:
+    payload = {
+        "to": "active",
+        "subject": new.subject,
+        "predicate": new.predicate,
+        "scope": new.scope,
+        "permanence": new.permanence,
+        "supersedes": str(replaced) if replaced else None,
+        **_source(new),
+    }
+    return Event(EventType.FACT_CREATED, EventSubject.FACT, fact_id, payload)
+
+
+def _source(new: NewFact | NewRule) -> dict[str, Any]:
+    episode = new.source_episode_id
+    return {
+        "source_butler": new.source_butler,
+        "source_episode_id": str(episode) if episode else None,
+    }

@@ -1,0 +1,67 @@
+"""How much is remembered, and in which state."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Transaction
+from butlers.memory.flows.browse import MAX_LIMIT
+from butlers.memory.handle import Counted, Memory
+from butlers.memory.model import Lineage
+from butlers.memory.policy import inputs
+from butlers.memory.policy.presentation import as_json
+from butlers.memory.store import browse, stats
+
+_TELLING = 15
+"""So many of the newest events tell whether anything has happened."""
+
+
+async def memory_stats(memory: Memory, scope: str | None, lineage: Lineage) -> dict[str, Any]:
+    """Counts by kind and state; a scope counts its own facts and rules and the global ones.
+
+    `episodes.backlog_age_hours` is None when nothing waits. A forgotten rule counts as such alone.
+    """
+    if scope is not None:
+        scope = inputs.checked_line("scope", scope, inputs.MAX_SCOPE)
+    async with memory.transaction(lineage) as tx:
+        counted = await stats.count(tx, scope, memory.now())
+    return {kind: counted[kind] for kind in ("episodes", "facts", "rules")}
+
+
+async def memory_overview(memory: Memory, lineage: Lineage) -> dict[str, Any]:
+    """All counts, and when something was last consolidated: what a fleet shows of one butler."""
+    overview, _ = await memory_glance(memory, _TELLING, lineage)
+    return overview
+
+
+async def memory_glance(
+    memory: Memory, events: int, lineage: Lineage
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The overview, and what happened last, newest first, each as its row is."""
+    inputs.checked_limit(events, MAX_LIMIT)
+    async with memory.transaction(lineage) as tx:
+        newest = await browse.find_events_before(tx, None, max(events, _TELLING))
+        # Counted after the events were read: if something happens in between, the next look tells.
+        counted = await _counted(memory, tx, tuple(event["id"] for event in newest[:_TELLING]))
+    return _overview(counted, memory.now()), [dict(event) for event in newest[:events]]
+
+
+async def _counted(memory: Memory, tx: Transaction, events: tuple[UUID, ...]) -> Counted:
+    """What was counted last, unless something has happened since: whatever changes a count is told.
+
+    Several events are compared, because one may be told after another that it came before.
+    """
+    kept = memory.counts.get(tx.tenant_id)
+    if kept is None or kept.events != events:
+        now = memory.now()
+        kept = Counted(await stats.count(tx, None, now), now, events)
+        memory.counts.set(tx.tenant_id, kept)
+    return kept
+
+
+def _overview(counted: Counted, now: datetime) -> dict[str, Any]:
+    overview = as_json(counted.row)
+    age = overview["episodes"]["backlog_age_hours"]
+    if age is not None:
+        overview["episodes"]["backlog_age_hours"] = age + (now - counted.at) / timedelta(hours=1)
+    return overview

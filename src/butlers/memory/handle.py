@@ -1,0 +1,156 @@
+"""The handle every flow is given: database, embedder, settings, clock and ids in one place."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+from butlers.clock import Clock, utc_now
+from butlers.db.postgres import Database, Row, Transaction
+from butlers.embedding import Embedder, get_embedding_engine
+from butlers.errors import Unavailable
+from butlers.ids import NewId, new_id
+from butlers.kernel.lru import LRUCache
+from butlers.memory.model import Lineage, VersionState
+from butlers.memory.settings import MemoryModuleConfig
+from butlers.memory.store import embeddings
+from butlers.memory.store.embeddings import ModelVersion
+
+_TENANTS, _COUNTS_LIVE_MS = 256, 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """A vector and the registered version of the model that made it."""
+
+    vector: list[float]
+    version_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query's vector, and the one version whose vectors it may be compared with.
+
+    `scattered` while some of these lie aside, where no index leads.
+    """
+
+    vector: list[float]
+    version_id: UUID
+    scattered: bool
+
+
+def installed_embedder(version: ModelVersion) -> Embedder | None:
+    """The embedder of a version by the directory it was registered with; None if it is gone."""
+    engine = get_embedding_engine(Path(version.directory) if version.directory else None)
+    try:
+        return engine if version.made_by(engine) else None
+    except Unavailable:  # a file of the model is missing
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """All counts of a tenant at an instant, and the newest events there were then."""
+
+    row: Row
+    at: datetime
+    events: tuple[UUID, ...]
+
+
+@dataclass(slots=True)
+class Memory:
+    """One butler's memory; flows are functions that take it first."""
+
+    database: Database
+    embedder: Callable[[], Embedder]
+    butler: str
+    settings: MemoryModuleConfig = field(default_factory=MemoryModuleConfig)
+    clock: Clock = utc_now
+    new_id: NewId = new_id
+    embedders: Callable[[ModelVersion], Embedder | None] = installed_embedder
+    counts: LRUCache[Counted] = field(default_factory=lambda: LRUCache(_TENANTS, _COUNTS_LIVE_MS))
+    """What was counted last for a tenant; for the flow that counts."""
+
+    def now(self) -> datetime:
+        """This instant."""
+        return self.clock()
+
+    @asynccontextmanager
+    async def transaction(self, lineage: Lineage) -> AsyncIterator[Transaction]:
+        """One transaction in which only the caller's tenant exists."""
+        async with self.database.transaction(lineage.tenant_id) as tx:
+            yield tx
+
+    async def embed(self, text: str, lineage: Lineage) -> Embedding:
+        """The vector of a text, made while no connection is held."""
+        return (await self.embed_all([text], lineage))[0]
+
+    async def embed_all(self, texts: Sequence[str], lineage: Lineage) -> list[Embedding]:
+        """The vectors of several texts, by the model that the tenant uses."""
+        if not texts:
+            return []
+        version, engine = self._in_use(await self.versions(lineage))
+        vectors = await self.vectors(engine, texts)
+        version_id = version.id if version else await self._registered(engine, lineage)
+        return [Embedding(vector, version_id) for vector in vectors]
+
+    async def embed_question(self, text: str, lineage: Lineage) -> Question | None:
+        """A query's vector; None for a tenant that has nothing to compare it with."""
+        version, engine = self._in_use(await self.versions(lineage))
+        if version is None:
+            return None
+        vector = await engine.embed_async(text)
+        self._check_length([vector])
+        return Question(vector, version.id, version.scattered)
+
+    async def vectors(self, engine: Embedder, texts: Sequence[str]) -> list[list[float]]:
+        """Bare vectors by one model, of the length that the tables hold."""
+        vectors = await engine.embed_batch_async(list(texts))
+        self._check_length(vectors)
+        return vectors
+
+    async def versions(self, lineage: Lineage) -> list[ModelVersion]:
+        """The models the tenant knows; asked anew each time, since another process may move it."""
+        async with self.transaction(lineage) as tx:
+            return await embeddings.find_versions(tx)
+
+    def engine_of(self, version: ModelVersion) -> Embedder | None:
+        """The embedder of a version, or None where this process cannot have it."""
+        configured = self.embedder()
+        return configured if version.made_by(configured) else self.embedders(version)
+
+    async def embedding_version(self, lineage: Lineage) -> UUID:
+        """The version whose vectors the tenant uses, registered if it is new."""
+        version, engine = self._in_use(await self.versions(lineage))
+        return version.id if version else await self._registered(engine, lineage)
+
+    def _in_use(self, versions: Sequence[ModelVersion]) -> tuple[ModelVersion | None, Embedder]:
+        """The current version and its embedder; where that cannot be had, the configured ones.
+
+        A tenant is moved to another configured model by re-embedding, not by the setting alone.
+        """
+        for version in versions:
+            if version.state is VersionState.CURRENT:
+                engine = self.engine_of(version)
+                if engine is not None:
+                    return version, engine
+        configured = self.embedder()
+        return next((one for one in versions if one.made_by(configured)), None), configured
+
+    def _check_length(self, vectors: Sequence[Sequence[float]]) -> None:
+        if vectors and len(vectors[0]) != self.settings.embedding_dimensions:
+            raise Unavailable(
+                f"the embedding model makes {len(vectors[0])} dimensions; "
+                f"modules.memory.embedding_dimensions says {self.settings.embedding_dimensions}"
+            )
+
+    async def _registered(self, engine: Embedder, lineage: Lineage) -> UUID:
+        place = self.settings.embedding_model_directory
+        # Another process may have started elsewhere: only the whole path means the same to it.
+        directory = str(Path(place).expanduser().resolve()) if place else ""
+        async with self.transaction(lineage) as tx:
+            return await embeddings.register_version(
+                tx, self.new_id(), engine, directory, self.now()
+            )

@@ -1,0 +1,86 @@
+"""The memory module as a butler loads it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel
+
+from butlers.db.migrate import Branch
+from butlers.db.postgres import Database
+from butlers.embedding import Embedder, get_embedding_engine
+from butlers.errors import Unavailable
+from butlers.memory.handle import Memory
+from butlers.memory.jobs import memory_jobs
+from butlers.memory.settings import MemoryModuleConfig
+from butlers.memory.tools import memory_tools
+from butlers.memory.tools.calling import Desk
+from butlers.module import Health, Job, Module, Surroundings, Tool
+
+
+class MemoryModule(Module):
+    """Episodes, facts and rules, in the butler's own database."""
+
+    name: ClassVar[str] = "memory"
+    dependencies: ClassVar[tuple[str, ...]] = ()
+    settings_model: ClassVar[type[BaseModel]] = MemoryModuleConfig
+    migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_012")
+
+    def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
+        super().__init__(surroundings, config)
+        self._config = config if isinstance(config, MemoryModuleConfig) else MemoryModuleConfig()
+        self._database: Database | None = None
+        self._embedding_engine: Embedder | None = None
+        self._memory: Memory | None = None
+
+    async def on_startup(self, config: BaseModel | None, database: Database) -> None:
+        """Take hold of settings and database; the model is loaded when a tool first needs it."""
+        self._database = database
+        if isinstance(config, MemoryModuleConfig):
+            self._config = config
+        self._memory = Memory(
+            database=database,
+            embedder=self._get_embedding_engine,
+            butler=self.surroundings.butler,
+            settings=self._config,
+            clock=self.surroundings.clock,
+            new_id=self.surroundings.new_id,
+        )
+
+    async def on_shutdown(self) -> None:
+        """Let go of database and model."""
+        self._database = None
+        self._embedding_engine = None
+        self._memory = None
+
+    @property
+    def memory(self) -> Memory:
+        """The handle for the flows."""
+        if self._memory is None:
+            raise Unavailable(f"the memory of butler {self.surroundings.butler} is not started")
+        return self._memory
+
+    def tools(self) -> Sequence[Tool]:
+        """The nineteen tools; they can be listed before the module has started."""
+        desk = Desk(lambda: self.memory, self.surroundings)
+        return memory_tools(desk, self._config, lambda: self.surroundings.language_model)
+
+    def jobs(self) -> Sequence[Job]:
+        """Consolidation, decay sweep and episode cleanup."""
+        model = self.surroundings.language_model
+        return memory_jobs(lambda: self.memory, model, self._config.schedule)
+
+    async def warm_up(self) -> None:
+        """Load the embedding model: an agent's first session should not start without memory."""
+        await self._get_embedding_engine().embed_async(" ")
+
+    async def health(self) -> Health:
+        """Well when the database answers."""
+        await self.memory.database.ping()
+        return Health(ok=True, details={"embedding_model": self._config.embedding_model})
+
+    def _get_embedding_engine(self) -> Embedder:
+        if self._embedding_engine is None:
+            directory = self._config.embedding_model_directory
+            self._embedding_engine = get_embedding_engine(Path(directory) if directory else None)
+        return self._embedding_engine

@@ -1,0 +1,42 @@
+"""How sure a memory still is."""
+
+from datetime import datetime
+
+from butlers.errors import InvalidInput
+from butlers.kernel import decay
+from butlers.memory.model import Permanence
+
+RULE_CONFIDENCE = 0.5
+RULE_DECAY_RATE = 0.01
+_RATES = {
+    Permanence.PERMANENT: 0.0,
+    Permanence.STABLE: 0.002,
+    Permanence.STANDARD: 0.008,
+    Permanence.VOLATILE: 0.03,
+    Permanence.EPHEMERAL: 0.1,
+}
+
+
+def decay_rate(permanence: str) -> float:
+    """What a memory of this permanence loses per day; an unknown one lists the valid levels."""
+    try:
+        return _RATES[Permanence(permanence)]
+    except ValueError:
+        levels = ", ".join(Permanence)
+        raise InvalidInput(f"permanence: found {permanence!r}; valid are {levels}") from None
+
+
+def effective_confidence(
+    confidence: float, decay_rate: float, confirmed_at: datetime | None, now: datetime
+) -> float:
+    """How much of a memory's confidence is left at `now`.
+
+    Permanent memories (rate zero) never fade, confirmed or not; any other memory counts for
+    nothing until somebody confirms it. Statements call the database function of the same name,
+    which is this one in SQL; a test holds the two together.
+    """
+    if decay_rate == 0:
+        return confidence
+    if confirmed_at is None:
+        return 0.0
+    return confidence * decay.exponential(decay_rate, decay.days_between(confirmed_at, now))

@@ -1,0 +1,207 @@
+"""Reading a consolidation's answer: whatever the text, a result and what was wrong with it."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID
+
+from butlers.errors import InvalidInput
+from butlers.kernel.text import one_line
+from butlers.memory.model import Permanence
+from butlers.memory.policy import inputs
+from butlers.memory.policy.json_block import MAX_ANSWER, find_object
+
+MAX_ACTIONS = 100
+LISTS = ("new_facts", "updated_facts", "new_rules", "confirmations")
+
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True, slots=True)
+class NewFactEntry:
+    """A fact the model found."""
+
+    subject: str
+    predicate: str
+    content: str
+    permanence: Permanence = Permanence.STANDARD
+    importance: float = 5.0
+    tags: tuple[str, ...] = ()
+    sources: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatedFactEntry:
+    """What a known fact should say instead; None keeps what the known fact has."""
+
+    target_id: UUID
+    subject: str
+    predicate: str
+    content: str
+    permanence: Permanence | None = None
+    importance: float | None = None
+    tags: tuple[str, ...] | None = None
+    sources: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewRuleEntry:
+    """A rule the model found."""
+
+    content: str
+    tags: tuple[str, ...] = ()
+    sources: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidationResult:
+    """What the model wants done; `parse_errors` say what of its answer cannot be used."""
+
+    new_facts: tuple[NewFactEntry, ...] = ()
+    updated_facts: tuple[UpdatedFactEntry, ...] = ()
+    new_rules: tuple[NewRuleEntry, ...] = ()
+    confirmations: tuple[UUID, ...] = ()
+    parse_errors: tuple[str, ...] = field(default=())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.new_facts or self.updated_facts or self.new_rules or self.confirmations)
+
+
+def parse_consolidation(text: str) -> ConsolidationResult:
+    """The result in an answer; parse errors name the place and the fault, never the content."""
+    answer, fault = find_object(text, frozenset(LISTS))
+    if fault is not None:
+        return ConsolidationResult(parse_errors=(fault,))
+    errors: list[str] = []
+    return ConsolidationResult(
+        new_facts=_entries(answer, "new_facts", _new_fact, errors),
+        updated_facts=_entries(answer, "updated_facts", _updated_fact, errors),
+        new_rules=_entries(answer, "new_rules", _new_rule, errors),
+        confirmations=tuple(
+            dict.fromkeys(_entries(answer, "confirmations", _confirmation, errors))
+        ),
+        parse_errors=tuple(errors),
+    )
+
+
+def _entries(
+    answer: Mapping[str, Any], name: str, read: Callable[[Any], Entry], errors: list[str]
+) -> tuple[Entry, ...]:
+    """The usable entries of one list; the others are reported."""
+    found = answer.get(name)
+    if found is None:
+        return ()
+    if not isinstance(found, list):
+        errors.append(f"{name}: must be a list")
+        return ()
+    if len(found) > MAX_ACTIONS:
+        errors.append(f"{name}: found {len(found)} entries; only the first {MAX_ACTIONS} are read")
+    usable: list[Entry] = []
+    for place, entry in enumerate(found[:MAX_ACTIONS]):
+        try:
+            usable.append(read(entry))
+        except InvalidInput as error:
+            errors.append(f"{name}[{place}]: {error}")
+    return tuple(usable)
+
+
+def _new_fact(entry: Any) -> NewFactEntry:
+    fields = _fields(entry)
+    return NewFactEntry(
+        subject=inputs.checked_line("subject", _text(fields, "subject"), inputs.MAX_SUBJECT),
+        predicate=inputs.checked_line(
+            "predicate", _text(fields, "predicate"), inputs.MAX_PREDICATE
+        ),
+        content=inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER),
+        permanence=_permanence(fields) or Permanence.STANDARD,
+        importance=_importance(fields) or 5.0,
+        tags=_tags(fields) or (),
+        sources=_sources(fields),
+    )
+
+
+def _updated_fact(entry: Any) -> UpdatedFactEntry:
+    fields = _fields(entry)
+    return UpdatedFactEntry(
+        target_id=_identifier("target_id", fields.get("target_id")),
+        subject=inputs.checked_line("subject", _text(fields, "subject"), inputs.MAX_SUBJECT),
+        predicate=inputs.checked_line(
+            "predicate", _text(fields, "predicate"), inputs.MAX_PREDICATE
+        ),
+        content=inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER),
+        permanence=_permanence(fields),
+        importance=_importance(fields),
+        tags=_tags(fields),
+        sources=_sources(fields),
+    )
+
+
+def _new_rule(entry: Any) -> NewRuleEntry:
+    fields = _fields(entry)
+    content = inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER)
+    return NewRuleEntry(content, _tags(fields) or (), _sources(fields))
+
+
+def _confirmation(entry: Any) -> UUID:
+    return _identifier("confirmation", entry)
+
+
+def _fields(entry: Any) -> Mapping[str, Any]:
+    if not isinstance(entry, Mapping):
+        raise InvalidInput("must be an object")
+    return entry
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name}: must be a text")
+    return value
+
+
+def _identifier(name: str, value: Any) -> UUID:
+    """An identifier; what is none is not quoted, since it may be anything the model read."""
+    try:
+        return UUID(value)
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidInput(f"{name}: must be a valid UUID") from None
+
+
+def _permanence(fields: Mapping[str, Any]) -> Permanence | None:
+    value = fields.get("permanence")
+    return Permanence(value) if isinstance(value, str) and value in set(Permanence) else None
+
+
+def _importance(fields: Mapping[str, Any]) -> float | None:
+    """A number brought within 1 to 10; what is no number is not given."""
+    value = fields.get("importance")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return float(min(max(value, 1), 10))
+
+
+def _tags(fields: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The usable tags; what is no list of tags is not given."""
+    value = fields.get("tags")
+    if not isinstance(value, list):
+        return None
+    usable = dict.fromkeys(one_line(tag) for tag in value if isinstance(tag, str))
+    fitting = [tag for tag in usable if 0 < len(tag) <= inputs.MAX_TAG]
+    return tuple(fitting[: inputs.MAX_TAGS])
+
+
+def _sources(fields: Mapping[str, Any]) -> tuple[UUID, ...]:
+    """The episodes the model says it read this in; what is no identifier says nothing."""
+    value = fields.get("source_episode_ids")
+    named: list[UUID] = []
+    for entry in value[:MAX_ACTIONS] if isinstance(value, list) else ():
+        try:
+            named.append(_identifier("source_episode_ids", entry))
+        except InvalidInput:
+            continue
+    return tuple(dict.fromkeys(named))

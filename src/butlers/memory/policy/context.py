@@ -1,0 +1,165 @@
+"""The context block: what an agent is told before it starts, within a hard budget.
+
+Every line starts with `#` or `-` and ends in a line feed, so tokens never reach from one line
+into the next and the cost of a block is the sum of its lines.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from butlers.kernel.budget import CHARACTERS_PER_TOKEN, count_tokens
+from butlers.kernel.text import one_line
+from butlers.memory.model import Maturity, MemoryRef
+
+TITLE = "# Memory Context\n"
+_EXCERPT = 280
+_BY_MATURITY = (Maturity.PROVEN, Maturity.ESTABLISHED, Maturity.CANDIDATE, Maturity.ANTI_PATTERN)
+
+
+class Section(StrEnum):
+    """The sections in the order they stand, by their headings."""
+
+    FACTS = "Key Facts"
+    RULES = "Active Rules"
+    EPISODES = "Recent Episodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A memory as one line of the block."""
+
+    ref: MemoryRef
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a section would like to say, best first, and its share of the budget."""
+
+    section: Section
+    share: float
+    lines: Sequence[Line]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A finished block and what became of every line offered."""
+
+    text: str
+    tokens: int
+    included: dict[Section, list[Line]]
+    left_out: dict[Section, list[Line]]
+
+
+def fact_line(subject: str, predicate: str, content: str, confidence: float) -> str:
+    """A fact, on one line whatever it says."""
+    about = f"[{one_line(subject)}] [{one_line(predicate)}]"
+    return f"- {about}: {one_line(content)} (confidence: {confidence:.2f})\n"
+
+
+def rule_line(content: str, maturity: str, effectiveness: float) -> str:
+    """A rule, on one line whatever it says."""
+    return f"- {one_line(content)} (maturity: {maturity}, effectiveness: {effectiveness:.2f})\n"
+
+
+def episode_line(content: str, created_at: datetime) -> str:
+    """The beginning of an episode, on one line whatever it says."""
+    text = one_line(content)
+    excerpt = text if len(text) <= _EXCERPT else f"{text[:_EXCERPT].rstrip()}…"
+    return f"- {created_at:%Y-%m-%d}: {excerpt}\n"
+
+
+def maturity_order(maturity: str) -> int:
+    """Where a rule stands among others: the proven first, warnings last."""
+    return _BY_MATURITY.index(Maturity(maturity))
+
+
+def render(offers: Sequence[Offer], budget: int) -> Block:
+    """The block that fits the budget: first every section within its share, then what is left.
+
+    Same offers, same budget, same bytes. A line that does not fit is passed over and shorter
+    ones below it may follow; a heading comes only with a line under it.
+    """
+    purse = _Purse(budget)
+    picks = [_Picks(offer) for offer in offers]
+    if not purse.pay(TITLE):
+        return _block("", 0, picks)
+    carried = 0
+    for pick in picks:
+        allowance = int(budget * pick.offer.share) + carried
+        carried = allowance - pick.take(purse, allowance)
+    for pick in picks:
+        pick.take(purse, purse.tokens_left)
+    text = TITLE + "".join(part for pick in picks for part in pick.parts())
+    return _block(text, budget - purse.tokens_left, picks)
+
+
+class _Purse:
+    """Tokens and characters left to spend."""
+
+    def __init__(self, budget: int) -> None:
+        self.tokens_left = budget
+        self._characters_left = budget * CHARACTERS_PER_TOKEN
+
+    def pay(self, text: str, allowance: int | None = None) -> int:
+        """What the text cost, or 0 when it cannot be afforded and nothing was paid."""
+        if len(text) > self._characters_left:
+            return 0
+        cost = count_tokens(text)
+        if cost > self.tokens_left or (allowance is not None and cost > allowance):
+            return 0
+        self.tokens_left -= cost
+        self._characters_left -= len(text)
+        return cost
+
+
+@dataclass(slots=True)
+class _Picks:
+    """The lines of one offer that were afforded so far."""
+
+    offer: Offer
+    chosen: set[int] = field(default_factory=set)
+
+    def take(self, purse: _Purse, allowance: int) -> int:
+        """Afford lines in their order within an allowance; what they cost together."""
+        spent = 0
+        for place, line in enumerate(self.offer.lines):
+            if place in self.chosen:
+                continue
+            heading = "" if self.chosen else self._heading
+            cost = purse.pay(heading + line.text, allowance - spent)
+            if cost:
+                self.chosen.add(place)
+                spent += cost
+        return spent
+
+    def parts(self) -> Iterator[str]:
+        """The heading and the chosen lines, or nothing."""
+        if self.chosen:
+            yield self._heading
+            yield from (line.text for line in self.included)
+
+    @property
+    def included(self) -> list[Line]:
+        """The chosen lines in their order."""
+        return [self.offer.lines[place] for place in sorted(self.chosen)]
+
+    @property
+    def left_out(self) -> list[Line]:
+        """The other lines in their order."""
+        return [line for place, line in enumerate(self.offer.lines) if place not in self.chosen]
+
+    @property
+    def _heading(self) -> str:
+        return f"## {self.offer.section}\n"
+
+
+def _block(text: str, tokens: int, picks: Sequence[_Picks]) -> Block:
+    return Block(
+        text,
+        tokens,
+        {pick.offer.section: pick.included for pick in picks},
+        {pick.offer.section: pick.left_out for pick in picks},
+    )

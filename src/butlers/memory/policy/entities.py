@@ -1,0 +1,107 @@
+"""What entities may be called, and how merging combines two of them."""
+
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from butlers.errors import InvalidInput
+from butlers.kernel import text
+from butlers.memory.policy import inputs
+
+MAX_ALIASES = 100
+MAX_METADATA_BYTES = 20_000
+MAX_METADATA_DEPTH = 20
+MERGED_INTO = "merged_into"
+
+
+def checked_name(field: str, value: str) -> str:
+    """A name on one line, composed, so that it equals itself however it was typed."""
+    return inputs.checked_line(field, unicodedata.normalize("NFC", value), inputs.MAX_NAME)
+
+
+def checked_aliases(aliases: Sequence[str]) -> list[str]:
+    """Names in the order given, each once whatever its case."""
+    if len(aliases) > MAX_ALIASES:
+        raise InvalidInput(f"aliases: found {len(aliases)} of them; valid is at most {MAX_ALIASES}")
+    return unheard_of((checked_name("aliases", alias) for alias in aliases), ())
+
+
+def unheard_of(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """The names that are not among the known ones, each once whatever its case."""
+    heard = {name.casefold() for name in known}
+    fresh: dict[str, str] = {}
+    for name in names:
+        if name.casefold() not in heard:
+            fresh.setdefault(name.casefold(), name)
+    return list(fresh.values())
+
+
+def checked_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON object of bounded size and depth that does not claim to be merged away."""
+    cleaned = _cleaned(metadata, MAX_METADATA_DEPTH)
+    if not isinstance(cleaned, dict):
+        raise _not_json(metadata)
+    if MERGED_INTO in cleaned:
+        raise InvalidInput(
+            f"metadata: found the key {MERGED_INTO!r}, which only a merge writes; leave it out"
+        )
+    refuse_large(cleaned, MAX_METADATA_BYTES)
+    return cleaned
+
+
+def joined_metadata(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes laid over what was there; it may not grow beyond the limit."""
+    joined = {**before, **changes}
+    # What a merge made large may stay so, but not grow further.
+    refuse_large(joined, max(MAX_METADATA_BYTES, _size(before)))
+    return joined
+
+
+def merged_metadata(source: Mapping[str, Any], target: Mapping[str, Any]) -> dict[str, Any]:
+    """What both say; where they differ, the target is right."""
+    return {key: value for key, value in {**source, **target}.items() if key != MERGED_INTO}
+
+
+def refuse_large(metadata: Mapping[str, Any], limit: int) -> None:
+    """Metadata beyond its limit is an InvalidInput."""
+    size = _size(metadata)
+    if size > limit:
+        raise InvalidInput(f"metadata: found {size} bytes as JSON; valid is at most {limit}")
+
+
+def _size(metadata: Mapping[str, Any]) -> int:
+    try:
+        return len(json.dumps(metadata, ensure_ascii=False, allow_nan=False).encode())
+    except ValueError:
+        raise InvalidInput(
+            "metadata: found a number that JSON cannot hold; valid are finite numbers"
+        ) from None
+
+
+def _cleaned(value: object, depth: int) -> object:
+    """A JSON value with every text in it clean."""
+    if depth == 0:
+        raise InvalidInput(
+            f"metadata: found more than {MAX_METADATA_DEPTH} levels; nest it less deeply"
+        )
+    match value:
+        case str():
+            return text.clean(value)
+        case None | bool() | int() | float():
+            return value
+        case list() | tuple():
+            return [_cleaned(item, depth - 1) for item in value]
+        case Mapping():
+            return {_key(key): _cleaned(item, depth - 1) for key, item in value.items()}
+    raise _not_json(value)
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise _not_json(key)
+    return text.clean(key)
+
+
+def _not_json(value: object) -> InvalidInput:
+    return InvalidInput(f"metadata: found a {type(value).__name__}; valid is a JSON object")

@@ -1,0 +1,178 @@
+"""Which entity a name means: how candidates score, and what hints may say."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from butlers.errors import InvalidInput
+from butlers.kernel.similarity import jaccard, trigram_similarity
+from butlers.memory.policy import inputs
+
+FUZZY_THRESHOLD = 0.3
+MIN_FUZZY_NAME = 3
+MAX_BOOST = 20.0
+MAX_TOPIC = 2_000
+MAX_MENTIONED = 100
+MAX_DOMAIN_SCORES = 1_000
+MAX_DOMAIN_SCORE = 1_000_000
+HINTS = ("topic", "mentioned_with", "domain_scores")
+
+
+class NameMatch(StrEnum):
+    """How a name met an entity."""
+
+    EXACT = "exact"
+    ALIAS = "alias"
+    PREFIX = "prefix"
+    FUZZY = "fuzzy"
+
+
+class FuzzyMeasure(StrEnum):
+    """Who measured how alike two spellings are; both measure the same."""
+
+    PG_TRGM = "pg_trgm"
+    PRODUCT = "product"
+
+
+BASE_SCORES = {
+    NameMatch.EXACT: 100.0,
+    NameMatch.ALIAS: 80.0,
+    NameMatch.PREFIX: 50.0,
+    NameMatch.FUZZY: 20.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that the name may mean."""
+
+    entity_id: UUID
+    canonical_name: str
+    entity_type: str
+    aliases: list[str]
+    name_match: NameMatch
+    fuzzy_measure: FuzzyMeasure | None = None
+
+    @classmethod
+    def of(
+        cls, row: Mapping[str, Any], name_match: str, measure: FuzzyMeasure | None = None
+    ) -> "Candidate":
+        """The candidate a row of the store describes."""
+        return cls(
+            row["id"],
+            row["canonical_name"],
+            row["entity_type"],
+            list(row["aliases"]),
+            NameMatch(name_match),
+            measure,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the caller knows about whom they mean."""
+
+    text: str = ""
+    domain_scores: dict[UUID, float] = field(default_factory=dict)
+
+
+def checked_hints(hints: Mapping[str, Any] | None) -> Hints:
+    """Hints fit to be used; one that is absent, null or empty says nothing."""
+    given = hints or {}
+    unknown = [key for key in given if key not in HINTS]
+    if unknown:
+        raise InvalidInput(f"context_hints: found {unknown[0]!r}; valid are {', '.join(HINTS)}")
+    topic = _texts("topic", given.get("topic"), most=1, length=MAX_TOPIC)
+    mentioned = _texts("mentioned_with", given.get("mentioned_with"), MAX_MENTIONED)
+    scores = _domain_scores(given.get("domain_scores"))
+    return Hints(" ".join((*topic, *mentioned)), scores)
+
+
+def overlap_boost(facts: Sequence[AbstractSet[str]], terms: AbstractSet[str]) -> float:
+    """Up to 20 points for how much the keywords of facts and the terms of hints overlap.
+
+    The overlap is the Jaccard index of the terms with all facts together or with the best single
+    fact, whichever is more: much knowledge on other matters must not hide the fact that fits.
+    """
+    together = frozenset[str]().union(*facts)
+    return MAX_BOOST * max(jaccard(words, terms) for words in (together, *facts))
+
+
+def ranked(candidates: Iterable[Candidate], extra: Mapping[UUID, float]) -> list[dict[str, Any]]:
+    """What the caller is shown: best score first, then by name, then by id."""
+    shown = [_shown(candidate, extra.get(candidate.entity_id, 0.0)) for candidate in candidates]
+    return sorted(shown, key=lambda one: (-one["score"], one["canonical_name"], one["entity_id"]))
+
+
+def similar(rows: Iterable[Mapping[str, Any]], name: str, limit: int) -> list[Mapping[str, Any]]:
+    """The entities that are spelled like the name, as pg_trgm would find and order them."""
+    measured = ((_likeness(row, name), row) for row in rows)
+    alike = [(likeness, row) for likeness, row in measured if likeness >= FUZZY_THRESHOLD]
+    alike.sort(key=lambda one: (-one[0], one[1]["canonical_name"], one[1]["id"]))
+    return [row for _, row in alike[:limit]]
+
+
+def _likeness(row: Mapping[str, Any], name: str) -> float:
+    return max(trigram_similarity(own, name) for own in (row["canonical_name"], *row["aliases"]))
+
+
+def _shown(candidate: Candidate, extra: float) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "entity_id": str(candidate.entity_id),
+        "canonical_name": candidate.canonical_name,
+        "entity_type": candidate.entity_type,
+        "score": round(BASE_SCORES[candidate.name_match] + extra, 4),
+        "name_match": candidate.name_match.value,
+        "aliases": candidate.aliases,
+    }
+    if candidate.fuzzy_measure is not None:
+        shown["fuzzy_measure"] = candidate.fuzzy_measure.value
+    return shown
+
+
+def _texts(hint: str, value: object, most: int, length: int = inputs.MAX_NAME) -> list[str]:
+    """One text or several; blank ones say nothing."""
+    texts = [] if value is None else [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+        raise InvalidInput(
+            f"context_hints.{hint}: found a {type(value).__name__}; valid is "
+            + ("a text" if most == 1 else "a list of texts")
+        )
+    if len(texts) > most:
+        raise InvalidInput(
+            f"context_hints.{hint}: found {len(texts)} texts; valid is at most {most}"
+        )
+    return [
+        inputs.checked_line(f"context_hints.{hint}", one, length) for one in texts if one.strip()
+    ]
+
+
+def _domain_scores(scores: object) -> dict[UUID, float]:
+    if scores is None:
+        return {}
+    if not isinstance(scores, Mapping) or len(scores) > MAX_DOMAIN_SCORES:
+        raise InvalidInput(
+            f"context_hints.domain_scores: found a {type(scores).__name__}; "
+            f"valid is an object of at most {MAX_DOMAIN_SCORES} entity ids and their scores"
+        )
+    return {
+        inputs.checked_id("context_hints.domain_scores", str(entity_id)): _domain_score(score)
+        for entity_id, score in scores.items()
+    }
+
+
+def _domain_score(score: object) -> float:
+    # NaN lies between no two numbers, so it is refused with the rest.
+    if (
+        isinstance(score, int | float)
+        and not isinstance(score, bool)
+        and -MAX_DOMAIN_SCORE <= score <= MAX_DOMAIN_SCORE
+    ):
+        return float(score)
+    raise InvalidInput(
+        f"context_hints.domain_scores: found {score!r:.80}; "
+        f"valid is a number from {-MAX_DOMAIN_SCORE} to {MAX_DOMAIN_SCORE}"
+    )

@@ -1,0 +1,119 @@
+"""What callers may hand in; a refusal names the field, the value and what is valid."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import TypeVar
+from uuid import UUID
+
+from butlers.errors import InvalidInput
+from butlers.kernel import text
+from butlers.memory.model import NewEpisode, NewFact, NewRule, Permanence
+from butlers.memory.policy.confidence import decay_rate
+
+# Together with scope and tenant these form an index entry, which PostgreSQL bounds at 2.7 kB.
+MAX_SUBJECT = 200
+MAX_PREDICATE = 100
+MAX_SCOPE = 100
+MAX_NAME = 200
+MAX_TAGS = 50
+MAX_TAG = 100
+MAX_REASON = 2_000
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+def checked_text(field: str, value: str, limit: int) -> str:
+    """A text without NUL and surrounding space that says something and is not too long."""
+    cleaned = text.clean(value).strip()
+    if not cleaned:
+        raise InvalidInput(f"{field}: found an empty text; valid is 1 to {limit} characters")
+    if len(cleaned) > limit:
+        raise InvalidInput(
+            f"{field}: found a text of {len(cleaned)} characters; valid is at most {limit}"
+        )
+    return cleaned
+
+
+def checked_line(field: str, value: str, limit: int) -> str:
+    """A checked text on one line: what serves as a key must not differ by unseen characters."""
+    return checked_text(field, text.normalise_whitespace(text.clean(value)), limit)
+
+
+def checked_number(field: str, value: float, low: float, high: float) -> float:
+    """A number within its bounds; NaN is in none."""
+    if math.isnan(value) or not low <= value <= high:
+        raise InvalidInput(f"{field}: found {value}; valid is {low:g} to {high:g}")
+    return float(value)
+
+
+def checked_word(field: str, value: str, vocabulary: type[Word]) -> Word:
+    """A word of a vocabulary."""
+    try:
+        return vocabulary(value)
+    except ValueError:
+        valid = ", ".join(vocabulary)
+        raise InvalidInput(f"{field}: found {value[:80]!r}; valid are {valid}") from None
+
+
+def checked_id(field: str, value: str | UUID) -> UUID:
+    """An identifier."""
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value)
+    except ValueError:
+        raise InvalidInput(
+            f"{field}: found {value[:80]!r}; valid is a UUID such as "
+            "00000000-0000-4000-8000-000000000000"
+        ) from None
+
+
+def checked_limit(value: int, most: int) -> int:
+    """How many results are wanted."""
+    if not 1 <= value <= most:
+        raise InvalidInput(f"limit: found {value}; valid is 1 to {most}")
+    return value
+
+
+def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Tags on one line each, without repetition, in the order given."""
+    if len(tags) > MAX_TAGS:
+        raise InvalidInput(f"tags: found {len(tags)} of them; valid is at most {MAX_TAGS}")
+    return tuple(dict.fromkeys(checked_line("tags", tag, MAX_TAG) for tag in tags))
+
+
+def checked_episode(new: NewEpisode, max_chars: int) -> NewEpisode:
+    """An episode fit to be stored."""
+    return replace(
+        new,
+        content=checked_text("content", new.content, max_chars),
+        butler=checked_line("butler", new.butler, MAX_SCOPE),
+        importance=checked_number("importance", new.importance, 0, 10),
+    )
+
+
+def checked_fact(new: NewFact, max_chars: int) -> NewFact:
+    """A fact fit to be stored."""
+    decay_rate(new.permanence)
+    return replace(
+        new,
+        subject=checked_line("subject", new.subject, MAX_SUBJECT),
+        predicate=checked_line("predicate", new.predicate, MAX_PREDICATE),
+        content=checked_text("content", new.content, max_chars),
+        importance=checked_number("importance", new.importance, 0, 10),
+        permanence=Permanence(new.permanence),
+        scope=checked_line("scope", new.scope, MAX_SCOPE),
+        tags=checked_tags(new.tags),
+    )
+
+
+def checked_rule(new: NewRule, max_chars: int) -> NewRule:
+    """A rule fit to be stored."""
+    return replace(
+        new,
+        content=checked_text("content", new.content, max_chars),
+        scope=checked_line("scope", new.scope, MAX_SCOPE),
+        tags=checked_tags(new.tags),
+    )

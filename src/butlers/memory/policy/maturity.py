@@ -1,0 +1,144 @@
+"""How a rule rises and falls with its outcomes, and how it becomes a warning against itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from butlers.memory.model import Maturity
+from butlers.memory.settings import RulesConfig
+
+HARM_WEIGHT = 4
+KEPT_REASONS = 100
+"""Reasons a rule carries along; its applications keep every one."""
+
+_SMOOTHING = 0.01
+_NO_REASON = "it was marked harmful without a reason given"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleState:
+    """What feedback looks at in a rule."""
+
+    maturity: Maturity
+    applied_count: int
+    success_count: int
+    harmful_count: int
+    effectiveness_score: float
+    created_at: datetime
+    needs_inversion: bool = False
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "RuleState":
+        """The state of a stored rule."""
+        return cls(
+            maturity=Maturity(row["maturity"]),
+            applied_count=row["applied_count"],
+            success_count=row["success_count"],
+            harmful_count=row["harmful_count"],
+            effectiveness_score=row["effectiveness_score"],
+            created_at=row["created_at"],
+            needs_inversion=awaits_inversion(row),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a rule is after a mark."""
+
+    maturity: Maturity
+    applied_count: int
+    success_count: int
+    harmful_count: int
+    effectiveness_score: float
+    needs_inversion: bool
+
+
+def after_helpful(rule: RuleState, settings: RulesConfig, now: datetime) -> Verdict:
+    """The rule once it helped: it may rise one step, and may earn its way out of inversion."""
+    applied, successes = rule.applied_count + 1, rule.success_count + 1
+    marked = replace(
+        rule,
+        applied_count=applied,
+        success_count=successes,
+        effectiveness_score=successes / applied,
+    )
+    still_harmful = rule.needs_inversion and _is_harmful(marked, settings)
+    return _verdict(marked, _promoted(marked, settings, now), still_harmful)
+
+
+def after_harmful(rule: RuleState, settings: RulesConfig, now: datetime) -> Verdict:
+    """The rule once it harmed: it may fall one step, and may have to be inverted."""
+    successes, harms = rule.success_count, rule.harmful_count + 1
+    marked = replace(
+        rule,
+        applied_count=rule.applied_count + 1,
+        harmful_count=harms,
+        effectiveness_score=successes / (successes + HARM_WEIGHT * harms + _SMOOTHING),
+    )
+    return _verdict(marked, _demoted(marked, settings), _is_harmful(marked, settings))
+
+
+def awaits_inversion(row: Mapping[str, Any]) -> bool:
+    """Whether a stored rule is to become a warning and is not yet one."""
+    wanted: bool = row["metadata"].get("needs_inversion") is True
+    return wanted and row["maturity"] != Maturity.ANTI_PATTERN and row["state"] != "forgotten"
+
+
+def reasons(row: Mapping[str, Any]) -> list[str]:
+    """Why a stored rule was harmful, oldest first."""
+    return list(row["metadata"].get("harmful_reasons", ()))
+
+
+def with_reason(known: Sequence[str], reason: str | None) -> list[str]:
+    """The reasons with one more, the oldest dropped when they are too many to carry."""
+    return [*known, *([reason] if reason else [])][-KEPT_REASONS:]
+
+
+def warning(content: str, given: Sequence[str]) -> str:
+    """What an inverted rule says; a reason given twice is named once."""
+    because = "; ".join(dict.fromkeys(given)) or _NO_REASON
+    return f"ANTI-PATTERN: Do NOT {content}. This caused problems because: {because}"
+
+
+def _verdict(marked: RuleState, maturity: Maturity, needs_inversion: bool) -> Verdict:
+    return Verdict(
+        maturity=maturity,
+        applied_count=marked.applied_count,
+        success_count=marked.success_count,
+        harmful_count=marked.harmful_count,
+        effectiveness_score=marked.effectiveness_score,
+        needs_inversion=needs_inversion,
+    )
+
+
+def _promoted(rule: RuleState, settings: RulesConfig, now: datetime) -> Maturity:
+    established, proven = settings.promote_to_established, settings.promote_to_proven
+    successes, score = rule.success_count, rule.effectiveness_score
+    if rule.maturity is Maturity.CANDIDATE:
+        risen = successes >= established.min_successes and score >= established.min_effectiveness
+        return Maturity.ESTABLISHED if risen else rule.maturity
+    if rule.maturity is Maturity.ESTABLISHED:
+        risen = successes >= proven.min_successes and score >= proven.min_effectiveness
+        aged = now - rule.created_at >= timedelta(days=proven.min_age_days)
+        return Maturity.PROVEN if risen and aged else rule.maturity
+    return rule.maturity
+
+
+def _demoted(rule: RuleState, settings: RulesConfig) -> Maturity:
+    established, proven = settings.promote_to_established, settings.promote_to_proven
+    score = rule.effectiveness_score
+    if rule.maturity is Maturity.PROVEN and score < proven.min_effectiveness:
+        return Maturity.ESTABLISHED
+    if rule.maturity is Maturity.ESTABLISHED and score < established.min_effectiveness:
+        return Maturity.CANDIDATE
+    return rule.maturity
+
+
+def _is_harmful(rule: RuleState, settings: RulesConfig) -> bool:
+    limit = settings.harmful_to_antipattern
+    return (
+        rule.maturity is not Maturity.ANTI_PATTERN
+        and rule.harmful_count >= limit.min_harmful
+        and rule.effectiveness_score < limit.max_effectiveness
+    )

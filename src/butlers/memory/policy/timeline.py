@@ -1,0 +1,80 @@
+"""How many memories were in which state on each day, from the moves between states."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+from itertools import accumulate
+from typing import Any
+
+from butlers.memory.model import ConsolidationStatus, EventType, MemoryType
+from butlers.memory.policy.states import FactState
+
+Series = dict[str, list[int]]
+
+_OUTCOMES = {
+    EventType.EPISODE_CONSOLIDATED: "consolidated",
+    EventType.EPISODE_CONSOLIDATION_FAILED: "failed",
+    EventType.EPISODE_DEAD_LETTERED: "dead_letter",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Counts for each day: facts and episodes in each state, and how consolidation ended."""
+
+    days: list[date]
+    facts: Series
+    episodes: Series
+    consolidation: Series
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing ever was remembered."""
+        return not any(sum(counts) for counts in (*self.facts.values(), *self.episodes.values()))
+
+
+def timeline(days: Sequence[date], moves: Sequence[Mapping[str, Any]]) -> Timeline:
+    """The counts on consecutive days; the first stands for all that was before, and is not told."""
+    facts = [move for move in moves if move["memory_type"] == MemoryType.FACT]
+    episodes = [move for move in moves if move["memory_type"] == MemoryType.EPISODE]
+    return Timeline(
+        list(days[1:]),
+        _standing(days, facts, FactState),
+        _standing(days, episodes, ConsolidationStatus),
+        _outcomes(days, episodes),
+    )
+
+
+def days_until(last: date, count: int) -> list[date]:
+    """So many consecutive days, the last one included."""
+    return [last - timedelta(days=back) for back in reversed(range(count))]
+
+
+def _standing(
+    days: Sequence[date], moves: Sequence[Mapping[str, Any]], states: type[StrEnum]
+) -> Series:
+    """How many are in each state at the end of each day."""
+    place = {day: at for at, day in enumerate(days)}
+    changes: Series = {state.value: [0] * len(days) for state in states}
+    for move in moves:
+        at = place[move["day"]]
+        if move["became"] in changes:
+            changes[move["became"]][at] += move["count"]
+        if move["was"] in changes:
+            changes[move["was"]][at] -= move["count"]
+    # Never below nothing: a row may be older than the audit stream.
+    return {
+        state: [max(0, count) for count in accumulate(counts)][1:]
+        for state, counts in changes.items()
+    }
+
+
+def _outcomes(days: Sequence[date], moves: Sequence[Mapping[str, Any]]) -> Series:
+    place = {day: at for at, day in enumerate(days)}
+    counted: Series = {name: [0] * len(days) for name in _OUTCOMES.values()}
+    for move in moves:
+        name = _OUTCOMES.get(move["event_type"])
+        if name is not None:
+            counted[name][place[move["day"]]] += move["count"]
+    return {name: counts[1:] for name, counts in counted.items()}

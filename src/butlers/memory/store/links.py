@@ -1,0 +1,36 @@
+"""Links between memories."""
+
+from datetime import datetime
+
+from butlers.db.postgres import Row, Transaction
+from butlers.db.queries import load
+from butlers.memory.model import Direction, Link, MemoryRef
+
+_SQL = load(__file__)
+
+
+async def insert(tx: Transaction, link: Link, now: datetime) -> bool:
+    """Add a link; false when it was there already."""
+    added = await tx.execute(
+        _SQL["insert"],
+        tenant_id=tx.tenant_id,
+        source_type=link.source.type,
+        source_id=link.source.id,
+        target_type=link.target.type,
+        target_id=link.target.id,
+        relation=link.relation,
+        now=now,
+    )
+    return added == 1
+
+
+async def find(tx: Transaction, memory: MemoryRef, direction: Direction) -> list[Row]:
+    """The links of one memory in the wanted directions, oldest first."""
+    return await tx.fetch(
+        _SQL["of_memory"],
+        tenant_id=tx.tenant_id,
+        memory_type=memory.type,
+        memory_id=memory.id,
+        outgoing=direction is not Direction.INCOMING,
+        incoming=direction is not Direction.OUTGOING,
+    )

@@ -1,1 +1,0 @@
-"""The modules a butler can load; each is a stranger to the others."""

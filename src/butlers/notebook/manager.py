@@ -1,0 +1,138 @@
+"""The notebook as one object: notes with categories, a cache in front of them, and search."""
+
+import structlog
+
+from butlers.db.sqlite import Stamp
+from butlers.errors import ButlersError
+from butlers.kernel.lru import LRUCache
+from butlers.kernel.text import clean
+from butlers.notebook import core, related, store
+from butlers.notebook.handle import Notebook, checked_agent, checked_limit
+from butlers.notebook.model import (
+    AgentMemory,
+    CacheStats,
+    DeepSearchFn,
+    EnrichedMemory,
+    FastSearchOptions,
+    MemoryCategory,
+    MemoryManagerOptions,
+    RelatedMemory,
+    ScoredMemory,
+    SearchOptions,
+    SearchResult,
+)
+from butlers.notebook.schema import ensure_memory_schema
+from butlers.notebook.search import fast_search, find
+
+_log = structlog.get_logger(__name__)
+
+# `list` is a method below, so its own annotations cannot say it.
+Notes = list[AgentMemory]
+Found = list[ScoredMemory]
+Related = list[RelatedMemory]
+
+
+_Cached = tuple[Stamp, EnrichedMemory]
+"""A note, and the stamp of the database from before it was read."""
+
+
+class MemoryManager:
+    """Saves, recalls and searches notes; threads may share it.
+
+    A cached note is served only while the database's stamp is the one it was read under: that
+    costs a look at shared memory, against the two queries of a recall. So no write is missed,
+    whoever made it: this manager, the core functions, or another process.
+    """
+
+    def __init__(self, db: Notebook, options: MemoryManagerOptions | None = None) -> None:
+        given = options or {}
+        self._db = db
+        self._lock = db.sqlite.lock
+        self._stamp = db.sqlite.stamp
+        self._cache: LRUCache[_Cached] = LRUCache(**given.get("cache", {}))
+        self._deep_search_fn = given.get("deep_search_fn")
+        try:
+            ensure_memory_schema(db)
+            core.adopt_notes(db)
+        except ButlersError as error:
+            _log.warning("notebook goes on without its extension tables", error=str(error))
+
+    @property
+    def db(self) -> Notebook:
+        """The notebook it manages."""
+        return self._db
+
+    def save(self, agent_id: str, key: str, content: str) -> EnrichedMemory:
+        """Write a note with its category, its weights and its references."""
+        saved = core.save_memory(self._db, agent_id, key, content)
+        # Not put into the cache: by now another process may have written the note again.
+        with self._lock:
+            self._cache.delete(f"{saved.agent_id}:{saved.key}")
+        return saved
+
+    def recall(self, agent_id: str, key: str) -> EnrichedMemory | None:
+        """The agent's note under this key, archived or not, from the cache where it is current."""
+        with self._lock:
+            stamp = self._stamp()
+            cached = self._cache.get(f"{agent_id}:{key}")
+            if cached is not None and cached[0] == stamp:
+                memory = cached[1]
+                # The key "b:c" of agent "a" is cached under the same name as "c" of agent "a:b".
+                if memory.agent_id == agent_id:
+                    return memory
+            return self._read(stamp, checked_agent(agent_id), clean(key))
+
+    async def search(
+        self, agent_id: str, query: str, opts: SearchOptions | None = None
+    ) -> SearchResult:
+        """Search fast or deep, as `mode` says."""
+        return await find(self._db, agent_id, query, opts, self._deep_search_fn)
+
+    def search_fast(
+        self, agent_id: str, query: str, opts: FastSearchOptions | None = None
+    ) -> Found:
+        """Search the index without a language model."""
+        return fast_search(self._db, agent_id, query, opts)
+
+    def list(self, agent_id: str, limit: int = core.RECENT) -> Notes:
+        """The agent's live notes, the last changed first."""
+        return core.list_memories(self._db, agent_id, limit)
+
+    def list_by_category(
+        self, agent_id: str, category: MemoryCategory | str, limit: int = core.RECENT
+    ) -> Notes:
+        """The agent's live notes of one category, the last changed first."""
+        owner, most = checked_agent(agent_id), checked_limit(limit)
+        return store.recent_of_category(self._db, owner, category, most)
+
+    def get_related(self, memory_id: str, limit: int = related.MOST_REFERENCES) -> Related:
+        """The live notes that share words with this one, the most similar first."""
+        return related.get_related(self._db, memory_id, limit)
+
+    def invalidate_agent(self, agent_id: str) -> None:
+        """Forget what is cached of one agent."""
+        with self._lock:
+            self._cache.invalidate_prefix(f"{agent_id}:")
+
+    def clear_cache(self) -> None:
+        """Forget every cached note, and what is remembered of the agents' corpora."""
+        with self._lock:
+            self._cache.clear()
+            self._db.frequencies.clear()
+
+    def get_cache_stats(self) -> CacheStats:
+        """How many notes are cached."""
+        return {"size": len(self._cache)}
+
+    def set_deep_search_fn(self, fn: DeepSearchFn) -> None:
+        """From now on deep searches ask this callback."""
+        self._deep_search_fn = fn
+
+    def _read(self, stamp: Stamp, agent_id: str, key: str) -> EnrichedMemory | None:
+        with self._db.sqlite.snapshot():
+            memory = store.get(self._db, agent_id, key)
+            if memory is None:
+                return None
+            found = store.enriched(memory, store.get_category(self._db, memory.id))
+        self._cache.set(f"{agent_id}:{key}", (stamp, found))
+        return found

@@ -1,0 +1,96 @@
+"""The notebook as a butler loads it."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+from butlers.db.postgres import Database
+from butlers.errors import Unavailable
+from butlers.module import Health, Job, Module, Surroundings, Tool
+from butlers.notebook.manager import MemoryManager
+from butlers.notebook.opening import open_manager, summarize_everybody
+from butlers.notebook.settings import NotebookModuleConfig
+from butlers.notebook.stats import file_stats
+from butlers.notebook.tools import Desk, note_tools
+
+
+class NotebookModule(Module):
+    """Keyed notes, in an SQLite file in the butler's own directory.
+
+    All work on the file is done in order on one thread of its own: a writer that has to wait for
+    another process holds up neither the event loop nor the threads that others share.
+    """
+
+    name: ClassVar[str] = "notebook"
+    settings_model: ClassVar[type[BaseModel]] = NotebookModuleConfig
+
+    def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
+        super().__init__(surroundings, config)
+        self._config = (
+            config if isinstance(config, NotebookModuleConfig) else NotebookModuleConfig()
+        )
+        self._worker: ThreadPoolExecutor | None = None
+        self._manager: MemoryManager | None = None
+
+    async def on_startup(self, config: BaseModel | None, database: Database) -> None:
+        """Open the file, or make it; the butler's database is not used."""
+        if isinstance(config, NotebookModuleConfig):
+            self._config = config
+        self._worker = ThreadPoolExecutor(1, f"notebook-{self.surroundings.butler}")
+        await asyncio.get_running_loop().run_in_executor(self._worker, self._open)
+
+    async def on_shutdown(self) -> None:
+        """Let go of the file, after whatever is being done with it, even opening it."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            try:
+                await asyncio.get_running_loop().run_in_executor(worker, self._close)
+            finally:
+                worker.shutdown(wait=False)
+
+    @property
+    def manager(self) -> MemoryManager:
+        """The notebook."""
+        if self._manager is None:
+            raise Unavailable(f"the notebook of butler {self.surroundings.butler} is not started")
+        return self._manager
+
+    def tools(self) -> Sequence[Tool]:
+        """The five tools; they can be listed before the module has started."""
+        desk = Desk(lambda: self.manager, self.surroundings, self._config.default_limit)
+        return note_tools(desk)
+
+    def jobs(self) -> Sequence[Job]:
+        """The nightly summary of old notes."""
+        return [Job("summarize", self._config.schedule.summarize, self.summarize)]
+
+    async def summarize(self) -> dict[str, Any]:
+        """Summarize the old notes of every agent of every tenant; how many were archived."""
+        return await summarize_everybody(self.manager, self._config.summarize_after_days)
+
+    async def health(self) -> Health:
+        """Well when the file answers."""
+        db = self.manager.db
+        found = await db.apart(file_stats, db)
+        return Health(ok=True, details={"agents": found.agents, "notes": found.notes})
+
+    def _open(self) -> None:
+        directory = self.surroundings.directory
+        if directory is None:
+            raise Unavailable("the notebook has no directory for its file; serve it from a home")
+        self._manager = open_manager(
+            directory,
+            self._config,
+            clock=self.surroundings.clock,
+            new_id=self.surroundings.new_id,
+            model=self.surroundings.language_model,
+            worker=self._worker,
+        )
+
+    def _close(self) -> None:
+        manager, self._manager = self._manager, None
+        if manager is not None:
+            manager.db.close()

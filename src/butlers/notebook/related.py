@@ -1,0 +1,113 @@
+"""Cross references: which notes of an agent share words."""
+
+import json
+from collections.abc import Mapping
+
+from butlers.db import queries
+from butlers.db.sqlite import MissingTable
+from butlers.kernel.similarity import jaccard
+from butlers.notebook import terms as corpora
+from butlers.notebook.handle import Notebook, checked_limit
+from butlers.notebook.model import AgentMemory, RelatedMemory
+from butlers.notebook.search import match_any
+from butlers.notebook.store import COLUMNS, note
+from butlers.notebook.terms import Owner
+
+_QUERIES = queries.load(__file__)
+
+THRESHOLD = 0.05
+MOST_REFERENCES = 10
+_CANDIDATES = 20
+_MOST_TERMS = 16
+_MOST_POSTINGS = 300
+"""How many index entries one save may rank, however many notes there are."""
+
+
+def get_related(db: Notebook, memory_id: str, limit: int = MOST_REFERENCES) -> list[RelatedMemory]:
+    """The live notes that share words with this one; none where references are not kept."""
+    most = checked_limit(limit)
+    try:
+        rows = db.sqlite.fetch(_QUERIES["related_notes"], memory_id=memory_id, limit=most)
+    except MissingTable:
+        return []
+    return [RelatedMemory(note(row), row[COLUMNS]) for row in rows]
+
+
+def refer(db: Notebook, memory: AgentMemory, counts: Mapping[str, int]) -> None:
+    """A note just written and the notes like it refer to each other, and to nothing it was."""
+    db.sqlite.execute(_QUERIES["unlink_note"], memory_id=memory.id)
+    owner = corpora.get_owner(db, memory.agent_id)
+    if owner is None or not counts:
+        return
+    alike = _alike(db, owner, memory.id, counts)
+    pairs = [(memory.id, target, score) for target, score in alike[:MOST_REFERENCES]]
+    pairs += [(source, memory.id, score) for source, score in _with_room(db, alike)]
+    now = db.now_text()
+    db.sqlite.execute_many(
+        _QUERIES["insert_reference"],
+        [{"source_id": s, "target_id": t, "score": score, "now": now} for s, t, score in pairs],
+    )
+
+
+def _with_room(db: Notebook, alike: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Those that can refer back: they have fewer references than they may, or a weaker one."""
+    sources = json.dumps([source for source, _ in alike])
+    query = _QUERIES["weakest_references"]
+    weakest: dict[str, float] = dict(db.sqlite.fetch(query, sources=sources, most=MOST_REFERENCES))
+    chosen = [(source, score) for source, score in alike if score > weakest.get(source, -1.0)]
+    db.sqlite.execute_many(
+        _QUERIES["drop_weakest_reference"],
+        [{"source_id": source} for source, _ in chosen if source in weakest],
+    )
+    return chosen
+
+
+def _alike(
+    db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str, int]
+) -> list[tuple[str, float]]:
+    """The candidates above the threshold with their similarity, the most similar first."""
+    scored = (
+        (other_id, jaccard(counts.keys(), json.loads(other).keys()))
+        for other_id, other in _candidates(db, owner, memory_id, counts)
+    )
+    above = [(other_id, score) for other_id, score in scored if score > THRESHOLD]
+    return sorted(above, key=lambda pair: (-pair[1], pair[0]))
+
+
+def _candidates(
+    db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """Other notes that hold the note's rarest shared terms, with their terms."""
+    rarest = _rarest_shared(db, owner, counts)
+    telling = _within_budget(rarest)
+    name = "matching_notes" if telling else "latest_matching_notes"
+    terms = telling or [term for term, _ in rarest]
+    if not terms:
+        return []
+    rows = db.sqlite.fetch(
+        _QUERIES[name],
+        match=match_any(terms),
+        first=owner.first,
+        last=owner.last,
+        memory_id=memory_id,
+        limit=_CANDIDATES,
+    )
+    return [(other_id, other) for other_id, other in rows]
+
+
+def _rarest_shared(db: Notebook, owner: Owner, counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The note's terms that stand elsewhere too, in how many notes, the rarest first."""
+    frequencies = corpora.frequencies(db, owner, counts)
+    shared = [(term, documents) for term, documents in frequencies.items() if documents > 1]
+    return sorted(shared, key=lambda pair: (pair[1], pair[0]))[:_MOST_TERMS]
+
+
+def _within_budget(rarest: list[tuple[str, int]]) -> list[str]:
+    """The rarest terms as long as ranking everything they match stays cheap."""
+    chosen, postings = [], 0
+    for term, documents in rarest:
+        postings += documents
+        if postings > _MOST_POSTINGS:
+            break
+        chosen.append(term)
+    return chosen

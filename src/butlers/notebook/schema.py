@@ -1,0 +1,55 @@
+"""The notebook's tables: the notes with their index, and what is known about them besides."""
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from pathlib import Path
+
+from butlers.clock import Clock, utc_now
+from butlers.db import queries
+from butlers.db.queries import Query
+from butlers.db.sqlite import Database, connect
+from butlers.ids import NewId, new_id
+from butlers.notebook.handle import Limits, Notebook
+
+_CORE = queries.load(__file__)
+_EXTENSIONS = queries.load(str(Path(__file__).with_name("schema_extensions.py")))
+_MASTER = queries.parse("-- objects --\nselect type, name from sqlite_master")
+
+
+def open_notebook(
+    path: Path | str,
+    *,
+    clock: Clock = utc_now,
+    new_id: NewId = new_id,
+    limits: Limits | None = None,
+    worker: Executor | None = None,
+) -> Notebook:
+    """The notebook kept in a file, or in `:memory:`, with the tables of the notes themselves."""
+    sqlite = connect(path)
+    try:
+        _create(sqlite, _CORE)
+    except BaseException:
+        sqlite.close()
+        raise
+    return Notebook(sqlite, clock, new_id, limits or Limits(), worker=worker)
+
+
+def ensure_memory_schema(db: Notebook) -> None:
+    """Every table of the notebook exists; what was there already is left alone."""
+    _create(db.sqlite, _CORE)
+    _create(db.sqlite, _EXTENSIONS)
+
+
+def present_tables(db: Notebook) -> frozenset[str]:
+    """The tables there are: what is known about notes besides may be missing."""
+    return frozenset(name for kind, name in db.sqlite.fetch(_MASTER["objects"]) if kind == "table")
+
+
+def _create(sqlite: Database, statements: Mapping[str, Query]) -> None:
+    """Run them all unless every object is there, so that opening takes no write lock."""
+    present = {name for _, name in sqlite.fetch(_MASTER["objects"])}
+    if statements.keys() - {"adopted"} <= present:
+        return
+    with sqlite.transaction():
+        for statement in statements.values():
+            sqlite.execute(statement)

@@ -1,0 +1,243 @@
+"""Finding notes: the index proposes candidates, TF-IDF ranks them, a language model may re-rank."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from butlers.db import queries
+from butlers.db.sqlite import MissingTable, Row
+from butlers.errors import InvalidInput
+from butlers.kernel.similarity import cosine_similarity_sparse
+from butlers.kernel.tfidf import term_frequency
+from butlers.notebook import terms as corpora
+from butlers.notebook.decay import apply_decay
+from butlers.notebook.handle import Notebook, checked_agent, checked_limit
+from butlers.notebook.model import (
+    AgentMemory,
+    DeepSearchFn,
+    FastSearchOptions,
+    ScoredMemory,
+    SearchMode,
+    SearchOptions,
+    SearchResult,
+    Source,
+)
+from butlers.notebook.store import COLUMNS, note
+from butlers.notebook.terms import Owner
+from butlers.notebook.tokens import query_terms
+
+_QUERIES = queries.load(__file__)
+_log = structlog.get_logger(__name__)
+
+FTS_SHARE = 0.4
+TFIDF_SHARE = 0.6
+DEFAULT_LIMIT = 10
+MAX_QUERY_TERMS = 64
+_FEWEST_CANDIDATES = 20
+_SPARE_CANDIDATES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What a search was told, checked, with every default in place."""
+
+    limit: int = DEFAULT_LIMIT
+    mode: SearchMode = SearchMode.FAST
+    category: str | None = None
+    min_similarity: float = 0.0
+
+    @property
+    def candidates(self) -> int:
+        """How many notes are weighed: enough to re-order, bounded whatever the notebook's size."""
+        return max(_FEWEST_CANDIDATES, min(2 * self.limit, self.limit + _SPARE_CANDIDATES))
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    memory: AgentMemory
+    counts: dict[str, float]
+
+
+def fast_search(
+    db: Notebook,
+    agent_id: str,
+    query: str,
+    opts: SearchOptions | FastSearchOptions | None = None,
+) -> list[ScoredMemory]:
+    """The agent's notes that match the query, best first: index rank, TF-IDF and age."""
+    return _fast(db, agent_id, query, _wish(opts)).memories
+
+
+async def deep_search(
+    db: Notebook,
+    agent_id: str,
+    query: str,
+    opts: SearchOptions | None = None,
+    deep_search_fn: DeepSearchFn | None = None,
+) -> list[ScoredMemory]:
+    """The candidates of a fast search as a language model ranks them; without one, as they are."""
+    return (await _deep(db, agent_id, query, _wish(opts), deep_search_fn)).memories
+
+
+async def search(
+    db: Notebook,
+    agent_id: str,
+    query: str,
+    opts: SearchOptions | None = None,
+    deep_search_fn: DeepSearchFn | None = None,
+) -> list[ScoredMemory]:
+    """A fast or a deep search, as `mode` says."""
+    return (await find(db, agent_id, query, opts, deep_search_fn)).memories
+
+
+async def find(
+    db: Notebook,
+    agent_id: str,
+    query: str,
+    opts: SearchOptions | None = None,
+    deep_search_fn: DeepSearchFn | None = None,
+) -> SearchResult:
+    """What `search` finds, with the mode asked for and the number of candidates."""
+    wish = _wish(opts)
+    if wish.mode is SearchMode.DEEP:
+        return await _deep(db, agent_id, query, wish, deep_search_fn)
+    return await db.apart(_fast, db, agent_id, query, wish)
+
+
+def match_any(terms: Iterable[str]) -> str:
+    """The full-text expression for notes with any of these terms, each taken literally."""
+    return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
+
+
+def _wish(opts: SearchOptions | FastSearchOptions | None) -> _Wish:
+    given = dict(opts or {})
+    unknown = given.keys() - _Wish.__slots__
+    if unknown:
+        raise InvalidInput(f"unknown search options {sorted(unknown)}; use {_Wish.__slots__}")
+    limit = checked_limit(given.get("limit", DEFAULT_LIMIT))
+    similarity = given.get("min_similarity", 0.0)
+    if not isinstance(similarity, int | float) or not 0 <= similarity <= 1:
+        raise InvalidInput(f"min_similarity is {similarity!r}; give a number from 0 to 1")
+    category = str(given.get("category") or "") or None
+    return _Wish(limit, _mode(given.get("mode")), category, similarity)
+
+
+def _mode(given: object) -> SearchMode:
+    try:
+        return SearchMode(str(given or SearchMode.FAST))
+    except ValueError:
+        raise InvalidInput(
+            f"mode is {given!r}; give one of {[m.value for m in SearchMode]}"
+        ) from None
+
+
+def _fast(db: Notebook, agent_id: str, query: str, wish: _Wish) -> SearchResult:
+    ranked, total = _ranked(db, agent_id, query, wish)
+    return SearchResult(ranked[: wish.limit], wish.mode, total)
+
+
+def _ranked(db: Notebook, agent_id: str, query: str, wish: _Wish) -> tuple[list[ScoredMemory], int]:
+    """Every candidate similar enough, best first, and how many candidates there were."""
+    terms = query_terms(query)[:MAX_QUERY_TERMS]
+    with db.sqlite.snapshot():
+        owner = corpora.get_owner(db, checked_agent(agent_id))
+        if owner is None or not terms:
+            return [], 0
+        candidates = _candidates(db, owner, terms, wish)
+        scored = _scored(db, owner, terms, candidates)
+    # Before decay: age alone never takes a note out of the results.
+    similar = [result for result in scored if result.score >= wish.min_similarity]
+    return apply_decay(similar, db.clock()), len(candidates)
+
+
+def _candidates(db: Notebook, owner: Owner, terms: list[str], wish: _Wish) -> list[_Candidate]:
+    """Bounded, by relevance; a category that leaves none of them is dropped."""
+    rows = _rows_of_category(db, owner, terms, wish) if wish.category else []
+    rows = rows or db.sqlite.fetch(
+        _QUERIES["candidates"],
+        match=match_any(terms),
+        first=owner.first,
+        last=owner.last,
+        limit=wish.candidates,
+    )
+    return [_Candidate(note(row), json.loads(row[COLUMNS])) for row in rows]
+
+
+def _rows_of_category(db: Notebook, owner: Owner, terms: list[str], wish: _Wish) -> list[Row]:
+    try:
+        return db.sqlite.fetch(
+            _QUERIES["candidates_of_category"],
+            match=match_any(terms),
+            first=owner.first,
+            last=owner.last,
+            category=wish.category,
+            limit=wish.candidates,
+        )
+    except MissingTable:
+        return []
+
+
+def _scored(
+    db: Notebook, owner: Owner, terms: list[str], candidates: list[_Candidate]
+) -> list[ScoredMemory]:
+    """Each candidate by its place among them, blended with its TF-IDF cosine to the query."""
+    vocabulary = set(terms).union(*(candidate.counts for candidate in candidates))
+    corpus = corpora.corpus(db, owner, vocabulary)
+    wanted = corpus.weights(term_frequency(terms))
+    scored = []
+    for place, candidate in enumerate(candidates):
+        rank = 1 - place / len(candidates)
+        cosine = cosine_similarity_sparse(wanted, corpus.weights(candidate.counts))
+        scored.append(_blend(candidate.memory, rank, cosine, weighed=bool(wanted)))
+    return scored
+
+
+def _blend(memory: AgentMemory, rank: float, cosine: float, *, weighed: bool) -> ScoredMemory:
+    if not weighed:
+        return ScoredMemory(memory, rank, Source.FTS5)
+    score = FTS_SHARE * rank + TFIDF_SHARE * cosine
+    return ScoredMemory(memory, score, Source.COMBINED if cosine else Source.FTS5)
+
+
+async def _deep(
+    db: Notebook, agent_id: str, query: str, wish: _Wish, deep_search_fn: DeepSearchFn | None
+) -> SearchResult:
+    ranked, total = await db.apart(_ranked, db, agent_id, query, wish)
+    reranked = await _reranked(query, ranked, wish, deep_search_fn)
+    if reranked is None:
+        return SearchResult(ranked[: wish.limit], wish.mode, total)
+    decayed = apply_decay(reranked, db.clock())
+    return SearchResult(decayed[: wish.limit], wish.mode, total)
+
+
+async def _reranked(
+    query: str, ranked: list[ScoredMemory], wish: _Wish, deep_search_fn: DeepSearchFn | None
+) -> list[ScoredMemory] | None:
+    """What the callback answered, as far as it can be believed; None where it cannot."""
+    if deep_search_fn is None or not ranked:
+        return None
+    candidates = [result.memory for result in ranked]
+    try:
+        answer = await deep_search_fn(query, candidates, wish.limit)
+        return _believed(answer, candidates)
+    except Exception as error:  # noqa: BLE001  whatever a callback does, the search goes on
+        _log.warning("deep search failed, fast results are used", error=str(error))
+        return None
+
+
+def _believed(
+    answer: Sequence[ScoredMemory], candidates: Sequence[AgentMemory]
+) -> list[ScoredMemory]:
+    """The answer confined to the candidates, each once and as we know it, with usable scores."""
+    known = {memory.id: memory for memory in candidates}
+    believed: dict[str, ScoredMemory] = {}
+    for result in answer:
+        memory = known.get(result.memory.id)
+        if memory is not None and math.isfinite(result.score) and result.score >= 0:
+            believed.setdefault(memory.id, ScoredMemory(memory, float(result.score), Source.LLM))
+    if answer and not believed:
+        raise InvalidInput("the callback answered with none of the candidates it was given")
+    return list(believed.values())

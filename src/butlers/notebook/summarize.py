@@ -1,0 +1,104 @@
+"""Old notes make room: those with one key prefix become one summary, and are archived."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+
+from butlers.db import queries
+from butlers.errors import InvalidInput
+from butlers.notebook import core, store
+from butlers.notebook.decay import to_text
+from butlers.notebook.handle import Notebook, checked_agent
+from butlers.notebook.model import AgentMemory
+
+_QUERIES = queries.load(__file__)
+OLDER_THAN_DAYS = 30
+_FEWEST_NOTES = 2
+_PREFIX = re.compile(r"([^:/.]+)[:/.]")
+_NO_PREFIX = "general"
+_SUMMARIES = "summary:"
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One agent's old notes, as of one moment."""
+
+    agent_id: str
+    before: str
+    date: str
+
+
+def summarize_old_memories(
+    db: Notebook, agent_id: str, older_than_days: int = OLDER_THAN_DAYS
+) -> int:
+    """Summarize and archive the agent's old notes, prefix by prefix; how many were archived."""
+    if older_than_days < 0:
+        raise InvalidInput(f"older_than_days is {older_than_days}; give 0 or more")
+    now = db.clock().astimezone(UTC)
+    before = to_text(now - timedelta(days=older_than_days))
+    run = _Run(checked_agent(agent_id), before, now.date().isoformat())
+    groups = _grouped(_old_keys(db, run))
+    return sum(_summarize(db, run, prefix, keys) for prefix, keys in groups.items())
+
+
+def _old_keys(db: Notebook, run: _Run) -> list[str]:
+    query = _QUERIES["old_keys"]
+    rows = db.sqlite.fetch(query, agent_id=run.agent_id, before=run.before, summaries=_SUMMARIES)
+    return [key for (key,) in rows]
+
+
+def _grouped(keys: Iterable[str]) -> dict[str, list[str]]:
+    groups = defaultdict(list)
+    for key in keys:
+        found = _PREFIX.match(key)
+        groups[found[1] if found else _NO_PREFIX].append(key)
+    return groups
+
+
+def _summarize(db: Notebook, run: _Run, prefix: str, keys: list[str]) -> int:
+    """Archive one group into its summary of the day; how many notes, none for a single one."""
+    with db.sqlite.transaction():
+        # Read again now that nobody else can write: a note changed meanwhile is not old.
+        notes = _old_notes(db, run, keys)
+        if len(notes) < _FEWEST_NOTES:
+            return 0
+        _add_to_summary(db, run.agent_id, f"{_SUMMARIES}{prefix}:{run.date}", notes)
+        ids = json.dumps([memory.id for memory in notes])
+        db.sqlite.execute(_QUERIES["archive_notes"], ids=ids)
+    return len(notes)
+
+
+def _old_notes(db: Notebook, run: _Run, keys: list[str]) -> list[AgentMemory]:
+    rows = db.sqlite.fetch(
+        _QUERIES["old_notes"],
+        agent_id=run.agent_id,
+        before=run.before,
+        keys=json.dumps(keys, ensure_ascii=False),
+    )
+    return [store.note(row) for row in rows]
+
+
+def _add_to_summary(db: Notebook, agent_id: str, key: str, notes: list[AgentMemory]) -> None:
+    """Write the notes below what the summary already holds; a full one is followed by another."""
+    page, text = _last_page(db, agent_id, key)
+    for memory in notes:
+        entry = f"[{memory.key}] {memory.content}"
+        if text and len(text) + 1 + len(entry) > db.limits.max_content_chars:
+            core.write(db, agent_id, _page_key(key, page), text)
+            page, text = page + 1, ""
+        text = f"{text}\n{entry}" if text else entry
+    core.write(db, agent_id, _page_key(key, page), text)
+
+
+def _last_page(db: Notebook, agent_id: str, key: str) -> tuple[int, str]:
+    page, text = 1, ""
+    while (found := store.get(db, agent_id, _page_key(key, page))) is not None:
+        page, text = page + 1, found.content
+    return max(1, page - 1), text
+
+
+def _page_key(key: str, page: int) -> str:
+    return key if page == 1 else f"{key}:{page}"

@@ -1,0 +1,1 @@
+"""What agents' sessions take from a memory and what they leave there."""

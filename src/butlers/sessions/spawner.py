@@ -1,0 +1,174 @@
+"""Sessions of a butler's own: its instructions and memories go in, an episode comes out."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from butlers.errors import Unavailable
+from butlers.ids import NewId, new_id
+from butlers.jobs.language_model import bare_model
+from butlers.jobs.spending import Outcome, Spending
+from butlers.kernel.secrets import masked
+from butlers.kernel.text import one_line
+from butlers.llm import (
+    Completion,
+    CompletionFailed,
+    LanguageModel,
+    Usage,
+)
+from butlers.module import Caller
+from butlers.sessions.fail_open import forgiven
+from butlers.sessions.session import SessionMemory
+from butlers.settings.sections import ButlerSettings
+
+INSTRUCTIONS_FILE = "CLAUDE.md"
+_EXCERPT = 1_000
+_ACCOUNT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session that was answered, before it is remembered."""
+
+    id: UUID
+    prompt: str
+    context: str
+    completion: Completion
+
+
+class Spawner:
+    """Runs the sessions of one butler."""
+
+    def __init__(
+        self,
+        settings: ButlerSettings,
+        directory: Path,
+        memory: SessionMemory,
+        model: LanguageModel | None,
+        new_id: NewId = new_id,
+    ) -> None:
+        self._settings = settings
+        self._instructions_file = directory / INSTRUCTIONS_FILE
+        self._memory = memory
+        self._model = model
+        self._new_id = new_id
+
+    @property
+    def caller(self) -> Caller:
+        """Who a session of the butler's own acts as."""
+        return Caller(self._settings.butler.tenant, f"session:{self._settings.butler.name}")
+
+    async def ask(self, prompt: str, label: str = "ask") -> Session:
+        """An answered session; whatever its memory does, only the model can make it fail."""
+        model = self._required_model()
+        instructions = await asyncio.to_thread(self._instructions)
+        context = await self._memory.context(prompt, self.caller)
+        completion = await model.complete(
+            prompt,
+            system="\n\n".join(filter(None, (instructions, context))),
+            timeout_seconds=self._settings.runtime.timeout_seconds,
+            label=label,
+        )
+        return Session(self._new_id(), prompt, context, completion)
+
+    async def remember(self, session: Session) -> UUID | None:
+        """Store what happened in a session; the episode, or None where that was not possible."""
+        answer = session.completion.text
+        return await self._memory.remember_exchange(
+            session.id, session.prompt, answer, session.context, self.caller
+        )
+
+    async def run_prompt(self, task: str, prompt: str) -> dict[str, Any]:
+        """Run a scheduled prompt to its end; what the history keeps of it."""
+        session = await self.ask(prompt, f"schedule:{task}")
+        episode = await self.remember(session)
+        answer = one_line(masked(session.completion.text).text)
+        return {
+            "session_id": str(session.id),
+            "episode_id": str(episode) if episode else None,
+            "answer": answer if len(answer) <= _EXCERPT else f"{answer[: _EXCERPT - 1]}…",
+        }
+
+    def _required_model(self) -> LanguageModel:
+        if self._model is None:
+            name = self._settings.butler.name
+            raise Unavailable(
+                f"butler {name} has nothing to run a session with: set runtime.kind in its "
+                'butler.toml to "claude", "codex", "command" or "http" '
+                "(docs/runtimes.md says what each needs)"
+            )
+        return self._model
+
+    def _instructions(self) -> str:
+        try:
+            text = self._instructions_file.read_text(encoding="utf-8", errors="replace").strip()
+        except FileNotFoundError:
+            text = ""
+        except OSError as error:
+            raise Unavailable(
+                f"cannot read {self._instructions_file} ({error.strerror}); mend or remove it"
+            ) from error
+        return text or _introduction(self._settings)
+
+
+def session_model(settings: ButlerSettings, spending: Spending) -> LanguageModel | None:
+    """The model that a butler's settings choose for its sessions, or None."""
+    model = bare_model(settings)
+    return None if model is None else _CountedModel(model, spending)
+
+
+class _CountedModel:
+    """A model whose completions are counted where that is possible, and never held up by it.
+
+    What limits a day's completions are the settings of consolidation, which nobody waits for.
+    """
+
+    def __init__(self, model: LanguageModel, spending: Spending) -> None:
+        self.name = model.name
+        self._model = model
+        self._spending = spending
+
+    async def complete(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        schema: Mapping[str, Any] | None = None,
+        timeout_seconds: float = 300.0,
+        label: str = "",
+    ) -> Completion:
+        number = await self._count(
+            lambda: self._spending.reserve(self.name, label, timeout_seconds)
+        )
+        outcome, usage = Outcome.FAILED, Usage()
+        try:
+            completion = await self._model.complete(
+                prompt, system=system, schema=schema, timeout_seconds=timeout_seconds, label=label
+            )
+            outcome, usage = Outcome.OK, completion.usage
+        except CompletionFailed as failure:
+            usage = failure.usage
+            raise
+        finally:
+            if number is not None:
+                await self._settle(number, outcome, usage)
+        return completion
+
+    async def _count(self, counted: Callable[[], Awaitable[int]]) -> int | None:
+        return await forgiven(
+            "count of a session", counted, otherwise=None, seconds=_ACCOUNT_SECONDS
+        )
+
+    async def _settle(self, number: int, outcome: Outcome, usage: Usage) -> None:
+        async def settled() -> None:
+            await self._spending.settle(number, outcome, usage)
+
+        await forgiven("cost of a session", settled, otherwise=None, seconds=_ACCOUNT_SECONDS)
+
+
+def _introduction(settings: ButlerSettings) -> str:
+    about = settings.butler.description.strip()
+    return f"You are {settings.butler.name}, a butler." + (f" {about}" if about else "")

@@ -1,0 +1,1 @@
+"""What files may say: sections, reading them, their faults, and their reference."""

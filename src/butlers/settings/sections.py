@@ -1,0 +1,230 @@
+"""The settings of a butler: everything that `butler.toml` may say."""
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import AfterValidator, BaseModel, Field, create_model, model_validator
+
+from butlers.errors import NotFound
+from butlers.kernel.sections import Cron, Fault, Section, Valid, refuse
+from butlers.memory.settings import MemoryModuleConfig
+from butlers.memory.settings import ScheduleConfig as MemorySchedule
+from butlers.notebook.settings import NotebookModuleConfig
+from butlers.settings.fleet import FleetSection
+from butlers.settings.names import VALID_NAME, validate_name
+from butlers.settings.types import DatabaseUrl, HttpUrl, Tenant, VariableName
+
+ModuleSettings = Mapping[str, type[BaseModel]]
+KNOWN_MODULES: ModuleSettings = MappingProxyType(
+    {"memory": MemoryModuleConfig, "notebook": NotebookModuleConfig}
+)
+# These entries of [butler.schedule] run the memory's own jobs; any other runs its prompt.
+MEMORY_JOBS = tuple(MemorySchedule.model_fields)
+TASK_NAME = "[a-z][a-z0-9_]{0,62}"
+TASK_NAME_RULE = "a name of lower-case letters, digits and underscores that starts with a letter"
+
+
+class ScheduleEntry(Section):
+    """A task of the butler's own."""
+
+    cron: Cron = Field(description="When it runs.")
+    prompt: str = Field("", description="What the session is asked; the memory's jobs need none.")
+
+
+class ButlerSection(Section):
+    """Who the butler is."""
+
+    name: Annotated[str, AfterValidator(validate_name), Valid(VALID_NAME)] = Field(
+        description="The butler's name, which is that of its directory."
+    )
+    description: str = Field("", description="What the butler is for, in your own words.")
+    tenant: Tenant = Field(
+        "default", description="Whose memories a caller without a token reads and writes."
+    )
+    schedule: Mapping[str, ScheduleEntry] = Field(
+        default_factory=dict, description="Tasks by name, each with a cron and a prompt."
+    )
+
+    @model_validator(mode="after")
+    def _tasks_can_be_named_and_run(self) -> Self:
+        refuse([*self._misnamed_tasks(), *self._sessions_without_prompt()])
+        return self
+
+    def _misnamed_tasks(self) -> list[Fault]:
+        return [
+            Fault(f"schedule.{name}", name, f"valid is {TASK_NAME_RULE}")
+            for name in self.schedule
+            if re.fullmatch(TASK_NAME, name) is None
+        ]
+
+    def _sessions_without_prompt(self) -> list[Fault]:
+        valid = f"must say what to ask; only {', '.join(MEMORY_JOBS)} need no prompt"
+        return [
+            Fault(f"schedule.{name}.prompt", entry.prompt, valid)
+            for name, entry in self.schedule.items()
+            if name not in MEMORY_JOBS and not entry.prompt.strip()
+        ]
+
+
+class DatabaseSection(Section):
+    """Where the memories are kept."""
+
+    url: DatabaseUrl = Field(
+        "", repr=False, description='A PostgreSQL server of your own; "" runs the embedded one.'
+    )
+    pool_min: int = Field(1, ge=0, le=1000, description="Connections kept open.")
+    pool_max: int = Field(10, ge=1, le=1000, description="Most connections at once.")
+    statement_timeout_seconds: int = Field(
+        30, ge=1, le=86_400, description="How long one statement may take."
+    )
+
+    @model_validator(mode="after")
+    def _the_pool_can_hold_its_minimum(self) -> Self:
+        if self.pool_min > self.pool_max:
+            valid = f"must be at most pool_max, which is {self.pool_max}"
+            refuse([Fault("pool_min", self.pool_min, valid)])
+        return self
+
+
+class RuntimeSection(Section):
+    """What runs a session: the model that consolidates and answers scheduled prompts."""
+
+    kind: Literal["none", "claude", "codex", "command", "http"] = Field(
+        "none", description="What runs sessions; none means that no session runs."
+    )
+    command: tuple[str, ...] = Field(
+        (), strict=False, description="The program and its arguments, for kind command."
+    )
+    binary: str = Field(
+        "", description='Path of the claude or codex program; "" finds it in the PATH.'
+    )
+    model: str = Field("", description='The model to ask for; "" leaves it to the runtime.')
+    url: HttpUrl = Field("", description="Where completions are asked for, for kind http.")
+    api_key_env: VariableName = Field(
+        "", description="Name of the environment variable that holds the key, never the key itself."
+    )
+    timeout_seconds: int = Field(300, ge=1, le=86_400, description="How long a session may take.")
+    context_timeout_seconds: float = Field(
+        2.0, gt=0, le=600, description="How long a session waits for its memories before it starts."
+    )
+
+    @model_validator(mode="after")
+    def _each_kind_has_what_it_needs(self) -> Self:
+        if self.kind == "command" and not "".join(self.command[:1]):
+            refuse([Fault("command", self.command, 'must name a program, as kind is "command"')])
+        if self.kind == "http" and not self.url:
+            refuse([Fault("url", self.url, 'must be the URL to ask, as kind is "http"')])
+        return self
+
+
+class ServerSection(Section):
+    """How the process that serves every butler of a home listens."""
+
+    host: str = Field(
+        "127.0.0.1", min_length=1, max_length=253, description="Address to listen on."
+    )
+    port: int = Field(8900, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
+    allow_remote: bool = Field(
+        False, description="Whether host may be an address other machines can reach."
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        (), strict=False, description="Names, next to localhost, by which clients may call."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least severe message that is logged."
+    )
+
+    @model_validator(mode="after")
+    def _only_the_willing_are_reachable(self) -> Self:
+        if not self.allow_remote and not _is_loopback(self.host):
+            valid = 'must be a loopback address such as "127.0.0.1", unless allow_remote is true'
+            refuse([Fault("host", self.host, valid)])
+        return self
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class ModulesSection(Section):
+    """The settings of each module; `settings_model` adds those of modules the house is given."""
+
+    memory: MemoryModuleConfig = Field(MemoryModuleConfig(), description="Memory.")
+    notebook: NotebookModuleConfig = Field(NotebookModuleConfig(), description="Notebook.")
+
+
+@dataclass(frozen=True)
+class ScheduledTask:
+    """Something to run at its times: a job of a module, or a prompt when `module` is None."""
+
+    name: str
+    cron: str
+    module: str | None = None
+    prompt: str = ""
+
+
+class ButlerSettings(Section):
+    """All settings of one butler."""
+
+    butler: ButlerSection = Field(description="Who the butler is.")
+    modules: ModulesSection = Field(ModulesSection(), description="Modules.")
+    database: DatabaseSection = Field(DatabaseSection(), description="Database.")
+    runtime: RuntimeSection = Field(RuntimeSection(), description="Runtime.")
+    server: ServerSection = Field(ServerSection(), description="Server.")
+
+    def module(self, name: str) -> BaseModel:
+        """The settings of a module."""
+        if name not in type(self.modules).model_fields:
+            raise NotFound(f"there is no module {name!r}")
+        return cast(BaseModel, getattr(self.modules, name))
+
+    def is_enabled(self, name: str) -> bool:
+        """Whether the butler has the module; one without the setting is always on."""
+        return bool(getattr(self.module(name), "enabled", True))
+
+    def tasks(self) -> tuple[ScheduledTask, ...]:
+        """What runs on a schedule: jobs of enabled modules, then prompts; no empty cron."""
+        return tuple(task for task in (*self._jobs(), *self._prompts()) if task.cron)
+
+    def _jobs(self) -> Iterator[ScheduledTask]:
+        for module in filter(self.is_enabled, type(self.modules).model_fields):
+            for name, cron in dict(getattr(self.module(module), "schedule", ())).items():
+                yield ScheduledTask(name, self._cron(module, name, cron), module)
+
+    def _cron(self, module: str, job: str, otherwise: str) -> str:
+        entry = self.butler.schedule.get(job) if module == "memory" else None
+        return otherwise if entry is None else entry.cron
+
+    def _prompts(self) -> Iterator[ScheduledTask]:
+        for name, entry in self.butler.schedule.items():
+            if name not in MEMORY_JOBS:
+                yield ScheduledTask(name, entry.cron, prompt=entry.prompt)
+
+
+class HomeSettings(Section):
+    """What `butlers.toml` may say for every butler of a home."""
+
+    database: DatabaseSection = Field(DatabaseSection(), description="Database.")
+    server: ServerSection = Field(ServerSection(), description="Server.")
+    fleet: FleetSection = Field(FleetSection(), description="Fleet.")
+
+
+def settings_model(modules: ModuleSettings = KNOWN_MODULES) -> type[ButlerSettings]:
+    """The model of a whole `butler.toml` in a house that has these modules next to its own."""
+    added: dict[str, Any] = {
+        name: (model, Field(model(), description=f"{name.capitalize()}."))
+        for name, model in modules.items()
+        if KNOWN_MODULES.get(name) is not model
+    }
+    if not added:
+        return ButlerSettings
+    section = create_model("ModulesSection", __base__=ModulesSection, **added)
+    field = (section, Field(section(), description="Modules."))
+    return create_model("ButlerSettings", __base__=ButlerSettings, modules=field)

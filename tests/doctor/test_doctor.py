@@ -1,0 +1,237 @@
+"""`butlers doctor`: it finds what is wrong, says what to do, changes and reveals nothing."""
+
+import json
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from butlers.butler.database import DatabaseServer
+from butlers.butler.home import Home
+from butlers.butler.tokens import TokenStore
+from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.doctor import checks as doctor
+from butlers.doctor.checks import examine
+from butlers.doctor.finding import Finding, Verdict
+from doors.daemons import butlers, temporary_home, up
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """A home in which nobody has started anything, whose port is free; its path is short."""
+    with temporary_home() as home:
+        home.create_butler("general")
+        home.settings_file.write_text("[server]\nport = 0\n")
+        yield home
+
+
+def of(findings: list[Finding], check: str) -> list[Finding]:
+    return [finding for finding in findings if finding.check == check]
+
+
+def only(findings: list[Finding], check: str) -> Finding:
+    (found,) = of(findings, check)
+    return found
+
+
+def settle(home: Home, **sections: str) -> None:
+    text = "".join(f"[{name.replace('__', '.')}]\n{body}\n" for name, body in sections.items())
+    home.butler_file("general").write_text(text)
+
+
+async def test_a_fresh_home_has_no_problem(home: Home) -> None:
+    findings = await examine(home)
+    assert [f.check for f in findings if f.verdict is Verdict.PROBLEM] == []
+    checks = {finding.check for finding in findings}
+    assert checks >= {"python", "home", "disk", "settings", "server", "tokens"}
+    assert checks >= {"embedding model", "runtime of general", "database"}
+    assert "`butlers up` sets it up" in only(findings, "database").message
+    assert not home.database_directory.exists()
+
+
+async def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    findings = await examine(Home(tmp_path / "none"))
+    assert only(findings, "home").verdict is Verdict.WARNING
+    assert "butlers up" in only(findings, "home").remedy
+    assert not (tmp_path / "none").exists()
+
+
+async def test_a_home_open_to_others_is_noticed(home: Home) -> None:
+    home.root.chmod(0o755)
+    found = only(await examine(home), "home")
+    assert found.verdict is Verdict.WARNING
+    assert found.remedy == f"run: chmod go-rw {home.root}"
+
+
+async def test_every_fault_of_the_settings_is_a_problem(home: Home) -> None:
+    settle(home, butler='nmae = "x"', database="pool_max = 0")
+    found = of(await examine(home), "settings")
+    assert [finding.verdict for finding in found] == [Verdict.PROBLEM] * 2
+    assert any("butler.nmae" in finding.message for finding in found)
+
+
+async def test_a_port_taken_by_another_program_is_a_problem(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        home.settings_file.write_text(f"[server]\nport = {port}\n")
+        found = only(await examine(home), "server")
+    assert found.verdict is Verdict.PROBLEM
+    assert f"port {port}" in found.message
+    assert "--port" in found.message
+
+
+async def test_being_reachable_by_others_is_a_warning(home: Home) -> None:
+    home.settings_file.write_text('[server]\nport = 0\nhost = "0.0.0.0"\nallow_remote = true\n')
+    verdicts = [finding.verdict for finding in of(await examine(home), "server")]
+    assert verdicts == [Verdict.OK, Verdict.WARNING]
+
+
+async def test_tokens_missing_open_or_astray_are_noticed(home: Home) -> None:
+    assert only(await examine(home), "tokens").verdict is Verdict.WARNING
+    store = TokenStore(home.tokens_file)
+    _, token = store.create("gone", "acme")
+    home.tokens_file.chmod(0o644)
+    found = of(await examine(home), "tokens")
+    assert "chmod 600" in next(f for f in found if f.verdict is Verdict.PROBLEM).remedy
+    told = " ".join(finding.message for finding in found)
+    assert "no token opens butler general" in told
+    assert "for butler gone, which is not here" in told
+    assert token not in told
+    home.tokens_file.write_text("{")
+    assert "is damaged" in only(await examine(home), "tokens").message
+
+
+@pytest.mark.parametrize(
+    ("runtime", "told"),
+    [
+        ('kind = "codex"\nbinary = "/nowhere/codex"', "there is no program /nowhere/codex"),
+        ('kind = "command"\ncommand = ["no-such-program", "-x"]', "no program no-such-program"),
+        ('kind = "http"\nurl = "http://h/v1"\napi_key_env = "NO_SUCH_KEY"', "NO_SUCH_KEY"),
+    ],
+)
+async def test_a_runtime_that_cannot_run_is_a_problem(home: Home, runtime: str, told: str) -> None:
+    settle(home, runtime=runtime)
+    found = only(await examine(home), "runtime of general")
+    assert found.verdict is Verdict.PROBLEM
+    assert told in found.message
+    assert found.remedy
+
+
+async def test_a_runtime_in_the_path_is_fine(home: Home) -> None:
+    settle(home, runtime='kind = "command"\ncommand = ["sh", "-c", "cat"]')
+    found = only(await examine(home), "runtime of general")
+    assert found.message == f"command is {shutil.which('sh')}"
+
+
+async def test_a_model_that_is_not_there_is_a_problem(home: Home, tmp_path: Path) -> None:
+    settle(home, modules__memory=f'embedding_model_directory = "{tmp_path / "model"}"')
+    found = only(await examine(home), "embedding model")
+    assert found.verdict is Verdict.PROBLEM
+    assert "must hold model.onnx" in found.message
+
+
+async def test_a_server_that_does_not_answer_is_a_problem_without_its_password(
+    home: Home,
+) -> None:
+    settle(home, database='url = "postgresql://me:hush@127.0.0.1:9/postgres"')
+    found = only(await examine(home), "database of general")
+    assert found.verdict is Verdict.PROBLEM
+    assert found.message.startswith("127.0.0.1:9: the database does not answer")
+    assert "hush" not in json.dumps(found.shown())
+
+
+async def test_a_check_that_fails_itself_is_a_problem_and_not_a_crash(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(doctor, "_python", broken)
+    found = only(await examine(home), "python")
+    assert found.message == "the check itself failed (ZeroDivisionError)"
+
+
+def test_a_problem_makes_the_command_fail_in_lines_or_json(home: Home) -> None:
+    settle(home, butler='nmae = "x"')
+    told = butlers("doctor", "--home", home.root)
+    assert told.returncode == 1
+    assert "Traceback" not in told.stderr
+    assert [line for line in told.stdout.splitlines() if line.startswith("problem  settings: ")]
+    as_json = json.loads(butlers("doctor", "--home", home.root, "--json").stdout)
+    assert {"check", "verdict", "message", "remedy"} == set(as_json[0])
+    assert "problem" in {entry["verdict"] for entry in as_json}
+
+
+@pytest.fixture(scope="module")
+def lived_in() -> Iterator[Home]:
+    """A home whose butler was up once."""
+    with temporary_home() as home:
+        with up(home):
+            pass
+        home.settings_file.write_text("[server]\nport = 0\n")
+        yield home
+
+
+def test_a_home_that_is_up_and_well_is_said_to_be(lived_in: Home) -> None:
+    with up(lived_in) as daemon:
+        told = butlers("doctor", "--home", lived_in.root)
+        assert told.returncode == 0, told.stdout
+        assert f"ok       server: up and well at {daemon.url}" in told.stdout
+        assert "ok       database of general: migrated, at " in told.stdout
+        assert daemon.health() == 200
+
+
+async def test_a_home_that_is_down_is_examined_and_left_down(lived_in: Home) -> None:
+    findings = await examine(lived_in)
+    assert {finding.verdict for finding in findings} == {Verdict.OK}
+    data = EmbeddedPostgres(lived_in.database_directory).data_directory
+    assert not (data / "postmaster.pid").exists()
+
+
+async def test_what_a_daemon_killed_left_behind_is_no_problem(lived_in: Home) -> None:
+    with up(lived_in) as daemon:
+        daemon.kill()
+    assert lived_in.run_file.exists()
+    assert "not up" in only(await examine(lived_in), "server").message
+
+
+STANDING = "from alembic_version where version_num like 'mem%'"
+
+
+@pytest.mark.parametrize(
+    ("revision", "verdict", "told"),
+    [
+        ("mem_999", Verdict.PROBLEM, "upgrade butlers"),
+        ("mem_003", Verdict.WARNING, "the next `butlers up` migrates it"),
+    ],
+)
+async def test_a_database_of_another_version_is_noticed(
+    lived_in: Home, revision: str, verdict: Verdict, told: str
+) -> None:
+    with EmbeddedPostgres(lived_in.database_directory) as server:
+        connection = await asyncpg.connect(server.dsn("butler_general"))
+        try:
+            kept = await connection.fetchval(f"select version_num {STANDING}")
+            change = "update alembic_version set version_num = $1 where version_num = $2"
+            await connection.execute(change, revision, kept)
+            found = only(await examine(lived_in), "database of general")
+            await connection.execute(change, kept, revision)
+        finally:
+            await connection.close()
+    assert found.verdict is verdict
+    assert told in found.remedy
+    assert revision in found.message
+
+
+async def test_an_external_server_is_examined_without_being_changed(
+    lived_in: Home, home: Home
+) -> None:
+    with EmbeddedPostgres(lived_in.database_directory):
+        settle(home, database=f'url = "{DatabaseServer(lived_in).running_url("general")}"')
+        found = of(await examine(home), "database of general")
+    assert [finding.verdict for finding in found] == [Verdict.OK, Verdict.OK]
+    assert "with pgvector" in found[0].message
+    assert "migrated" in found[1].message

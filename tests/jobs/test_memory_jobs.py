@@ -1,0 +1,187 @@
+"""The memory's own jobs, run by the schedule: what they change, and what is told of it."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+import pytest
+
+from butlers.db.postgres import Database
+from butlers.jobs.planned import jobs_of
+from butlers.jobs.policy import Outcome
+from butlers.jobs.runs import Run
+from butlers.jobs.schedule import Schedule
+from butlers.jobs.spending import BudgetedModel, Limits, Spending
+from butlers.llm import LanguageModel
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage
+from butlers.memory.module import MemoryModule
+from butlers.module import Surroundings
+from butlers.settings.sections import ButlerSettings
+from conftest import WalkingClock
+from memory.consolidation_stories import know, states, statuses, tell
+from memory.scripted_model import ScriptedModel, answer, fact, failing
+
+
+class Keeper:
+    """The schedule of a butler that has the memory module, as its settings have it."""
+
+    def __init__(
+        self,
+        core: Database,
+        memory: Memory,
+        model: LanguageModel | None = None,
+        schedule: dict[str, Any] | None = None,
+    ) -> None:
+        self.settings = ButlerSettings.model_validate(
+            {"butler": {"name": "general", "schedule": schedule or {}}}
+        )
+        module = MemoryModule(Surroundings("general", language_model=model))
+        module._memory = memory
+        self.jobs = jobs_of(self.settings, [module])
+        self.schedule = Schedule(core, self.jobs, clock=memory.clock)
+
+    async def look(self) -> None:
+        await self.schedule.look()
+        await self.schedule.settled()
+
+    async def last(self, name: str) -> Run:
+        return (await self.schedule.history([name]))[0]
+
+
+def morning(day: int, hour: int) -> datetime:
+    return datetime(2026, 1, day, hour, tzinfo=UTC)
+
+
+@pytest.mark.contract("P3", "L23")
+async def test_the_butlers_own_times_win_and_never_means_only_when_asked(
+    core: Database, memory: Memory
+) -> None:
+    schedule = {"decay_sweep": {"cron": "0 1 * * *"}, "episode_cleanup": {"cron": ""}}
+    keeper = Keeper(core, memory, schedule=schedule)
+    assert {job.name: job.cron for job in keeper.jobs} == {
+        "consolidate": "0 */6 * * *",
+        "decay_sweep": "0 1 * * *",
+        "episode_cleanup": "",
+    }
+
+
+@pytest.mark.contract("R32.1", "P3", "N7.3")
+async def test_the_decay_sweep_runs_daily_for_every_tenant(
+    core: Database,
+    memory: Memory,
+    lineage: Lineage,
+    stranger: Lineage,
+    clock: WalkingClock,
+    owner: asyncpg.Connection,
+) -> None:
+    for whose in (lineage, stranger):
+        await know(memory, whose, "Ann", "drinks", "tea", permanence="volatile")
+    await owner.execute("update facts set last_confirmed_at = $1", clock.now)
+    keeper = Keeper(core, memory)
+    await keeper.look()
+    clock.now = datetime(2026, 8, 1, 3, tzinfo=UTC)
+    await keeper.look()
+    run = await keeper.last("decay_sweep")
+    assert (run.outcome, run.fire_at) == (Outcome.OK, clock.now)
+    assert run.result is not None
+    assert (run.result["tenants"], run.result["facts_checked"]) == (2, 2)
+    assert run.result["facts_expired"] == 2
+    validities = await owner.fetch("select distinct validity from facts")
+    assert [row["validity"] for row in validities] == ["expired"]
+    actors = await owner.fetch("select distinct actor from memory_events order by actor desc")
+    assert "schedule:decay_sweep" in [row["actor"] for row in actors]
+
+
+@pytest.mark.contract("R32.2", "P3", "N7.3")
+async def test_episodes_are_cleaned_up_daily(
+    core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock, owner: asyncpg.Connection
+) -> None:
+    await tell(memory, lineage)
+    keeper = Keeper(core, memory)
+    await keeper.look()
+    for day, left in ((11, 1), (17, 1), (18, 0)):
+        clock.now = morning(day, 4)
+        await keeper.look()
+        run = await keeper.last("episode_cleanup")
+        assert (run.outcome, run.fire_at) == (Outcome.OK, clock.now)
+        assert run.result is not None
+        assert run.result["remaining"] == left
+        assert await owner.fetchval("select count(*) from episodes") == left
+
+
+@pytest.mark.contract("P3", "N4.2")
+async def test_episodes_are_consolidated_every_six_hours(
+    core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock, owner: asyncpg.Connection
+) -> None:
+    model = ScriptedModel(answer(new_facts=[fact("Ann", "drinks", "tea")]))
+    keeper = Keeper(core, memory, model)
+    await tell(memory, lineage)
+    await keeper.look()
+    assert model.prompts == []
+    clock.advance(hours=6)
+    await keeper.look()
+    run = await keeper.last("consolidate")
+    assert run.outcome is Outcome.OK
+    assert run.result is not None
+    assert (run.result["episodes_consolidated"], run.result["facts_created"]) == (1, 1)
+    assert await statuses(owner) == ["consolidated"]
+
+
+async def test_without_a_model_consolidation_only_counts(
+    core: Database, memory: Memory, lineage: Lineage, owner: asyncpg.Connection
+) -> None:
+    await tell(memory, lineage)
+    run = await Keeper(core, memory).schedule.run_now("consolidate")
+    assert run.outcome is Outcome.OK
+    assert run.result is not None
+    assert (run.result["dry_run"], run.result["episodes_processed"]) == (True, 1)
+    assert await statuses(owner) == ["pending"]
+
+
+async def test_a_consolidation_whose_session_fails_is_a_failed_run(
+    core: Database, memory: Memory, lineage: Lineage
+) -> None:
+    await tell(memory, lineage)
+    run = await Keeper(core, memory, failing()).schedule.run_now("consolidate")
+    assert run.outcome is Outcome.FAILED
+    assert run.error == "acme: general: the session ended with status 1"
+    assert run.result is not None
+    assert run.result["episodes_failed"] == 1
+
+
+@pytest.mark.contract("N4.2")
+async def test_with_the_budget_used_up_nothing_is_claimed_and_no_attempt_counts(
+    core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock, owner: asyncpg.Connection
+) -> None:
+    scripted = ScriptedModel(answer(new_facts=[fact("Ann", "drinks", "tea")]))
+    model = BudgetedModel(scripted, Spending(lambda: core, Limits(runs=1), clock))
+    keeper = Keeper(core, memory, model)
+    await tell(memory, lineage)
+    assert (await keeper.schedule.run_now("consolidate")).outcome is Outcome.OK
+    await tell(memory, lineage, "Ann moved to Oslo")
+    clock.advance(minutes=1)
+    run = await keeper.schedule.run_now("consolidate")
+    assert run.outcome is Outcome.SKIPPED
+    assert "today's budget is used up: 1 of the 1" in (run.error or "")
+    assert len(scripted.prompts) == 1
+    assert [row["attempts"] for row in await states(owner)] == [0, 0]
+    assert await statuses(owner) == ["consolidated", "pending"]
+
+
+async def test_a_budget_that_ends_half_way_costs_no_attempt(
+    core: Database,
+    memory: Memory,
+    lineage: Lineage,
+    stranger: Lineage,
+    clock: WalkingClock,
+    owner: asyncpg.Connection,
+) -> None:
+    model = BudgetedModel(ScriptedModel(answer()), Spending(lambda: core, Limits(runs=1), clock))
+    for whose in (lineage, stranger):
+        await tell(memory, whose)
+    run = await Keeper(core, memory, model).schedule.run_now("consolidate")
+    assert run.outcome is Outcome.FAILED
+    assert "rival: general: today's budget is used up" in (run.error or "")
+    assert sorted(await statuses(owner)) == ["consolidated", "pending"]
+    assert [row["attempts"] for row in await states(owner)] == [0, 0]

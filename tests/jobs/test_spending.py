@@ -1,0 +1,200 @@
+"""What completions may cost in a day is never exceeded, and what they cost is on record."""
+
+import asyncio
+from datetime import date
+from typing import Any
+
+import asyncpg
+import pytest
+
+from butlers.db.postgres import Access, Database
+from butlers.errors import BudgetExhausted, Unavailable
+from butlers.jobs.language_model import limits_of, model_of
+from butlers.jobs.spending import Account, BudgetedModel, Limits, Spending, Spent, refusal
+from butlers.llm import Completion, CompletionFailed, Usage
+from butlers.module import Rationed
+from butlers.settings.sections import ButlerSettings
+from conftest import WalkingClock
+from memory.scripted_model import ScriptedModel
+
+
+def budgeted(
+    database: Database, clock: WalkingClock, model: Any, **limits: float
+) -> tuple[BudgetedModel, Spending]:
+    spending = Spending(lambda: database, Limits(**limits), clock)  # type: ignore[arg-type]
+    return BudgetedModel(model, spending), spending
+
+
+@pytest.mark.parametrize(
+    ("limits", "spent", "word"),
+    [
+        (Limits(), Spent(10**6, 10**9, 1e6, 9), None),
+        (Limits(3), Spent(2), None),
+        (Limits(3), Spent(3), "3 of the 3 that modules.memory.consolidation.daily_max_runs"),
+        (Limits(0, 1_000), Spent(1, 999), None),
+        (Limits(0, 1_000), Spent(1, 1_234), "1,234 of the 1,000"),
+        (Limits(0, 0, 0.5), Spent(1, 9, 0.49), None),
+        (Limits(0, 0, 0.5), Spent(1, 9, 0.5), "0.5000 of the 0.5000"),
+        (Limits(9, 1_000), Spent(1, 0, 0, 1), "not known yet"),
+        (Limits(9), Spent(1, 0, 0, 1), None),
+    ],
+)
+def test_what_reaches_a_limit_is_refused(limits: Limits, spent: Spent, word: str | None) -> None:
+    reason = refusal(limits, spent)
+    assert reason is None if word is None else word in str(reason)
+
+
+async def test_of_eight_at_once_only_as_many_as_allowed_are_asked(
+    core: Database, core_access: Access, clock: WalkingClock
+) -> None:
+    """Over two pools of connections, as two processes would have."""
+    model = ScriptedModel("yes")
+    other = await Database.open(core_access)
+    try:
+        models = [budgeted(each, clock, model, runs=3)[0] for each in (core, other) * 4]
+        told = await asyncio.gather(
+            *(each.complete("hello") for each in models), return_exceptions=True
+        )
+    finally:
+        await other.close()
+    assert sum(isinstance(one, Completion) for one in told) == 3
+    assert sum(isinstance(one, BudgetExhausted) for one in told) == 5
+    assert len(model.prompts) == 3
+
+
+@pytest.mark.parametrize("limits", [{"tokens": 15}, {"cost_usd": 0.001}, {"runs": 1}])
+async def test_a_budget_that_is_used_up_lasts_until_midnight(
+    core: Database, clock: WalkingClock, limits: dict[str, float]
+) -> None:
+    scripted = ScriptedModel("yes")
+    model, spending = budgeted(core, clock, scripted, **limits)
+    await model.check()
+    await model.complete("one", label="test")
+    clock.advance(hours=11, minutes=59)
+    with pytest.raises(BudgetExhausted, match="starts anew at 00:00 UTC"):
+        await model.check()
+    with pytest.raises(BudgetExhausted):
+        await model.complete("two")
+    clock.advance(minutes=1)
+    assert (await model.complete("three")).text == "yes"
+    assert scripted.prompts == ["one", "three"]
+    assert await spending.today() == Spent(1, 15, 0.001, 0)
+
+
+async def test_a_failed_completion_counts_with_what_it_cost(
+    core: Database, clock: WalkingClock
+) -> None:
+    failing = ScriptedModel(CompletionFailed("no answer", Usage(100, None, 0.25)))
+    model, spending = budgeted(core, clock, failing)
+    with pytest.raises(CompletionFailed, match="no answer"):
+        await model.complete("one")
+    (day,) = await spending.days(1)
+    assert (day.day, day.runs, day.failed) == (date(2026, 1, 10), 1, 1)
+    assert (day.input_tokens, day.output_tokens, day.cost_usd) == (100, 0, 0.25)
+
+
+async def test_a_completion_nobody_waits_for_any_more_counts(
+    core: Database, clock: WalkingClock, core_owner: asyncpg.Connection
+) -> None:
+    begun = asyncio.Event()
+
+    async def hang(_: str) -> str:
+        begun.set()
+        await asyncio.sleep(60)
+        return ""
+
+    model, spending = budgeted(core, clock, ScriptedModel(hang), tokens=100)
+    asking = asyncio.create_task(model.complete("one"))
+    await begun.wait()
+    with pytest.raises(BudgetExhausted, match="not known yet"):
+        await model.check()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert await spending.today() == Spent(1, 0, 0.0, 0)
+    assert await core_owner.fetchval("select outcome from language_model_spend") == "failed"
+
+
+async def test_a_completion_whose_process_died_does_not_block_for_ever(
+    core: Database, clock: WalkingClock
+) -> None:
+    model, spending = budgeted(core, clock, ScriptedModel("yes"), tokens=100)
+    await spending.reserve("claude", "lost", 300)
+    with pytest.raises(BudgetExhausted):
+        await model.check()
+    clock.advance(minutes=7)
+    await model.check()
+    assert (await spending.today()).runs == 1
+
+
+async def test_an_answer_is_not_lost_because_its_cost_cannot_be_noted(
+    core: Database, clock: WalkingClock
+) -> None:
+    databases = iter([core])
+
+    def database() -> Database:
+        try:
+            return next(databases)
+        except StopIteration:
+            raise Unavailable("away") from None
+
+    model = BudgetedModel(ScriptedModel("yes"), Spending(database, Limits(), clock))
+    assert (await model.complete("one")).text == "yes"
+    with pytest.raises(Unavailable, match="away"):
+        await model.complete("two")
+
+
+async def test_what_sessions_cost_leaves_the_budget_of_modules_alone(
+    core: Database, clock: WalkingClock
+) -> None:
+    sessions = Spending(lambda: core, Limits(), clock)
+    for _ in range(3):
+        await sessions.reserve("claude", "ask", 60)
+    limits = Limits(runs=1, tokens=5)
+    await Spending(lambda: core, limits, clock, Account.MODULES).reserve("claude", "sweep", 60)
+    (day,) = await sessions.days(1)
+    assert day.runs == 4
+    assert (await sessions.today()).runs == 3
+
+
+async def test_days_come_newest_first_and_only_as_many_as_asked(
+    core: Database, clock: WalkingClock
+) -> None:
+    model, spending = budgeted(core, clock, ScriptedModel("yes"))
+    for _ in range(3):
+        await model.complete("x")
+        clock.advance(days=1)
+    assert [day.day.day for day in await spending.days(30)] == [12, 11, 10]
+    assert [day.day.day for day in await spending.days(2)] == [12]
+    assert sum(day.input_tokens for day in await spending.days(30)) == 30
+
+
+async def test_what_is_asked_reaches_the_model_unchanged(
+    core: Database, clock: WalkingClock
+) -> None:
+    scripted = ScriptedModel("yes")
+    model, _ = budgeted(core, clock, scripted)
+    await model.complete("p", system="s", schema={"type": "object"}, timeout_seconds=7, label="l")
+    assert model.name == "scripted"
+    assert scripted.prompts == ["p"]
+    assert scripted.calls == [
+        {"system": "s", "schema": {"type": "object"}, "timeout_seconds": 7, "label": "l"}
+    ]
+
+
+def test_the_settings_choose_the_model_and_its_budget() -> None:
+    document: dict[str, Any] = {"butler": {"name": "general"}}
+    settings = ButlerSettings.model_validate(document)
+    spending = Spending(lambda: None, limits_of(settings))  # type: ignore[arg-type,return-value]
+    assert spending.limits == Limits(48, 0, 0.0)
+    assert model_of(settings, spending) is None
+    document |= {
+        "runtime": {"kind": "command", "command": ["cat"]},
+        "modules": {"memory": {"consolidation": {"daily_max_runs": 2, "daily_max_cost_usd": 1.5}}},
+    }
+    settings = ButlerSettings.model_validate(document)
+    assert limits_of(settings) == Limits(2, 0, 1.5)
+    model = model_of(settings, spending)
+    assert isinstance(model, BudgetedModel)
+    assert isinstance(model, Rationed)
+    assert not isinstance(ScriptedModel("x"), Rationed)

@@ -1,0 +1,73 @@
+"""What tests of consolidation tell and ask again and again."""
+
+import json
+import uuid
+from typing import Any
+
+import asyncpg
+
+from butlers.memory.flows import remember
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
+
+STATE = (
+    "select id, consolidation_status as status, consolidated, consolidation_attempts as attempts, "
+    "last_consolidation_error as error, next_consolidation_retry_at as retry_at, "
+    "dead_letter_reason as reason, leased_by, leased_until from episodes order by created_at, id"
+)
+
+
+async def tell(
+    memory: Memory, lineage: Lineage, content: str = "Ann likes tea", butler: str = "general"
+) -> uuid.UUID:
+    """An episode, by its id."""
+    return (await remember.store_episode(memory, NewEpisode(content, butler), lineage)).id
+
+
+async def know(memory: Memory, lineage: Lineage, *key: str, **more: Any) -> uuid.UUID:
+    """A fact, by its id."""
+    return (await remember.store_fact(memory, NewFact(*key, **more), lineage)).id
+
+
+async def follow(memory: Memory, lineage: Lineage, content: str, **more: Any) -> uuid.UUID:
+    """A rule, by its id."""
+    return (await remember.store_rule(memory, NewRule(content, **more), lineage)).id
+
+
+async def states(owner: asyncpg.Connection) -> list[asyncpg.Record]:
+    """How every episode stands, oldest first."""
+    return await owner.fetch(STATE)
+
+
+async def statuses(owner: asyncpg.Connection) -> list[str]:
+    """The state of every episode, oldest first."""
+    return [row["status"] for row in await states(owner)]
+
+
+async def active_facts(owner: asyncpg.Connection) -> set[tuple[str, str, str]]:
+    """Every fact that holds."""
+    rows = await owner.fetch(
+        "select subject, predicate, content from facts where validity = 'active'"
+    )
+    return {tuple(row) for row in rows}
+
+
+async def derivations(owner: asyncpg.Connection) -> set[tuple[uuid.UUID, uuid.UUID]]:
+    """Which memory comes from which episode."""
+    rows = await owner.fetch(
+        "select source_id, target_id from memory_links "
+        "where relation = 'derived_from' and target_type = 'episode'"
+    )
+    return {tuple(row) for row in rows}
+
+
+async def everything(owner: asyncpg.Connection) -> str:
+    """Every row of every table, to see that nothing changed."""
+    tables = ("episodes", "facts", "rules", "memory_links", "memory_events", "entities")
+    found = {
+        table: await owner.fetchval(
+            f"select jsonb_agg(to_jsonb(t) order by to_jsonb(t)::text) from {table} t"
+        )
+        for table in tables
+    }
+    return json.dumps(found)

@@ -1,0 +1,111 @@
+"""The reference of events: every event has its meaning, and its payload is as documented."""
+
+from pathlib import Path
+
+import pytest
+
+from butlers.memory.events_docs import EVENTS, events_markdown
+from butlers.memory.flows import (
+    consolidate,
+    dead_letters,
+    decay_sweep,
+    entities,
+    entity_merge,
+    episode_cleanup,
+    feedback,
+    forget,
+    links,
+    remember,
+    restore,
+)
+from butlers.memory.model import EventType, NewEpisode, NewFact, NewRule, Permanence
+from memory.audit_stream import events
+from memory.scripted_model import ScriptedModel, answer, fact, failing
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
+
+
+def test_the_document_is_current():
+    command = "python -m butlers.memory.events_docs docs/events.md"
+    assert DOCUMENT.read_text("utf-8") == events_markdown(), f"run: {command}"
+
+
+def test_every_event_stands_in_it_once():
+    assert set(EVENTS) == set(EventType)
+    lines = events_markdown().splitlines()
+    for kind in EventType:
+        assert sum(line.startswith(f"| `{kind}` |") for line in lines) == 1
+
+
+async def fact_lives(memory, lineage, clock):
+    """Facts are stored, corrected, confirmed, retracted, and fade, recover and expire."""
+    tea = await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)
+    milk = await remember.store_fact(memory, NewFact("Ann", "likes", "milk"), lineage)
+    await forget.forget_memory(memory, "fact", tea.id, lineage)
+    await restore.restore_memory(memory, "fact", tea.id, lineage)
+    new = NewFact("Ann", "is in", "Oslo", permanence=Permanence.EPHEMERAL)
+    oslo = await remember.store_fact(memory, new, lineage)
+    await links.create_link(memory, "fact", oslo.id, "fact", milk.id, "related_to", lineage)
+    clock.advance(days=20)
+    await decay_sweep.run_decay_sweep(memory, lineage)
+    await feedback.confirm_memory(memory, "fact", oslo.id, lineage)
+    clock.advance(days=60)
+    await decay_sweep.run_decay_sweep(memory, lineage)
+
+
+async def rule_lives(memory, lineage, clock):
+    """Rules rise, fall, become warnings, fade, recover and are forgotten."""
+    good = await remember.store_rule(memory, NewRule("be brief"), lineage)
+    for _ in range(5):
+        await feedback.mark_helpful(memory, good.id, lineage)
+    for reason in ("rude", "unclear", "wrong"):
+        await feedback.mark_harmful(memory, good.id, reason, lineage)
+    clock.advance(days=120)
+    await decay_sweep.run_decay_sweep(memory, lineage)
+    await feedback.confirm_memory(memory, "rule", good.id, lineage)
+    await forget.forget_memory(memory, "rule", good.id, lineage)
+    await restore.restore_memory(memory, "rule", good.id, lineage)
+    await remember.store_rule(memory, NewRule("be kind"), lineage)
+    clock.advance(days=2000)
+    await decay_sweep.run_decay_sweep(memory, lineage)
+
+
+async def episode_lives(memory, lineage, clock):
+    """Episodes are consolidated, fail, are given up and requeued, expire and are evicted."""
+    await remember.store_episode(memory, NewEpisode("Ann called", "general"), lineage)
+    said = answer(new_facts=[fact("Ann", "has", "a phone")])
+    await consolidate.run_consolidation(memory, ScriptedModel(said), lineage)
+    await episode_cleanup.run_episode_cleanup(memory, lineage, 0)
+    bad = await remember.store_episode(memory, NewEpisode("Ann wrote", "general"), lineage)
+    for _ in range(memory.settings.consolidation.max_attempts):
+        await consolidate.run_consolidation(memory, failing(), lineage)
+        clock.advance(days=1)
+    await dead_letters.requeue(memory, [bad.id], lineage)
+    gone = await remember.store_episode(memory, NewEpisode("Ann left", "general"), lineage)
+    await forget.forget_memory(memory, "episode", gone.id, lineage)
+    clock.advance(days=30)
+    await episode_cleanup.run_episode_cleanup(memory, lineage)
+
+
+async def entity_lives(memory, lineage, clock):
+    """Entities are created, changed and merged."""
+    ann = await entities.create_entity(memory, "Ann", "person", ["A."], None, lineage)
+    anne = await entities.create_entity(memory, "Anne", "person", None, None, lineage)
+    await entities.update_entity(memory, ann, lineage, metadata={"city": "Oslo"})
+    for entity in (ann, anne):
+        new = NewFact("Ann", "likes", "tea", entity_id=entity)
+        await remember.store_fact(memory, new, lineage)
+    await entity_merge.merge_entities(memory, anne, ann, lineage)
+
+
+@pytest.mark.contract("R33.1")
+async def test_payloads_hold_what_is_documented(memory, lineage, owner, clock):
+    for lives in (fact_lives, rule_lives, episode_lives, entity_lives):
+        await lives(memory, lineage, clock)
+    seen = await events(owner)
+    for event in seen:
+        meaning = EVENTS[EventType(event["event_type"])]
+        surplus = event["payload"].keys() - meaning.payload.keys()
+        assert meaning.payload.keys() <= event["payload"].keys(), event
+        assert surplus <= meaning.sometimes.keys(), event
+    assert {event["event_type"] for event in seen} == set(EventType)

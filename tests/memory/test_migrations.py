@@ -1,0 +1,179 @@
+"""Every older database becomes a new one, and nothing in it is lost."""
+
+import pytest
+
+from butlers.db.migrate import current_revisions, migrate
+from butlers.memory.module import MemoryModule
+from db.databases import catalog, connected, fresh_database
+from memory import legacy
+from memory.legacy import id_of
+
+MEMORY = MemoryModule.migrations
+REVISIONS = [f"mem_{number:03}" for number in range(1, 13)]
+
+ENTITIES_ALONE_HAD_TENANTS = ("mem_002", "mem_003")
+
+
+@pytest.fixture(scope="module", params=REVISIONS)
+async def upgraded(request, postgres, template):
+    """A filled database of an older revision, brought to the head: revision, before, after, dsn."""
+    revision = request.param
+    async with fresh_database(postgres) as name:
+        dsn = postgres.dsn(name)
+        await migrate(dsn, [MEMORY], [f"memory@{revision}"])
+        async with connected(dsn) as connection:
+            await legacy.fill(connection, revision)
+            before = await legacy.contents(connection)
+        await migrate(dsn, [MEMORY])
+        async with connected(dsn) as connection:
+            yield revision, before, await legacy.contents(connection), connection
+
+
+def expected_changes(revision):
+    """What the way from a revision to the head makes of some rows, by id."""
+    changes = {}
+    if revision < "mem_005":
+        changes |= legacy.LIFECYCLES
+    if revision < "mem_002":
+        changes |= legacy.UNIQUENESS
+    return {id_of(name): values for name, values in changes.items()}
+
+
+# Each of these has a test of its own.
+OTHERWISE_PROVED = {"tenant_id", "metadata", "source_episode_id", "supersedes_id"}
+
+
+async def test_every_revision_is_tried(postgres, template):
+    async with fresh_database(postgres, template) as name:
+        assert await current_revisions(postgres.dsn(name)) == (REVISIONS[-1],)
+
+
+@pytest.mark.contract("P8", "N5.2", "L9")
+async def test_no_row_is_lost_and_only_what_was_wrong_is_changed(upgraded):
+    revision, before, after, _ = upgraded
+    assert sum(len(rows) for rows in before.values()) >= 15
+    changes = expected_changes(revision)
+    for table, rows in before.items():
+        if table != "embedding_versions":
+            assert rows.keys() == after[table].keys()
+        for key, row in rows.items():
+            kept = {name: after[table][key].get(name) for name in row}
+            wanted = {**row, **changes.get(key, {})}
+            assert without(kept) == without(wanted), (revision, table)
+
+
+def without(row):
+    return {name: value for name, value in row.items() if name not in OTHERWISE_PROVED}
+
+
+@pytest.mark.contract("N5.2")
+async def test_notes_on_a_row_stay_and_fading_becomes_one(upgraded):
+    revision, before, after, _ = upgraded
+    fading = {id_of("fading"), id_of("fading twice")} if revision < "mem_005" else set()
+    moved = id_of("of another tenant") if revision in ENTITIES_ALONE_HAD_TENANTS else None
+    for table in ("episodes", "facts", "rules"):
+        for key, row in before[table].items():
+            found = dict(after[table][key]["metadata"])
+            if key in fading:
+                assert found.pop("status") == "fading"
+            if key == moved:
+                assert found.pop("former_source_episode_id") == row["source_episode_id"]
+                assert found.pop("former_supersedes_id") == row["supersedes_id"]
+            assert found == row["metadata"]
+
+
+async def test_provenance_stays_inside_a_tenant_and_is_kept_there(upgraded):
+    revision, before, after, _ = upgraded
+    # Before facts had tenants, what is about an entity had to follow it away from its source.
+    about = {id_of("of another tenant")} if revision in ENTITIES_ALONE_HAD_TENANTS else set()
+    for table in ("facts", "rules"):
+        for key, row in before[table].items():
+            for column in {"source_episode_id", "supersedes_id"} & row.keys():
+                wanted = None if key in about else row[column]
+                assert after[table][key][column] == wanted
+
+
+@pytest.mark.contract("L1")
+async def test_rows_from_before_tenants_belong_to_the_default_one_or_their_entitys(upgraded):
+    revision, before, after, _ = upgraded
+    entities = {key: row["tenant_id"] for key, row in after["entities"].items()}
+    for table, rows in before.items():
+        for key, row in rows.items():
+            found = after[table][key]
+            if row.get("tenant_id"):
+                assert found["tenant_id"] == row["tenant_id"]
+            elif table == "memory_links":
+                assert found["tenant_id"] == after["facts"][found["source_id"]]["tenant_id"]
+            else:
+                assert found["tenant_id"] == entities.get(row.get("entity_id"), "default")
+    if revision in ENTITIES_ALONE_HAD_TENANTS:
+        assert after["facts"][id_of("of another tenant")]["tenant_id"] == "rival"
+
+
+@pytest.mark.contract("L9", "N5.1")
+async def test_attempts_and_reasons_are_kept_under_both_names(upgraded):
+    _, before, after, _ = upgraded
+    for key, row in before["episodes"].items():
+        found = after["episodes"][key]
+        assert found["consolidation_attempts"] == found["retry_count"] == max(row["retry_count"], 0)
+        assert found["last_consolidation_error"] == found["last_error"] == row["last_error"]
+        dead = found["consolidation_status"] == "dead_letter"
+        wanted = row.get("dead_letter_reason") or row["last_error"] or "unknown"
+        assert found["dead_letter_reason"] == (wanted if dead else None)
+
+
+@pytest.mark.contract("R31.1")
+async def test_every_vector_has_a_version_and_only_those(upgraded):
+    revision, before, after, _ = upgraded
+    for table in ("episodes", "facts", "rules"):
+        for row in after[table].values():
+            version = after["embedding_versions"].get(row["embedding_version_id"])
+            assert (row["embedding"] is not None) == (version is not None)
+            if version:
+                assert version["tenant_id"] == row["tenant_id"]
+                assert version["version"] == ("unrecorded" if revision < "mem_007" else "1")
+
+
+@pytest.mark.contract("N5.4")
+async def test_events_are_told_in_the_order_they_happened(upgraded):
+    revision, _, after, connection = upgraded
+    if revision < "mem_003":
+        assert after["memory_events"] == {}
+    elif revision < "mem_006":
+        told = sorted(after["memory_events"].values(), key=lambda event: event["sequence"])
+        assert told == sorted(told, key=lambda event: (event["created_at"], event["id"]))
+    newest = await connection.fetchval(
+        "insert into memory_events (tenant_id, event_type) values ('acme', 'x') returning sequence"
+    )
+    assert newest > max((row["sequence"] for row in after["memory_events"].values()), default=0)
+
+
+@pytest.mark.contract("L1")
+async def test_workers_find_every_tenant_there_was(upgraded):
+    _, _, after, connection = upgraded
+    found = {row[0] for row in await connection.fetch("select memory_tenant_names()")}
+    tables = ("episodes", "facts", "rules", "entities")
+    assert found == {row["tenant_id"] for table in tables for row in after[table].values()}
+
+
+@pytest.mark.contract("P8")
+async def test_a_migrated_schema_equals_a_fresh_one(upgraded, postgres, template):
+    *_, connection = upgraded
+    async with (
+        fresh_database(postgres, template) as name,
+        connected(postgres.dsn(name)) as fresh,
+    ):
+        assert await catalog(connection) == await catalog(fresh)
+
+
+@pytest.mark.contract("P8")
+async def test_one_step_at_a_time_leads_to_the_same_schema(postgres, template):
+    async with fresh_database(postgres) as name, fresh_database(postgres, template) as whole:
+        for revision in REVISIONS:
+            await migrate(postgres.dsn(name), [MEMORY], [f"memory@{revision}"])
+            assert await current_revisions(postgres.dsn(name)) == (revision,)
+        async with (
+            connected(postgres.dsn(name)) as stepwise,
+            connected(postgres.dsn(whole)) as fresh,
+        ):
+            assert await catalog(stepwise) == await catalog(fresh)

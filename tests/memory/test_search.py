@@ -1,0 +1,274 @@
+"""Searching by meaning, by words and by both."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from butlers.errors import InvalidInput
+from butlers.memory.flows import forget, recall, remember
+from butlers.memory.flows.recall import Query
+from butlers.memory.model import MemoryType, NewEpisode, NewFact, NewRule, SearchMode
+from butlers.memory.policy.confidence import effective_confidence
+
+FACTS = (MemoryType.FACT,)
+EVERY_MODE = list(SearchMode)
+
+
+async def fact(memory, lineage, content, subject="Ann", predicate=None, **more):
+    new = NewFact(subject, predicate or content.split()[0], content, **more)
+    return (await remember.store_fact(memory, new, lineage)).id
+
+
+async def find(memory, lineage, text, mode=SearchMode.HYBRID, limit=10, **query):
+    return await recall.search_memories(memory, Query(text, **query), mode, limit, lineage)
+
+
+def ids(found):
+    return [one["id"] for one in found]
+
+
+@pytest.mark.contract("R07.1", "N6.1")
+async def test_semantic_search_orders_by_cosine_similarity(memory, lineage, owner):
+    near = await fact(memory, lineage, "green tea with milk")
+    far = await fact(memory, lineage, "red sports car")
+    found = await find(memory, lineage, "Ann green tea with milk", SearchMode.SEMANTIC)
+    assert ids(found) == [str(near), str(far)]
+    query = memory.embedder().embed("Ann green tea with milk")
+    for one in found:
+        exact = await owner.fetchval(
+            "select 1 - (embedding <=> $1::text::vector) from facts where id = $2::text::uuid",
+            str(query),
+            one["id"],
+        )
+        assert one["similarity"] == pytest.approx(exact, abs=1e-6)
+
+
+@pytest.mark.contract("R07.1", "R07.2", "R02.3")
+@pytest.mark.parametrize("mode", EVERY_MODE)
+async def test_what_is_no_longer_held_is_not_found(memory, lineage, clock, mode):
+    old = await fact(memory, lineage, "tea is lovely", predicate="drink")
+    new = await fact(memory, lineage, "tea is awful", predicate="drink")
+    retracted = await fact(memory, lineage, "tea at noon")
+    rule = (await remember.store_rule(memory, NewRule("brew tea slowly"), lineage)).id
+    episode = (await remember.store_episode(memory, NewEpisode("tea spilt", "general"), lineage)).id
+    await forget.forget_memory(memory, "fact", retracted, lineage)
+    await forget.forget_memory(memory, "rule", rule, lineage)
+    await forget.forget_memory(memory, "episode", episode, lineage)
+    found = await find(memory, lineage, "tea", mode)
+    assert ids(found) == [str(new)]
+    assert str(old) not in ids(found)
+
+
+@pytest.mark.contract("R07.2", "L14")
+async def test_keyword_search_finds_sentences_by_any_of_their_words(memory, lineage, owner):
+    full = await fact(memory, lineage, "drinks oolong tea every morning", predicate="habit")
+    part = await fact(memory, lineage, "went hiking in the morning", predicate="trip")
+    await fact(memory, lineage, "owns a bicycle", predicate="property")
+    question = "Which oolong tea did she have yesterday morning?"
+    assert (
+        await owner.fetchval(
+            "select count(*) from facts where search_vector @@ plainto_tsquery('english', $1)",
+            question,
+        )
+        == 0
+    ), "with AND the sentence matches nothing: the test would prove nothing"
+    found = await find(memory, lineage, question, SearchMode.KEYWORD)
+    assert ids(found) == [str(full), str(part)]
+    assert found[0]["rank"] > found[1]["rank"] > 0
+
+
+@pytest.mark.contract("L14")
+async def test_a_rare_word_outweighs_a_common_one(memory, lineage):
+    for number in range(20):
+        await fact(memory, lineage, "meeting notes", predicate=f"day {number}")
+    rare = await fact(memory, lineage, "saw a quokka", predicate="trip")
+    found = await find(memory, lineage, "notes on the quokka", SearchMode.KEYWORD)
+    assert ids(found)[0] == str(rare)
+
+
+@pytest.mark.contract("R07.2", "R11.3")
+@pytest.mark.parametrize("nothing", ["", "   ", "\x00", "the of and", "?!&|:*"])
+async def test_a_query_without_words_finds_nothing_by_keyword(memory, lineage, nothing):
+    await fact(memory, lineage, "the best of and tea")
+    assert await find(memory, lineage, nothing, SearchMode.KEYWORD) == []
+
+
+@pytest.mark.parametrize("mode", EVERY_MODE)
+@pytest.mark.parametrize(
+    "hostile",
+    ["'; drop table facts; --", "a & | ! <-> (b:*", "x" * 9_000, "🫖 тест שלום", "' & '", "\\"],
+)
+async def test_a_query_is_text_whatever_it_looks_like(memory, lineage, mode, hostile):
+    kept = await fact(memory, lineage, "tea")
+    await find(memory, lineage, hostile, mode)
+    assert ids(await find(memory, lineage, "tea", mode)) == [str(kept)]
+
+
+@pytest.mark.contract("R07.3")
+async def test_hybrid_scores_are_the_fused_ranks(memory, lineage):
+    for number in range(6):
+        await fact(memory, lineage, f"tea number {number}", predicate=f"p{number}")
+    await fact(memory, lineage, "coffee", predicate="other")
+    depth = recall.FUSED_DEPTH
+    near = ids(await find(memory, lineage, "tea 3", SearchMode.SEMANTIC, depth))
+    match = ids(await find(memory, lineage, "tea 3", SearchMode.KEYWORD, depth))
+    fused = await find(memory, lineage, "tea 3")
+    assert {one for one in near} > set(match), "one result must be in one list only"
+    for one in fused:
+        semantic = near.index(one["id"]) + 1
+        keyword = match.index(one["id"]) + 1 if one["id"] in match else depth + 1
+        assert (one["semantic_rank"], one["keyword_rank"]) == (semantic, keyword)
+        assert one["rrf_score"] == pytest.approx(1 / (60 + semantic) + 1 / (60 + keyword))
+    order = [(-one["rrf_score"], one["semantic_rank"]) for one in fused]
+    assert order == sorted(order)
+
+
+@pytest.mark.contract("R07.4", "R19.2")
+@pytest.mark.parametrize("mode", EVERY_MODE)
+async def test_all_three_types_are_searched_and_tagged(memory, lineage, mode):
+    await fact(memory, lineage, "tea")
+    await remember.store_rule(memory, NewRule("offer tea"), lineage)
+    await remember.store_episode(memory, NewEpisode("bought tea", "general"), lineage)
+    found = await find(memory, lineage, "tea", mode)
+    assert {one["memory_type"] for one in found} == {"episode", "fact", "rule"}
+    for kind in MemoryType:
+        only = await find(memory, lineage, "tea", mode, types=(kind,))
+        assert [one["memory_type"] for one in only] == [kind]
+
+
+@pytest.mark.contract("L19", "R27.1")
+async def test_no_result_carries_a_vector(memory, lineage):
+    await fact(memory, lineage, "tea")
+    for mode in EVERY_MODE:
+        for one in await find(memory, lineage, "tea", mode):
+            assert not {"embedding", "search_vector"} & set(one)
+
+
+@pytest.mark.contract("R06.1", "N6.3")
+@pytest.mark.parametrize("mode", EVERY_MODE)
+async def test_a_scope_sees_itself_and_the_global_one(memory, lineage, mode):
+    everywhere = await fact(memory, lineage, "tea globally", predicate="a")
+    mine = await fact(memory, lineage, "tea here", predicate="b", scope="relationship")
+    await fact(memory, lineage, "tea elsewhere", predicate="c", scope="health")
+    rule = NewRule("tea rule", scope="relationship")
+    kept = (await remember.store_rule(memory, rule, lineage)).id
+    await remember.store_rule(memory, NewRule("tea rule too", scope="health"), lineage)
+    found = await find(memory, lineage, "tea", mode, scope="relationship")
+    assert set(ids(found)) == {str(everywhere), str(mine), str(kept)}
+
+
+@pytest.mark.contract("R06.2")
+@pytest.mark.parametrize("mode", EVERY_MODE)
+async def test_episodes_are_scoped_by_their_butler(memory, lineage, mode):
+    mine = await remember.store_episode(memory, NewEpisode("tea", "relationship"), lineage)
+    await remember.store_episode(memory, NewEpisode("tea", "global"), lineage)
+    found = await find(memory, lineage, "tea", mode, scope="relationship")
+    assert ids(found) == [str(mine.id)]
+
+
+@pytest.mark.contract("R06.3")
+@pytest.mark.parametrize("mode", EVERY_MODE)
+async def test_no_scope_sees_every_scope(memory, lineage, mode):
+    for scope in ("global", "health", "relationship"):
+        await fact(memory, lineage, "tea", scope=scope)
+        await remember.store_episode(memory, NewEpisode("tea", scope), lineage)
+    assert len(await find(memory, lineage, "tea", mode)) == 6
+
+
+@pytest.mark.contract("L15", "R07.4")
+@pytest.mark.parametrize("mode", EVERY_MODE)
+async def test_filters_apply_before_the_limit(memory, lineage, clock, stranger, mode):
+    """Better matches that may not be shown never take the place of those that may."""
+    for number in range(60):
+        await fact(memory, stranger, "tea tea tea", predicate=f"theirs {number}")
+        await fact(memory, lineage, "tea tea tea", predicate=f"else {number}", scope="health")
+        await fact(
+            memory, lineage, "tea tea tea", predicate=f"old {number}", permanence="ephemeral"
+        )
+    clock.advance(days=40)
+    wanted = [await fact(memory, lineage, f"some tea {n}", predicate=f"p{n}") for n in range(5)]
+    found = await find(memory, lineage, "tea", mode, 5, types=FACTS, scope="general")
+    assert set(ids(found)) == {str(one) for one in wanted}
+
+
+@pytest.mark.contract("L4", "R07.4", "N6.2")
+@pytest.mark.parametrize("mode", EVERY_MODE)
+async def test_min_confidence_compares_what_is_left_and_equal_passes(memory, lineage, clock, mode):
+    await fact(memory, lineage, "tea", permanence="ephemeral")
+    clock.advance(days=10)
+    left = effective_confidence(1.0, 0.1, clock.now.replace(day=10), clock.now)
+    assert left == pytest.approx(math.exp(-1))
+    [found] = await find(memory, lineage, "tea", mode, min_confidence=left)
+    assert found["effective_confidence"] == left
+    above = math.nextafter(left, 1)
+    assert await find(memory, lineage, "tea", mode, min_confidence=above) == []
+
+
+@pytest.mark.contract("R29.1", "R29.2", "N4.3")
+@pytest.mark.parametrize("mode", EVERY_MODE)
+async def test_a_search_never_leaves_its_tenant(memory, lineage, stranger, mode):
+    await fact(memory, stranger, "secret tea")
+    assert await find(memory, lineage, "secret tea", mode) == []
+    own = await fact(memory, lineage, "plain tea")
+    assert ids(await find(memory, lineage, "secret tea", mode)) == [str(own)]
+
+
+@pytest.mark.contract("L16")
+async def test_a_large_tenant_is_searched_by_index_with_a_short_answer_made_whole(
+    memory, lineage, monkeypatch
+):
+    """Whether by index or by reading everything, the nearest come back, and as many as asked."""
+    kept = [await fact(memory, lineage, f"tea {n}", predicate=f"p{n}") for n in range(12)]
+    await fact(memory, lineage, "tea in private", predicate="x", scope="health")
+    exact = ids(await find(memory, lineage, "tea 3", SearchMode.SEMANTIC, 5))
+    monkeypatch.setattr(recall, "READ_WHOLE", 0)
+    assert ids(await find(memory, lineage, "tea 3", SearchMode.SEMANTIC, 5)) == exact
+    every = await find(memory, lineage, "tea", SearchMode.SEMANTIC, 50, scope="general")
+    assert set(ids(every)) == {str(one) for one in kept}
+
+
+@pytest.mark.contract("L16")
+async def test_a_small_tenant_is_never_searched_by_index(memory, lineage, stranger, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("the index was used")
+
+    monkeypatch.setattr(recall.search, "nearest_indexed", refuse)
+    own = await fact(memory, lineage, "tea")
+    assert ids(await find(memory, lineage, "tea", SearchMode.SEMANTIC)) == [str(own)]
+
+
+async def test_vectors_of_another_model_are_never_compared(memory, lineage):
+    kept = await fact(memory, lineage, "tea")
+    inner = memory.embedder()
+
+    class Other(type(inner)):
+        version = "2"
+
+    other = Other()
+    newer = replace(memory, embedder=lambda: other)
+    assert await find(newer, lineage, "tea", SearchMode.SEMANTIC) == []
+    assert ids(await find(newer, lineage, "tea", SearchMode.KEYWORD)) == [str(kept)]
+
+
+@pytest.mark.contract("L19")
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 101}, "limit"),
+        ({"min_confidence": 1.5}, "min_confidence"),
+        ({"min_confidence": math.nan}, "min_confidence"),
+    ],
+)
+async def test_bad_limits_are_refused_by_name(memory, lineage, change, named):
+    with pytest.raises(InvalidInput, match=named):
+        await find(memory, lineage, "tea", **change)
+
+
+async def test_a_tenant_that_stored_nothing_finds_nothing_and_leaves_no_trace(
+    memory, stranger, owner
+):
+    for mode in EVERY_MODE:
+        assert await find(memory, stranger, "tea", mode) == []
+    assert await owner.fetchval("select count(*) from embedding_versions") == 0

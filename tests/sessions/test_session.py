@@ -1,0 +1,372 @@
+"""Sessions over a real database: they start with what is known and leave an episode behind."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from butlers.errors import Unavailable
+from butlers.llm import Completion, CompletionFailed, Usage
+from butlers.memory.flows.remember import store_fact, store_rule
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, NewFact, NewRule
+from butlers.module import Caller
+from butlers.sessions.session import MAX_HOOK_CHARACTERS, SessionMemory
+from butlers.sessions.spawner import Spawner
+from butlers.settings.sections import ButlerSettings
+
+CALLER = Caller("acme", "token:1")
+FACT = NewFact("Ann", "allergy", "peanuts and hazelnuts; carries an EpiPen always")
+SESSION = "2c0097b0-63b9-4aff-974c-3f10e9e95ab6"
+
+
+class ScriptedModel:
+    """Answers what it is told to, and notes what it was asked."""
+
+    name = "scripted"
+
+    def __init__(self, answer: str | Exception = "I ordered almonds instead.") -> None:
+        self.answer = answer
+        self.asked: list[dict[str, Any]] = []
+
+    async def complete(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        schema: Mapping[str, Any] | None = None,
+        timeout_seconds: float = 300.0,
+        label: str = "",
+    ) -> Completion:
+        self.asked.append({"prompt": prompt, "system": system, "label": label})
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return Completion(self.answer, Usage())
+
+
+@pytest.fixture
+def model() -> ScriptedModel:
+    return ScriptedModel()
+
+
+@pytest.fixture
+def sessions(memory: Memory) -> SessionMemory:
+    async def opened() -> Memory:
+        return memory
+
+    return SessionMemory("general", opened, 10.0)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "CLAUDE.md").write_text("Be brief.\n")
+    return tmp_path
+
+
+@pytest.fixture
+def logged() -> Iterator[list]:
+    with capture_logs() as lines:
+        yield lines
+
+
+def spawner_of(sessions: SessionMemory, directory: Path, model: ScriptedModel | None) -> Spawner:
+    butler = {"name": "general", "description": "Looks after the pantry.", "tenant": "acme"}
+    return Spawner(ButlerSettings.model_validate({"butler": butler}), directory, sessions, model)
+
+
+@asynccontextmanager
+async def without(owner: asyncpg.Connection, *tables: str):
+    """The tables are gone for a while, as after a restore that went wrong."""
+    for table in tables:
+        await owner.execute(f"alter table {table} rename to {table}_gone")
+    try:
+        yield
+    finally:
+        for table in tables:
+            await owner.execute(f"alter table {table}_gone rename to {table}")
+
+
+async def run(spawner: Spawner, prompt: str = "What may I cook for Ann?") -> dict[str, Any]:
+    return await spawner.run_prompt("supper", prompt)
+
+
+@pytest.mark.contract("P2", "N4.2")
+async def test_a_session_is_given_its_instructions_and_then_its_memories(
+    sessions: SessionMemory, directory: Path, model: ScriptedModel, memory: Memory, lineage: Lineage
+) -> None:
+    await store_fact(memory, FACT, lineage)
+    await run(spawner_of(sessions, directory, model))
+    (asked,) = model.asked
+    assert asked["prompt"] == "What may I cook for Ann?"
+    assert asked["label"] == "schedule:supper"
+    instructions, _, context = asked["system"].partition("\n\n")
+    assert instructions == "Be brief."
+    assert context.startswith("# Memory Context\n## Key Facts\n- [Ann] [allergy]: peanuts and")
+
+
+async def test_without_instructions_or_memories_a_butler_still_knows_who_it_is(
+    sessions: SessionMemory, tmp_path: Path, model: ScriptedModel
+) -> None:
+    await run(spawner_of(sessions, tmp_path, model))
+    assert model.asked[0]["system"] == "You are general, a butler. Looks after the pantry."
+
+
+@pytest.mark.contract("P1", "N4.2")
+async def test_a_finished_session_is_an_episode_that_expires(
+    sessions: SessionMemory,
+    directory: Path,
+    model: ScriptedModel,
+    memory: Memory,
+    lineage: Lineage,
+    owner: asyncpg.Connection,
+) -> None:
+    await store_fact(memory, FACT, lineage)
+    model.answer = f"Ann: {FACT.content}. I ordered almonds instead."
+    told = await run(spawner_of(sessions, directory, model))
+    (row,) = await owner.fetch("select * from episodes")
+    assert told["episode_id"] == str(row["id"])
+    assert told["session_id"] == str(row["session_id"])
+    assert row["content"] == (
+        "Request: What may I cook for Ann?\nOutcome: [recalled] I ordered almonds instead."
+    )
+    assert row["expires_at"] == row["created_at"] + timedelta(days=7)
+    assert (row["tenant_id"], row["butler"]) == ("acme", "general")
+    assert row["consolidation_status"] == "pending"
+
+
+@pytest.mark.contract("P2", "R24.1", "N4.4")
+@pytest.mark.parametrize("broken", ["facts", "episodes", "memory_events"])
+async def test_a_broken_memory_is_logged_and_the_session_runs(
+    sessions: SessionMemory,
+    directory: Path,
+    model: ScriptedModel,
+    memory: Memory,
+    lineage: Lineage,
+    owner: asyncpg.Connection,
+    logged: list,
+    broken: str,
+) -> None:
+    await store_fact(memory, FACT, lineage)
+    async with without(owner, broken):
+        told = await run(spawner_of(sessions, directory, model))
+    assert told["answer"] == model.answer
+    assert model.asked[0]["system"].startswith("Be brief.")
+    failures = [line for line in logged if line["log_level"] in ("warning", "error")]
+    assert failures
+    assert not [line for line in failures if "Ann" in str(line)]
+    if broken == "facts":
+        assert model.asked[0]["system"] == "Be brief."
+    else:
+        assert told["episode_id"] is None
+
+
+@pytest.mark.contract("R24.2", "N4.4")
+async def test_an_episode_that_cannot_be_stored_leaves_nothing_behind(
+    sessions: SessionMemory,
+    directory: Path,
+    model: ScriptedModel,
+    owner: asyncpg.Connection,
+    logged: list,
+) -> None:
+    async with without(owner, "memory_events"):
+        told = await run(spawner_of(sessions, directory, model))
+    assert told["answer"] == model.answer
+    assert told["episode_id"] is None
+    assert await owner.fetchval("select count(*) from episodes") == 0
+    assert "episode of a session" in {line.get("what") for line in logged}
+
+
+@pytest.mark.contract("P2", "R24.1")
+async def test_a_slow_memory_is_not_waited_for(
+    directory: Path, model: ScriptedModel, memory: Memory, logged: list
+) -> None:
+    async def slow() -> Memory:
+        await asyncio.sleep(0.5)
+        return memory
+
+    started = time.monotonic()
+    told = await run(spawner_of(SessionMemory("general", slow, 0.1), directory, model))
+    assert model.asked[0]["system"] == "Be brief."
+    # To store it there is time.
+    assert told["episode_id"] is not None
+    assert time.monotonic() - started < 5
+    assert [line["what"] for line in logged if line["log_level"] == "warning"] == [
+        "context of a session"
+    ]
+
+
+@pytest.mark.contract("R24.1", "R24.2")
+async def test_a_memory_that_is_down_is_done_without(
+    directory: Path, model: ScriptedModel, logged: list
+) -> None:
+    async def down() -> Memory:
+        raise Unavailable("the database does not answer")
+
+    told = await run(spawner_of(SessionMemory("general", down, 1.0), directory, model))
+    assert told["answer"] == model.answer
+    assert {line["reason"] for line in logged} == {"the database does not answer"}
+
+
+@pytest.mark.contract("P1")
+async def test_a_failed_session_is_not_remembered(
+    sessions: SessionMemory, directory: Path, owner: asyncpg.Connection
+) -> None:
+    spawner = spawner_of(sessions, directory, ScriptedModel(CompletionFailed("claude failed")))
+    with pytest.raises(CompletionFailed):
+        await run(spawner)
+    assert await owner.fetchval("select count(*) from episodes") == 0
+
+
+async def test_without_a_runtime_one_is_told_how_to_get_one(
+    sessions: SessionMemory, directory: Path
+) -> None:
+    with pytest.raises(Unavailable, match=r"set runtime\.kind in its butler\.toml"):
+        await spawner_of(sessions, directory, None).ask("Hello?")
+
+
+async def test_instructions_that_cannot_be_read_are_not_passed_over(
+    sessions: SessionMemory, tmp_path: Path, model: ScriptedModel
+) -> None:
+    (tmp_path / "CLAUDE.md").mkdir()
+    with pytest.raises(Unavailable, match=r"cannot read .*CLAUDE\.md"):
+        await run(spawner_of(sessions, tmp_path, model))
+
+
+async def test_what_the_history_keeps_is_short_and_holds_no_secret(
+    sessions: SessionMemory, directory: Path
+) -> None:
+    answer = "token=abcdefgh\n" + "long " * 1_000
+    told = await run(spawner_of(sessions, directory, ScriptedModel(answer)))
+    assert told["answer"].startswith("token=[secret] long")
+    assert len(told["answer"]) == 1_000
+
+
+# What the hooks of agents ask for
+
+
+async def opening(sessions: SessionMemory, session: str = SESSION) -> str:
+    return await sessions.opening(session, "pantry", CALLER)
+
+
+@pytest.mark.contract("N4.2")
+async def test_a_session_opens_with_what_is_known(
+    sessions: SessionMemory, memory: Memory, lineage: Lineage, stranger: Lineage
+) -> None:
+    assert await opening(sessions) == ""
+    await store_fact(memory, FACT, lineage)
+    await store_fact(memory, NewFact("Bob", "secret", "of another tenant"), stranger)
+    told = await opening(sessions)
+    assert "carries an EpiPen" in told
+    assert "another tenant" not in told
+    assert told.startswith("Remembered from earlier sessions.")
+
+
+async def test_an_opening_is_short_enough_to_be_taken_whole(
+    sessions: SessionMemory, memory: Memory, lineage: Lineage
+) -> None:
+    for number in range(15):
+        fact = NewFact(f"thing {number}", "is", f"number {number}: {'lorem ipsum dolor ' * 60}")
+        await store_fact(memory, fact, lineage)
+    told = await opening(sessions)
+    assert 5_000 < len(told) <= MAX_HOOK_CHARACTERS
+
+
+async def test_a_prompt_is_told_what_bears_on_it_and_only_once(
+    sessions: SessionMemory, memory: Memory, lineage: Lineage
+) -> None:
+    await store_fact(memory, FACT, lineage)
+    await store_rule(memory, NewRule("Always ask before booking a costly flight"), lineage)
+    assert await sessions.relevant(SESSION, "zzz qqq", CALLER) == ""
+    prompt = "ask before booking a flight"
+    told = await sessions.relevant(SESSION, prompt, CALLER)
+    assert "# Memory Context\n- Always ask before booking" in told
+    assert "EpiPen" not in told
+    assert await sessions.relevant(SESSION, prompt, CALLER) == ""
+    assert await sessions.relevant("another", prompt, CALLER) != ""
+
+
+async def test_what_an_opening_told_is_not_told_again_until_the_agent_forgets(
+    sessions: SessionMemory, memory: Memory, lineage: Lineage
+) -> None:
+    await store_fact(memory, FACT, lineage)
+    assert "EpiPen" in await opening(sessions)
+    prompt = "Ann allergy peanuts and hazelnuts carries an EpiPen"
+    assert await sessions.relevant(SESSION, prompt, CALLER) == ""
+    # After a compaction the agent starts anew, and so do we.
+    assert "EpiPen" in await opening(sessions)
+
+
+def line(role: str, text: str, at: str) -> str:
+    message = {"role": role, "content": text}
+    return json.dumps({"type": role, "message": message, "timestamp": at})
+
+
+FIRST = [line("user", "Paint it.", "2026-01-10T09"), line("assistant", "Painted.", "2026-01-10T10")]
+SECOND = [line("user", "Sell it.", "2026-01-11T09"), line("assistant", "Sold.", "2026-01-11T10")]
+
+
+async def end(sessions: SessionMemory, lines: list[str], session: str = SESSION) -> str | None:
+    stored = await sessions.remember_transcript(session, "\n".join(lines), {"project": "x"}, CALLER)
+    return str(stored) if stored else None
+
+
+@pytest.mark.contract("P1")
+async def test_the_same_session_twice_is_one_episode(
+    sessions: SessionMemory, owner: asyncpg.Connection
+) -> None:
+    stored = await asyncio.gather(*(end(sessions, FIRST) for _ in range(4)))
+    assert len(set(stored) - {None}) == 1
+    assert await end(sessions, FIRST) is None
+    (row,) = await owner.fetch("select * from episodes")
+    assert row["content"] == "Request: Paint it.\nOutcome: Painted."
+    assert str(row["session_id"]) == SESSION
+
+
+async def test_of_a_session_that_is_resumed_the_rest_is_a_second_episode(
+    sessions: SessionMemory, owner: asyncpg.Connection
+) -> None:
+    first = await end(sessions, FIRST)
+    second = await end(sessions, [*FIRST, *SECOND])
+    assert first and second and first != second
+    assert await end(sessions, [*FIRST, *SECOND]) is None
+    rows = await owner.fetch("select content from episodes order by created_at, id")
+    assert [row["content"] for row in rows] == [
+        "Request: Paint it.\nOutcome: Painted.",
+        "Request: Sell it.\nOutcome: Sold.",
+    ]
+
+
+async def test_a_session_is_known_by_tenant_and_may_have_any_name(
+    sessions: SessionMemory, owner: asyncpg.Connection
+) -> None:
+    assert await end(sessions, FIRST, "my-session")
+    rival = Caller("rival", "token:2")
+    assert await sessions.remember_transcript("my-session", "\n".join(FIRST), {}, rival)
+    rows = await owner.fetch("select tenant_id, session_id from episodes order by tenant_id")
+    assert [tuple(row) for row in rows] == [("acme", None), ("rival", None)]
+
+
+async def test_an_empty_transcript_is_no_episode(
+    sessions: SessionMemory, owner: asyncpg.Connection
+) -> None:
+    assert await end(sessions, []) is None
+    assert await end(sessions, FIRST[:1]) is None
+    assert await owner.fetchval("select count(*) from episodes") == 0
+
+
+async def test_how_many_secrets_were_masked_is_logged_and_not_which(
+    sessions: SessionMemory, logged: list
+) -> None:
+    lines = [line("user", "password=hunter22 and sk-abcdefgh12", "2026"), *FIRST[1:]]
+    assert await end(sessions, lines)
+    (told,) = [line for line in logged if line["event"] == "session remembered"]
+    assert told["secrets_masked"] == 2
+    assert "hunter22" not in str(logged)

@@ -1,0 +1,118 @@
+"""What a butler's file says: overrides, modules and the schedule."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from butlers.errors import NotFound
+from butlers.memory.settings import MemoryModuleConfig
+from butlers.settings.files import load_butler
+from butlers.settings.sections import (
+    KNOWN_MODULES,
+    ButlerSettings,
+    ScheduledTask,
+    settings_model,
+)
+
+PLAN = (Path(__file__).parents[1] / "data" / "memory_plan.toml").read_text("utf-8")
+
+
+@pytest.fixture
+def file(tmp_path):
+    return butler_file(tmp_path, "general")
+
+
+def butler_file(home: Path, name: str, text: str = "") -> Path:
+    file = home / "butlers" / name / "butler.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text, "utf-8")
+    return file
+
+
+def defaults(**butler) -> ButlerSettings:
+    return ButlerSettings.model_validate({"butler": {"name": "general", **butler}})
+
+
+@pytest.mark.contract("P4")
+def test_the_plan_parses_to_the_defaults(file):
+    file.write_text(PLAN)
+    settings = load_butler(file)
+    assert settings.modules.memory == MemoryModuleConfig()
+    assert settings == defaults(schedule=tomllib.loads(PLAN)["butler"]["schedule"])
+
+
+@pytest.mark.contract("R23.1")
+def test_an_empty_file_is_a_butler_with_all_defaults(file):
+    assert load_butler(file) == defaults()
+
+
+@pytest.mark.contract("R23.2", "P4")
+def test_a_file_overrides_the_defaults(file):
+    changed = PLAN.replace("default_limit = 20", "default_limit = 3").replace("= 7\n", "= 30\n")
+    file.write_text(changed)
+    memory = load_butler(file).module("memory")
+    assert isinstance(memory, MemoryModuleConfig)
+    assert memory.retrieval.default_limit == 3
+    assert memory.episodes.default_ttl_days == 30
+
+
+def test_the_password_of_the_database_is_in_no_representation(file):
+    file.write_text("[database]\nurl = 'postgresql://bob:hunter2@db/x'\n")
+    settings = load_butler(file)
+    assert "hunter2" in settings.database.url
+    assert "hunter2" not in repr(settings) + str(settings)
+
+
+class CalendarSettings(BaseModel):
+    """Settings of a module the house is given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    days: int = 7
+
+
+def test_a_module_the_house_is_given_has_its_section(file):
+    file.write_text("[modules.calendar]\ndays = 3\n[modules.memory]\nenabled = false\n")
+    settings = load_butler(file, {**KNOWN_MODULES, "calendar": CalendarSettings})
+    assert settings.module("calendar") == CalendarSettings(days=3)
+    assert settings.is_enabled("calendar")
+    assert not settings.is_enabled("memory")
+    with pytest.raises(NotFound):
+        settings.module("diary")
+    assert settings_model() is ButlerSettings
+
+
+@pytest.mark.contract("P3")
+def test_the_memory_jobs_run_every_six_hours_and_daily():
+    assert defaults().tasks() == (
+        ScheduledTask("consolidate", "0 */6 * * *", "memory"),
+        ScheduledTask("decay_sweep", "0 3 * * *", "memory"),
+        ScheduledTask("episode_cleanup", "0 4 * * *", "memory"),
+    )
+
+
+@pytest.mark.contract("P3", "L23")
+def test_the_schedule_of_the_butler_wins_and_other_entries_are_prompts(file):
+    file.write_text("""
+        [butler.schedule]
+        consolidate = { cron = "*/5 * * * *", prompt = "ignored" }
+        episode_cleanup = { cron = "" }
+        report = { cron = "0 9 * * 1", prompt = "Report the week" }
+        [modules.memory.schedule]
+        consolidate = "0 1 * * *"
+        decay_sweep = "0 2 * * *"
+        [modules.notebook]
+        enabled = true
+    """)
+    assert load_butler(file).tasks() == (
+        ScheduledTask("consolidate", "*/5 * * * *", "memory"),
+        ScheduledTask("decay_sweep", "0 2 * * *", "memory"),
+        ScheduledTask("summarize", "30 4 * * *", "notebook"),
+        ScheduledTask("report", "0 9 * * 1", None, "Report the week"),
+    )
+
+
+def test_a_disabled_memory_has_no_jobs(file):
+    file.write_text(PLAN.replace("enabled = true", "enabled = false"))
+    assert load_butler(file).tasks() == ()
