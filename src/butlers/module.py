@@ -1,15 +1,14 @@
 """The contract between a butler and its modules, on one page.
 
 A module is made once per butler, started with its settings and the butler's database, asked for
-its tools and jobs, and stopped in reverse order. It never learns how it is served: who is calling
-comes from `current_caller`, which the host sets around every call.
+its operations and jobs, and stopped in reverse order. It never learns how it is served: doors call
+its operations at a desk, which is made for whoever is calling.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -18,10 +17,11 @@ from pydantic import BaseModel
 from butlers.clock import Clock, utc_now
 from butlers.db.migrate import Branch
 from butlers.db.postgres import Database
-from butlers.errors import InvalidInput
+from butlers.errors import InvalidInput, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.text import one_line
 from butlers.llm import LanguageModel
+from butlers.operation import Operation
 
 MAX_REQUEST_ID = 200
 
@@ -49,18 +49,6 @@ class Surroundings:
     language_model: LanguageModel | None = None
     directory: Path | None = None
     """The butler's own directory, for what a module keeps in files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """One MCP tool: its docstring is what the calling model reads.
-
-    One that `reads_only` changes nothing a user would miss, so clients may call it unasked.
-    """
-
-    name: str
-    function: Callable[..., Awaitable[Any]]
-    reads_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +88,12 @@ class Module(ABC):
     settings_model: ClassVar[type[BaseModel]]
     migrations: ClassVar[Branch | None] = None
 
+    operations: ClassVar[Iterable[Operation]] = ()
+    """What it can be asked to do, from which every door is made."""
+
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
         self.surroundings = surroundings
+        self.config: Any = config if config is not None else self.settings_model()
 
     @abstractmethod
     async def on_startup(self, config: BaseModel | None, database: Database) -> None:
@@ -111,9 +103,13 @@ class Module(ABC):
     async def on_shutdown(self) -> None:
         """Let go of everything."""
 
-    def tools(self) -> Sequence[Tool]:
-        """The tools to serve."""
-        return ()
+    def desk(self, caller: Caller, request_id: str | None = None) -> Any:
+        """Where its operations are called on a caller's behalf, once it has started."""
+        raise Unavailable(f"the module {self.name} has no operations")
+
+    def default(self, setting: str) -> Any:
+        """What a setting says, by its name below the module's own."""
+        return reduce(getattr, setting.split("."), self.config)
 
     def jobs(self) -> Sequence[Job]:
         """The jobs to run on a schedule."""
@@ -126,24 +122,6 @@ class Module(ABC):
     async def health(self) -> Health:
         """How it is now."""
         return Health(ok=True)
-
-
-_caller: ContextVar[Caller | None] = ContextVar("butlers_caller", default=None)
-
-
-def current_caller(surroundings: Surroundings) -> Caller:
-    """Who is asking; without authentication, the butler's own configured tenant."""
-    return _caller.get() or Caller(surroundings.tenant_id, "local")
-
-
-@contextmanager
-def calling_as(caller: Caller) -> Iterator[None]:
-    """Everything inside is asked by this caller."""
-    token = _caller.set(caller)
-    try:
-        yield
-    finally:
-        _caller.reset(token)
 
 
 def request_id(request_context: dict[str, Any] | None) -> str | None:

@@ -11,10 +11,11 @@ from butlers.butler.butler import Butler
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
 from butlers.db.migrate import current_revisions
+from butlers.doors.mcp.server import ButlerMCP
 from butlers.errors import Conflict, Unavailable
 from butlers.memory.module import MemoryModule
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.module import Caller, Module, calling_as, current_caller
+from butlers.module import Caller, Module
 from butlers.settings.sections import ButlerSettings
 from doors.daemons import temporary_home
 
@@ -111,7 +112,7 @@ async def test_the_memory_takes_hold_lets_go_and_loads_its_model_only_when_asked
     module = butler.module("memory")
     assert isinstance(module, MemoryModule)
     assert module._database is not None
-    assert module._config is settings.module("memory")
+    assert module.config is settings.module("memory")
     assert module._embedding_engine is None
     engine = module._get_embedding_engine()
     assert module._get_embedding_engine() is engine
@@ -131,7 +132,7 @@ async def test_settings_of_another_kind_leave_the_defaults(server: DatabaseServe
     started = butler.module("memory")
     assert isinstance(started, MemoryModule)
     await module.on_startup(None, started.memory.database)
-    assert module._config == MemoryModuleConfig()
+    assert module.config == MemoryModuleConfig()
     await butler.stop()
 
 
@@ -194,11 +195,16 @@ async def test_without_authentication_the_caller_is_the_configured_tenant(
 ) -> None:
     settings = ButlerSettings.model_validate({"butler": {"name": "mine", "tenant": "acme"}})
     butler = Butler(settings, server)
-    surroundings = butler.modules[0].surroundings
-    assert butler.caller == current_caller(surroundings) == Caller("acme", "local")
-    with calling_as(Caller("rival", "token:1")):
-        assert current_caller(surroundings).tenant_id == "rival"
-    assert current_caller(surroundings).tenant_id == "acme"
+    assert butler.caller == Caller("acme", "local")
+    await butler.start()
+    try:
+        unauthenticated = ButlerMCP("mine", butler.modules)
+        about = {"canonical_name": "Ann", "entity_type": "person", "tenant_id": "acme"}
+        assert not (await unauthenticated.call_tool("entity_create", about)).is_error
+        refused = await unauthenticated.call_tool("entity_create", about | {"tenant_id": "rival"})
+        assert "valid is your own tenant, 'acme'" in refused.content[0].text
+    finally:
+        await butler.stop()
 
 
 @pytest.mark.contract("N4.1", "N6.3")
@@ -213,12 +219,13 @@ async def test_each_butler_has_its_own_tools_workers_engine_and_tables(
     try:
         for butler in butlers:
             memory = butler.module("memory")
-            tools = {tool.name: tool.function for tool in memory.tools()}
+            tools = ButlerMCP(butler.name, [memory])
             jobs = {job.name: job for job in memory.jobs()}
-            assert len(tools) == 19
+            assert len(tools.tools) == 19
             assert set(jobs) == {"consolidate", "decay_sweep", "episode_cleanup"}
             if butler.name == "one":
-                await tools["memory_store_fact"](subject="Ann", predicate="likes", content="tea")
+                fact = {"subject": "Ann", "predicate": "likes", "content": "tea"}
+                assert not (await tools.call_tool("memory_store_fact", fact)).is_error
             await jobs["decay_sweep"].run()
             url = server.running_url(butler.name)
             assert url.split("?")[0].endswith(f"/butler_{butler.name}")

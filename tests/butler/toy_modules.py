@@ -7,7 +7,8 @@ from pydantic import BaseModel
 
 from butlers.db.postgres import Database
 from butlers.kernel.sections import Section
-from butlers.module import Health, Module, Tool
+from butlers.module import Health, Module
+from butlers.operation import Answer, Asked, Effect, Operation
 from butlers.settings.sections import ButlerSettings, settings_model
 
 diary: list[str] = []
@@ -34,16 +35,29 @@ class Toy(Module):
         if self.fails == "stop":
             raise RuntimeError("I will not go")
 
-    def tools(self) -> Sequence[Tool]:
-        return [Tool(name, _nothing) for name in self.tool_names]
+    @property
+    def operations(self) -> Sequence[Operation]:  # type: ignore[override]
+        return [_offering(name) for name in self.tool_names]
 
     async def health(self) -> Health:
         return Health(ok=self.fails != "health")
 
 
-async def _nothing() -> dict[str, Any]:
+async def _nothing(desk: Any, asked: Asked) -> dict[str, Any]:
     """Nothing."""
     return {}
+
+
+def _offering(tool: str) -> Operation:
+    return Operation(
+        run=_nothing,
+        answers=Answer,
+        effect=Effect.READS,
+        example="",
+        tool=tool,
+        command=tool,
+        routes=(),
+    )
 
 
 def toy(name: str, *dependencies: str, **attributes: object) -> type[Toy]:

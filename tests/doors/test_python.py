@@ -171,7 +171,7 @@ async def test_what_is_not_there_is_none_and_false(ours):
         assert await ours.confirm(memory_id) is False
         assert await ours.forget(memory_id) is False
         assert await ours.restore(memory_id) is False
-        with pytest.raises(NotFound, match="there is no rule"):
+        with pytest.raises(NotFound, match=r"rule_id: rule .* does not exist"):
             await ours.mark_helpful(memory_id)
     assert await ours.history(unknown) == []
     with pytest.raises(InvalidInput, match="memory_type: found 'fcat'"):

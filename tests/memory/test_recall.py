@@ -38,7 +38,7 @@ async def test_the_composite_is_the_weighted_sum_of_its_parts(memory, lineage, c
     assert one.parts.confidence == pytest.approx(math.exp(-0.03 * 7))
     expected = 0.4 + 0.3 * 0.8 + 0.2 * 0.5 + 0.1 * math.exp(-0.21)
     assert one.composite_score == pytest.approx(expected)
-    shown = recall.as_recalled(one)
+    shown = one.as_dict()
     assert shown["composite_score"] == one.composite_score
     assert set(shown["score_parts"]) == {"relevance", "importance", "recency", "confidence"}
 

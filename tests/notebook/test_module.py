@@ -11,7 +11,7 @@ import pytest
 
 from butlers.butler import registry
 from butlers.errors import InvalidInput, NotFound, Unavailable
-from butlers.module import Caller, Surroundings, calling_as
+from butlers.module import Caller, Surroundings
 from butlers.notebook import open_notebook, owner_id
 from butlers.notebook.module import NotebookModule
 from butlers.notebook.opening import FILE
@@ -40,9 +40,8 @@ async def module(tmp_path: Path, clock: Any) -> AsyncIterator[NotebookModule]:
 
 
 async def call(module: NotebookModule, tool: str, /, caller: Caller = ANN, **arguments: Any) -> Any:
-    (function,) = [found.function for found in module.tools() if found.name == tool]
-    with calling_as(caller):
-        return await function(**arguments)
+    (operation,) = [found for found in module.operations if found.tool == tool]
+    return await operation.run(module.desk(caller), operation.asked(arguments))
 
 
 def test_the_house_knows_the_notebook_which_needs_nobody_and_no_migrations() -> None:
@@ -65,7 +64,7 @@ async def test_the_file_is_private_and_let_go_of(tmp_path: Path) -> None:
 
 async def test_without_a_directory_it_does_not_start() -> None:
     module = NotebookModule(Surroundings("general"))
-    assert len(module.tools()) == 5
+    assert len(list(module.operations)) == 7
     with pytest.raises(Unavailable, match="no directory"):
         await module.on_startup(None, None)  # type: ignore[arg-type]
     await module.on_shutdown()

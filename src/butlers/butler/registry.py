@@ -52,9 +52,7 @@ def check_tool_names(modules: Iterable[Module]) -> None:
     """No two modules offer a tool of one name: the later one would silently be dropped."""
     owners: dict[str, str] = {}
     for module in modules:
-        for tool in module.tools():
-            if tool.name in owners:
-                raise Conflict(
-                    f"modules {owners[tool.name]} and {module.name} both offer a tool {tool.name}"
-                )
-            owners[tool.name] = module.name
+        for tool in (operation.tool for operation in module.operations):
+            if tool in owners:
+                raise Conflict(f"modules {owners[tool]} and {module.name} both offer a tool {tool}")
+            owners[tool] = module.name

@@ -136,8 +136,7 @@ class Server(uvicorn.Server):
 
 
 def _mcp_for(butler: Butler, tokens: TokenStore) -> ButlerMCP:
-    tools = [tool for module in butler.modules for tool in module.tools()]
-    return ButlerMCP(butler.name, tools, tokens)
+    return ButlerMCP(butler.name, butler.modules, tokens, toolset=butler.settings.mcp.tools)
 
 
 def _host_names(settings: ServerSection) -> list[str]:

@@ -1,6 +1,6 @@
 """The memory module as a butler loads it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,10 +12,11 @@ from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import Unavailable
 from butlers.memory.handle import Memory
 from butlers.memory.jobs import memory_jobs
+from butlers.memory.model import Lineage
+from butlers.memory.operations import OPERATIONS, Desk
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.memory.tools import memory_tools
-from butlers.memory.tools.calling import Desk
-from butlers.module import Health, Job, Module, Surroundings, Tool
+from butlers.module import Caller, Health, Job, Module, Surroundings
+from butlers.operation import Operation
 
 
 class MemoryModule(Module):
@@ -25,10 +26,10 @@ class MemoryModule(Module):
     dependencies: ClassVar[tuple[str, ...]] = ()
     settings_model: ClassVar[type[BaseModel]] = MemoryModuleConfig
     migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_012")
+    operations: ClassVar[Iterable[Operation]] = OPERATIONS
 
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
         super().__init__(surroundings, config)
-        self._config = config if isinstance(config, MemoryModuleConfig) else MemoryModuleConfig()
         self._database: Database | None = None
         self._embedding_engine: Embedder | None = None
         self._memory: Memory | None = None
@@ -37,12 +38,12 @@ class MemoryModule(Module):
         """Take hold of settings and database; the model is loaded when a tool first needs it."""
         self._database = database
         if isinstance(config, MemoryModuleConfig):
-            self._config = config
+            self.config = config
         self._memory = Memory(
             database=database,
             embedder=self._get_embedding_engine,
             butler=self.surroundings.butler,
-            settings=self._config,
+            settings=self.config,
             clock=self.surroundings.clock,
             new_id=self.surroundings.new_id,
         )
@@ -60,15 +61,15 @@ class MemoryModule(Module):
             raise Unavailable(f"the memory of butler {self.surroundings.butler} is not started")
         return self._memory
 
-    def tools(self) -> Sequence[Tool]:
-        """The nineteen tools; they can be listed before the module has started."""
-        desk = Desk(lambda: self.memory, self.surroundings)
-        return memory_tools(desk, self._config, lambda: self.surroundings.language_model)
+    def desk(self, caller: Caller, request_id: str | None = None) -> Desk:
+        """Where its operations are called on a caller's behalf."""
+        lineage = Lineage(caller.tenant_id, caller.actor, request_id)
+        return Desk(self.memory, lineage, self.surroundings.language_model)
 
     def jobs(self) -> Sequence[Job]:
         """Consolidation, decay sweep and episode cleanup."""
         model = self.surroundings.language_model
-        return memory_jobs(lambda: self.memory, model, self._config.schedule)
+        return memory_jobs(lambda: self.memory, model, self.config.schedule)
 
     async def warm_up(self) -> None:
         """Load the embedding model: an agent's first session should not start without memory."""
@@ -77,10 +78,10 @@ class MemoryModule(Module):
     async def health(self) -> Health:
         """Well when the database answers."""
         await self.memory.database.ping()
-        return Health(ok=True, details={"embedding_model": self._config.embedding_model})
+        return Health(ok=True, details={"embedding_model": self.config.embedding_model})
 
     def _get_embedding_engine(self) -> Embedder:
         if self._embedding_engine is None:
-            directory = self._config.embedding_model_directory
+            directory = self.config.embedding_model_directory
             self._embedding_engine = get_embedding_engine(Path(directory) if directory else None)
         return self._embedding_engine

@@ -1,20 +1,22 @@
 """The notebook as a butler loads it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
 from butlers.db.postgres import Database
 from butlers.errors import Unavailable
-from butlers.module import Health, Job, Module, Surroundings, Tool
+from butlers.module import Caller, Health, Job, Module, Surroundings
 from butlers.notebook.manager import MemoryManager
-from butlers.notebook.opening import open_manager, summarize_everybody
+from butlers.notebook.opening import FILE, open_manager, summarize_everybody
+from butlers.notebook.operations import OPERATIONS, Desk
 from butlers.notebook.settings import NotebookModuleConfig
 from butlers.notebook.stats import file_stats
-from butlers.notebook.tools import Desk, note_tools
+from butlers.operation import Operation
 
 
 class NotebookModule(Module):
@@ -26,19 +28,17 @@ class NotebookModule(Module):
 
     name: ClassVar[str] = "notebook"
     settings_model: ClassVar[type[BaseModel]] = NotebookModuleConfig
+    operations: ClassVar[Iterable[Operation]] = OPERATIONS
 
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
         super().__init__(surroundings, config)
-        self._config = (
-            config if isinstance(config, NotebookModuleConfig) else NotebookModuleConfig()
-        )
         self._worker: ThreadPoolExecutor | None = None
         self._manager: MemoryManager | None = None
 
     async def on_startup(self, config: BaseModel | None, database: Database) -> None:
         """Open the file, or make it; the butler's database is not used."""
         if isinstance(config, NotebookModuleConfig):
-            self._config = config
+            self.config = config
         self._worker = ThreadPoolExecutor(1, f"notebook-{self.surroundings.butler}")
         await asyncio.get_running_loop().run_in_executor(self._worker, self._open)
 
@@ -58,18 +58,19 @@ class NotebookModule(Module):
             raise Unavailable(f"the notebook of butler {self.surroundings.butler} is not started")
         return self._manager
 
-    def tools(self) -> Sequence[Tool]:
-        """The five tools; they can be listed before the module has started."""
-        desk = Desk(lambda: self.manager, self.surroundings, self._config.default_limit)
-        return note_tools(desk)
+    def desk(self, caller: Caller, request_id: str | None = None) -> Desk:
+        """Where its operations are called for a caller's agent, which may be the butler."""
+        agent = caller.agent or self.surroundings.butler
+        file = (self.surroundings.directory or Path()) / FILE
+        return Desk(self.manager, self.config, caller.tenant_id, agent, file)
 
     def jobs(self) -> Sequence[Job]:
         """The nightly summary of old notes."""
-        return [Job("summarize", self._config.schedule.summarize, self.summarize)]
+        return [Job("summarize", self.config.schedule.summarize, self.summarize)]
 
     async def summarize(self) -> dict[str, Any]:
         """Summarize the old notes of every agent of every tenant; how many were archived."""
-        return await summarize_everybody(self.manager, self._config.summarize_after_days)
+        return await summarize_everybody(self.manager, self.config.summarize_after_days)
 
     async def health(self) -> Health:
         """Well when the file answers."""
@@ -83,7 +84,7 @@ class NotebookModule(Module):
             raise Unavailable("the notebook has no directory for its file; serve it from a home")
         self._manager = open_manager(
             directory,
-            self._config,
+            self.config,
             clock=self.surroundings.clock,
             new_id=self.surroundings.new_id,
             model=self.surroundings.language_model,

@@ -1,18 +1,11 @@
 """What the notebook's tools answer; their schemas tell a client what to expect."""
 
 from dataclasses import asdict
-from typing import Self
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any, Self
 
 from butlers.notebook.decay import from_text
 from butlers.notebook.model import AgentMemory, SearchResult
-
-
-class Answer(BaseModel):
-    """An answer; keys beyond those declared are passed on."""
-
-    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+from butlers.operation import Answer
 
 
 class Note(Answer):
@@ -80,6 +73,25 @@ class FoundNotes(Answer):
             for one in result.memories
         ]
         return cls(memories=found, mode=result.mode, total_candidates=result.total_candidates)
+
+
+class Summarized(Answer):
+    """What came of summarizing."""
+
+    agents: int
+    archived: int
+    """How many notes a summary has taken the place of."""
+    errors: list[str]
+
+
+class NoteStats(Answer):
+    """How much an agent has, and the whole file."""
+
+    notes: int
+    archived: int
+    categories: dict[str, int]
+    last_change: str | None
+    file: dict[str, Any]
 
 
 def _instant(text: str) -> str:

@@ -14,6 +14,7 @@ from butlers.kernel.sections import Cron, Fault, Section, Valid, refuse
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.memory.settings import ScheduleConfig as MemorySchedule
 from butlers.notebook.settings import NotebookModuleConfig
+from butlers.operation import Toolset
 from butlers.settings.fleet import FleetSection
 from butlers.settings.names import VALID_NAME, validate_name
 from butlers.settings.types import DatabaseUrl, HttpUrl, Tenant, VariableName
@@ -121,6 +122,16 @@ class RuntimeSection(Section):
         return self
 
 
+class McpSection(Section):
+    """What agents are offered."""
+
+    tools: Toolset = Field(
+        Toolset.STANDARD,
+        strict=False,
+        description="Which tools: core (the six of every day), standard or all.",
+    )
+
+
 class ServerSection(Section):
     """How the process that serves every butler of a home listens."""
 
@@ -177,6 +188,7 @@ class ButlerSettings(Section):
     modules: ModulesSection = Field(ModulesSection(), description="Modules.")
     database: DatabaseSection = Field(DatabaseSection(), description="Database.")
     runtime: RuntimeSection = Field(RuntimeSection(), description="Runtime.")
+    mcp: McpSection = Field(McpSection(), description="Tools.")
     server: ServerSection = Field(ServerSection(), description="Server.")
 
     def module(self, name: str) -> BaseModel:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from butlers.butler.home import Home
-from butlers.doors.cli import tables
-from butlers.doors.cli.memory import wording
+from butlers.doors.cli import tables, wording
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
 
 HOSTILE = "[red]cashews[/red] \x1b[31mRED\x1b[0m \x9b2J \u202eesrever :smile:"

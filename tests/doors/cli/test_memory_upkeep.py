@@ -70,7 +70,7 @@ def test_dead_letters_are_listed_with_their_reason_and_requeued(home: Home, daem
     )
     [letter] = told(home, "dead-letters")
     assert (letter["id"], letter["dead_letter_reason"]) == (stored["id"], "no JSON five times")
-    assert told(home, "dead-letters", "--requeue", stored["id"]) == {"requeued": 1}
+    assert told(home, "requeue", stored["id"]) == {"requeued": 1}
     assert told(home, "dead-letters") == []
 
 

@@ -8,6 +8,7 @@ from butlers.doors.http.envelope import MAX_BODY_BYTES
 from doors.http.callers import ApiCaller, told
 
 JSON = {"Content-Type": "application/json"}
+BUDGET = {"trigger_prompt": "x", "token_budget": -1}
 TEA = {"subject": "Ann", "predicate": "likes", "content": "green tea"}
 
 
@@ -25,7 +26,7 @@ async def test_a_fact_stored_is_listed_found_and_explained(caller, tenant):
     listed = await caller.get("/facts", tag="home", state="active")
     assert [one["id"] for one in listed["items"]] == [fact]
     assert listed["next_cursor"] is None
-    found = await caller.get("/search", q="what does Ann drink", types=["fact"])
+    found = await caller.get("/search", query="what does Ann drink", types=["fact"])
     assert found["items"][0]["id"] == fact
     assert {"rrf_score", "semantic_rank", "keyword_rank"} <= found["items"][0].keys()
     detail = await caller.get(f"/facts/{fact}")
@@ -209,7 +210,9 @@ async def test_a_glance_is_overview_newest_events_and_jobs_in_one(caller):
 @pytest.mark.contract("N9.2")
 async def test_recalling_is_a_use_and_previewing_is_not(caller):
     fact = await store_fact(caller)
-    shown = await caller.post("/context", {"prompt": "tea for Ann", "token_budget": 200})
+    shown = await caller.post(
+        "/context/preview", {"trigger_prompt": "tea for Ann", "token_budget": 200}
+    )
     assert "green tea" in shown["text"]
     assert shown["tokens"] <= 200
     (line,) = shown["sections"][0]["included"]
@@ -257,7 +260,7 @@ async def test_jobs_are_listed_and_run_by_the_butlers_own_tenant(daemon, caller)
         ("GET", f"/rules/{'0' * 32}", {}, 404, "rule_id"),
         ("GET", f"/entities/{'0' * 32}", {}, 404, "entity_id"),
         ("GET", "/activity", {"params": {"after": "0" * 32}}, 400, "after"),
-        ("POST", "/facts", {"json": {}}, 422, "content"),
+        ("POST", "/facts", {"json": {}}, 422, "subject"),
         ("POST", "/facts", {"json": TEA | {"tenant_id": "x"}}, 422, "tenant_id"),
         ("POST", "/facts", {"json": TEA | {"subject": " "}}, 400, "subject"),
         ("POST", "/facts", {"json": TEA | {"content": "x" * 20_001}}, 400, "content"),
@@ -267,7 +270,13 @@ async def test_jobs_are_listed_and_run_by_the_butlers_own_tenant(daemon, caller)
         ("POST", "/facts", {"json": ["x"]}, 422, None),
         ("POST", f"/rules/{'0' * 32}/helpful", {}, 404, "rule_id"),
         ("POST", "/entities/merge", {"json": {}}, 422, "source_entity_id"),
-        ("POST", "/context", {"json": {"prompt": "x", "token_budget": -1}}, 422, "token_budget"),
+        (
+            "POST",
+            "/context",
+            {"json": {"trigger_prompt": "x", "token_budget": -1}},
+            422,
+            "token_budget",
+        ),
     ],
 )
 async def test_what_cannot_be_is_refused_by_field(caller, method, path, how, status, field):
@@ -278,7 +287,11 @@ async def test_what_cannot_be_is_refused_by_field(caller, method, path, how, sta
 
 async def test_a_long_value_is_not_sent_back_whole(caller):
     status, error = await caller.refused("POST", "/facts", json=TEA | {"subject": "x" * 100_000})
-    assert status == 422
+    assert (status, error["field"]) == (400, "subject")
+    assert "found a text of 100000 characters; valid is at most" in error["message"]
+    assert len(error["message"]) < 500
+    status, error = await caller.refused("POST", "/facts", json=TEA | {"entity_id": "x" * 100_000})
+    assert (status, error["field"]) == (422, "entity_id")
     assert len(error["message"]) < 500
 
 

@@ -11,6 +11,7 @@ import pytest
 from doors.http.callers import ApiCaller, calling, told
 
 BELOW = "/api/butlers/{name}/memory"
+NOTES = "/api/butlers/{name}/notes"
 SECRET = "zanzibar"
 
 
@@ -39,6 +40,8 @@ class Stored:
 # How a stranger asks each route for what is not its own: query or body; and which answer is right
 # when none of it exists. Every route must be here.
 NOTHING = object()
+ANSWERS_NONE: list[Any] = []
+"""An answer that is itself an empty list."""
 CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", f"{BELOW}/facts"): ({"params": {"subject": SECRET}}, []),
     ("get", f"{BELOW}/rules"): ({}, []),
@@ -52,9 +55,36 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", f"{BELOW}/stats"): ({}, NOTHING),
     ("get", f"{BELOW}/overview"): ({}, NOTHING),
     ("get", f"{BELOW}/glance"): ({}, NOTHING),
-    ("get", f"{BELOW}/search"): ({"params": {"q": SECRET, "min_confidence": 0}}, []),
+    ("get", f"{BELOW}/search"): ({"params": {"query": SECRET, "min_confidence": 0}}, []),
     ("post", f"{BELOW}/recall"): ({"json": {"topic": SECRET}}, NOTHING),
-    ("post", f"{BELOW}/context"): ({"json": {"prompt": SECRET}}, NOTHING),
+    ("post", f"{BELOW}/context"): ({"json": {"trigger_prompt": SECRET}}, NOTHING),
+    ("post", f"{BELOW}/context/preview"): ({"json": {"trigger_prompt": SECRET}}, NOTHING),
+    ("get", f"{BELOW}/memories/{{memory_id}}"): ({}, 404),
+    ("get", f"{BELOW}/memories/{{memory_id}}/links"): ({}, 404),
+    ("get", f"{BELOW}/history/{{memory_id}}"): ({}, ANSWERS_NONE),
+    ("get", f"{BELOW}/timeline"): ({}, NOTHING),
+    ("get", f"{BELOW}/dead-letters"): ({}, ANSWERS_NONE),
+    ("post", f"{BELOW}/dead-letters/requeue"): (
+        {"json": {"episode_ids": ["{episode_id}"]}},
+        {"requeued": 0},
+    ),
+    ("get", f"{BELOW}/models"): ({}, NOTHING),
+    ("post", f"{BELOW}/consolidation"): ({}, NOTHING),
+    ("post", f"{BELOW}/episodes/cleanup"): ({"json": {"max_entries": 0}}, NOTHING),
+    ("post", f"{BELOW}/facts/{{fact_id}}/undo"): ({}, 404),
+    ("post", f"{BELOW}/links"): (
+        {"json": {"source_id": "{fact_id}", "relation": "supports", "target_id": "{rule_id}"}},
+        404,
+    ),
+    ("get", f"{BELOW}/entities/{{entity_id}}/names"): ({}, 404),
+    ("post", f"{BELOW}/entities/resolve"): ({"json": {"name": SECRET}}, ANSWERS_NONE),
+    ("post", f"{NOTES}"): ({"json": {"key": "mine", "content": "x"}}, NOTHING),
+    ("get", f"{NOTES}"): ({}, NOTHING),
+    ("get", f"{NOTES}/search"): ({"params": {"query": SECRET}}, NOTHING),
+    ("get", f"{NOTES}/stats"): ({}, 403),
+    ("post", f"{NOTES}/summarize"): ({}, 403),
+    ("get", f"{NOTES}/{{key}}"): ({}, 404),
+    ("get", f"{NOTES}/{{key}}/related"): ({}, 404),
     ("post", f"{BELOW}/facts"): (
         {"json": {"subject": "a", "predicate": "b", "content": "c", "entity_id": "{entity_id}"}},
         404,
@@ -89,7 +119,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("post", f"{BELOW}/jobs/{{job}}/run"): ({}, 403),
     ("get", "/api/butlers"): ({}, {"butlers": ["general"]}),
     ("get", "/api/memory/overview"): ({}, NOTHING),
-    ("get", "/api/memory/search"): ({"params": {"q": SECRET, "min_confidence": 0}}, []),
+    ("get", "/api/memory/search"): ({"params": {"query": SECRET, "min_confidence": 0}}, []),
     ("get", "/api/memory/activity"): ({}, []),
     ("get", "/api/memory/jobs"): ({}, NOTHING),
 }
@@ -105,7 +135,7 @@ def filled(how: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
 
 
 def addressed(path: str, ids: dict[str, str], butler: str = "general") -> str:
-    return path.format(name=butler, job="decay_sweep", **ids)
+    return path.format(name=butler, job="decay_sweep", key=SECRET, memory_id=ids["fact_id"], **ids)
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +192,8 @@ def check(answer, never, right, ids, imagined):
     said = answer.text
     if isinstance(right, int):
         assert answer.status_code == right
+    elif right is ANSWERS_NONE:
+        assert told(answer) == []
     elif isinstance(right, list):
         assert told(answer)["items"] == right
     elif right is not NOTHING:
@@ -183,10 +215,13 @@ async def unharmed(caller: ApiCaller, owned: Stored) -> None:
     assert len((await caller.get("/activity", limit=100))["items"]) == 5
 
 
+NAMES = ("fact_id", "rule_id", "episode_id", "entity_id")
+
+
 @pytest.mark.contract("N9.3")
 @pytest.mark.parametrize(("method", "path"), ROUTES, ids=[f"{m} {p}" for m, p in ROUTES])
 async def test_without_a_valid_token_nothing_is_answered(daemon, method, path):
-    ids = {name: str(uuid.uuid4()) for name in ("fact_id", "rule_id", "episode_id", "entity_id")}
+    ids = {name: str(uuid.uuid4()) for name in NAMES}
     for header in ({}, {"Authorization": "Bearer btl_wrong"}, {"Authorization": "Basic eDp5"}):
         async with httpx2.AsyncClient(trust_env=False, verify=False) as http:
             answer = await http.request(method, daemon.url + addressed(path, ids), headers=header)

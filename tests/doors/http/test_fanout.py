@@ -10,10 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from butlers.doors.http.answers import Overview
 from butlers.doors.http.callers import Visitor
 from butlers.doors.http.fanout import Fleet, Question
-from butlers.doors.http.reading import overview_of
+from butlers.doors.http.glance import Overview, overview_of
 from butlers.settings.fleet import FleetSection
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
 from doors.http.callers import calling, token_store, told
@@ -139,7 +138,7 @@ async def test_one_search_over_all_butlers_in_one_order(far, near):
             "/facts", {"subject": word, "predicate": "is", "content": "at home"}
         )
         # Meaning alone: how rare a word is differs from butler to butler.
-        params = {"q": f"{word} is at home", "mode": "semantic", "types": ["fact"], "limit": 2}
+        params = {"query": f"{word} is at home", "mode": "semantic", "types": ["fact"], "limit": 2}
         found = told(await caller.send("GET", "/api/memory/search", params=params))
     assert [one["butler"] for one in found["items"]] == ["general", "garden"]
     assert found["items"][0]["id"] == stored["id"]
@@ -179,7 +178,7 @@ async def test_the_fleet_of_a_token_is_what_its_tenant_may_see(near):
 
 async def test_no_answer_carries_the_token_of_a_remote(near):
     async with calling(near, "household") as caller:
-        for path in ("overview", "activity", "jobs", "search?q=rose"):
+        for path in ("overview", "activity", "jobs", "search?query=rose"):
             answer = await caller.send("GET", f"/api/memory/{path}")
             assert ENVIRONMENT[TOKEN_VARIABLE] not in answer.text
     assert ENVIRONMENT[TOKEN_VARIABLE] not in near.log
@@ -210,7 +209,8 @@ async def test_what_a_remote_butler_shows_leads_to_its_own_pages(far, near):
 class Stumbling:
     """A butler with a fault that nobody foresaw."""
 
-    def module(self, name: str) -> None:
+    @property
+    def settings(self) -> None:
         raise ZeroDivisionError("a secret that only the log may hold")
 
 

@@ -103,7 +103,7 @@ async def test_no_answer_of_a_remote_butler_breaks_a_page(
     caller: ApiCaller, looking: httpx2.AsyncClient, asked: str
 ):
     await caller.post("/facts", {"subject": "Ann", "predicate": "likes", "content": "tea"})
-    params = {"search": {"q": "tea"}}.get(asked, {})
+    params = {"search": {"query": "tea"}}.get(asked, {})
     sound = await caller.get(f"/{asked}", **params)
     if asked == "search":
         sound["items"][0] |= {"composite_score": 0.5, "score_parts": {"relevance": 0.5}}

@@ -121,7 +121,9 @@ async def write(walk: Walk) -> Stored:
 
 async def read(walk: Walk, stored: Stored) -> None:
     episode = stored.episode
-    read = (await walk("memory_get", memory_type="episode", memory_id=episode["id"]))["result"]
+    read = (
+        await walk("memory_get", memory_type="episode", memory_id=episode["id"], detail="full")
+    )["result"]
     assert set(read) == EPISODE_KEYS
     assert (read["content"], read["session_id"], read["importance"]) == (
         told(stored.mark),
@@ -129,7 +131,9 @@ async def read(walk: Walk, stored: Stored) -> None:
         7,
     )
     assert (read["expires_at"], read["reference_count"]) == (episode["expires_at"], 1)
-    read = (await walk("memory_get", memory_type="fact", memory_id=stored.fact))["result"]
+    read = (await walk("memory_get", memory_type="fact", memory_id=stored.fact, detail="full"))[
+        "result"
+    ]
     assert set(read) == FACT_KEYS
     assert (read["content"], read["tags"], read["state"]) == ("tea", ["taste"], "active")
     assert (read["supersedes_id"], read["tenant_id"]) == (stored.superseded, walk.tenant)
@@ -141,19 +145,18 @@ async def read(walk: Walk, stored: Stored) -> None:
 
 async def find(walk: Walk, stored: Stored) -> None:
     mark = stored.mark
-    found = (await walk("memory_search", query=f"{mark} tea", limit=5))["result"]
+    found = (await walk("memory_search", query=f"{mark} tea", limit=5, detail="full"))["result"]
     by_id = {one["id"]: one for one in found}
     assert stored.superseded not in by_id, "a superseded fact is not found"
     assert HYBRID <= set(by_id[stored.fact]) <= FACT_KEYS | HYBRID | {"similarity", "rank"}
     assert set(by_id[stored.rule]) - HYBRID - {"similarity", "rank"} == RULE_KEYS | {"memory_type"}
     for mode, score in (("semantic", "similarity"), ("keyword", "rank")):
-        found = (await walk("memory_search", query=f"{mark} tea", mode=mode, types=["fact"]))[
-            "result"
-        ]
+        asked = {"query": f"{mark} tea", "mode": mode, "types": ["fact"], "detail": "full"}
+        found = (await walk("memory_search", **asked))["result"]
         mine = next(one for one in found if one["id"] == stored.fact)
         assert set(mine) == FACT_KEYS | {score}
 
-    recalled = (await walk("memory_recall", topic=f"{mark} tea", limit=3))["result"]
+    recalled = (await walk("memory_recall", topic=f"{mark} tea", limit=3, detail="full"))["result"]
     assert len(recalled) == 3
     scores = [one["composite_score"] for one in recalled]
     assert scores == sorted(scores, reverse=True)
@@ -176,7 +179,7 @@ async def judge(walk: Walk) -> None:
     unknown = str(uuid.uuid4())
     answer = await walk("memory_confirm", memory_type="rule", memory_id=unknown)
     assert answer == {"confirmed": False}
-    marked = await walk("memory_mark_helpful", rule_id=rule)
+    marked = await walk("memory_mark_helpful", rule_id=rule, detail="full")
     assert set(marked) == RULE_KEYS
     assert (marked["success_count"], marked["applied_count"]) == (1, 1)
     marked = await walk("memory_mark_harmful", rule_id=rule, reason="woke the baby")

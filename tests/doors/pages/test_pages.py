@@ -244,7 +244,9 @@ async def test_the_context_preview_shows_the_exact_block_its_budget_and_its_reas
 ):
     fact = await _fact(caller)
     sent = visitor.act("/context", 200, prompt="what does Ann drink?", token_budget="500")
-    built = await caller.post("/context", {"prompt": "what does Ann drink?", "token_budget": 500})
+    built = await caller.post(
+        "/context/preview", {"trigger_prompt": "what does Ann drink?", "token_budget": 500}
+    )
     assert "[Ann] [drink]: Green tea" in built["text"]
     assert built["text"].strip() in _block(sent.text)
     assert f"{built['tokens']} of 500 tokens" in sent.text and "relevance" in sent.text

@@ -2,12 +2,13 @@
 
 from fastapi import APIRouter
 
-from butlers.doors.http import entities, fleet, jobs, judging, looking, reading, storing
-from butlers.doors.http import glance as glancing
+from butlers.doors.http import fleet, glance, jobs
 from butlers.doors.http.faults import FAILURES
+from butlers.doors.http.routes import operation_routes
 from butlers.doors.http.seats import DOCUMENTED_TOKEN
 
 router = APIRouter(prefix="/api", responses=FAILURES, dependencies=[DOCUMENTED_TOKEN])
-for part in (looking, reading, glancing, storing, judging, entities, jobs):
+for part in (glance, jobs):
     router.include_router(part.router, prefix="/butlers/{name}/memory")
+router.include_router(operation_routes())
 router.include_router(fleet.router)

@@ -27,6 +27,8 @@ class Visitor:
     tenants: Mapping[str, str]
     remotes: frozenset[str] = frozenset()
     is_operator: bool = False
+    agent: str = ""
+    """The agent its token was made for."""
 
 
 class Source(Protocol):
@@ -86,7 +88,9 @@ class Callers:
 def visitor_of(record: TokenRecord, fleet: FleetSection) -> Visitor:
     """The caller a token stands for: one butler as one tenant, and what that tenant is shown."""
     remotes = frozenset(one.name for one in fleet.remotes if one.tenant == record.tenant)
-    return Visitor(f"token:{record.id}", {record.butler: record.tenant}, remotes)
+    return Visitor(
+        f"token:{record.id}", {record.butler: record.tenant}, remotes, agent=record.agent
+    )
 
 
 def operator_of(household: Household, actor: str = "operator") -> Visitor:

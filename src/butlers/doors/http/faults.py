@@ -24,6 +24,7 @@ from butlers.errors import (
     Unavailable,
 )
 from butlers.kernel.text import clean
+from butlers.operation import fault_in_words
 
 log = structlog.get_logger(__name__)
 
@@ -136,12 +137,9 @@ async def _unforeseen(_: Request, __: Exception) -> JSONResponse:
 
 
 def _fault(fault: Mapping[str, Any]) -> str:
-    where = _where(fault) or "the request"
     if fault["type"] == "json_invalid":
         return "the body is not JSON"
-    if fault["type"] == "missing":
-        return f"{where}: required, but missing"
-    return f"{where}: found {fault.get('input')!r:.80}; {fault['msg']}"
+    return fault_in_words(fault, fault["loc"][1:])
 
 
 def _where(fault: Mapping[str, Any]) -> str:

@@ -6,13 +6,17 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 
-from butlers.doors.http import answers, asking, looking, reading
 from butlers.doors.http.fanout import Fleet, Question, Reply
+from butlers.doors.http.glance import Overview, overview_of
 from butlers.doors.http.jobs import Jobs, jobs_of
-from butlers.doors.http.seats import Visiting
+from butlers.doors.http.seats import MEMORY, Visiting
 from butlers.kernel.ranking import best_first
 from butlers.memory.model import SearchMode
-from butlers.memory.tools.results import Answer
+from butlers.memory.operations import listing, retrieval
+from butlers.memory.operations.answers import Happened, RememberedMemory
+from butlers.memory.operations.listing import Many
+from butlers.memory.operations.pages import Activity, FoundAll
+from butlers.operation import Answer, Asked
 
 router = APIRouter(tags=["fleet"])
 _SCORES = {
@@ -34,7 +38,7 @@ class ButlerStatus(Answer):
 class ButlerOverview(ButlerStatus):
     """A butler of the fleet; `overview` is null when it is down."""
 
-    overview: answers.Overview | None
+    overview: Overview | None
 
 
 class FleetOverview(Answer):
@@ -43,7 +47,7 @@ class FleetOverview(Answer):
     butlers: list[ButlerOverview]
 
 
-class FoundAtButler(answers.Found):
+class FoundAtButler(RememberedMemory):
     """A memory that a butler found."""
 
     butler: str
@@ -58,7 +62,7 @@ class FleetSearch(Answer):
     butlers: list[ButlerStatus]
 
 
-class HappenedAtButler(answers.Happened):
+class HappenedAtButler(Happened):
     """Something that happened at a butler."""
 
     butler: str
@@ -89,16 +93,16 @@ class Butlers(Answer):
     butlers: list[str]
 
 
-class AskedFleetSearch(reading.AskedSearch):
+class AskedFleetSearch(retrieval.Search):
     """What is looked for at every butler."""
 
-    mode: SearchMode = SearchMode.HYBRID
+    limit: Many = 20
 
 
-class AskedFleetActivity(asking.Asked):
+class AskedFleetActivity(Asked):
     """How much of what happened."""
 
-    limit: asking.Limit = 20
+    limit: Many = 20
 
 
 @router.get("/butlers", response_model=Butlers)
@@ -110,7 +114,7 @@ async def list_butlers(request: Request, visitor: Visiting) -> Any:
 @router.get("/memory/overview", response_model=FleetOverview)
 async def overview(request: Request, visitor: Visiting) -> Any:
     """Counts, backlog, last consolidation and health of every butler."""
-    question = Question(answers.Overview, reading.overview_of, "overview", {})
+    question = Question(Overview, overview_of, "overview", {})
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
     return {"butlers": [{**status_of(reply), "overview": reply.said} for reply in replies]}
 
@@ -121,17 +125,19 @@ async def search(
 ) -> Any:
     """The best matches of every butler in one order, each with its butler and score."""
 
-    async def here(seat: Any) -> Any:
-        return {"items": await reading.search_of(seat, asked)}
+    mode = asked.mode or SearchMode.HYBRID
+    params = asked.model_dump(mode="json", exclude_none=True) | {"mode": mode.value}
 
-    params = asked.model_dump(mode="json", exclude_none=True)
-    question = Question(answers.FoundAll, here, "search", params)
+    async def here(seat: Any) -> Any:
+        return {"items": await seat.perform(MEMORY, retrieval.search, params)}
+
+    question = Question(FoundAll, here, "search", params)
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
     found = [
         {
             **one.model_dump(exclude_unset=True),
             "butler": reply.name,
-            "score": _score(one, asked.mode),
+            "score": _score(one, mode),
         }
         for reply in replies
         for one in (reply.said.items if reply.said else ())
@@ -148,10 +154,10 @@ async def activity(
     """What happened at every butler, newest first."""
 
     async def here(seat: Any) -> Any:
-        page = await looking.activity_of(seat, asking.AskedActivity(limit=asked.limit))
-        return {"items": page.items, "next_cursor": None}
+        page = await seat.ask(listing.activity, limit=asked.limit)
+        return {"items": page["items"], "next_cursor": None}
 
-    question = Question(answers.Activity, here, "activity", {"limit": asked.limit})
+    question = Question(Activity, here, "activity", {"limit": asked.limit})
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
     return {
         "items": newest(
@@ -169,7 +175,7 @@ async def list_jobs(request: Request, visitor: Visiting) -> Any:
     return {"butlers": [{**status_of(reply), "jobs": reply.said} for reply in replies]}
 
 
-def newest(told: Mapping[str, list[answers.Happened]], limit: int) -> list[dict[str, Any]]:
+def newest(told: Mapping[str, list[Happened]], limit: int) -> list[dict[str, Any]]:
     """The newest events of all; of one instant, a butler's own stay in the order it told them."""
     events = [(butler, event) for butler, its in told.items() for event in its]
     # Sorting is stable, and each butler told its events newest first.
@@ -187,7 +193,7 @@ def status_of(reply: Reply[Any]) -> dict[str, Any]:
     }
 
 
-def _score(found: answers.Found, mode: SearchMode) -> float:
+def _score(found: RememberedMemory, mode: SearchMode) -> float:
     """The score of the mode; a butler that leaves it out ranks its finding last."""
     score: float | None = getattr(found, _SCORES[mode])
     return 0.0 if score is None else score

@@ -6,12 +6,12 @@ from fastapi import APIRouter, Path
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from butlers.doors.http.answers import Instant
 from butlers.doors.http.job_runs import JobRuns
 from butlers.doors.http.seats import Seat, Seated
 from butlers.jobs.runs import Run
 from butlers.jobs.schedule import Planned, Schedule
-from butlers.memory.tools.results import Answer
+from butlers.memory.operations.answers import Instant
+from butlers.operation import Answer
 
 router = APIRouter(tags=["jobs"])
 _SHOWN = 20

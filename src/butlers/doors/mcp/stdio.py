@@ -25,12 +25,14 @@ async def serve_stdio(home: Home, name: str) -> None:
     """
     server = DatabaseServer(home)
     butler = Butler(butler_settings(home, name), server)
-    tools = [tool for module in butler.modules for tool in module.tools()]
     with input_ended_by_signals():
         start = _Start(butler)
         try:
             async with server.kept_alive():
-                await ButlerMCP(name, tools, ready=start.finished).run_stdio_async()
+                door = ButlerMCP(
+                    name, butler.modules, ready=start.finished, toolset=butler.settings.mcp.tools
+                )
+                await door.run_stdio_async()
         finally:
             await start.abandon()
             await butler.stop()

@@ -14,7 +14,7 @@ from butlers.doors.http.fanout import Fleet
 from butlers.doors.http.faults import answer_failures
 from butlers.doors.http.household import Household
 from butlers.doors.http.job_runs import JobRuns
-from butlers.doors.pages import router as pages
+from butlers.doors.pages import butler, entities, fleet, memories, sign_in
 from butlers.doors.pages.assets import Assets
 from butlers.doors.pages.routing import explained
 from butlers.doors.pages.signin import Sessions
@@ -47,7 +47,9 @@ def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
     app.state.job_runs = JobRuns()
     answer_failures(app, explained)
     app.include_router(api.router)
-    app.include_router(pages.router)
+    # Fixed paths before those that take any word in the same place.
+    for part in (sign_in, fleet, butler, entities, memories):
+        app.include_router(part.router, include_in_schema=False)
     app.mount("/static", Assets())
     return app
 

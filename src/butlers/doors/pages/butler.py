@@ -1,39 +1,39 @@
-"""One butler: what it knows, how it came to be, and what happened lately."""
+"""One butler: what it knows, how it came to be, what happened lately, and its jobs."""
 
 import asyncio
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from butlers.doors.http.reading import overview_of
+from butlers.doors.http import jobs as api
+from butlers.doors.http.glance import overview_of
 from butlers.doors.http.seats import Seat
 from butlers.doors.pages import pictures
 from butlers.doors.pages.latency import retrieval_latency
 from butlers.doors.pages.rendering import render, seated
-from butlers.doors.pages.routing import PageRoute
-from butlers.doors.pages.visits import Name, Visiting
-from butlers.memory.flows import browse
-from butlers.memory.flows.browse import EpisodeFilter, FactFilter, RuleFilter, Wanted
-from butlers.memory.flows.timeline import memory_timeline
+from butlers.doors.pages.routing import PageRoute, go_to
+from butlers.doors.pages.visits import Name, Sending, Visiting
 from butlers.memory.model import Maturity
+from butlers.memory.operations import listing
 
 router = APIRouter(route_class=PageRoute)
-_DAYS = 30
-_FEW = Wanted(limit=6)
+_FEW = 6
 _EVENTS = 12
+_PATH = "/butlers/{name}/memory"
 
 
-@router.get("/butlers/{name}/memory")
+@router.get(_PATH)
 async def overview(visit: Visiting, name: Name) -> Response:
     """Counts, plots, and the newest of everything."""
     seat = visit.seat(name)
     told, timeline, facts, (rules, warnings), episodes, activity = await asyncio.gather(
         overview_of(seat),
-        memory_timeline(seat.memory, _DAYS, seat.lineage),
-        browse.browse_facts(seat.memory, FactFilter(), _FEW, seat.lineage),
-        newest_rules(seat),
-        browse.browse_episodes(seat.memory, EpisodeFilter(), _FEW, seat.lineage),
-        browse.recent_activity(seat.memory, _EVENTS, None, seat.lineage),
+        seat.ask(listing.timeline),
+        seat.ask(listing.list_facts, limit=_FEW),
+        _newest_rules(seat),
+        seat.ask(listing.list_episodes, limit=_FEW),
+        seat.ask(listing.activity, limit=_EVENTS),
     )
     return render(
         visit.request,
@@ -41,34 +41,47 @@ async def overview(visit: Visiting, name: Name) -> Response:
         **seated(visit, name, "overview"),
         told=told,
         plots=pictures.plots(timeline, retrieval_latency(name)),
-        facts=pictures.with_decay(facts.items, seat.memory),
+        facts=pictures.with_decay(facts["items"], seat),
         rules=rules,
         warnings=warnings,
-        episodes=episodes.items,
-        activity=activity.items,
+        episodes=episodes["items"],
+        activity=activity["items"],
     )
 
 
-@router.get("/butlers/{name}/memory/activity")
+@router.get(_PATH + "/activity")
 async def activity(visit: Visiting, name: Name, cursor: str | None = None) -> Response:
     """The whole audit stream, a page at a time."""
-    seat = visit.seat(name)
-    page = await browse.recent_activity(seat.memory, 50, cursor, seat.lineage)
+    page = await visit.seat(name).ask(listing.activity, limit=50, cursor=cursor)
     return render(
         visit.request,
         "activity.html",
         **seated(visit, name, "activity"),
-        activity=page.items,
+        activity=page["items"],
         cursor=cursor,
-        next_cursor=page.next_cursor,
+        next_cursor=page["next_cursor"],
     )
 
 
-async def newest_rules(seat: Seat) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+@router.get(_PATH + "/jobs")
+async def jobs(visit: Visiting, name: Name, done: str = "") -> Response:
+    """Every job with its next run, and the newest runs of all."""
+    told = await api.jobs_of(visit.seat(name))
+    return render(visit.request, "jobs.html", **seated(visit, name, "jobs"), told=told, done=done)
+
+
+@router.post(_PATH + "/jobs/{job}/run")
+async def run(sent: Sending, name: Name, job: Name) -> Response:
+    """Run a job now; the history then shows it."""
+    answer = await api.run_job(sent.visit.seat(name), sent.visit.request, job)
+    word = "ended" if answer["run"] else "begun"
+    return go_to(f"/butlers/{name}/memory/jobs?done={word}")
+
+
+async def _newest_rules(seat: Seat) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The newest rules to follow, and the newest warnings."""
-    warned = RuleFilter(maturity=Maturity.ANTI_PATTERN)
-    page = await browse.browse_rules(seat.memory, RuleFilter(), Wanted(limit=20), seat.lineage)
-    warnings = await browse.browse_rules(seat.memory, warned, _FEW, seat.lineage)
-    rules = [rule for rule in page.items if rule["maturity"] != Maturity.ANTI_PATTERN]
-    few = rules[: _FEW.limit]
-    return pictures.with_decay(few, seat.memory), pictures.with_decay(warnings.items, seat.memory)
+    page = await seat.ask(listing.list_rules)
+    warnings = await seat.ask(listing.list_rules, maturity=Maturity.ANTI_PATTERN, limit=_FEW)
+    rules = [rule for rule in page["items"] if rule["maturity"] != Maturity.ANTI_PATTERN]
+    shown = pictures.with_decay(rules[:_FEW], seat)
+    return shown, pictures.with_decay(warnings["items"], seat)

@@ -6,41 +6,37 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from butlers.doors.http import asking
-from butlers.doors.http import entities as api
 from butlers.doors.http.seats import Seat
 from butlers.doors.pages import pictures
-from butlers.doors.pages.asked import given, read
+from butlers.doors.pages.fields import given, known
 from butlers.doors.pages.rendering import render, seated
 from butlers.doors.pages.routing import PageRoute, go_to
 from butlers.doors.pages.visits import Name, Sending, Visiting
-from butlers.errors import InvalidInput
-from butlers.memory.flows import browse
-from butlers.memory.flows.browse import EntityFilter, Wanted
+from butlers.errors import InvalidInput, NotFound
+from butlers.memory.flows.browse import MAX_LIMIT
 from butlers.memory.model import EntityType
+from butlers.memory.operations import entities, listing
 from butlers.memory.policy.states import EntityState
 
 router = APIRouter(route_class=PageRoute)
 _PATH = "/butlers/{name}/memory/entities"
-_CHOICES = Wanted(limit=browse.MAX_LIMIT)
 
 
 @router.get(_PATH)
 async def listed(visit: Visiting, name: Name) -> Response:
     """Entities, newest first."""
-    seat, asked = visit.seat(name), read(asking.AskedEntities, given(visit.request))
-    where = EntityFilter(asked.state, asked.entity_type, asked.name)
-    page = await browse.browse_entities(seat.memory, where, asked.wanted(), seat.lineage)
+    asked = known(listing.list_entities, given(visit.request))
+    page = await visit.seat(name).ask(listing.list_entities, **asked)
     return render(
         visit.request,
         "entities.html",
         **seated(visit, name, "entities"),
-        entities=page.items,
+        entities=page["items"],
         types=list(EntityType),
         states=list(EntityState),
         asked=given(visit.request, without=("cursor",)),
         cursor=visit.request.query_params.get("cursor"),
-        next_cursor=page.next_cursor,
+        next_cursor=page["next_cursor"],
     )
 
 
@@ -53,14 +49,14 @@ async def one(
 ) -> Response:
     """An entity with its names, its facts, and whom it could be merged into."""
     seat = visit.seat(name)
-    detail = await api.get_entity(seat, entity_id)
+    detail = await _detail(seat, entity_id)
     others = await _others(seat, entity_id)
     return render(
         visit.request,
         "entity.html",
         **seated(visit, name, "entities"),
         entity=detail["entity"],
-        facts=pictures.with_decay(detail["facts"], seat.memory),
+        facts=pictures.with_decay(detail["facts"], seat),
         more_facts=detail["more_facts"],
         events=detail["events"],
         others=others,
@@ -78,9 +74,9 @@ async def preview(visit: Visiting, name: Name, entity_id: UUID, into: str = "") 
         visit.request,
         "merge.html",
         **seated(visit, name, "entities"),
-        report=await api.see_merge(seat, asked),
-        source=(await api.get_entity(seat, asked.source_entity_id))["entity"],
-        target=(await api.get_entity(seat, asked.target_entity_id))["entity"],
+        report=await seat.ask(entities.preview_merge, **asked),
+        source=(await _detail(seat, asked["source_entity_id"]))["entity"],
+        target=(await _detail(seat, asked["target_entity_id"]))["entity"],
         here=f"/butlers/{name}/memory/entities/{entity_id}",
     )
 
@@ -89,29 +85,39 @@ async def preview(visit: Visiting, name: Name, entity_id: UUID, into: str = "") 
 async def merge(sent: Sending, name: Name, entity_id: UUID) -> Response:
     """Make the entity part of another."""
     asked = _merge(entity_id, sent.form["into"])
-    await api.merge(sent.visit.seat(name), asked)
-    return go_to(f"/butlers/{name}/memory/entities/{asked.target_entity_id}?done=merged")
+    await sent.visit.seat(name).ask(entities.merge_entities, **asked)
+    return go_to(f"/butlers/{name}/memory/entities/{asked['target_entity_id']}?done=merged")
 
 
 @router.post(_PATH + "/{entity_id}/change")
 async def change(sent: Sending, name: Name, entity_id: UUID) -> Response:
     """Change the name and the aliases of an entity."""
     aliases = [line.strip() for line in sent.form["aliases"].splitlines() if line.strip()]
-    asked = read(api.EntityChange, {"canonical_name": sent.form["name"], "aliases": aliases})
-    await api.update_entity(sent.visit.seat(name), entity_id, asked)
+    await sent.visit.seat(name).ask(
+        entities.update_entity,
+        entity_id=entity_id,
+        canonical_name=sent.form["name"],
+        aliases=aliases,
+    )
     return go_to(f"/butlers/{name}/memory/entities/{entity_id}?done=changed")
+
+
+async def _detail(seat: Seat, entity_id: UUID) -> Any:
+    found = await seat.ask(entities.explain_entity, entity_id=entity_id)
+    if found is None:
+        raise NotFound(f"entity_id: you have no entity {entity_id}")
+    return found
 
 
 async def _others(seat: Seat, entity_id: UUID) -> list[dict[str, Any]]:
     """The newest living entities beside this one, by name."""
-    living = EntityFilter(state=EntityState.ACTIVE)
-    page = await browse.browse_entities(seat.memory, living, _CHOICES, seat.lineage)
-    others = [one for one in page.items if one["id"] != str(entity_id)]
+    page = await seat.ask(listing.list_entities, state=EntityState.ACTIVE, limit=MAX_LIMIT)
+    others = [one for one in page["items"] if one["id"] != str(entity_id)]
     return sorted(others, key=lambda one: (one["canonical_name"].casefold(), one["id"]))
 
 
-def _merge(entity_id: UUID, into: str) -> api.Merge:
+def _merge(entity_id: UUID, into: str) -> dict[str, UUID]:
     try:
-        return api.Merge(source_entity_id=entity_id, target_entity_id=UUID(into.strip()))
+        return {"source_entity_id": entity_id, "target_entity_id": UUID(into.strip())}
     except ValueError:
         raise InvalidInput(f"into: found {into[:80]!r}; valid is the id of an entity") from None

@@ -1,18 +1,17 @@
 """The fleet: every butler at a glance, one search over all, and what is going on."""
 
-from typing import Any
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from butlers.doors.http import fleet as api
 from butlers.doors.http.fanout import Question
-from butlers.doors.http.glance import AskedGlance, Glance, glance_of
-from butlers.doors.pages.asked import given, read
+from butlers.doors.http.glance import Glance, glance_of
+from butlers.doors.pages.fields import given, known, searched
 from butlers.doors.pages.rendering import render
 from butlers.doors.pages.routing import PageRoute
 from butlers.doors.pages.visits import Visiting
 from butlers.memory.model import MemoryType, SearchMode
+from butlers.memory.operations import retrieval
 
 router = APIRouter(route_class=PageRoute)
 _EVENTS = 15
@@ -21,8 +20,9 @@ _EVENTS = 15
 @router.get("/memory")
 async def fleet(visit: Visiting) -> Response:
     """Every butler, the search, the feed and the jobs."""
-    asked = AskedGlance(events=_EVENTS)
-    question = Question(Glance, lambda seat: glance_of(seat, asked), "glance", asked.model_dump())
+    question = Question(
+        Glance, lambda seat: glance_of(seat, _EVENTS), "glance", {"events": _EVENTS}
+    )
     replies = await visit.fleet.ask(visit.visitor, visit.request.state.request_id, question)
     seen = {reply.name: reply.said for reply in replies if reply.said}
     return render(
@@ -51,8 +51,9 @@ async def search(visit: Visiting) -> Response:
     fields = given(visit.request)
     found = None
     if "q" in fields:
-        wanted: dict[str, Any] = {**fields, "types": [fields["types"]] if "types" in fields else []}
-        question = read(api.AskedFleetSearch, wanted)
+        wanted = known(retrieval.search, searched(fields))
+        retrieval.search.asked(wanted)  # refused in words
+        question = api.AskedFleetSearch.model_validate(wanted)
         found = await api.search(visit.request, visit.visitor, question)
     return render(
         visit.request,

@@ -1,23 +1,23 @@
 """The drawings of a page from what the flows tell."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from markupsafe import Markup
 
+from butlers.doors.http.seats import Seat
 from butlers.doors.pages import charts, graph
 from butlers.doors.pages.charts import Chart, Decay
 from butlers.doors.pages.graph import Node
 from butlers.doors.pages.latency import Latency
 from butlers.doors.pages.phrases import address
 from butlers.doors.pages.shown import instant
-from butlers.memory.handle import Memory
-from butlers.memory.policy.timeline import Timeline
 
 
-def decay_of(row: Mapping[str, Any], memory: Memory) -> Decay:
+def decay_of(row: Mapping[str, Any], seat: Seat) -> Decay:
     """How a fact or a rule fades."""
+    memory = seat.butler.memory
     settings = memory.settings.facts
     return Decay(
         row["confidence"],
@@ -29,24 +29,25 @@ def decay_of(row: Mapping[str, Any], memory: Memory) -> Decay:
     )
 
 
-def with_decay(rows: Sequence[Mapping[str, Any]], memory: Memory) -> list[dict[str, Any]]:
+def with_decay(rows: Sequence[Mapping[str, Any]], seat: Seat) -> list[dict[str, Any]]:
     """Facts or rules, each with its curve and the day it fades."""
-    return [{**row, **_faded(decay_of(row, memory))} for row in rows]
+    return [{**row, **_faded(decay_of(row, seat))} for row in rows]
 
 
 def _faded(decay: Decay) -> dict[str, Markup | datetime | None]:
     return {"spark": charts.decay_spark(decay), "fades_at": decay.fades_at}
 
 
-def plots(told: Timeline, latency: Latency) -> list[dict[str, Any]]:
+def plots(told: Mapping[str, Any], latency: Latency) -> list[dict[str, Any]]:
     """The plots of a butler; one without numbers says what would fill it."""
+    days = [date.fromisoformat(day) for day in told["days"]]
     return [
-        _plot("Facts by state", charts.areas("Facts by state", told.days, told.facts),
+        _plot("Facts by state", charts.areas("Facts by state", days, told["facts"]),
               "Facts appear here once an agent stores one."),
-        _plot("Episodes by state", charts.areas("Episodes by state", told.days, told.episodes),
+        _plot("Episodes by state", charts.areas("Episodes by state", days, told["episodes"]),
               "Episodes appear here once a session has ended."),
         _plot("Consolidation outcomes",
-              charts.bars("Consolidation outcomes by day", told.days, told.consolidation),
+              charts.bars("Consolidation outcomes by day", days, told["consolidation"]),
               "Nothing was consolidated in these days. Run the job consolidate to begin."),
         _plot("Retrieval latency", charts.histogram("Retrievals by duration", latency.buckets),
               "Agents have not searched, recalled or asked for context since the start."),

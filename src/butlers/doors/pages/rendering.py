@@ -37,7 +37,7 @@ def seated(visit: Visit, name: str, section: str) -> dict[str, Any]:
         "name": name,
         "home": home_of(name),
         "section": section,
-        "tenant": seat.lineage.tenant_id,
+        "tenant": seat.caller.tenant_id,
         "may_run_jobs": seat.may_run_jobs,
     }
 

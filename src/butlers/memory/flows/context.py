@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from butlers.db.postgres import Row
 from butlers.errors import InvalidInput
@@ -27,6 +28,15 @@ class Context:
     def text(self) -> str:
         """What the agent is given."""
         return self.block.text
+
+    def as_dict(self) -> dict[str, Any]:
+        """The block, how long it is, and which memory each line of it is."""
+        included = [
+            {"section": section, "memory_type": line.ref.type, "id": line.ref.id}
+            for section, lines in self.block.included.items()
+            for line in lines
+        ]
+        return {"text": self.text, "tokens": self.block.tokens, "included": included}
 
 
 async def build_context(  # noqa: PLR0913 - a preview differs in nothing but what it counts

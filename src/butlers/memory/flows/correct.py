@@ -38,6 +38,27 @@ async def correct_fact(
         return await remember.store_fact_in(memory, tx, new, embedding, lineage)
 
 
+async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage) -> StoredFact:
+    """Let a fact say again what the one it replaced said; both stay readable."""
+    wanted = inputs.checked_id("fact_id", fact_id)
+    async with memory.transaction(lineage) as tx:
+        found = await facts.find(tx, [wanted], memory.now())
+        replaced = found and found[0]["supersedes_id"]
+        before = await facts.find(tx, [replaced], memory.now()) if replaced else []
+    if not found:
+        raise NotFound(f"fact_id: fact {wanted} does not exist; search for the fact")
+    if not before:
+        raise Conflict("this fact replaced no other, so there is nothing to go back to")
+    return await correct_fact(
+        memory,
+        wanted,
+        before[0]["content"],
+        lineage,
+        importance=before[0]["importance"],
+        permanence=before[0]["permanence"],
+    )
+
+
 async def _corrected(memory: Memory, fact_id: UUID, content: str, lineage: Lineage) -> NewFact:
     async with memory.transaction(lineage) as tx:
         before = _in_use(fact_id, await facts.find(tx, [fact_id], memory.now()))

@@ -15,8 +15,10 @@ from butlers.memory.store import lookup
 SHORTEST = 6
 """How many digits the beginning of an id has at least."""
 
+VALID_ID = f"valid is an id, or at least its first {SHORTEST} digits (0 to 9, a to f)"
 _SHOWN = 5
-_BEGINNING = re.compile(rf"[0-9a-f]{{{SHORTEST},32}}")
+_WHOLE = 32
+_BEGINNING = re.compile(rf"[0-9a-f]{{{SHORTEST},{_WHOLE}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +54,24 @@ async def find_memory(
     return MemoryRef(MemoryType(found.kind), found.id)
 
 
-def _range(given: str | UUID) -> tuple[UUID, UUID]:
-    """The lowest and the highest id that begin so."""
+def checked_beginning(given: str | UUID) -> str:
+    """The digits of an id, or of the beginning of one."""
     digits = str(given).strip().lower().replace("-", "")
     if _BEGINNING.fullmatch(digits) is None:
-        raise InvalidInput(
-            f"memory_id: found {str(given)[:80]!r}; valid is an id, or at least its first "
-            f"{SHORTEST} digits (0 to 9, a to f)"
-        )
-    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
+        raise InvalidInput(f"memory_id: found {str(given)[:80]!r}; {VALID_ID}")
+    return str(UUID(digits)) if len(digits) == _WHOLE else digits
+
+
+def whole_id(given: str | UUID) -> UUID | None:
+    """The id, if all of it was given."""
+    digits = str(given).replace("-", "")
+    return UUID(digits) if len(digits) == _WHOLE else None
+
+
+def _range(given: str | UUID) -> tuple[UUID, UUID]:
+    """The lowest and the highest id that begin so."""
+    digits = checked_beginning(given).replace("-", "")
+    return UUID(digits.ljust(_WHOLE, "0")), UUID(digits.ljust(_WHOLE, "f"))
 
 
 def _ambiguous(given: str | UUID, found: Sequence[Row]) -> str:

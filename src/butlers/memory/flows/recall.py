@@ -54,6 +54,16 @@ class Recalled:
     parts: ScoreParts
     rrf_score: float
 
+    def as_dict(self) -> dict[str, Any]:
+        """The memory as its reader gets it, with the parts of its score."""
+        return {
+            "memory_type": self.ref.type,
+            **self.row,
+            "composite_score": self.composite_score,
+            "score_parts": asdict(self.parts),
+            "rrf_score": self.rrf_score,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -113,19 +123,6 @@ async def get_memory(
     async with memory.transaction(lineage) as tx:
         rows = await _referenced(tx, [ref], memory.now())
     return as_json({"memory_type": memory_type, **rows[ref]}) if ref in rows else None
-
-
-def as_recalled(one: Recalled) -> dict[str, Any]:
-    """A recalled memory as its reader gets it, with the parts of its score."""
-    return as_json(
-        {
-            "memory_type": one.ref.type,
-            **one.row,
-            "composite_score": one.composite_score,
-            "score_parts": asdict(one.parts),
-            "rrf_score": one.rrf_score,
-        }
-    )
 
 
 async def semantic_search(look: Look, limit: int) -> list[Candidate]:

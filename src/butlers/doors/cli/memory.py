@@ -1,0 +1,96 @@
+"""`butlers memory`: what a butler remembers, for people."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from butlers.doors.cli.commands import TenantOption, commands, lazy_group
+from butlers.doors.cli.opening import with_butler
+
+if TYPE_CHECKING:
+    from butlers.butler.butler import Butler
+    from butlers.operation import Operation
+
+_NOT_THERE = {
+    "get": "{kind}",
+    "explain": "{kind}",
+    "history": "memory",
+    "confirm": "{standing} in use under",
+    "forget": "{kind} left to forget under",
+    "restore": "{standing} that was forgotten under",
+}
+
+
+def _build() -> typer.Typer:
+    from butlers.doors.cli import cost
+    from butlers.doors.cli.views import VIEWS
+    from butlers.memory.operations import OPERATIONS
+
+    app = commands(OPERATIONS, ask, VIEWS, "butlers memory", {"tenant": TenantOption})
+    app.command("cost")(cost.cost)
+    return app
+
+
+app = lazy_group("What a butler remembers.", _build)
+
+
+def ask(operation: "Operation", place: dict[str, Any], given: dict[str, Any]) -> Any:
+    """The answer of a butler's memory; the database is joined, or started for this moment."""
+    from butlers.operation import Detail
+
+    if "detail" in operation.fields:
+        given = {**given, "detail": Detail.FULL}
+    operation.asked(given)  # refused before anything is opened
+
+    async def asked(opened: "Butler") -> Any:
+        desk = _desk(opened, place["tenant"])
+        with _progress(operation) as on_progress:
+            from dataclasses import replace
+
+            return await operation.perform(replace(desk, on_progress=on_progress), **given)
+
+    answer = with_butler(place["butler"], place["home"], asked)
+    _refuse_nothing(operation, answer, place["butler"], given)
+    return answer
+
+
+def _desk(opened: "Butler", tenant: str | None) -> Any:
+    from butlers.butler.tokens import validate_tenant
+    from butlers.module import Caller
+
+    acting = opened.settings.butler.tenant if tenant is None else validate_tenant(tenant)
+    return opened.module("memory").desk(Caller(acting, "cli"))
+
+
+def _refuse_nothing(
+    operation: "Operation", answer: Any, butler: str, given: dict[str, Any]
+) -> None:
+    """Nothing to show, or nothing done, is an error that says so."""
+    from butlers.errors import NotFound
+
+    empty = not answer or (isinstance(answer, dict) and set(answer.values()) == {False})
+    if not empty or operation.name not in _NOT_THERE:
+        return
+    kind = given.get("memory_type")
+    what = _NOT_THERE[operation.name].format(kind=kind or "memory", standing=kind or "fact or rule")
+    raise NotFound(
+        f"butler {butler} has no {what} {given['memory_id']} for this tenant; "
+        "`butlers memory search` shows ids"
+    )
+
+
+@contextmanager
+def _progress(operation: "Operation") -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal while memories are embedded, nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    if operation.name != "reembed" or not console.is_terminal:
+        yield lambda done, total: None
+        return
+    with Progress(console=console) as bar:
+        task = bar.add_task("embedding", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,290 @@
+"""What operations of the memory answer, as a person reads it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import typer
+
+from butlers.doors.cli.commands import View
+from butlers.doors.cli.tables import Column, short_id, show_fields, show_line, show_table
+from butlers.doors.cli.wording import change, happened, number, plain, says, state, times, when
+
+Row = Mapping[str, Any]
+_MEMORY = (Column("kind"), Column("id"), Column("says", wraps=True))
+_SCORES = {"rrf_score": "score", "similarity": "meaning", "rank": "words"}
+_PARTS = {"rel": "relevance", "imp": "importance", "rec": "recency", "conf": "confidence"}
+_SHOWN_FIRST = ("memory_type", "id", "subject", "predicate", "content")
+_TOLD_BY_STATE = ("state", "validity", "maturity", "consolidation_status", "consolidated")
+_IN_USE = ("active", "fading")
+
+
+def _stored(kind: str) -> View:
+    def show(answer: Row, _: Row) -> None:
+        replaced = f", which replaces {answer['superseded_id']}"
+        more = replaced if answer.get("superseded_id") else ""
+        if "expires_at" in answer:
+            more = f", which expires on {answer['expires_at'][:10]}"
+        show_line(f"stored {kind} {answer['id']}{more}")
+
+    return show
+
+
+def _done(word: str) -> View:
+    def show(_: Row, given: Row) -> None:
+        named = (given.get("memory_type"), given["memory_id"])
+        show_line(f"{word} {' '.join(filter(None, named))}")
+
+    return show
+
+
+def _found(found: Sequence[Row], _: Row) -> None:
+    if not found:
+        show_line("nothing found")
+        return
+    scores = [name for name in _SCORES if any(name in one for one in found)]
+    columns = [*(Column(_SCORES[name], "right") for name in scores), *_MEMORY]
+    rows = [
+        [*(number(one.get(name), 4 if name == "rrf_score" else 2) for name in scores), *_cells(one)]
+        for one in found
+    ]
+    show_table(columns, rows)
+
+
+def _recalled(found: Sequence[Row], _: Row) -> None:
+    if not found:
+        show_line("nothing to recall")
+        return
+    columns = [Column(title, "right") for title in ("score", *_PARTS)]
+    rows = [
+        [
+            number(one["composite_score"]),
+            *(number(one["score_parts"][part]) for part in _PARTS.values()),
+            *_cells(one),
+        ]
+        for one in found
+    ]
+    show_table([*columns, *_MEMORY], rows)
+
+
+def _cells(memory: Row) -> list[str]:
+    return [memory["memory_type"], short_id(memory["id"]), says(memory)]
+
+
+def _block(built: Row, _: Row) -> None:
+    typer.echo(built["text"], nl=False)
+
+
+def _memory(memory: Row, _: Row) -> None:
+    """Everything a memory has that says something, what it is first."""
+    first = [name for name in _SHOWN_FIRST if name in memory]
+    rest = [name for name in memory if name not in (*first, *_TOLD_BY_STATE)]
+    told = [(name, _value(name, memory[name])) for name in (*first, *rest)]
+    told.insert(len(first), ("state", state(memory)))
+    show_fields([(name.replace("_", " "), value) for name, value in told if value])
+
+
+def _fields(answer: Row, _: Row) -> None:
+    told = [(name, _value(name, value)) for name, value in answer.items()]
+    show_fields([(name.replace("_", " "), value) for name, value in told if value])
+
+
+def _value(name: str, value: Any) -> str:
+    if name.endswith("_at"):
+        return when(value)
+    return "" if value in (None, [], {}) else plain(value)
+
+
+def _counts(counted: Mapping[str, Row], _: Row) -> None:
+    rows = [
+        (kind, name.replace("_", " "), plain(counted[kind][name]))
+        for kind in ("episodes", "facts", "rules")
+        for name in counted[kind]
+        if counted[kind][name] is not None
+    ]
+    show_table((Column("kind"), Column("state"), Column("count", "right")), rows)
+
+
+def _rule(rule: Row, _: Row) -> None:
+    counted = f"{rule['success_count']} helpful, {rule['harmful_count']} harmful"
+    show_line(
+        f"{rule['maturity']}, effectiveness {number(rule['effectiveness_score'])} "
+        f"({counted}): {says(rule)}"
+    )
+
+
+def _events(told: Sequence[Row], _: Row) -> None:
+    titles = ("when (UTC)", "what", "by", "request")
+    columns = [*(Column(title) for title in titles), Column("change", wraps=True)]
+    show_table(columns, [_event(event) for event in told])
+
+
+def _event(event: Row) -> list[str]:
+    return [
+        when(event["created_at"]),
+        happened(event["event_type"]),
+        event["actor"] or "–",
+        event["request_id"] or "–",
+        change(event["payload"]),
+    ]
+
+
+def _listed(*columns: str) -> View:
+    """A page of a listing, and how to ask for the next."""
+
+    def show(page: Row, _: Row) -> None:
+        _table(page["items"], columns)
+        if page["next_cursor"]:
+            show_line(f"there is more: --cursor {page['next_cursor']}")
+
+    return show
+
+
+def _rows(otherwise: str, *columns: str) -> View:
+    def show(rows: Sequence[Row], _: Row) -> None:
+        _table(rows, columns, otherwise)
+
+    return show
+
+
+def _table(rows: Sequence[Row], columns: Sequence[str], otherwise: str = "nothing there") -> None:
+    if not rows:
+        show_line(otherwise)
+        return
+    titles = [Column(name.replace("_", " "), wraps=name == "content") for name in columns]
+    show_table(titles, [[_cell(name, row.get(name)) for name in columns] for row in rows])
+
+
+def _cell(name: str, value: Any) -> str:
+    if name == "id" or name.endswith("_id"):
+        return short_id(str(value))
+    return number(value) if isinstance(value, float) else _value(name, value)
+
+
+def _activity(page: Row, given: Row) -> None:
+    _events(page["items"], given)
+    if page["next_cursor"]:
+        show_line(f"there is more: --cursor {page['next_cursor']}")
+
+
+def _explained(told: Row, _: Row) -> None:
+    show_fields(explained(told))
+
+
+def explained(told: Row) -> list[tuple[str, str]]:
+    """An explanation as names and values."""
+    memory = told["memory"]
+    first: Row = next(iter(told["events"]), {})
+    fields = [
+        (told["memory_type"], f"{memory['id']}\n{says(memory)}"),
+        ("state", state(memory)),
+        ("confidence", _confidence(told)),
+        ("stored", _by(memory["created_at"], first.get("actor"), told["source_butler"])),
+        ("from", _lines(_source(one) for one in told["source_episodes"])),
+        ("replaced", _lines(_version(one) for one in told["replaced"])),
+        ("replaced by", _lines(_version(one) for one in told["replaced_by"])),
+        ("confirmed", _lines(_by(one["at"], one["by"]) for one in told["confirmations"])),
+        ("applied", _lines(_application(one) for one in told["applications"])),
+        ("links", _lines(_link(one, memory["id"]) for one in told["links"])),
+        ("used", times(told["reference_count"])),
+        ("fades", when(told["fades_at"])),
+        ("expires", when(told["expires_at"])),
+    ]
+    return [(name, value) for name, value in fields if value]
+
+
+def _confidence(told: Row) -> str:
+    """What is left of it now; nothing for an episode, or for what is no longer in use."""
+    if told["effective_confidence"] is None or told["memory"]["state"] not in _IN_USE:
+        return ""
+    kept = f"{number(told['effective_confidence'])} now"
+    permanence = told["memory"].get("permanence")
+    return f"{kept} ({permanence})" if permanence else kept
+
+
+def _by(instant: str, actor: str | None, butler: str | None = None) -> str:
+    by = f" by {actor}" if actor else ""
+    return f"{when(instant)}{by}{f' (butler {butler})' if butler else ''}"
+
+
+def _source(episode: Row) -> str:
+    if episode["gone"]:
+        return f"episode {short_id(episode['id'])}, which is gone"
+    told = says(episode)
+    return f"episode {short_id(episode['id'])} of {when(episode['created_at'])}: {told}"
+
+
+def _version(fact: Row) -> str:
+    return f"{short_id(fact['id'])} of {when(fact['created_at'])}: {fact['content']}"
+
+
+def _application(use: Row) -> str:
+    reason = f": {use['reason']}" if use["reason"] else ""
+    return f"{_by(use['created_at'], use['actor'])}, {use['outcome']}{reason}"
+
+
+def _link(link: Row, memory_id: str) -> str:
+    leaves = link["source_id"] == memory_id
+    kind, other = ("target_type", "target_id") if leaves else ("source_type", "source_id")
+    named = f"{link[kind]} {short_id(link[other])}"
+    return f"{link['relation']} {named}" if leaves else f"{named} {link['relation']} it"
+
+
+def _lines(lines: Iterable[str]) -> str:
+    """One line each, whatever they say."""
+    return "\n".join(" ".join(line.split()) for line in lines)
+
+
+def _entity(told: Row, given: Row) -> None:
+    _fields(told["entity"], given)
+    _table(told["facts"], ("id", "predicate", "content", "state"), "nothing is known about it")
+
+
+_MODELS = _rows(
+    "nothing is stored yet, so no model is in use", "tenant", "model", "state", "embedded", "of"
+)
+VIEWS: Mapping[str, View] = {
+    "store_episode": _stored("episode"),
+    "store_fact": _stored("fact"),
+    "store_rule": _stored("rule"),
+    "correct": _stored("fact"),
+    "undo_correction": _stored("fact"),
+    "search": _found,
+    "recall": _recalled,
+    "get": _memory,
+    "context": _block,
+    "history": _events,
+    "explain": _explained,
+    "confirm": _done("confirmed"),
+    "forget": _done("forgot"),
+    "restore": _done("restored"),
+    "mark_helpful": _rule,
+    "mark_harmful": _rule,
+    "create_link": lambda told, _: show_line("linked" if told["linked"] else "linked already"),
+    "get_links": _rows(
+        "no links", "source_type", "source_id", "relation", "target_type", "target_id"
+    ),
+    "list_facts": _listed("id", "state", "subject", "predicate", "content"),
+    "list_rules": _listed("id", "state", "maturity", "content"),
+    "list_episodes": _listed("id", "created_at", "consolidation_status", "content"),
+    "list_entities": _listed("id", "entity_type", "canonical_name", "aliases", "active_facts"),
+    "activity": _activity,
+    "stats": _counts,
+    "overview": _counts,
+    "create_entity": lambda told, _: show_line(f"created entity {told['entity_id']}"),
+    "get_entity": _fields,
+    "explain_entity": _entity,
+    "update_entity": _fields,
+    "resolve_entity": _rows(
+        "not known", "score", "name_match", "entity_id", "entity_type", "canonical_name"
+    ),
+    "merge_entities": _fields,
+    "preview_merge": _fields,
+    "run_consolidation": _fields,
+    "run_episode_cleanup": _fields,
+    "requeue": lambda told, _: show_line(f"requeued {told['requeued']}"),
+    "dead_letters": _rows(
+        "no dead letters", "id", "consolidation_attempts", "dead_letter_reason", "content"
+    ),
+    "embedding_models": _MODELS,
+    "reembed": _MODELS,
+}

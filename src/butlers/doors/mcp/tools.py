@@ -1,0 +1,186 @@
+"""Operations as MCP tools: their arguments, their results, and how a call is answered."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel, Field, create_model
+from pydantic.fields import FieldInfo
+
+from butlers.errors import InvalidInput
+from butlers.module import Module
+from butlers.operation import Effect, Operation, Toolset
+
+Perform = Callable[[Module, Operation, dict[str, Any]], Awaitable[Any]]
+
+LEFT_OUT_TENANT = "default"
+_LINEAGE = (
+    'Optional lineage, e.g. {"request_id": "r-17"}: kept with every change, and told with the '
+    "answer."
+)
+_TENANT = {
+    "required": (str, Field(description="Your own tenant; any other is refused, naming yours.")),
+    "optional": (
+        str | None,
+        Field(None, description="Your own tenant or nothing; any other is refused."),
+    ),
+    "default": (
+        str,
+        Field(LEFT_OUT_TENANT, description="Your own tenant, which leaving it out means too."),
+    ),
+}
+
+
+class Arguments(FuncMetadata):
+    """A tool's arguments, in which text stays text even when it looks like JSON.
+
+    Clients that send a list or an object as a string are understood all the same.
+    """
+
+    def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The arguments, with strings parsed only where a string would not do."""
+        fields = self.arg_model.model_fields
+        parsed = {name for name, field in fields.items() if _holds_others(field.annotation)}
+        kept = {name: value for name, value in data.items() if name not in parsed}
+        return super().pre_parse_json(data) | kept
+
+
+def served_tools(modules: Iterable[Module], toolset: Toolset, perform: Perform) -> list[Tool]:
+    """The tools of some modules that belong to a set of tools."""
+    return [
+        _tool(module, operation, perform)
+        for module in modules
+        for operation in module.operations
+        if toolset.holds(operation.toolset) and "mcp" not in operation.left_out
+    ]
+
+
+def refuse_other_tenant(given: dict[str, Any], own: str) -> None:
+    """A tenant named in an argument must be the caller's own; the default stands for none."""
+    tenant_id = given.get("tenant_id")
+    if tenant_id in (None, own):
+        return
+    raise InvalidInput(
+        f"tenant_id: found {tenant_id[:80]!r}; valid is your own tenant, {own!r}, and no other"
+    )
+
+
+def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
+    arguments = _arguments(module, operation)
+
+    async def answer(**given: Any) -> CallToolResult:
+        # What was left out is left to the operation, whose defaults may be settings.
+        changed = {k: v for k, v in given.items() if v != arguments.model_fields[k].default}
+        return _result(operation, await perform(module, operation, changed))
+
+    schema = _concise(arguments.model_json_schema())
+    schema["additionalProperties"] = False
+    output = _output(operation)
+    metadata = Arguments(
+        arg_model=arguments, output_model=output, wrap_output=output is not operation.answers
+    )
+    return Tool(
+        fn=answer,
+        name=operation.tool,
+        title=None,
+        description=operation.words,
+        parameters=schema,
+        fn_metadata=metadata,
+        is_async=True,
+        annotations=ToolAnnotations(
+            read_only_hint=operation.effect is Effect.READS,
+            destructive_hint=operation.effect is Effect.FINAL,
+            open_world_hint=False,
+        ),
+    )
+
+
+def _arguments(module: Module, operation: Operation) -> type[ArgModelBase]:
+    """What the operation asks for, with the defaults that are settings, and the request's id."""
+    fields: dict[str, Any] = {}
+    for name, info in operation.fields.items():
+        fields[name] = _argument(module, operation, name, info)
+    if operation.tool_tenant:
+        fields["tenant_id"] = _TENANT[operation.tool_tenant]
+    fields["request_context"] = (dict[str, Any] | None, Field(None, description=_LINEAGE))
+    model: type[ArgModelBase] = create_model(
+        f"{operation.tool}Arguments", __base__=ArgModelBase, **fields
+    )
+    return model
+
+
+def _argument(module: Module, operation: Operation, name: str, info: FieldInfo) -> tuple[Any, Any]:
+    kind, described = _unbundled(info), Field(description=info.description)
+    if name in operation.tool_needs:
+        return _without_none(kind), described
+    if info.is_required():
+        return kind, described
+    default = info.default
+    if name in operation.defaults:
+        default = module.default(operation.defaults[name])
+        kind = _without_none(kind)
+    return kind, Field(default, description=info.description)
+
+
+def _unbundled(info: FieldInfo) -> Any:
+    """The type of a field with all that stands beside it."""
+    return Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
+
+
+def _without_none(kind: Any) -> Any:
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    return parts[0] if len(parts) == 1 and parts[0] is not kind else kind
+
+
+def _output(operation: Operation) -> Any:
+    """The model of a result; what is no object stands under `result`."""
+    if operation.tool_text:
+        return create_model(f"{operation.tool}Output", result=(str, ...))
+    kind = operation.answers
+    if operation.may_find_nothing:
+        kind = kind | None
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return kind
+    return create_model(f"{operation.tool}Output", result=(kind, ...))
+
+
+def _result(operation: Operation, answer: Any) -> CallToolResult:
+    """An answer as text for the model that asked, and as structure for its program."""
+    if operation.tool_text:
+        answer = answer[operation.tool_text]
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    wrapped = operation.tool_text or not isinstance(answer, dict) or operation.may_find_nothing
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)],
+        structured_content={"result": answer} if wrapped else answer,
+    )
+
+
+def _concise(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same schema in fewer tokens: no titles, and one type where a field may be left out."""
+    fields = {name: _concise_field(one) for name, one in schema["properties"].items()}
+    kept = {key: value for key, value in schema.items() if key != "title"}
+    return {**kept, "properties": fields}
+
+
+def _concise_field(field: dict[str, Any]) -> dict[str, Any]:
+    told = {key: value for key, value in field.items() if key not in ("title", "anyOf")}
+    choices = [one for one in field.get("anyOf", []) if one != {"type": "null"}]
+    if len(choices) != 1 or "type" not in choices[0]:
+        return told | {key: field[key] for key in ("anyOf",) if key in field}
+    (choice,) = choices
+    null = {"enum": [*choice["enum"], None]} if "enum" in choice else {}
+    return {**choice, "type": [choice["type"], "null"], **null, **told}
+
+
+def _holds_others(annotation: object) -> bool:
+    """Whether an argument is a list or an object, be it one that may be left out."""
+    if get_origin(annotation) is Annotated:
+        return _holds_others(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_holds_others(part) for part in get_args(annotation))
+    return get_origin(annotation) in (list, dict)

@@ -1,0 +1,301 @@
+# Written by `python -m butlers.doors.docs docs`, and checked.
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from inspect import Signature
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from butlers.memory.flows.browse import Page
+from butlers.memory.flows.consolidation_report import ConsolidationReport
+from butlers.memory.flows.context import Context
+from butlers.memory.flows.entity_merge import MergeReport
+from butlers.memory.flows.episode_cleanup import CleanupReport
+from butlers.memory.flows.recall import Recalled
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, StoredEpisode, StoredFact, StoredRule
+from butlers.memory.policy.timeline import Timeline
+from butlers.operation import Operation
+
+WIRE_FIELDS: dict[str, str]
+
+def offered() -> list[Operation]: ...
+def signature_of(operation: Operation) -> Signature: ...
+
+@dataclass(frozen=True)
+class Methods:
+    handle: Memory
+    lineage: Lineage
+    async def store_episode(
+        self,
+        content: str,
+        *,
+        butler: str | None = ...,
+        session_id: str | UUID | None = ...,
+        importance: float = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> StoredEpisode: ...
+    async def store_fact(
+        self,
+        subject: str,
+        predicate: str,
+        content: str,
+        *,
+        importance: float = ...,
+        permanence: str = ...,
+        scope: str = ...,
+        tags: Sequence[str] | None = ...,
+        entity_id: str | UUID | None = ...,
+        source_episode_id: str | UUID | None = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> StoredFact: ...
+    async def store_rule(
+        self,
+        content: str,
+        *,
+        scope: str = ...,
+        tags: Sequence[str] | None = ...,
+        source_episode_id: str | UUID | None = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        idempotency_key: str | None = ...,
+    ) -> StoredRule: ...
+    async def correct(
+        self,
+        fact_id: str | UUID,
+        content: str,
+        *,
+        importance: float | None = ...,
+        permanence: str | None = ...,
+    ) -> StoredFact: ...
+    async def undo_correction(
+        self,
+        fact_id: str | UUID,
+    ) -> StoredFact: ...
+    async def search(
+        self,
+        query: str,
+        *,
+        types: Sequence[str] | None = ...,
+        scope: str | None = ...,
+        mode: str | None = ...,
+        limit: int = ...,
+        min_confidence: float | None = ...,
+    ) -> list[dict[str, Any]]: ...
+    async def recall(
+        self,
+        topic: str,
+        *,
+        scope: str | None = ...,
+        limit: int = ...,
+        types: Sequence[str] | None = ...,
+        counted: bool = ...,
+    ) -> list[Recalled]: ...
+    async def get(
+        self,
+        memory_id: str | UUID,
+        memory_type: str | None = ...,
+    ) -> dict[str, Any] | None: ...
+    async def context(
+        self,
+        trigger_prompt: str,
+        *,
+        butler: str | None = ...,
+        token_budget: int | None = ...,
+    ) -> Context: ...
+    async def preview_context(
+        self,
+        trigger_prompt: str,
+        *,
+        butler: str | None = ...,
+        token_budget: int | None = ...,
+    ) -> dict[str, Any]: ...
+    async def history(
+        self,
+        memory_id: str | UUID,
+    ) -> list[dict[str, Any]]: ...
+    async def explain(
+        self,
+        memory_id: str | UUID,
+        memory_type: str | None = ...,
+    ) -> dict[str, Any] | None: ...
+    async def confirm(
+        self,
+        memory_id: str | UUID,
+        memory_type: str | None = ...,
+    ) -> bool: ...
+    async def mark_helpful(
+        self,
+        rule_id: str | UUID,
+        context: Mapping[str, Any] | None = ...,
+    ) -> dict[str, Any]: ...
+    async def mark_harmful(
+        self,
+        rule_id: str | UUID,
+        reason: str | None = ...,
+        context: Mapping[str, Any] | None = ...,
+    ) -> dict[str, Any]: ...
+    async def forget(
+        self,
+        memory_id: str | UUID,
+        memory_type: str | None = ...,
+    ) -> bool: ...
+    async def restore(
+        self,
+        memory_id: str | UUID,
+        memory_type: str | None = ...,
+    ) -> bool: ...
+    async def create_link(
+        self,
+        source_id: str | UUID,
+        relation: str,
+        target_id: str | UUID,
+    ) -> bool: ...
+    async def get_links(
+        self,
+        memory_id: str | UUID,
+        direction: str = ...,
+        *,
+        memory_type: str | None = ...,
+    ) -> list[dict[str, Any]]: ...
+    async def list_facts(
+        self,
+        *,
+        state: str | None = ...,
+        scope: str | None = ...,
+        permanence: str | None = ...,
+        subject: str | None = ...,
+        predicate: str | None = ...,
+        tag: str | None = ...,
+        entity_id: str | UUID | None = ...,
+        limit: int = ...,
+        cursor: str | None = ...,
+        created_after: datetime | None = ...,
+        created_before: datetime | None = ...,
+    ) -> Page: ...
+    async def list_rules(
+        self,
+        *,
+        state: str | None = ...,
+        scope: str | None = ...,
+        maturity: str | None = ...,
+        tag: str | None = ...,
+        limit: int = ...,
+        cursor: str | None = ...,
+        created_after: datetime | None = ...,
+        created_before: datetime | None = ...,
+    ) -> Page: ...
+    async def list_episodes(
+        self,
+        *,
+        state: str | None = ...,
+        status: str | None = ...,
+        butler: str | None = ...,
+        session_id: str | UUID | None = ...,
+        limit: int = ...,
+        cursor: str | None = ...,
+        created_after: datetime | None = ...,
+        created_before: datetime | None = ...,
+    ) -> Page: ...
+    async def list_entities(
+        self,
+        *,
+        state: str | None = ...,
+        entity_type: str | None = ...,
+        name: str | None = ...,
+        limit: int = ...,
+        cursor: str | None = ...,
+        created_after: datetime | None = ...,
+        created_before: datetime | None = ...,
+    ) -> Page: ...
+    async def activity(
+        self,
+        *,
+        limit: int = ...,
+        cursor: UUID | None = ...,
+        after: UUID | None = ...,
+    ) -> Page: ...
+    async def stats(
+        self,
+        scope: str | None = ...,
+    ) -> dict[str, Any]: ...
+    async def overview(
+        self,
+        *,
+        events: int = ...,
+    ) -> dict[str, Any]: ...
+    async def timeline(
+        self,
+        *,
+        days: int = ...,
+    ) -> Timeline: ...
+    async def create_entity(
+        self,
+        canonical_name: str,
+        entity_type: str = ...,
+        *,
+        aliases: Sequence[str] | None = ...,
+        metadata: Mapping[str, Any] | None = ...,
+    ) -> UUID: ...
+    async def get_entity(
+        self,
+        entity_id: str | UUID,
+    ) -> dict[str, Any] | None: ...
+    async def explain_entity(
+        self,
+        entity_id: str | UUID,
+    ) -> dict[str, Any] | None: ...
+    async def update_entity(
+        self,
+        entity_id: str | UUID,
+        *,
+        canonical_name: str | None = ...,
+        aliases: Sequence[str] | None = ...,
+        metadata: Mapping[str, Any] | None = ...,
+    ) -> dict[str, Any]: ...
+    async def resolve_entity(
+        self,
+        name: str,
+        *,
+        entity_type: str | None = ...,
+        context_hints: Mapping[str, Any] | None = ...,
+        enable_fuzzy: bool = ...,
+    ) -> list[dict[str, Any]]: ...
+    async def merge_entities(
+        self,
+        source_entity_id: str | UUID,
+        target_entity_id: str | UUID,
+    ) -> MergeReport: ...
+    async def preview_merge(
+        self,
+        source_entity_id: str | UUID,
+        target_entity_id: str | UUID,
+    ) -> MergeReport: ...
+    async def run_consolidation(
+        self,
+    ) -> ConsolidationReport: ...
+    async def run_episode_cleanup(
+        self,
+        *,
+        max_entries: int | None = ...,
+    ) -> CleanupReport: ...
+    async def dead_letters(
+        self,
+    ) -> list[dict[str, Any]]: ...
+    async def requeue(
+        self,
+        episode_ids: Sequence[str | UUID] | None = ...,
+    ) -> int: ...
+    async def embedding_models(
+        self,
+    ) -> list[dict[str, Any]]: ...
+    async def reembed(
+        self,
+        *,
+        to: Path | None = ...,
+        bundled: bool = ...,
+        revert: bool = ...,
+        discard: bool = ...,
+    ) -> list[dict[str, Any]]: ...

@@ -1,0 +1,228 @@
+"""Facts, rules and episodes: by filter a page at a time, one of them whole, and found."""
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from butlers.doors.pages import charts, pictures
+from butlers.doors.pages.fields import given, known, searched
+from butlers.doors.pages.rendering import render, seated
+from butlers.doors.pages.routing import PageRoute, go_to
+from butlers.doors.pages.visits import Name, Sending, Visit, Visiting
+from butlers.errors import Conflict, NotFound
+from butlers.memory.model import ConsolidationStatus, Maturity, MemoryType, Permanence, SearchMode
+from butlers.memory.operations import feedback, listing, retrieval, storage, upkeep
+from butlers.memory.policy.states import EpisodeState, FactState, RuleUse
+from butlers.operation import Operation
+
+router = APIRouter(route_class=PageRoute)
+Kinds = Literal["facts", "rules", "episodes"]
+KINDS = {
+    "facts": MemoryType.FACT,
+    "rules": MemoryType.RULE,
+    "episodes": MemoryType.EPISODE,
+}
+_PATH = "/butlers/{name}/memory"
+_RECALL = "recall"
+_MODES = {
+    _RECALL: "recall",
+    SearchMode.HYBRID: "both",
+    SearchMode.SEMANTIC: "meaning",
+    SearchMode.KEYWORD: "words",
+}
+_CHANGES: dict[str, tuple[Operation, str]] = {
+    "confirm": (feedback.confirm, "confirmed"),
+    "forget": (feedback.forget, "forgotten"),
+    "restore": (feedback.restore, "restored"),
+}
+
+
+@router.get(_PATH + "/search")
+async def search(visit: Visiting, name: Name) -> Response:
+    """What is found, best first; looking is not counted as a use."""
+    fields = given(visit.request)
+    found = await _found(visit, name, fields) if "q" in fields else None
+    return render(
+        visit.request,
+        "search.html",
+        **seated(visit, name, "search"),
+        found=found,
+        asked=fields,
+        modes=_MODES,
+        types=list(MemoryType),
+    )
+
+
+async def _found(visit: Visit, name: str, fields: dict[str, str]) -> Any:
+    seat, asked = visit.seat(name), {"limit": 20, **searched(fields)}
+    if fields.get("mode", _RECALL) != _RECALL:
+        return await seat.ask(retrieval.search, **known(retrieval.search, asked))
+    asked = known(retrieval.recall, asked) | {"topic": fields["q"], "counted": False}
+    return await seat.ask(retrieval.recall, **asked)
+
+
+@router.get(_PATH + "/context")
+async def ask_context(visit: Visiting, name: Name) -> Response:
+    """The form for a prompt."""
+    return _context(visit, name, {}, None)
+
+
+@router.post(_PATH + "/context")
+async def preview_context(sent: Sending, name: Name) -> Response:
+    """The block, its budget and its reasons; nothing is counted as a use."""
+    fields = {key: value for key, value in sent.form.fields.items() if value.strip()}
+    asked = known(retrieval.preview_context, fields) | {"trigger_prompt": fields.get("prompt", "")}
+    preview = await sent.visit.seat(name).ask(retrieval.preview_context, **asked)
+    return _context(sent.visit, name, fields, preview)
+
+
+def _context(visit: Visit, name: str, asked: dict[str, str], preview: Any) -> Response:
+    return render(
+        visit.request,
+        "context.html",
+        **seated(visit, name, "context"),
+        asked=asked,
+        preview=preview,
+        budget=visit.seat(name).butler.memory.settings.retrieval.context_token_budget,
+    )
+
+
+@router.get(_PATH + "/facts")
+async def facts(visit: Visiting, name: Name) -> Response:
+    """Facts, newest first."""
+    words = {"states": list(FactState), "permanences": list(Permanence)}
+    page = await _listed(visit, name, listing.list_facts)
+    shown = pictures.with_decay(page["items"], visit.seat(name))
+    return _list(visit, name, "facts", page, {"facts": shown, **words})
+
+
+@router.get(_PATH + "/rules")
+async def rules(visit: Visiting, name: Name) -> Response:
+    """Rules, newest first; the warnings among them stand apart."""
+    page = await _listed(visit, name, listing.list_rules)
+    shown = pictures.with_decay(page["items"], visit.seat(name))
+    apart = {
+        "rules": [one for one in shown if one["maturity"] != Maturity.ANTI_PATTERN],
+        "warnings": [one for one in shown if one["maturity"] == Maturity.ANTI_PATTERN],
+    }
+    words = {"states": list(RuleUse), "maturities": list(Maturity)}
+    return _list(visit, name, "rules", page, {**apart, **words})
+
+
+@router.get(_PATH + "/episodes")
+async def episodes(visit: Visiting, name: Name) -> Response:
+    """Episodes, newest first, each with where it stands on its way to knowledge."""
+    page = await _listed(visit, name, listing.list_episodes)
+    words = {"states": list(EpisodeState), "statuses": list(ConsolidationStatus)}
+    return _list(visit, name, "episodes", page, {"episodes": page["items"], **words})
+
+
+async def _listed(visit: Visit, name: str, operation: Operation) -> Any:
+    return await visit.seat(name).ask(operation, **known(operation, given(visit.request)))
+
+
+def _list(visit: Visit, name: str, section: str, page: Any, values: dict[str, Any]) -> Response:
+    return render(
+        visit.request,
+        f"{section}.html",
+        **seated(visit, name, section),
+        **values,
+        asked=given(visit.request, without=("cursor",)),
+        cursor=visit.request.query_params.get("cursor"),
+        next_cursor=page["next_cursor"],
+    )
+
+
+@router.get(_PATH + "/{kinds}/{memory_id}")
+async def one(
+    visit: Visiting,
+    name: Name,
+    kinds: Kinds,
+    memory_id: UUID,
+    done: Annotated[str, Query(max_length=20)] = "",
+) -> Response:
+    """A memory with all that explains it."""
+    seat, kind = visit.seat(name), KINDS[kinds]
+    detail = await seat.ask(retrieval.explain, memory_type=kind, memory_id=memory_id)
+    if detail is None:
+        raise NotFound(f"{name} has no {kind} {memory_id}; it may have been removed")
+    found = detail["memory"]
+    fades = found.get("state") in ("active", "fading") and "decay_rate" in found
+    return render(
+        visit.request,
+        f"{kind}.html",
+        **seated(visit, name, kinds),
+        detail=detail,
+        memory=found,
+        curve=charts.decay_curve(pictures.decay_of(found, seat)) if fades else None,
+        graph=pictures.provenance(name, detail),
+        permanences=list(Permanence),
+        here=f"/butlers/{name}/memory/{kinds}/{memory_id}",
+        done=done,
+    )
+
+
+@router.post(_PATH + "/rules/{rule_id}/helpful")
+async def helpful(sent: Sending, name: Name, rule_id: UUID) -> Response:
+    """Say that following a rule helped."""
+    await sent.visit.seat(name).ask(feedback.mark_helpful, rule_id=rule_id)
+    return _shown(name, "rules", rule_id, "helpful")
+
+
+@router.post(_PATH + "/rules/{rule_id}/harmful")
+async def harmful(sent: Sending, name: Name, rule_id: UUID) -> Response:
+    """Say that following a rule did harm, and why."""
+    reason = sent.form.optional("reason")
+    await sent.visit.seat(name).ask(feedback.mark_harmful, rule_id=rule_id, reason=reason)
+    return _shown(name, "rules", rule_id, "harmful")
+
+
+@router.post(_PATH + "/facts/{fact_id}/correct")
+async def correct(sent: Sending, name: Name, fact_id: UUID) -> Response:
+    """Put a fact right: a new one takes its place."""
+    fields = {key: sent.form.optional(key) for key in ("permanence", "importance")}
+    stored = await sent.visit.seat(name).ask(
+        storage.correct, fact_id=fact_id, content=sent.form["content"], **fields
+    )
+    return _shown(name, "facts", stored["id"], "corrected")
+
+
+@router.post(_PATH + "/facts/{fact_id}/undo")
+async def undo_correction(sent: Sending, name: Name, fact_id: UUID) -> Response:
+    """Let a fact say again what the one it replaced said; both stay readable."""
+    stored = await sent.visit.seat(name).ask(storage.undo_correction, fact_id=fact_id)
+    return _shown(name, "facts", stored["id"], "undone")
+
+
+@router.post(_PATH + "/episodes/{episode_id}/requeue")
+async def try_again(sent: Sending, name: Name, episode_id: UUID) -> Response:
+    """Give a dead letter another chance."""
+    told = await sent.visit.seat(name).ask(upkeep.requeue, episode_ids=[episode_id])
+    if not told["requeued"]:
+        raise Conflict("this episode is no dead letter any more; open it again to see how it is")
+    return _shown(name, "episodes", episode_id, "requeued")
+
+
+# After the actions of single kinds: its path would match theirs.
+@router.post(_PATH + "/{kinds}/{memory_id}/{action}")
+async def change(
+    sent: Sending,
+    name: Name,
+    kinds: Kinds,
+    memory_id: UUID,
+    action: Literal["confirm", "forget", "restore"],
+) -> Response:
+    """Confirm a memory, forget it, or take that back."""
+    operation, word = _CHANGES[action]
+    told = await sent.visit.seat(name).ask(operation, memory_type=KINDS[kinds], memory_id=memory_id)
+    if not told[word]:
+        raise Conflict(
+            f"nothing was {word}: meanwhile its state changed; open it again to see how it is"
+        )
+    return _shown(name, kinds, memory_id, word)
+
+
+def _shown(name: str, kinds: str, memory_id: UUID | str, word: str) -> Response:
+    return go_to(f"/butlers/{name}/memory/{kinds}/{memory_id}?done={word}")

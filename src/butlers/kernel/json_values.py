@@ -1,0 +1,65 @@
+"""Values as JSON can carry them, and briefly."""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+EXCERPT = 2_000
+"""How much of a text is told briefly; what reads one memory tells all of it."""
+
+_WITHHELD = frozenset({"embedding", "search_vector"})
+"""What no answer carries, should a statement ever select it."""
+# Columns that say what another says for readers, or what only the workers need.
+_INTERNAL = frozenset(
+    {"tenant_id", "confidence", "decay_rate", "validity", "consolidated", "retry_count"}
+    | {"last_error", "source_butler", "reference_count", "last_referenced_at"}
+)
+_DIGITS = 4
+
+
+def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with ids as texts and instants in ISO 8601, at every depth."""
+    return {str(k): json_value(inner) for k, inner in row.items() if k not in _WITHHELD}
+
+
+def json_value(value: Any) -> Any:
+    """A value as JSON can carry it."""
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return as_json(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_value(inner) for inner in value]
+    return value
+
+
+def brief(told: Any) -> Any:
+    """Rows without what is empty or internal, numbers and instants no longer than anybody reads."""
+    if isinstance(told, list):
+        return [brief(one) for one in told]
+    if not isinstance(told, dict):
+        return told
+    kept = {
+        key: _shorter(key, value)
+        for key, value in told.items()
+        if value not in (None, [], {}) and key not in _INTERNAL
+    }
+    if kept.get("last_confirmed_at") == kept.get("created_at"):
+        kept.pop("last_confirmed_at", None)  # storing it was the only confirmation
+    content = kept.get("content")
+    if isinstance(content, str) and len(content) > EXCERPT:
+        kept |= {"content": content[:EXCERPT], "content_length": len(content)}
+    return kept
+
+
+def _shorter(key: str, value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+    if key == "score_parts":
+        return {part: round(score, _DIGITS) for part, score in value.items()}
+    if key.endswith("_at"):
+        return datetime.fromisoformat(value).replace(microsecond=0).isoformat()
+    return value

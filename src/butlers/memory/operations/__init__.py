@@ -1,0 +1,19 @@
+"""The table of operations: everything a memory can be asked to do, each declared once."""
+
+# isort: off
+# Doors list operations in this order.
+from butlers.memory.operations.table import OPERATIONS
+from butlers.memory.operations import storage, retrieval, feedback, listing, entities, upkeep
+from butlers.memory.operations.desk import Desk
+# isort: on
+
+__all__ = [
+    "OPERATIONS",
+    "Desk",
+    "entities",
+    "feedback",
+    "listing",
+    "retrieval",
+    "storage",
+    "upkeep",
+]

@@ -1,0 +1,265 @@
+"""What operations of the memory answer; keys beyond those declared are the columns of the row.
+
+A remote butler's answers are read by the same models: what pages compare, count with or draw is
+declared, so that an answer they could not show is none.
+"""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import AfterValidator, AwareDatetime, PlainSerializer
+
+from butlers.operation import Answer
+
+
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("must be a time between the years 1 and 9999, in UTC too") from error
+
+
+Instant = Annotated[
+    AwareDatetime,
+    AfterValidator(_in_utc),
+    PlainSerializer(datetime.isoformat, when_used="json", return_type=str),
+]
+MemoryKind = Literal["episode", "fact", "rule"]
+
+
+class EpisodeStored(Answer):
+    """An episode that was stored."""
+
+    id: UUID
+    expires_at: Instant
+    """When it is dropped, unless consolidated before (ISO 8601)."""
+
+
+class FactStored(Answer):
+    """A fact that was stored."""
+
+    id: UUID
+    superseded_id: UUID | None
+    """The fact it replaced, or null."""
+
+
+class RuleStored(Answer):
+    """A rule that was stored."""
+
+    id: UUID
+
+
+class RememberedMemory(Answer):
+    """A memory, with the columns of its kind."""
+
+    memory_type: MemoryKind
+    id: UUID
+    content: str
+    content_length: int | None = None
+    """How long it is, where it is cut."""
+    created_at: Instant
+    subject: str | None = None
+    predicate: str | None = None
+    state: str | None = None
+    effective_confidence: float | None = None
+    """What is left of its confidence now."""
+    rrf_score: float | None = None
+    semantic_rank: int | None = None
+    keyword_rank: int | None = None
+    similarity: float | None = None
+    rank: float | None = None
+    composite_score: float | None = None
+    score_parts: dict[str, float] | None = None
+
+
+class RecalledMemory(RememberedMemory):
+    """A memory worth recalling, and why."""
+
+    composite_score: float
+    score_parts: dict[str, float]
+    """relevance, importance, recency and confidence, before weighting."""
+
+
+class MarkedRule(Answer):
+    """A rule after feedback, with its columns."""
+
+    id: UUID
+    content: str
+    maturity: Literal["candidate", "established", "proven", "anti_pattern"]
+    effectiveness_score: float
+    applied_count: int
+    success_count: int
+    harmful_count: int
+
+
+class Confirmation(Answer):
+    """Whether a memory was confirmed."""
+
+    confirmed: bool
+
+
+class Forgetting(Answer):
+    """Whether a memory was forgotten by this call."""
+
+    forgotten: bool
+
+
+class Restored(Answer):
+    """Whether a memory was taken back by this call."""
+
+    restored: bool
+
+
+class Linked(Answer):
+    """Whether two memories were linked by this call."""
+
+    linked: bool
+
+
+class Requeued(Answer):
+    """How many dead letters are tried again."""
+
+    requeued: int
+
+
+class EpisodeCounts(Answer):
+    """Episodes by state of consolidation."""
+
+    total: int
+    unconsolidated: int
+    consolidated: int
+    failed: int
+    dead_letter: int
+    backlog_age_hours: float | None
+    """Age of the oldest episode that waits; null when none does."""
+
+
+class FactCounts(Answer):
+    """Facts by state."""
+
+    active: int
+    fading: int
+    superseded: int
+    expired: int
+    retracted: int
+
+
+class RuleCounts(Answer):
+    """Rules by maturity; a forgotten one counts as such alone."""
+
+    candidate: int
+    established: int
+    proven: int
+    anti_pattern: int
+    forgotten: int
+
+
+class Stats(Answer):
+    """How much is remembered."""
+
+    episodes: EpisodeCounts
+    facts: FactCounts
+    rules: RuleCounts
+
+
+class EntityCreated(Answer):
+    """An entity that was created."""
+
+    entity_id: UUID
+
+
+class Entity(Answer):
+    """An entity as it is now."""
+
+    entity_id: UUID
+    canonical_name: str
+    entity_type: str
+    aliases: list[str]
+    metadata: dict[str, Any]
+    """Holds merged_into when the entity was merged into another."""
+    created_at: Instant
+    updated_at: Instant
+
+
+class EntityCandidate(Answer):
+    """An entity that a name may mean."""
+
+    entity_id: UUID
+    canonical_name: str
+    entity_type: str
+    score: float
+    name_match: Literal["exact", "alias", "prefix", "fuzzy"]
+    aliases: list[str]
+
+
+class EntitiesMerged(Answer):
+    """What a merge did, or would do."""
+
+    source_entity_id: UUID
+    target_entity_id: UUID
+    facts_repointed: int
+    facts_superseded: int
+    aliases_added: int
+
+
+class Consolidation(Answer):
+    """What a consolidation did, or would take when dry_run is true."""
+
+    episodes_processed: int
+    facts_created: int
+    facts_updated: int
+    rules_created: int
+    confirmations_made: int
+    errors: list[str]
+    dry_run: bool
+
+
+class EpisodeCleanup(Answer):
+    """What a cleanup deleted, and what is left."""
+
+    expired_deleted: int
+    capacity_deleted: int
+    remaining: int
+
+
+class Happened(Answer):
+    """Something that happened, as the audit stream keeps it."""
+
+    id: UUID
+    event_type: str
+    actor: str | None
+    request_id: str | None
+    memory_type: str | None
+    memory_id: UUID | None
+    payload: dict[str, Any]
+    created_at: Instant
+
+
+class LinkedMemories(Answer):
+    """A link from one memory to another."""
+
+    source_type: MemoryKind
+    source_id: UUID
+    target_type: MemoryKind
+    target_id: UUID
+    relation: str
+
+
+class DeadLetter(Answer):
+    """An episode that consolidation gave up on."""
+
+    id: UUID
+    content: str
+    consolidation_attempts: int
+    dead_letter_reason: str | None
+
+
+class EmbeddingModel(Answer):
+    """An embedding model as a tenant knows it."""
+
+    tenant: str
+    model: str
+    state: str
+    embedded: int
+    of: int

@@ -1,0 +1,46 @@
+"""Where operations of a memory are called: the memory, and on whose behalf."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from butlers.errors import NotFound
+from butlers.llm import LanguageModel
+from butlers.memory.flows import lookup
+from butlers.memory.handle import Memory
+from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A memory, and the tenant, actor and request that act on it."""
+
+    memory: Memory
+    lineage: Lineage
+    model: LanguageModel | None = None
+    on_progress: Callable[[int, int], None] = lambda done, total: None
+    """Told how far work of minutes is: so much done of so much."""
+
+    async def find(self, given: str, kind: str | None = None) -> MemoryRef | None:
+        """Which memory an id, or the beginning of one, stands for; None where there is none."""
+        whole = lookup.whole_id(given)
+        if whole is not None and kind is not None:
+            return MemoryRef(MemoryType(kind), whole)
+        return await lookup.find_memory(self.memory, given, kind, self.lineage)
+
+    async def must_find(self, given: str, kind: str | None = None) -> MemoryRef:
+        """Which memory an id stands for; NotFound where there is none."""
+        found = await self.find(given, kind)
+        if found is None:
+            raise NotFound(f"memory_id: there is no {kind or 'memory'} {given}; search for it")
+        return found
+
+    async def known_id(self, field: str, given: str, kind: EventSubject) -> UUID:
+        """The id of something whose kind is known, by its beginning at least."""
+        whole = lookup.whole_id(given)
+        if whole is not None:
+            return whole
+        found = await lookup.find_known(self.memory, given, kind, self.lineage)
+        if found is None:
+            raise NotFound(f"{field}: there is no {kind} {given}; search for it")
+        return found.id

@@ -1,0 +1,251 @@
+"""Judging memories, letting go of them, and linking them."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from butlers.memory.flows import feedback
+from butlers.memory.flows import forget as forgetting
+from butlers.memory.flows import links as linkage
+from butlers.memory.flows import restore as restoring
+from butlers.memory.model import Direction, EventSubject, Relation
+from butlers.memory.operations.answers import (
+    Confirmation,
+    Forgetting,
+    Linked,
+    LinkedMemories,
+    MarkedRule,
+    Restored,
+)
+from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.fields import (
+    Confirmable,
+    Document,
+    Id,
+    Reference,
+    RuleId,
+    Told,
+    longest,
+    word,
+)
+from butlers.memory.operations.table import OPERATIONS
+from butlers.memory.policy.inputs import MAX_REASON
+from butlers.operation import Asked, Effect, Route, Toolset
+
+_STANDING = "Which kind of memory the id is of; an episode cannot be {}."
+
+
+class Confirm(Reference):
+    """A fact or rule, by its id."""
+
+    memory_type: Annotated[Confirmable | None, Field(description=_STANDING.format("confirmed"))] = (
+        None
+    )
+
+
+@OPERATIONS.add(
+    answers=Confirmation,
+    effect=Effect.WRITES,
+    tool="memory_confirm",
+    toolset=Toolset.STANDARD,
+    tool_needs=("memory_type",),
+    command="confirm",
+    arguments=("memory_id", "memory_type"),
+    example="confirm 1f0c9a77",
+    routes=(
+        Route("POST", "/facts/{fact_id}/confirm"),
+        Route("POST", "/rules/{rule_id}/confirm"),
+    ),
+)
+async def confirm(desk: Desk, asked: Confirm) -> bool:
+    """Confirm that a fact or rule still holds: its confidence is full again.
+
+    Use it when the user or the evidence bears out something remembered.
+    Returns {confirmed}: false if you have no such one in force.
+    """
+    ref = await desk.find(asked.memory_id, asked.memory_type)
+    if ref is None:
+        return False
+    return await feedback.confirm_memory(desk.memory, ref.type, ref.id, desk.lineage)
+
+
+class MarkHelpful(Told):
+    """A rule that helped."""
+
+    rule_id: RuleId
+    context: Document | None = None
+    """What it was applied to, as a JSON object, for whoever looks into it later."""
+
+
+@OPERATIONS.add(
+    answers=MarkedRule,
+    effect=Effect.WRITES,
+    tool="memory_mark_helpful",
+    toolset=Toolset.STANDARD,
+    command="helpful",
+    arguments=("rule_id", "context"),
+    example="helpful 1f0c9a77",
+    routes=(Route("POST", "/rules/{rule_id}/helpful"),),
+)
+async def mark_helpful(desk: Desk, asked: MarkHelpful) -> dict[str, Any]:
+    """Say that following a rule helped. Enough of these make it established, then proven.
+
+    Returns the rule with its new counts, effectiveness_score and maturity.
+    """
+    rule = await desk.known_id("rule_id", asked.rule_id, EventSubject.RULE)
+    return await feedback.mark_helpful(desk.memory, rule, desk.lineage, asked.context)
+
+
+class MarkHarmful(Told):
+    """A rule that did harm."""
+
+    rule_id: RuleId
+    reason: Annotated[str, longest(MAX_REASON)] | None = None
+    """What harm was done, in a sentence."""
+    context: Document | None = None
+    """What it was applied to, as a JSON object, for whoever looks into it later."""
+
+
+@OPERATIONS.add(
+    answers=MarkedRule,
+    effect=Effect.WRITES,
+    tool="memory_mark_harmful",
+    toolset=Toolset.STANDARD,
+    command="harmful",
+    arguments=("rule_id", "reason", "context"),
+    example='harmful 1f0c9a77 --reason "a guest felt spied upon"',
+    routes=(Route("POST", "/rules/{rule_id}/harmful"),),
+)
+async def mark_harmful(desk: Desk, asked: MarkHarmful) -> dict[str, Any]:
+    """Say that following a rule did harm, and why. It weighs four times a helpful mark.
+
+    A rule that keeps doing harm is turned into a warning against itself, naming the reasons.
+    Returns the rule with its new counts, effectiveness_score and maturity.
+    """
+    rule = await desk.known_id("rule_id", asked.rule_id, EventSubject.RULE)
+    return await feedback.mark_harmful(desk.memory, rule, asked.reason, desk.lineage, asked.context)
+
+
+class Forget(Reference):
+    """One memory, by its id."""
+
+
+@OPERATIONS.add(
+    answers=Forgetting,
+    effect=Effect.WRITES,
+    tool="memory_forget",
+    toolset=Toolset.CORE,
+    tool_needs=("memory_type",),
+    command="forget",
+    arguments=("memory_id", "memory_type"),
+    example="forget fact 1f0c9a77",
+    routes=(
+        Route("POST", "/facts/{fact_id}/forget"),
+        Route("POST", "/rules/{rule_id}/forget"),
+        Route("POST", "/episodes/{episode_id}/forget"),
+    ),
+)
+async def forget(desk: Desk, asked: Forget) -> bool:
+    """Forget a memory: it is no longer found, but its history stays for audit.
+
+    Use it when the user asks to forget something or it was never true; to correct a fact,
+    store it again instead.
+    Returns {forgotten}: false if you have no such memory or it was forgotten before.
+    """
+    ref = await desk.find(asked.memory_id, asked.memory_type)
+    if ref is None:
+        return False
+    return await forgetting.forget_memory(desk.memory, ref.type, ref.id, desk.lineage)
+
+
+class Restore(Reference):
+    """A fact or rule that was forgotten, by its id."""
+
+    memory_type: Annotated[Confirmable | None, Field(description=_STANDING.format("restored"))] = (
+        None
+    )
+
+
+@OPERATIONS.add(
+    answers=Restored,
+    effect=Effect.WRITES,
+    tool="memory_restore",
+    command="restore",
+    arguments=("memory_id", "memory_type"),
+    example="restore 1f0c9a77",
+    routes=(
+        Route("POST", "/facts/{fact_id}/restore"),
+        Route("POST", "/rules/{rule_id}/restore"),
+    ),
+)
+async def restore(desk: Desk, asked: Restore) -> bool:
+    """Take back that a fact or rule was forgotten; it is again what it was before.
+
+    Where another fact has taken its place meanwhile it is refused, naming that one.
+    Returns {restored}: false if you have none that was forgotten.
+    """
+    ref = await desk.find(asked.memory_id, asked.memory_type)
+    if ref is None:
+        return False
+    return await restoring.restore_memory(desk.memory, ref.type, ref.id, desk.lineage)
+
+
+class CreateLink(Asked):
+    """Two memories and how they hang together."""
+
+    source_id: Annotated[Id, Field(description="The memory the link leaves.")]
+    relation: Annotated[Relation, *word(Relation)]
+    """derived_from, supports, contradicts, supersedes or related_to."""
+    target_id: Annotated[Id, Field(description="The memory it leads to.")]
+
+
+@OPERATIONS.add(
+    answers=Linked,
+    effect=Effect.WRITES,
+    tool="memory_create_link",
+    command="link",
+    arguments=("source_id", "relation", "target_id"),
+    example="link 1f0c9a77 supports 80e1b2c4",
+    routes=(Route("POST", "/links", 201),),
+)
+async def create_link(desk: Desk, asked: CreateLink) -> bool:
+    """Link two memories of any kind: one is derived from, supports or contradicts the other.
+
+    Returns {linked}: false when they are linked so already.
+    """
+    source = await desk.must_find(asked.source_id)
+    target = await desk.must_find(asked.target_id)
+    return await linkage.create_link(
+        desk.memory,
+        source.type,
+        source.id,
+        target.type,
+        target.id,
+        asked.relation,
+        desk.lineage,
+    )
+
+
+class GetLinks(Reference):
+    """One memory, and which of its links."""
+
+    direction: Annotated[Direction, *word(Direction)] = Direction.BOTH
+    """outgoing (those that leave it), incoming (those that lead to it) or both."""
+
+
+@OPERATIONS.add(
+    answers=list[LinkedMemories],
+    effect=Effect.READS,
+    tool="memory_get_links",
+    command="links",
+    arguments=("memory_id", "direction"),
+    example="links 1f0c9a77 --direction incoming",
+    routes=(Route("GET", "/memories/{memory_id}/links"),),
+)
+async def get_links(desk: Desk, asked: GetLinks) -> list[dict[str, Any]]:
+    """List how a memory hangs together with others, oldest link first.
+
+    Returns links: source_type, source_id, relation, target_type, target_id.
+    """
+    ref = await desk.must_find(asked.memory_id, asked.memory_type)
+    return await linkage.get_links(desk.memory, ref.type, ref.id, asked.direction, desk.lineage)

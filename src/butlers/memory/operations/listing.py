@@ -1,0 +1,287 @@
+"""Looking through what is remembered, a page at a time, and counting it."""
+
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, Field
+
+from butlers.errors import InvalidInput
+from butlers.memory.flows import browse
+from butlers.memory.flows import stats as counts
+from butlers.memory.flows import timeline as daily
+from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page, Wanted
+from butlers.memory.flows.timeline import MAX_DAYS
+from butlers.memory.model import ConsolidationStatus, Maturity
+from butlers.memory.operations import pages
+from butlers.memory.operations.answers import Stats
+from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.fields import (
+    EntityKind,
+    HowLong,
+    Name,
+    Predicate,
+    Scope,
+    ScopeSeen,
+    Subject,
+    Tag,
+    Uuid,
+    within,
+    word,
+)
+from butlers.memory.operations.table import OPERATIONS
+from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
+from butlers.memory.policy.timeline import Timeline
+from butlers.operation import Asked, Effect, Route, Toolset
+
+Many = Annotated[int, *within(1, MAX_LIMIT)]
+
+
+class Paged(Asked):
+    """Which page of a listing, and from which time."""
+
+    limit: Many = DEFAULT_LIMIT
+    """How many at most."""
+    cursor: Annotated[str, Field(max_length=200)] | None = None
+    """The next_cursor of the page before."""
+    created_after: AwareDatetime | None = None
+    """Only what was stored then or later; a time with its offset."""
+    created_before: AwareDatetime | None = None
+    """Only what was stored before; a time with its offset."""
+
+    def wanted(self) -> Wanted:
+        """The page as the flows know it."""
+        return Wanted(self.limit, self.cursor, self.created_after, self.created_before)
+
+    def filters(self) -> dict[str, Any]:
+        """What else is asked for."""
+        return self.model_dump(exclude=set(Paged.model_fields))
+
+
+class ListFacts(Paged):
+    """Which facts."""
+
+    state: Annotated[FactState, *word(FactState)] | None = None
+    """active, fading, superseded, expired or retracted."""
+    scope: Scope | None = None
+    """Exactly this scope."""
+    permanence: HowLong | None = None
+    """permanent, stable, standard, volatile or ephemeral."""
+    subject: Subject | None = None
+    """Exactly this subject."""
+    predicate: Predicate | None = None
+    """Exactly this predicate."""
+    tag: Tag | None = None
+    """Only what has this label."""
+    entity_id: Uuid | None = None
+    """Only what is about this entity."""
+
+
+@OPERATIONS.add(
+    answers=pages.Facts,
+    effect=Effect.READS,
+    tool="memory_list_facts",
+    command="list facts",
+    example="list facts --subject Ann --state active",
+    routes=(Route("GET", "/facts"),),
+)
+async def list_facts(desk: Desk, asked: ListFacts) -> Page:
+    """List facts, newest first, by filters and a page at a time; looking is not a use.
+
+    Use it to go through what is known, past states included.
+    Returns {items, next_cursor}: each with its state and its confidence now.
+    """
+    where = browse.FactFilter(**asked.filters())
+    return await browse.browse_facts(desk.memory, where, asked.wanted(), desk.lineage)
+
+
+class ListRules(Paged):
+    """Which rules."""
+
+    state: Annotated[RuleUse, *word(RuleUse)] | None = None
+    """active, fading or forgotten."""
+    scope: Scope | None = None
+    """Exactly this scope."""
+    maturity: Annotated[Maturity, *word(Maturity)] | None = None
+    """candidate, established, proven or anti_pattern."""
+    tag: Tag | None = None
+    """Only what has this label."""
+
+
+@OPERATIONS.add(
+    answers=pages.Rules,
+    effect=Effect.READS,
+    tool="memory_list_rules",
+    command="list rules",
+    example="list rules --maturity proven",
+    routes=(Route("GET", "/rules"),),
+)
+async def list_rules(desk: Desk, asked: ListRules) -> Page:
+    """List rules, newest first, by filters and a page at a time; looking is not a use.
+
+    Returns {items, next_cursor}: each with its state, its maturity and its confidence now.
+    """
+    where = browse.RuleFilter(**asked.filters())
+    return await browse.browse_rules(desk.memory, where, asked.wanted(), desk.lineage)
+
+
+class ListEpisodes(Paged):
+    """Which episodes."""
+
+    state: Annotated[EpisodeState, *word(EpisodeState)] | None = None
+    """active or expired."""
+    status: Annotated[ConsolidationStatus, *word(ConsolidationStatus)] | None = None
+    """Where they stand on their way to knowledge."""
+    butler: Scope | None = None
+    """Exactly this butler's."""
+    session_id: Uuid | None = None
+    """Only what happened in this session."""
+
+
+@OPERATIONS.add(
+    answers=pages.Episodes,
+    effect=Effect.READS,
+    tool="memory_list_episodes",
+    command="list episodes",
+    example="list episodes --status pending",
+    routes=(Route("GET", "/episodes"),),
+)
+async def list_episodes(desk: Desk, asked: ListEpisodes) -> Page:
+    """List episodes, newest first, by filters and a page at a time; looking is not a use.
+
+    Returns {items, next_cursor}: each with where it stands on its way to knowledge.
+    """
+    where = browse.EpisodeFilter(**asked.filters())
+    return await browse.browse_episodes(desk.memory, where, asked.wanted(), desk.lineage)
+
+
+class ListEntities(Paged):
+    """Which entities."""
+
+    state: Annotated[EntityState, *word(EntityState)] | None = None
+    """active or merged."""
+    entity_type: EntityKind | None = None
+    """person, organization, place or other."""
+    name: Name | None = None
+    """Found anywhere in a name or an alias, in any case."""
+
+
+@OPERATIONS.add(
+    answers=pages.Entities,
+    effect=Effect.READS,
+    tool="entity_list",
+    command="list entities",
+    example="list entities --name ann",
+    routes=(Route("GET", "/entities"),),
+)
+async def list_entities(desk: Desk, asked: ListEntities) -> Page:
+    """List entities, newest first, those merged away included, a page at a time.
+
+    Returns {items, next_cursor}: each with its names and how many facts about it hold.
+    """
+    where = browse.EntityFilter(**asked.filters())
+    return await browse.browse_entities(desk.memory, where, asked.wanted(), desk.lineage)
+
+
+class AskedActivity(Asked):
+    """Which part of the audit stream."""
+
+    limit: Many = DEFAULT_LIMIT
+    """How many at most."""
+    cursor: Uuid | None = None
+    """The next_cursor of the page before: older events."""
+    after: Uuid | None = None
+    """The id of the newest event seen: only what happened since."""
+
+
+@OPERATIONS.add(
+    answers=pages.Activity,
+    effect=Effect.READS,
+    tool="memory_activity",
+    command="activity",
+    example="activity -n 5",
+    routes=(Route("GET", "/activity"),),
+)
+async def activity(desk: Desk, asked: AskedActivity) -> Page:
+    """Tell what happened lately, newest first; with after, only what happened since.
+
+    Returns {items, next_cursor}: events with who did what, when and in which request.
+    """
+    if asked.after is not None and asked.cursor is not None:
+        raise InvalidInput("after: found next to cursor; valid is one of them")
+    if asked.after is not None:
+        return await browse.activity_after(desk.memory, asked.after, asked.limit, desk.lineage)
+    cursor = str(asked.cursor) if asked.cursor else None
+    return await browse.recent_activity(desk.memory, asked.limit, cursor, desk.lineage)
+
+
+class AskedStats(Asked):
+    """What is counted."""
+
+    scope: ScopeSeen = None
+
+
+@OPERATIONS.add(
+    answers=Stats,
+    effect=Effect.READS,
+    tool="memory_stats",
+    toolset=Toolset.STANDARD,
+    command="stats",
+    arguments=("scope",),
+    example="stats --scope general",
+    routes=(Route("GET", "/stats"),),
+)
+async def stats(desk: Desk, asked: AskedStats) -> dict[str, Any]:
+    """Count memories by kind and state.
+
+    Use it to see how much is remembered and whether consolidation keeps up. scope narrows
+    the counts of facts and rules. Returns {episodes, facts, rules}, each an object of counts;
+    episodes.backlog_age_hours is the age of the oldest episode that waits.
+    """
+    return await counts.memory_stats(desk.memory, asked.scope, desk.lineage)
+
+
+class AskedOverview(Asked):
+    """How much of what happened."""
+
+    events: Annotated[int, *within(1, MAX_LIMIT)] = 15
+    """How many of the newest events."""
+
+
+@OPERATIONS.add(
+    answers=pages.Overview,
+    effect=Effect.READS,
+    tool="memory_overview",
+    command="overview",
+    example="overview",
+    routes=(),
+    left_out={"http": "overview and glance tell it with the butler's health and jobs"},
+)
+async def overview(desk: Desk, asked: AskedOverview) -> dict[str, Any]:
+    """Tell all counts, when something was last consolidated, and what happened last.
+
+    Returns {episodes, facts, rules, last_consolidated_at, activity}.
+    """
+    counted, events = await counts.memory_glance(desk.memory, asked.events, desk.lineage)
+    return {**counted, "activity": events}
+
+
+class AskedTimeline(Asked):
+    """How far back."""
+
+    days: Annotated[int, *within(1, MAX_DAYS)] = 30
+    """How many days, today included."""
+
+
+@OPERATIONS.add(
+    answers=pages.Timeline,
+    effect=Effect.READS,
+    tool="memory_timeline",
+    command="timeline",
+    example="timeline --days 7 --json",
+    routes=(Route("GET", "/timeline"),),
+)
+async def timeline(desk: Desk, asked: AskedTimeline) -> Timeline:
+    """Count facts and episodes by state on each of the last days, by the audit stream, in UTC.
+
+    Returns {days, facts, episodes, consolidation}: for each state one count a day.
+    """
+    return await daily.memory_timeline(desk.memory, asked.days, desk.lineage)

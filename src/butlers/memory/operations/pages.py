@@ -1,0 +1,193 @@
+"""What looking through a memory answers: pages of a listing, and one of each whole."""
+
+from datetime import date
+from typing import Any, Literal
+from uuid import UUID
+
+from butlers.memory.operations.answers import Happened, Instant, MemoryKind, RememberedMemory, Stats
+from butlers.operation import Answer
+
+
+class Listed(Answer):
+    """One of a listing: its content is cut at 2,000 characters."""
+
+    id: UUID
+    created_at: Instant
+    state: str
+
+
+class ListedFact(Listed):
+    """A fact of a listing."""
+
+    subject: str
+    predicate: str
+    content: str
+    content_length: int
+    scope: str
+    permanence: str
+    effective_confidence: float
+    """What is left of its confidence now."""
+
+
+class ListedRule(Listed):
+    """A rule of a listing."""
+
+    content: str
+    content_length: int
+    scope: str
+    maturity: str
+    effectiveness_score: float
+    effective_confidence: float
+
+
+class ListedEpisode(Listed):
+    """An episode of a listing."""
+
+    butler: str
+    content: str
+    content_length: int
+    consolidation_status: str
+    expires_at: Instant | None
+
+
+class ListedEntity(Listed):
+    """An entity of a listing."""
+
+    canonical_name: str
+    entity_type: str
+    aliases: list[str]
+    active_facts: int
+    """How many facts about it hold."""
+
+
+class _Paged(Answer):
+    next_cursor: str | None
+    """Asks for the next page; null on the last."""
+
+
+class Facts(_Paged):
+    """A page of facts, newest first."""
+
+    items: list[ListedFact]
+
+
+class Rules(_Paged):
+    """A page of rules, newest first."""
+
+    items: list[ListedRule]
+
+
+class Episodes(_Paged):
+    """A page of episodes, newest first."""
+
+    items: list[ListedEpisode]
+
+
+class Entities(_Paged):
+    """A page of entities, newest first."""
+
+    items: list[ListedEntity]
+
+
+class Activity(_Paged):
+    """What happened, newest first."""
+
+    items: list[Happened]
+
+
+class PointOfForecast(Answer):
+    """How sure a memory will be at an instant, unless confirmed again."""
+
+    at: Instant
+    confidence: float
+
+
+class MemoryDetail(Answer):
+    """A memory with all that explains it."""
+
+    memory_type: MemoryKind
+    memory: dict[str, Any]
+    effective_confidence: float | None
+    fades_at: Instant | None
+    expires_at: Instant | None
+    source_episodes: list[dict[str, Any]]
+    replaced: list[dict[str, Any]]
+    replaced_by: list[dict[str, Any]]
+    confirmations: list[dict[str, Any]]
+    applications: list[dict[str, Any]]
+    links: list[dict[str, Any]]
+    events: list[Happened]
+    forecast: list[PointOfForecast]
+
+
+class EntityDetail(Answer):
+    """An entity with what is known about it."""
+
+    entity: dict[str, Any]
+    facts: list[ListedFact]
+    more_facts: bool
+    """Whether there are more than the newest hundred."""
+    events: list[Happened]
+
+
+class FoundAll(Answer):
+    """What a search found, best first."""
+
+    items: list[RememberedMemory]
+
+
+class Overview(Stats):
+    """All counts, and what happened last."""
+
+    last_consolidated_at: Instant | None
+    activity: list[Happened] = []
+
+
+class Timeline(Answer):
+    """Counts for each of the last days, by the audit stream."""
+
+    days: list[date]
+    facts: dict[str, list[int]]
+    episodes: dict[str, list[int]]
+    consolidation: dict[str, list[int]]
+
+
+class ContextBlock(Answer):
+    """The block of memories to start a piece of work with."""
+
+    text: str
+    tokens: int
+    included: list[dict[str, Any]]
+    """What stands in it: section, memory_type and id of each line."""
+
+
+class ContextLine(Answer):
+    """A memory as a line of a context, and why it is offered."""
+
+    memory_type: MemoryKind
+    id: UUID
+    text: str
+    tokens: int
+    reason: Literal["recalled", "recent"]
+    composite_score: float | None
+    score_parts: dict[str, float] | None
+
+
+class ContextSection(Answer):
+    """A section of a context and its share of the budget."""
+
+    heading: str
+    share: float
+    token_share: int
+    tokens: int
+    included: list[ContextLine]
+    left_out: list[ContextLine]
+
+
+class ContextPreview(Answer):
+    """The very block an agent would be given, taken apart."""
+
+    text: str
+    tokens: int
+    token_budget: int
+    sections: list[ContextSection]

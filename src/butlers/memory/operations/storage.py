@@ -1,0 +1,238 @@
+"""Storing what happened, what is true and how to behave; and putting a fact right."""
+
+from butlers.memory.flows import correct as correction
+from butlers.memory.flows import remember
+from butlers.memory.model import (
+    EventSubject,
+    NewEpisode,
+    NewFact,
+    NewRule,
+    Permanence,
+    StoredEpisode,
+    StoredFact,
+    StoredRule,
+)
+from butlers.memory.operations.answers import EpisodeStored, FactStored, RuleStored
+from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.fields import (
+    Attached,
+    EntityId,
+    FactId,
+    HowLong,
+    Importance,
+    Labels,
+    Predicate,
+    Scope,
+    ScopeStored,
+    Subject,
+    Uuid,
+)
+from butlers.memory.operations.table import OPERATIONS
+from butlers.operation import Asked, Effect, Route, Toolset
+
+
+class StoreEpisode(Attached):
+    """What happened."""
+
+    content: str
+    """What happened, in a few sentences."""
+    butler: Scope | None = None
+    """The butler's name, e.g. general."""
+    session_id: Uuid | None = None
+    """The session's UUID, if there was one."""
+    importance: Importance = 5.0
+
+
+@OPERATIONS.add(
+    answers=EpisodeStored,
+    effect=Effect.WRITES,
+    tool="memory_store_episode",
+    toolset=Toolset.CORE,
+    tool_needs=("butler",),
+    command="store-episode",
+    arguments=("content",),
+    example='store-episode "Ann called; the dinner moves to Friday."',
+    routes=(Route("POST", "/episodes", 201),),
+)
+async def store_episode(desk: Desk, asked: StoreEpisode) -> StoredEpisode:
+    """Store what happened: a short account of a session or an observation.
+
+    Use it at the end of a piece of work, or when something worth keeping happened that is
+    not yet a settled fact. Episodes are short-lived raw material; they expire after some
+    days and are consolidated into facts and rules before that.
+
+    Returns {id, expires_at}.
+    """
+    new = NewEpisode(
+        asked.content,
+        asked.butler if asked.butler is not None else desk.memory.butler,
+        asked.session_id,
+        asked.importance,
+        asked.metadata or {},
+        asked.idempotency_key,
+    )
+    return await remember.store_episode(desk.memory, new, desk.lineage)
+
+
+class StoreFact(Attached):
+    """What is true."""
+
+    subject: Subject
+    """Who or what it is about, e.g. Ann."""
+    predicate: Predicate
+    """Which property it gives, e.g. allergy."""
+    content: str
+    """What is true, e.g. peanuts; carries an EpiPen."""
+    importance: Importance = 5.0
+    permanence: HowLong = Permanence.STANDARD
+    """How long it stays true unless confirmed: permanent (a birthplace), stable (years), standard
+    (months), volatile (weeks), ephemeral (days)."""
+    scope: ScopeStored = "global"
+    tags: Labels = None
+    entity_id: EntityId | None = None
+    """The subject's entity, as resolving or creating it gave it, if known."""
+    source_episode_id: Uuid | None = None
+    """The episode it was drawn from, if there was one."""
+
+
+@OPERATIONS.add(
+    answers=FactStored,
+    effect=Effect.WRITES,
+    tool="memory_store_fact",
+    toolset=Toolset.CORE,
+    command="store-fact",
+    arguments=("subject", "predicate", "content"),
+    example='store-fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
+    routes=(Route("POST", "/facts", 201),),
+)
+async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
+    """Store something that is true, as subject, predicate and content.
+
+    Use it for what you learn about people, projects, places and preferences, e.g.
+    subject "Ann", predicate "allergy", content "peanuts; carries an EpiPen". A fact with the
+    same scope, subject (or entity) and predicate replaces the earlier one, which is kept as
+    history: so correct a fact by storing it again under the same key.
+
+    Returns {id, superseded_id}; superseded_id is the fact it replaced, or null.
+    """
+    entity = None
+    if asked.entity_id is not None:
+        entity = await desk.known_id("entity_id", asked.entity_id, EventSubject.ENTITY)
+    new = NewFact(
+        asked.subject,
+        asked.predicate,
+        asked.content,
+        asked.importance,
+        asked.permanence,
+        asked.scope,
+        tuple(asked.tags or ()),
+        entity,
+        desk.memory.butler,
+        asked.source_episode_id,
+        asked.metadata or {},
+        asked.idempotency_key,
+    )
+    return await remember.store_fact(desk.memory, new, desk.lineage)
+
+
+class StoreRule(Attached):
+    """How to behave."""
+
+    content: str
+    """One instruction, in a sentence or two."""
+    scope: ScopeStored = "global"
+    tags: Labels = None
+    source_episode_id: Uuid | None = None
+    """The episode it was drawn from, if there was one."""
+
+
+@OPERATIONS.add(
+    answers=RuleStored,
+    effect=Effect.WRITES,
+    tool="memory_store_rule",
+    toolset=Toolset.CORE,
+    command="store-rule",
+    arguments=("content",),
+    example='store-rule "Ask before booking anything that costs money"',
+    routes=(Route("POST", "/rules", 201),),
+)
+async def store_rule(desk: Desk, asked: StoreRule) -> StoredRule:
+    """Store how to behave: one instruction learned from experience.
+
+    Use it when something worked, or the user asked for a way of working, that should be
+    followed next time too, e.g. "Ask before booking anything that costs money". It starts as
+    a candidate; say memory_mark_helpful or memory_mark_harmful after following it.
+
+    Returns {id}.
+    """
+    new = NewRule(
+        asked.content,
+        asked.scope,
+        tuple(asked.tags or ()),
+        desk.memory.butler,
+        asked.source_episode_id,
+        asked.metadata or {},
+        asked.idempotency_key,
+    )
+    return await remember.store_rule(desk.memory, new, desk.lineage)
+
+
+class CorrectFact(Asked):
+    """What a fact should have said; what is left out stays as it was."""
+
+    fact_id: FactId
+    content: str
+    """What is true instead."""
+    importance: Importance | None = None
+    """0 (trivial) to 10 (vital)."""
+    permanence: HowLong | None = None
+    """How long it stays true unless confirmed."""
+
+
+@OPERATIONS.add(
+    answers=FactStored,
+    effect=Effect.WRITES,
+    tool="memory_correct",
+    command="correct",
+    arguments=("fact_id", "content"),
+    example='correct 1f0c9a77 "cashews"',
+    routes=(Route("POST", "/facts/{fact_id}/correct", 201),),
+)
+async def correct(desk: Desk, asked: CorrectFact) -> StoredFact:
+    """Put a fact right: store what it should have said, under the same key.
+
+    The old one stays readable as history, and undoing brings back what it said.
+    Returns {id, superseded_id}.
+    """
+    return await correction.correct_fact(
+        desk.memory,
+        await desk.known_id("fact_id", asked.fact_id, EventSubject.FACT),
+        asked.content,
+        desk.lineage,
+        importance=asked.importance,
+        permanence=asked.permanence,
+    )
+
+
+class UndoCorrection(Asked):
+    """The fact whose correction is taken back."""
+
+    fact_id: FactId
+
+
+@OPERATIONS.add(
+    answers=FactStored,
+    effect=Effect.WRITES,
+    tool="memory_undo_correction",
+    command="undo",
+    arguments=("fact_id",),
+    example="undo 1f0c9a77",
+    routes=(Route("POST", "/facts/{fact_id}/undo", 201),),
+)
+async def undo_correction(desk: Desk, asked: UndoCorrection) -> StoredFact:
+    """Take a correction back: the fact says again what the one it replaced said.
+
+    Both stay readable as history. Returns {id, superseded_id}.
+    """
+    fact_id = await desk.known_id("fact_id", asked.fact_id, EventSubject.FACT)
+    return await correction.undo_correction(desk.memory, fact_id, desk.lineage)

@@ -1,0 +1,5 @@
+"""Where the operations of the memory are declared, in the order doors list them."""
+
+from butlers.operation import Table
+
+OPERATIONS = Table()

@@ -1,0 +1,209 @@
+"""Looking after the memory itself."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from butlers.embedding import EmbeddingEngine, get_embedding_engine
+from butlers.errors import InvalidInput, Unavailable
+from butlers.memory.flows import consolidate, episode_cleanup
+from butlers.memory.flows import dead_letters as letters
+from butlers.memory.flows import reembed as reembedding
+from butlers.memory.flows.consolidation_report import ConsolidationReport
+from butlers.memory.flows.episode_cleanup import CleanupReport
+from butlers.memory.flows.every_tenant import for_every_tenant
+from butlers.memory.flows.reembed import VersionStatus
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage
+from butlers.memory.operations import answers
+from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.fields import Uuid, within
+from butlers.memory.operations.table import OPERATIONS
+from butlers.operation import Asked, Audience, Effect, Route, Toolset
+
+MAX_ENTRIES = 1_000_000_000
+
+
+class RunConsolidation(Asked):
+    """Nothing: everything that waits."""
+
+
+@OPERATIONS.add(
+    answers=answers.Consolidation,
+    effect=Effect.WRITES,
+    tool="memory_run_consolidation",
+    toolset=Toolset.STANDARD,
+    command="consolidate",
+    example="consolidate",
+    routes=(Route("POST", "/consolidation"),),
+)
+async def run_consolidation(desk: Desk, asked: RunConsolidation) -> ConsolidationReport:
+    """Turn waiting episodes into facts and rules now, instead of at the next scheduled time.
+
+    Without a configured language model it only counts what waits, and changes nothing
+    (dry_run is true). Returns counts per outcome, and errors in words.
+    """
+    return await consolidate.run_consolidation(desk.memory, desk.model, desk.lineage)
+
+
+class RunEpisodeCleanup(Asked):
+    """How much may stay."""
+
+    max_entries: Annotated[int, *within(0, MAX_ENTRIES)] | None = None
+    """How many episodes may stay; only consolidated ones make room."""
+
+
+@OPERATIONS.add(
+    answers=answers.EpisodeCleanup,
+    effect=Effect.FINAL,
+    tool="memory_run_episode_cleanup",
+    toolset=Toolset.STANDARD,
+    command="cleanup",
+    defaults={"max_entries": "episodes.max_entries"},
+    example="cleanup --max-entries 5000",
+    routes=(Route("POST", "/episodes/cleanup"),),
+)
+async def run_episode_cleanup(desk: Desk, asked: RunEpisodeCleanup) -> CleanupReport:
+    """Delete expired episodes, then the oldest consolidated ones beyond max_entries.
+
+    Episodes that still wait for consolidation are kept until they expire.
+    Returns {expired_deleted, capacity_deleted, remaining}.
+    """
+    most = desk.memory.settings.episodes.max_entries
+    most = most if asked.max_entries is None else asked.max_entries
+    return await episode_cleanup.run_episode_cleanup(desk.memory, desk.lineage, most)
+
+
+class AskedDeadLetters(Asked):
+    """Nothing: all of them."""
+
+
+@OPERATIONS.add(
+    answers=list[answers.DeadLetter],
+    effect=Effect.READS,
+    tool="memory_dead_letters",
+    command="dead-letters",
+    example="dead-letters",
+    routes=(Route("GET", "/dead-letters"),),
+)
+async def dead_letters(desk: Desk, asked: AskedDeadLetters) -> list[dict[str, Any]]:
+    """List the episodes that could not be consolidated, with the reason, oldest first.
+
+    Returns episodes with consolidation_attempts and dead_letter_reason; requeue them to have them
+    tried again.
+    """
+    return await letters.find_dead_letters(desk.memory, desk.lineage)
+
+
+class Requeue(Asked):
+    """Which dead letters."""
+
+    episode_ids: list[Uuid] | None = None
+    """Those to be tried again. Left out: all of them."""
+
+
+@OPERATIONS.add(
+    answers=answers.Requeued,
+    effect=Effect.WRITES,
+    tool="memory_requeue",
+    command="requeue",
+    arguments=("episode_ids",),
+    example="requeue",
+    routes=(Route("POST", "/dead-letters/requeue"),),
+)
+async def requeue(desk: Desk, asked: Requeue) -> int:
+    """Let dead letters be tried again at the next consolidation: those named, or all of them.
+
+    Returns {requeued}: how many there were; an episode that is no dead letter is not counted.
+    """
+    return await letters.requeue(desk.memory, asked.episode_ids, desk.lineage)
+
+
+class AskedModels(Asked):
+    """Nothing: all that are known."""
+
+
+@OPERATIONS.add(
+    answers=list[answers.EmbeddingModel],
+    effect=Effect.READS,
+    tool="memory_embedding_models",
+    command="models",
+    example="models",
+    routes=(Route("GET", "/models"),),
+)
+async def embedding_models(desk: Desk, asked: AskedModels) -> list[dict[str, Any]]:
+    """List the embedding models your memories know, and how many have a vector of each.
+
+    Returns for each its model, its state (current, building, previous or aside) and how many of
+    how many memories are embedded by it.
+    """
+    known = await reembedding.reembedding_status(desk.memory, desk.lineage)
+    return [_model(desk.lineage.tenant_id, one) for one in known]
+
+
+class Reembed(Asked):
+    """Where to, if anywhere."""
+
+    to: Path | None = None
+    """Directory of the model to move to."""
+    bundled: bool = False
+    """Move to the model that is installed."""
+    revert: bool = False
+    """Go back to the model used before."""
+    discard: bool = False
+    """Drop the vectors kept for going back."""
+
+
+_SLOW = "it takes minutes and names a directory of the machine; whoever runs the home calls it"
+
+
+@OPERATIONS.add(
+    answers=list[answers.EmbeddingModel],
+    effect=Effect.WRITES,
+    callers=Audience.OWNER,
+    tool="memory_reembed",
+    command="reembed",
+    example="reembed --bundled",
+    routes=(),
+    left_out={"mcp": _SLOW, "http": _SLOW},
+)
+async def reembed(desk: Desk, asked: Reembed) -> list[dict[str, Any]]:
+    """Move the memories of every tenant to another embedding model, while they are in use.
+
+    Interrupted, it goes on where it stopped. Searches use the old model until all vectors of the
+    new one are there; then it is switched at once. Without an option: what models are known.
+    Returns every model of every tenant.
+    """
+    if sum((asked.to is not None, asked.bundled, asked.revert, asked.discard)) > 1:
+        raise InvalidInput("--to, --bundled, --revert and --discard: found several; valid is one")
+    if asked.to is not None or asked.bundled:
+        directory = asked.to.expanduser().resolve() if asked.to else None
+        target = EmbeddingEngine(directory) if directory else get_embedding_engine()
+        moved = await reembedding.reembed_all(
+            desk.memory, target, desk.lineage.actor, desk.on_progress, str(directory or "")
+        )
+        _raise_failures(moved.failed)
+    elif asked.revert or asked.discard:
+        step = reembedding.revert_reembedding if asked.revert else reembedding.discard_previous
+        stepped = await for_every_tenant(desk.memory, desk.lineage.actor, step)
+        _raise_failures(stepped.failed)
+    return await _every_model(desk.memory, desk.lineage)
+
+
+async def _every_model(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
+    told = await for_every_tenant(memory, lineage.actor, reembedding.reembedding_status)
+    return [_model(tenant, one) for tenant, known in told.done.items() for one in known]
+
+
+def _model(tenant: str, status: VersionStatus) -> dict[str, Any]:
+    return {
+        "tenant": tenant,
+        "model": status.version.name,
+        "state": status.version.state.value,
+        "embedded": status.counts.embedded,
+        "of": status.counts.memories,
+    }
+
+
+def _raise_failures(failed: dict[str, str]) -> None:
+    if failed:
+        raise Unavailable("\n".join(f"tenant {name}: {why}" for name, why in failed.items()))

@@ -1,0 +1,232 @@
+"""An operation: declared once, and offered at every door.
+
+Its name, what it asks for, what it answers, whether it reads or changes something, who may call
+it and the words a model or a person needs stand in one place, above the function that calls its
+flow. Doors are made from it: they parse what they are given into `asks`, run it at a desk, and
+show what came of it in the shape of `answers`.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from enum import StrEnum
+from functools import cached_property
+from inspect import getdoc
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+
+from butlers.errors import InvalidInput
+from butlers.kernel.json_values import brief, json_value
+
+Run = Callable[[Any, Any], Awaitable[Any]]
+_SHOWN = 80
+_MOST_FAULTS = 5
+
+
+class Effect(StrEnum):
+    """What calling an operation does to what is kept."""
+
+    READS = "reads"
+    WRITES = "writes"
+    FINAL = "cannot be undone"
+
+
+class Audience(StrEnum):
+    """Who may call an operation."""
+
+    TENANT = "whoever has a token of the butler, for its own tenant"
+    OWNER = "the butler's own tenant, because it concerns every tenant"
+
+
+class Toolset(StrEnum):
+    """Which tools an agent is offered: each set holds those before it."""
+
+    CORE = "core"
+    STANDARD = "standard"
+    ALL = "all"
+
+    def holds(self, other: "Toolset") -> bool:
+        """Whether what belongs to another set is offered with this one."""
+        return list(Toolset).index(other) <= list(Toolset).index(self)
+
+
+class Detail(StrEnum):
+    """How much of a memory is told."""
+
+    BRIEF = "brief"
+    FULL = "full"
+
+
+class Asked(BaseModel):
+    """What an operation asks for; a key that nobody knows is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Answer(BaseModel):
+    """What an operation answers; keys beyond those declared are passed on."""
+
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where HTTP offers an operation, below the butler's name."""
+
+    method: str
+    path: str
+    status: int = 200
+    wraps: str = ""
+    """The key under which a list stands in its answer, if under any."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One thing a module can be asked to do, for every door."""
+
+    run: Run
+    answers: Any
+    effect: Effect
+    example: str
+    tool: str
+    command: str
+    routes: tuple[Route, ...]
+    toolset: Toolset = Toolset.ALL
+    callers: Audience = Audience.TENANT
+    arguments: tuple[str, ...] = ()
+    """The fields that may be given by place, in their order."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Fields left out that are then as a setting says, by the setting's name."""
+    tool_needs: tuple[str, ...] = ()
+    """Fields that the tool's contract requires, though another door can do without."""
+    tool_text: str = ""
+    """The key of the answer that alone is the tool's, where that is a text."""
+    tool_tenant: str = ""
+    """How the tool takes `tenant_id` for compatibility: required, optional or default."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Doors that do not offer it, each with the reason."""
+
+    @property
+    def name(self) -> str:
+        """What the operation is called, as a program calls it."""
+        return self.run.__name__
+
+    @cached_property
+    def words(self) -> str:
+        """What a model or a person is told about it."""
+        return getdoc(self.run) or ""
+
+    @property
+    def headline(self) -> str:
+        """Its first sentence."""
+        return " ".join(self.words.split("\n\n")[0].split())
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        return get_type_hints(self.run)
+
+    @cached_property
+    def asks(self) -> type[Asked]:
+        """The model of what it asks for."""
+        asked: type[Asked] = self._hints["asked"]
+        return asked
+
+    @property
+    def result(self) -> Any:
+        """What a Python program is given."""
+        return self._hints["return"]
+
+    @property
+    def may_find_nothing(self) -> bool:
+        """Whether there may be nothing to answer."""
+        return NoneType in get_args(self.result)
+
+    @cached_property
+    def fields(self) -> dict[str, FieldInfo]:
+        """What it asks for: what is given by place, what must be given, its own, what it shares."""
+        known = self.asks.model_fields
+        needed = [name for name in known if known[name].is_required()]
+        own = [name for name in known if name in self.asks.__annotations__]
+        order = dict.fromkeys([*self.arguments, *needed, *own, *known])
+        return {name: known[name] for name in order}
+
+    def asked(self, given: Mapping[str, Any]) -> Asked:
+        """What was given, checked; InvalidInput names each fault."""
+        try:
+            return self.asks.model_validate(dict(given))
+        except ValidationError as error:
+            raise InvalidInput(faults_in_words(error)) from None
+
+    async def perform(self, desk: Any, **given: Any) -> Any:
+        """Do it for a caller; what came of it in the shape of its answer, as JSON can carry it."""
+        asked = self.asked(given)
+        return self.shown(await self.run(desk, asked), getattr(asked, "detail", Detail.FULL))
+
+    def shown(self, result: Any, detail: Detail) -> Any:
+        """A result in the shape of the answer; briefly, without what only full detail tells."""
+        plain = json_value(_plain(result))
+        if result is not None and not isinstance(plain, dict | list):
+            (name,) = self._answer_fields()
+            return {name: plain}
+        return brief(plain) if detail is Detail.BRIEF else plain
+
+    def _answer_fields(self) -> Sequence[str]:
+        return list(getattr(self.answers, "model_fields", ()))
+
+
+class Table:
+    """The operations of a module, in the order they were declared."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Operation] = {}
+
+    def __iter__(self) -> Iterator[Operation]:
+        return iter(self._known.values())
+
+    def __getitem__(self, name: str) -> Operation:
+        return self._known[name]
+
+    def add(self, **declared: Any) -> Callable[[Run], Operation]:
+        """Declare the function below as an operation."""
+
+        def declare(run: Run) -> Operation:
+            operation = Operation(run=run, **declared)
+            if operation.name in self._known:
+                raise ValueError(f"operation {operation.name} is declared twice")
+            self._known[operation.name] = operation
+            return operation
+
+        return declare
+
+
+def faults_in_words(error: ValidationError) -> str:
+    """What is wrong with each field: what was found, and what is valid."""
+    return "; ".join(map(fault_in_words, error.errors(include_url=False)[:_MOST_FAULTS]))
+
+
+def fault_in_words(fault: Mapping[str, Any], place: Sequence[Any] | None = None) -> str:
+    """What is wrong with one field."""
+    where = ".".join(map(str, fault["loc"] if place is None else place)) or "the request"
+    if fault["type"] == "missing":
+        return f"{where}: required, but missing"
+    if fault["type"] == "extra_forbidden":
+        return f"{where}: no such argument"
+    return f"{where}: found {shortened(fault.get('input'))}; {fault['msg']}"
+
+
+def shortened(value: object) -> str:
+    """A value as a refusal may repeat it."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _plain(result: Any) -> Any:
+    if isinstance(result, list):
+        return [_plain(one) for one in result]
+    if hasattr(result, "as_dict"):
+        return result.as_dict()
+    if isinstance(result, BaseModel):
+        return result.model_dump()
+    return asdict(result) if is_dataclass(result) and not isinstance(result, type) else result
