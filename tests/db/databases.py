@@ -1,5 +1,6 @@
 """Databases of a test's own, and what their catalogs say."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,17 @@ async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         yield connection
     finally:
         await connection.close()
+
+
+async def until_waiting(onlooker: asyncpg.Connection, how_many: int = 1) -> None:
+    """Return once so many statements of this database wait for a lock."""
+    async with asyncio.timeout(10):
+        while await onlooker.fetchval(
+            "select count(*) < $1 from pg_stat_activity "
+            "where datname = current_database() and wait_event_type = 'Lock'",
+            how_many,
+        ):
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

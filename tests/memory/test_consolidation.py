@@ -263,6 +263,19 @@ async def test_one_failing_action_does_not_block_the_others(memory, lineage, own
     ]  # fmt: skip
 
 
+@pytest.mark.contract("R05.9")
+async def test_a_rule_that_was_forgotten_may_be_learned_anew(memory, lineage, owner):
+    """What nobody is shown any more cannot be confirmed in its place."""
+    forgotten = await follow(memory, lineage, "Offer tea to Ann")
+    await forget.forget_memory(memory, "rule", forgotten, lineage)
+    await tell(memory, lineage)
+    said = answer(new_rules=[{"content": "offer tea to Ann"}])
+    report = await run_consolidation(memory, ScriptedModel(said), lineage)
+    assert (report.rules_created, report.errors) == (1, [])
+    in_use = await owner.fetch("select content from rules where not metadata ? 'forgotten'")
+    assert [row["content"] for row in in_use] == ["offer tea to Ann"]
+
+
 @pytest.mark.contract("R12.2", "R14.4")
 async def test_confirmations_restart_decay_of_facts_and_rules(memory, lineage, owner, clock):
     known = await know(memory, lineage, "Ann", "likes", "tea")

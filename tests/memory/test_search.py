@@ -87,6 +87,20 @@ async def test_a_rare_word_outweighs_a_common_one(memory, lineage):
     assert ids(found)[0] == str(rare)
 
 
+@pytest.mark.contract("L14")
+async def test_of_two_that_name_the_word_the_one_that_says_less_else_is_the_fuller_match(
+    memory, lineage, clock
+):
+    """Stored first, so that the order of age would put it last."""
+    brief = await fact(memory, lineage, "quokka seen", predicate="trip")
+    clock.advance(hours=1)
+    rambling = " ".join(f"walked past shop number {n}" for n in range(40))
+    await fact(memory, lineage, f"quokka seen and {rambling}", predicate="day")
+    found = await find(memory, lineage, "quokka", SearchMode.KEYWORD)
+    assert ids(found)[0] == str(brief)
+    assert found[0]["rank"] > found[1]["rank"]
+
+
 @pytest.mark.contract("R07.2", "R11.3")
 @pytest.mark.parametrize("nothing", ["", "   ", "\x00", "the of and", "?!&|:*"])
 async def test_a_query_without_words_finds_nothing_by_keyword(memory, lineage, nothing):
