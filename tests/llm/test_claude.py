@@ -78,7 +78,6 @@ async def test_claude_refuses_answers_that_do_not_fit_the_schema(
     assert "no answer that fits the schema" in await failure(claude, SCHEMA)
 
 
-@pytest.mark.contract("N4.4")
 async def test_a_hostile_model_behind_claude_finds_no_tool_to_use(
     claude: LanguageModel, anthropic: Anthropic, home: Path
 ):

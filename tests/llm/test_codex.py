@@ -64,7 +64,6 @@ async def test_codex_offers_its_model_no_shell_and_no_way_out(codex: LanguageMod
     assert {name for name in offered(openai.requests[0]) if "mcp_resource" not in name} <= remains
 
 
-@pytest.mark.contract("N4.4")
 async def test_a_hostile_model_behind_codex_changes_nothing(
     codex: LanguageModel, openai: OpenAi, home: Path
 ):

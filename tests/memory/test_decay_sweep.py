@@ -84,7 +84,7 @@ def test_every_confidence_lies_in_exactly_one_band(confidence, thresholds):
 # Facts
 
 
-@pytest.mark.contract("R02.5", "R09.3", "R32.1", "R33.3", "L6")
+@pytest.mark.contract("R02.5", "R09.3", "R33.3", "L6")
 async def test_a_fact_fades_while_it_stays_active(memory, lineage, owner, clock):
     fact = await a_fact(memory, lineage)
     clock.advance(days=250)

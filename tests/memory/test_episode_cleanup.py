@@ -240,7 +240,7 @@ async def sources(memory, memory_type, memory_id, lineage):
     return [(one["id"], one["gone"]) for one in told["source_episodes"]]
 
 
-@pytest.mark.contract("R15.1", "L10")
+@pytest.mark.contract("R15.1")
 async def test_a_memory_still_says_which_episode_it_came_from(memory, lineage, owner, clock):
     episode = await an_episode(memory, lineage)
     fact = await remember.store_fact(

@@ -88,7 +88,6 @@ async def test_what_is_recalled_counts_as_used_and_nothing_else_does(memory, lin
     assert all(one.row["reference_count"] == 1 for one in recalled)
 
 
-@pytest.mark.contract("R08.1")
 async def test_however_few_are_asked_for_fifty_compete(memory, lineage):
     """The best match is not what is most worth recalling; the few best alone would hide that."""
     for number in range(5):

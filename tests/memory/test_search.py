@@ -28,7 +28,7 @@ def ids(found):
     return [one["id"] for one in found]
 
 
-@pytest.mark.contract("R07.1", "N6.1")
+@pytest.mark.contract("R07.1")
 async def test_semantic_search_orders_by_cosine_similarity(memory, lineage, owner):
     near = await fact(memory, lineage, "green tea with milk")
     far = await fact(memory, lineage, "red sports car")
@@ -87,7 +87,6 @@ async def test_a_rare_word_outweighs_a_common_one(memory, lineage):
     assert ids(found)[0] == str(rare)
 
 
-@pytest.mark.contract("L14")
 async def test_of_two_that_name_the_word_the_one_that_says_less_else_is_the_fuller_match(
     memory, lineage, clock
 ):
@@ -119,7 +118,7 @@ async def test_a_query_is_text_whatever_it_looks_like(memory, lineage, mode, hos
     assert ids(await find(memory, lineage, "tea", mode)) == [str(kept)]
 
 
-@pytest.mark.contract("R07.3")
+@pytest.mark.contract("R07.3", "N6.1")
 async def test_hybrid_scores_are_the_fused_ranks(memory, lineage):
     for number in range(6):
         await fact(memory, lineage, f"tea number {number}", predicate=f"p{number}")
@@ -151,7 +150,7 @@ async def test_all_three_types_are_searched_and_tagged(memory, lineage, mode):
         assert [one["memory_type"] for one in only] == [kind]
 
 
-@pytest.mark.contract("L19", "R27.1")
+@pytest.mark.contract("L19")
 async def test_no_result_carries_a_vector(memory, lineage):
     await fact(memory, lineage, "tea")
     for mode in EVERY_MODE:
