@@ -24,7 +24,6 @@ from llm.standins import Anthropic, Call, Fail, Say
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.contract("R12.2")
 async def test_claude_answers_with_the_schema_and_nothing_else_to_use(
     claude: LanguageModel, anthropic: Anthropic, home: Path
 ):

@@ -24,7 +24,6 @@ from llm.standins import Call, Fail, OpenAi, Say
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.contract("R12.2")
 async def test_codex_answers_with_the_schema_in_strict_mode(
     codex: LanguageModel, openai: OpenAi, home: Path
 ):

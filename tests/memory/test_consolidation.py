@@ -276,7 +276,7 @@ async def test_a_rule_that_was_forgotten_may_be_learned_anew(memory, lineage, ow
     assert [row["content"] for row in in_use] == ["offer tea to Ann"]
 
 
-@pytest.mark.contract("R12.2", "R14.4")
+@pytest.mark.contract("R12.2")
 async def test_confirmations_restart_decay_of_facts_and_rules(memory, lineage, owner, clock):
     known = await know(memory, lineage, "Ann", "likes", "tea")
     rule = await follow(memory, lineage, "be brief")

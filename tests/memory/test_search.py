@@ -137,7 +137,7 @@ async def test_hybrid_scores_are_the_fused_ranks(memory, lineage):
     assert order == sorted(order)
 
 
-@pytest.mark.contract("R07.4", "R19.2")
+@pytest.mark.contract("R07.4")
 @pytest.mark.parametrize("mode", EVERY_MODE)
 async def test_all_three_types_are_searched_and_tagged(memory, lineage, mode):
     await fact(memory, lineage, "tea")
