@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
+import pytest
 
+from butlers.db import postgres
 from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.postgres import Access, Database
 
 
 @asynccontextmanager
@@ -18,6 +21,19 @@ async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         yield connection
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def planning(access: Access, settings: dict[str, str]) -> AsyncIterator[Database]:
+    """A database whose connections have settings of their own: how to plan, how far to look."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setitem(postgres._SEARCH, name, value)
+        database = await Database.open(access)
+    try:
+        yield database
+    finally:
+        await database.close()
 
 
 async def until_waiting(onlooker: asyncpg.Connection, how_many: int = 1) -> None:

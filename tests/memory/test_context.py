@@ -199,6 +199,14 @@ async def test_the_butlers_name_is_the_scope_and_twenty_are_recalled(memory, lin
     assert "[y]" in text and "[x]" not in text
 
 
+async def test_only_episodes_that_have_not_expired_are_told(memory, lineage, clock):
+    await remember.store_episode(memory, NewEpisode("Ann came for tea", "general"), lineage)
+    clock.advance(days=7)
+    await remember.store_episode(memory, NewEpisode("Bob came for tea", "general"), lineage)
+    text = await block(memory, lineage)
+    assert "Bob came" in text and "Ann came" not in text
+
+
 @pytest.mark.contract("N6.4")
 async def test_rules_go_by_maturity_and_a_warning_is_one(memory, lineage, owner):
     names = ("candidate", "established", "proven", "bad")

@@ -17,7 +17,7 @@ from butlers.memory.policy import scoring
 from butlers.memory.policy.confidence import effective_confidence
 from butlers.memory.settings import MemoryModuleConfig, ScoreWeights
 from conftest import WalkingClock
-from db.databases import connected, until_waiting
+from db.databases import connected, planning, until_waiting
 
 NOW = WalkingClock().now
 
@@ -105,21 +105,28 @@ async def test_however_few_are_asked_for_fifty_compete(memory, lineage):
 async def test_readers_hold_rows_in_one_order_so_that_none_waits_for_the_other(
     memory, lineage, owner, worker_access, kind
 ):
-    """The reader waits for the row with the lowest id, and holds no other while it does."""
+    """The reader waits for the row with the lowest id, and holds no other while it does.
+
+    Rows lie in the order of falling ids and are read as they lie: only sorting helps.
+    """
     falling = iter(range(1_000, 0, -1))
     backwards = replace(memory, new_id=lambda: uuid.UUID(int=next(falling)))
     for number in range(3):
         await store(backwards, lineage, kind, f"tea {number}")
     first, *others = [r["id"] for r in await owner.fetch(f"select id from {kind}s order by id")]
-    async with connected(worker_access.owner_dsn) as holder, holder.transaction():
-        await holder.execute(f"select from {kind}s where id = $1 for update", first)
-        reading = asyncio.create_task(recall.recall(memory, Query("tea", (kind,)), 10, lineage))
-        await until_waiting(owner)
-        free = await holder.fetch(
-            f"select id from {kind}s where id = any($1) order by id for update skip locked", others
-        )
-    assert [row["id"] for row in free] == others
-    assert len(await reading) == 3
+    as_they_lie = {"enable_indexscan": "off", "enable_bitmapscan": "off"}
+    async with planning(worker_access, as_they_lie) as database:
+        reader = replace(memory, database=database)
+        async with connected(worker_access.owner_dsn) as holder, holder.transaction():
+            await holder.execute(f"select from {kind}s where id = $1 for update", first)
+            reading = asyncio.create_task(recall.recall(reader, Query("tea", (kind,)), 10, lineage))
+            await until_waiting(owner)
+            free = await holder.fetch(
+                f"select id from {kind}s where id = any($1) order by id for update skip locked",
+                others,
+            )
+        assert [row["id"] for row in free] == others
+        assert len(await reading) == 3
 
 
 async def store(memory, lineage, kind, text):

@@ -82,7 +82,8 @@ async def test_keyword_search_finds_sentences_by_any_of_their_words(memory, line
 async def test_a_rare_word_outweighs_a_common_one(memory, lineage):
     for number in range(20):
         await fact(memory, lineage, "meeting notes", predicate=f"day {number}")
-    rare = await fact(memory, lineage, "saw a quokka", predicate="trip")
+    long = "saw a quokka on a long walk past the harbour and the old lighthouse"
+    rare = await fact(memory, lineage, long, predicate="trip")
     found = await find(memory, lineage, "notes on the quokka", SearchMode.KEYWORD)
     assert ids(found)[0] == str(rare)
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from butlers.db import postgres
-from butlers.db.postgres import Database
 from butlers.memory.flows import decay_sweep, forget, recall, remember
 from butlers.memory.flows.recall import Query
 from butlers.memory.handle import Memory
@@ -26,6 +24,7 @@ from butlers.memory.model import (
     SearchMode,
 )
 from conftest import ToyEmbedder, WalkingClock
+from db.databases import planning
 
 ASKED = "green tea"
 BEST, WORSE = "green tea", "green tea among many other words that few would ever ask for"
@@ -33,17 +32,14 @@ BUTLER = "general"
 WANTED = 3
 VECTOR_WAYS = ["every vector", "vector index"]
 KINDS = list(MemoryType)
+BY_INDEX = {"enable_seqscan": "off", "enable_sort": "off", "enable_bitmapscan": "off"}
 
 
 @pytest.fixture(scope="module")
 async def indexed_database(worker_access):
     """A database whose planner takes the vector index however few rows there are."""
-    with pytest.MonkeyPatch.context() as patch:
-        for plan in ("enable_seqscan", "enable_sort", "enable_bitmapscan"):
-            patch.setitem(postgres._SEARCH, plan, "off")
-        database = await Database.open(worker_access)
-    yield database
-    await database.close()
+    async with planning(worker_access, BY_INDEX) as database:
+        yield database
 
 
 @dataclass
@@ -234,18 +230,9 @@ async def index_scans(owner):
 @pytest.fixture
 async def narrow_database(worker_access):
     """A database whose vector index looks no further than at one neighbour."""
-    with pytest.MonkeyPatch.context() as patch:
-        for setting, value in {
-            "enable_seqscan": "off",
-            "enable_sort": "off",
-            "enable_bitmapscan": "off",
-            "hnsw.ef_search": "1",
-            "hnsw.iterative_scan": "off",
-        }.items():
-            patch.setitem(postgres._SEARCH, setting, value)
-        database = await Database.open(worker_access)
-    yield database
-    await database.close()
+    narrow = {"hnsw.ef_search": "1", "hnsw.iterative_scan": "off"}
+    async with planning(worker_access, BY_INDEX | narrow) as database:
+        yield database
 
 
 @pytest.mark.contract("L15", "L16")
