@@ -309,6 +309,8 @@ async def test_a_confidence_that_equals_a_threshold_has_reached_it(
     )
     await run_decay_sweep(memory, lineage)
     assert await owner.fetchval(f"select {STORED_STATE[table]} from {table}") == then
+    # One step at most: what fades and recovers in one sweep would look the same afterwards.
+    assert len(await events(owner)) == (before != then)
 
 
 # All of it
