@@ -146,7 +146,8 @@ def fate(mutant: Mutant) -> tuple[Fate, str]:
 
 def told(mutant: Mutant, end: Fate, words: str) -> None:
     """One line on what became of a mutation, more where somebody has to look."""
-    print(f"{end:9} {mutant.file}: {mutant.meaning}", flush=True)
+    by = f" ({words.split(' - ')[0].split('::')[-1]})" if end is Fate.KILLED else ""
+    print(f"{end:9} {mutant.file}: {mutant.meaning}{by}", flush=True)
     if end is Fate.SURVIVED:
         print(f"          {mutant.reason or 'no reason is written'}", flush=True)
     elif end is Fate.INVALID:
