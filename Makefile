@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check bench docs browser
+.PHONY: help install run test check bench mutants docs browser
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -26,6 +26,9 @@ check: $(VENV)/.tested  ## formatting, lint, types, import floors
 
 bench: $(VENV)/.tested  ## measure; see bench/README.md
 	@$(BIN)/python -m bench $(ARGS)
+
+mutants: $(VENV)/.tested  ## change the product on purpose and see that tests notice (ARGS="-k search")
+	@$(BIN)/python tests/mutants/run.py $(ARGS)
 
 browser:
 	@scripts/install-chromium

@@ -94,8 +94,9 @@ def _shared_directory(config: pytest.Config) -> Path:
     return Path(tempfile.gettempdir()) / f"butlers-tests-{name}"
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """The controlling process outlives the workers, so it clears up."""
+    """The controlling process outlives the workers, so it clears up after the server."""
     if not hasattr(session.config, "workerinput"):
         shutil.rmtree(_shared_directory(session.config), ignore_errors=True)
 

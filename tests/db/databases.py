@@ -1,12 +1,16 @@
 """Databases of a test's own, and what their catalogs say."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
+import pytest
 
+from butlers.db import postgres
 from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.postgres import Access, Database
 
 
 @asynccontextmanager
@@ -17,6 +21,30 @@ async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         yield connection
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def planning(access: Access, settings: dict[str, str]) -> AsyncIterator[Database]:
+    """A database whose connections have settings of their own: how to plan, how far to look."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setitem(postgres._SEARCH, name, value)
+        database = await Database.open(access)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def until_waiting(onlooker: asyncpg.Connection, how_many: int = 1) -> None:
+    """Return once so many statements of this database wait for a lock."""
+    async with asyncio.timeout(10):
+        while await onlooker.fetchval(
+            "select count(*) < $1 from pg_stat_activity "
+            "where datname = current_database() and wait_event_type = 'Lock'",
+            how_many,
+        ):
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ SOURCE = Path(butlers.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 TREES = {file.relative_to(SOURCE).as_posix(): ast.parse(file.read_text()) for file in FILES}
 LONGEST_FILE = 300
-LONG_FUNCTION = 25
+USUAL_FUNCTION, LONG_FUNCTION = 6, 15
 
 # Where an error of any kind ends, and why it may.
 GUARDS = {
@@ -19,7 +19,6 @@ GUARDS = {
     "butler/butler.py": "one module that cannot stop keeps no other from stopping",
     "doctor/checks.py": "a check that breaks is itself a finding",
     "jobs/schedule.py": "a job that fails is a line in the history, not the end of the schedule",
-    "doors/daemon.py": "one butler that fails leaves the others serving",
     "doors/http/fanout.py": "one butler that fails leaves what the others say complete",
     "memory/flows/consolidate.py": "a group that fails leaves the other groups alone",
     "memory/flows/consolidation_apply.py": "an action that fails leaves the others alone",
@@ -56,8 +55,8 @@ def test_no_file_is_too_long_to_be_read_at_once():
 
 def test_nine_functions_in_ten_are_short():
     lengths = sorted(node.end_lineno - node.lineno + 1 for _, node in functions())
-    assert lengths[len(lengths) * 9 // 10] < LONG_FUNCTION
-    assert lengths[len(lengths) // 2] <= 10
+    assert lengths[len(lengths) * 9 // 10] <= LONG_FUNCTION
+    assert lengths[len(lengths) // 2] <= USUAL_FUNCTION
 
 
 @pytest.mark.parametrize("word", ["utils", "util", "helpers", "common", "base", "misc"])
@@ -121,14 +120,14 @@ def swallows(handler):
     return broad and not isinstance(handler.body[-1], ast.Raise)
 
 
-def test_errors_of_every_kind_end_only_at_guards():
+def test_errors_of_every_kind_end_only_at_guards_and_every_guard_ends_some():
     found = {
         path
         for path, tree in TREES.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ExceptHandler) and swallows(node)
     }
-    assert found - GUARDS.keys() == set()
+    assert found == GUARDS.keys()
 
 
 def test_a_handler_that_swallows_is_recognised():

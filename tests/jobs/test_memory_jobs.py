@@ -16,10 +16,11 @@ from butlers.llm import LanguageModel
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
+from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import Surroundings
 from butlers.settings.sections import ButlerSettings
 from conftest import WalkingClock
-from memory.consolidation_stories import know, states, statuses, tell
+from memory.consolidation_stories import follow, know, states, statuses, tell
 from memory.scripted_model import ScriptedModel, answer, fact, failing
 
 
@@ -77,7 +78,12 @@ async def test_the_decay_sweep_runs_daily_for_every_tenant(
 ) -> None:
     for whose in (lineage, stranger):
         await know(memory, whose, "Ann", "drinks", "tea", permanence="volatile")
-    await owner.execute("update facts set last_confirmed_at = $1", clock.now)
+        await know(memory, whose, "Ann", "owns", "a teapot", permanence="stable")
+        await follow(memory, whose, "offer tea")
+    await owner.execute(
+        "update facts set decay_rate = 0.01 where permanence = 'stable'; "
+        "update rules set decay_rate = 0.1"
+    )
     keeper = Keeper(core, memory)
     await keeper.look()
     clock.now = datetime(2026, 8, 1, 3, tzinfo=UTC)
@@ -85,10 +91,17 @@ async def test_the_decay_sweep_runs_daily_for_every_tenant(
     run = await keeper.last("decay_sweep")
     assert (run.outcome, run.fire_at) == (Outcome.OK, clock.now)
     assert run.result is not None
-    assert (run.result["tenants"], run.result["facts_checked"]) == (2, 2)
-    assert run.result["facts_expired"] == 2
-    validities = await owner.fetch("select distinct validity from facts")
-    assert [row["validity"] for row in validities] == ["expired"]
+    assert (run.result["tenants"], run.result["facts_checked"]) == (2, 4)
+    assert (run.result["facts_expired"], run.result["facts_fading"]) == (2, 2)
+    assert (run.result["rules_checked"], run.result["rules_forgotten"]) == (2, 2)
+    states = await owner.fetch(
+        "select distinct permanence, validity, metadata ->> 'status' from facts order by 1"
+    )
+    assert [tuple(row) for row in states] == [
+        ("stable", "active", "fading"),
+        ("volatile", "expired", None),
+    ]
+    assert await owner.fetchval("select bool_and(metadata -> 'forgotten' = 'true') from rules")
     actors = await owner.fetch("select distinct actor from memory_events order by actor desc")
     assert "schedule:decay_sweep" in [row["actor"] for row in actors]
 
@@ -108,6 +121,29 @@ async def test_episodes_are_cleaned_up_daily(
         assert run.result is not None
         assert run.result["remaining"] == left
         assert await owner.fetchval("select count(*) from episodes") == left
+
+
+@pytest.mark.contract("R32.2")
+async def test_what_is_beyond_the_limit_is_cleaned_up_daily_too(
+    core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock, owner: asyncpg.Connection
+) -> None:
+    memory.settings = MemoryModuleConfig.model_validate({"episodes": {"max_entries": 1}})
+    for content in ("read first", "read then", "never read"):
+        await tell(memory, lineage, content)
+        clock.advance(minutes=1)
+    await owner.execute(
+        "update episodes set consolidated = true, consolidation_status = 'consolidated' "
+        "where content <> 'never read'"
+    )
+    keeper = Keeper(core, memory)
+    await keeper.look()
+    clock.now = morning(11, 4)
+    await keeper.look()
+    run = await keeper.last("episode_cleanup")
+    assert run.result is not None
+    assert (run.result["expired_deleted"], run.result["capacity_deleted"]) == (0, 2)
+    left = await owner.fetch("select content from episodes")
+    assert [row["content"] for row in left] == ["never read"]
 
 
 @pytest.mark.contract("P3", "N4.2")
@@ -150,7 +186,6 @@ async def test_a_consolidation_whose_session_fails_is_a_failed_run(
     assert run.result["episodes_failed"] == 1
 
 
-@pytest.mark.contract("N4.2")
 async def test_with_the_budget_used_up_nothing_is_claimed_and_no_attempt_counts(
     core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock, owner: asyncpg.Connection
 ) -> None:

@@ -77,7 +77,7 @@ async def test_processes_that_keep_one_schedule_run_each_tick_once(
     assert len({run["fire_at"] for run in runs}) == len(runs)
 
 
-@pytest.mark.contract("L23", "N4.2")
+@pytest.mark.contract("L23")
 async def test_the_run_of_a_killed_process_is_taken_over(
     workers: Workers, core_owner: asyncpg.Connection
 ) -> None:

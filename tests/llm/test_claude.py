@@ -24,7 +24,6 @@ from llm.standins import Anthropic, Call, Fail, Say
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.contract("R12.2")
 async def test_claude_answers_with_the_schema_and_nothing_else_to_use(
     claude: LanguageModel, anthropic: Anthropic, home: Path
 ):
@@ -78,7 +77,6 @@ async def test_claude_refuses_answers_that_do_not_fit_the_schema(
     assert "no answer that fits the schema" in await failure(claude, SCHEMA)
 
 
-@pytest.mark.contract("N4.4")
 async def test_a_hostile_model_behind_claude_finds_no_tool_to_use(
     claude: LanguageModel, anthropic: Anthropic, home: Path
 ):

@@ -24,7 +24,6 @@ from llm.standins import Call, Fail, OpenAi, Say
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.contract("R12.2")
 async def test_codex_answers_with_the_schema_in_strict_mode(
     codex: LanguageModel, openai: OpenAi, home: Path
 ):
@@ -64,7 +63,6 @@ async def test_codex_offers_its_model_no_shell_and_no_way_out(codex: LanguageMod
     assert {name for name in offered(openai.requests[0]) if "mcp_resource" not in name} <= remains
 
 
-@pytest.mark.contract("N4.4")
 async def test_a_hostile_model_behind_codex_changes_nothing(
     codex: LanguageModel, openai: OpenAi, home: Path
 ):

@@ -19,7 +19,6 @@ SCHEMA = {
 ECHO = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
 
 
-@pytest.mark.contract("R12.3")
 def test_no_runtime_is_no_model():
     assert language_model(RuntimeOptions()) is None
 
@@ -29,7 +28,6 @@ def test_an_unknown_kind_is_refused():
         language_model(RuntimeOptions(kind="oracle"))
 
 
-@pytest.mark.contract("R12.2")
 @pytest.mark.parametrize(
     "prompt",
     [

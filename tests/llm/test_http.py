@@ -75,7 +75,6 @@ async def failure(model: LanguageModel, **how: Any) -> CompletionFailed:
     return failed.value
 
 
-@pytest.mark.contract("R12.2")
 async def test_a_completion(server: Server, url: str):
     completion = await http(url, model="tiny").complete(PROMPT, system="be brief", label="x")
     assert completion.text == "hello"

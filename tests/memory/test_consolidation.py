@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+from structlog.testing import capture_logs
 
 from butlers.errors import Unavailable
 from butlers.llm import CompletionFailed
@@ -263,7 +264,19 @@ async def test_one_failing_action_does_not_block_the_others(memory, lineage, own
     ]  # fmt: skip
 
 
-@pytest.mark.contract("R12.2", "R14.4")
+async def test_a_rule_that_was_forgotten_may_be_learned_anew(memory, lineage, owner):
+    """What nobody is shown any more cannot be confirmed in its place."""
+    forgotten = await follow(memory, lineage, "Offer tea to Ann")
+    await forget.forget_memory(memory, "rule", forgotten, lineage)
+    await tell(memory, lineage)
+    said = answer(new_rules=[{"content": "offer tea to Ann"}])
+    report = await run_consolidation(memory, ScriptedModel(said), lineage)
+    assert (report.rules_created, report.errors) == (1, [])
+    in_use = await owner.fetch("select content from rules where not metadata ? 'forgotten'")
+    assert [row["content"] for row in in_use] == ["offer tea to Ann"]
+
+
+@pytest.mark.contract("R12.2")
 async def test_confirmations_restart_decay_of_facts_and_rules(memory, lineage, owner, clock):
     known = await know(memory, lineage, "Ann", "likes", "tea")
     rule = await follow(memory, lineage, "be brief")
@@ -432,7 +445,11 @@ async def test_a_failing_group_blocks_no_other(memory, lineage, owner, mishap):
     for butler in ("ada", "bea", "zoe"):
         await tell(memory, lineage, butler=butler)
     good = answer(new_facts=[fact("Ann", "likes", "tea")])
-    report = await run_consolidation(memory, ScriptedModel(good, mishap, answer()), lineage)
+    with capture_logs() as logged:
+        report = await run_consolidation(memory, ScriptedModel(good, mishap, answer()), lineage)
+    (line,) = logged
+    assert (line["log_level"], line["butler"]) == ("warning", "bea")
+    assert "swordfish" not in str(line)
     assert report.butlers_processed == 3 and report.episodes_consolidated == 2
     assert report.facts_created == 1
     (error,) = report.errors

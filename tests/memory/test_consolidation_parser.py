@@ -84,7 +84,7 @@ def test_no_json_is_an_empty_result_that_says_so(text):
     assert parse_consolidation(text) == ConsolidationResult(parse_errors=(NO_JSON,))
 
 
-@pytest.mark.contract("R13.6", "L10")
+@pytest.mark.contract("L10")
 @pytest.mark.parametrize(
     "text",
     [

@@ -2,15 +2,19 @@
 
 import asyncio
 import re
+import time
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from butlers.clock import utc_now
 from butlers.memory.flows import forget
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.consolidation_lease import ABANDONED, TAKEN_OVER, claim
 from butlers.memory.settings import ConsolidationConfig, MemoryModuleConfig
+from db.databases import connected, until_waiting
 from memory.audit_stream import event_types
 from memory.consolidation_stories import active_facts, states, statuses, tell
 from memory.scripted_model import ScriptedModel, answer, fact, failing
@@ -137,6 +141,26 @@ async def _until_leased_beyond(owner, clock):
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.contract("N7.2")
+async def test_a_lease_is_renewed_before_it_runs_out_by_the_clock_on_the_wall(
+    memory, lineage, owner
+):
+    """Leases end while time passes, which no clock that stands still can show."""
+    memory = replace(memory, clock=utc_now)
+    with_settings(memory, lease_seconds=3)
+    await tell(memory, lineage)
+    model = Waiting(said("Slow"))
+    run = asyncio.create_task(run_consolidation(memory, model, lineage))
+    await asyncio.wait_for(model.asked.wait(), 20)
+    held_for = time.monotonic() + 4
+    while time.monotonic() < held_for:
+        assert (await run_consolidation(memory, failing(), lineage)).groups == {}
+        await asyncio.sleep(0.1)
+    model.may_answer.set()
+    assert (await asyncio.wait_for(run, 20)).episodes_consolidated == 1
+    assert (await states(owner))[0]["attempts"] == 0
+
+
 async def test_a_lost_lease_ends_the_session_at_once(memory, lineage, owner):
     with_settings(memory, lease_seconds=1)
     await tell(memory, lineage)
@@ -158,6 +182,26 @@ async def test_a_run_that_is_stopped_leaves_everything_as_it_was(memory, lineage
     assert [(row["status"], row["attempts"], row["leased_by"]) for row in await states(owner)] == [
         ("pending", 0, None)
     ] * 2
+
+
+async def test_not_even_an_impatient_stop_keeps_the_episodes(
+    memory, lineage, owner, slow, worker_access
+):
+    """Stopped again while it lets go, it still does: else they would be held until the lease ends.
+
+    Somebody else has the rows, so that letting go takes long enough to be interrupted.
+    """
+    _, run = slow
+    async with connected(worker_access.owner_dsn) as holder, holder.transaction():
+        await holder.execute("select from episodes for update")
+        run.cancel()
+        await until_waiting(owner)
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+    async with asyncio.timeout(10):
+        while any(row["leased_by"] for row in await states(owner)):
+            await asyncio.sleep(0.02)
+    assert [(row["status"], row["attempts"]) for row in await states(owner)] == [("pending", 0)] * 2
 
 
 async def test_an_episode_forgotten_meanwhile_takes_the_answer_with_it(

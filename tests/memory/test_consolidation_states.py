@@ -223,6 +223,17 @@ async def test_a_failing_embedding_is_a_failed_attempt_that_wrote_nothing(memory
     memory.embedder = embed
 
 
+async def test_an_expired_episode_is_not_read_along_with_a_newer_one(memory, lineage, owner, clock):
+    await tell(memory, lineage, "long ago")
+    clock.advance(days=7)
+    await tell(memory, lineage, "just now")
+    model = ScriptedModel(answer())
+    report = await run_consolidation(memory, model, lineage)
+    assert (report.episodes_consolidated, report.errors) == (1, [])
+    assert "just now" in model.prompts[0] and "long ago" not in model.prompts[0]
+    assert await statuses(owner) == ["pending", "consolidated"]
+
+
 async def test_expired_episodes_are_left_to_the_cleanup(memory, lineage, owner, clock):
     id = await tell(memory, lineage)
     clock.advance(days=7)

@@ -150,6 +150,20 @@ def test_each_section_keeps_to_its_share_before_anyone_gets_the_rest():
     assert len(alone.included[Section.FACTS]) > 1.7 * len(made.included[Section.FACTS])
 
 
+@pytest.mark.contract("R34.2", "N6.4")
+def test_what_a_section_leaves_of_its_share_is_the_next_ones_before_anyone_gets_more():
+    """The only fact costs more than its share of thirty: the rules get that, and it comes last."""
+    ref = MemoryRef(MemoryType.FACT, UUID(int=1))
+    costly = Line(ref, f"- {'tea ' * 40}\n")
+    rules = [Line(ref, f"- rule number {n} about tea\n") for n in range(50)]
+    offers = [Offer(Section.FACTS, 0.3, [costly]), Offer(Section.RULES, 0.3, rules)]
+    made = context.render(offers, 100)
+    left_by_rules_alone = 100 - 30 - count_tokens(f"{context.TITLE}## Key Facts\n")
+    assert 30 < count_tokens(costly.text) < left_by_rules_alone, "else it could never be chosen"
+    assert made.included[Section.FACTS] == []
+    assert sum(count_tokens(line.text) for line in made.included[Section.RULES]) > 2 * 30
+
+
 @pytest.mark.contract("R34.2", "N8")
 async def test_shares_and_counts_come_from_settings(memory, lineage):
     await some_memories(memory, lineage)
@@ -183,6 +197,14 @@ async def test_the_butlers_name_is_the_scope_and_twenty_are_recalled(memory, lin
     text = await block(memory, lineage, "tea")
     assert len(re.findall(r"^- \[", text, re.M)) == 20
     assert "[y]" in text and "[x]" not in text
+
+
+async def test_only_episodes_that_have_not_expired_are_told(memory, lineage, clock):
+    await remember.store_episode(memory, NewEpisode("Ann came for tea", "general"), lineage)
+    clock.advance(days=7)
+    await remember.store_episode(memory, NewEpisode("Bob came for tea", "general"), lineage)
+    text = await block(memory, lineage)
+    assert "Bob came" in text and "Ann came" not in text
 
 
 @pytest.mark.contract("N6.4")

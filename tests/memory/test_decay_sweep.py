@@ -84,7 +84,7 @@ def test_every_confidence_lies_in_exactly_one_band(confidence, thresholds):
 # Facts
 
 
-@pytest.mark.contract("R02.5", "R09.3", "R32.1", "R33.3", "L6")
+@pytest.mark.contract("R02.5", "R09.3", "R33.3", "L6")
 async def test_a_fact_fades_while_it_stays_active(memory, lineage, owner, clock):
     fact = await a_fact(memory, lineage)
     clock.advance(days=250)
@@ -283,6 +283,34 @@ async def test_inversions_that_wait_are_done(memory, lineage, owner):
     assert row["maturity"] == "anti_pattern"
     assert row["content"].startswith("ANTI-PATTERN: Do NOT offer tea.")
     assert (await run_decay_sweep(memory, lineage)).rules_inverted == 0
+
+
+# The ends of the bands
+
+THRESHOLDS = [
+    (0.2, "active", "active"),
+    (0.2, "fading", "active"),
+    (0.05, "active", "fading"),
+    (0.05, "fading", "fading"),
+    (0.19999999, "active", "fading"),
+    (0.04999999, "active", "gone"),
+]
+
+
+@pytest.mark.contract("N7.3", "R09.3")
+@pytest.mark.parametrize("table", ["facts", "rules"])
+@pytest.mark.parametrize(("confidence", "before", "then"), THRESHOLDS)
+async def test_a_confidence_that_equals_a_threshold_has_reached_it(
+    memory, lineage, owner, clock, table, confidence, before, then
+):
+    """Just confirmed, so that the confidence left is the stored one to the last digit."""
+    await owner.execute(
+        INSERT[table], uuid.uuid4(), confidence, 0.1, clock.now, before == "fading", False
+    )
+    await run_decay_sweep(memory, lineage)
+    assert await owner.fetchval(f"select {STORED_STATE[table]} from {table}") == then
+    # One step at most: what fades and recovers in one sweep would look the same afterwards.
+    assert len(await events(owner)) == (before != then)
 
 
 # All of it

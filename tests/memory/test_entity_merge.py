@@ -12,6 +12,7 @@ from butlers.memory.flows.entities import create_entity, get_entity, update_enti
 from butlers.memory.flows.entity_merge import MergeReport, merge_entities, preview_merge
 from butlers.memory.flows.remember import store_fact
 from butlers.memory.model import Lineage, NewFact
+from db.databases import until_waiting
 
 NOBODY = uuid.UUID(int=0)
 
@@ -68,17 +69,6 @@ async def events(owner, event_type):
         event_type,
     )
     return [{**row, "payload": json.loads(row["payload"])} for row in rows]
-
-
-async def until_waiting(onlooker, how_many=1):
-    """Return once so many statements of this database wait for a lock."""
-    async with asyncio.timeout(10):
-        while await onlooker.fetchval(
-            "select count(*) < $1 from pg_stat_activity "
-            "where datname = current_database() and wait_event_type = 'Lock'",
-            how_many,
-        ):
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.contract("R18.1")

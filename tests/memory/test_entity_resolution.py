@@ -414,7 +414,7 @@ async def test_nothing_found_is_an_empty_list_and_nothing_is_created(resolve, ow
     assert await owner.fetchval("select count(*) from memory_events") == 0
 
 
-@pytest.mark.contract("R18.4", "R17.1", "R17.4")
+@pytest.mark.contract("R17.1", "R17.4")
 async def test_an_entity_merged_away_is_never_found(add, memory, lineage, owner, resolve):
     old, new = await add("Martyn"), await add("Bob")
     await merge_entities(memory, old, new, lineage)

@@ -47,7 +47,7 @@ class Interrupted:
 # Confirming
 
 
-@pytest.mark.contract("R05.7", "N7.1", "R33.1")
+@pytest.mark.contract("R05.7", "N7.1")
 @pytest.mark.parametrize("kind", ["fact", "rule"])
 async def test_confirming_restarts_decay_and_is_told(memory, lineage, owner, clock, kind):
     fact = await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)

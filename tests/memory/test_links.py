@@ -20,7 +20,7 @@ async def ids(memory, lineage):
     return {"episode": episode.id, "fact": fact.id, "rule": rule.id}
 
 
-@pytest.mark.contract("R05.5", "R33.1")
+@pytest.mark.contract("R05.5")
 async def test_a_link_is_stored_and_told(memory, lineage, owner, clock, ids):
     clock.advance(hours=1)
     added = await links.create_link(

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import uuid
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 
 from butlers.memory.flows import recall, remember
 from butlers.memory.flows.recall import Query
-from butlers.memory.model import MemoryType, NewEpisode, NewFact, NewRule
+from butlers.memory.model import MemoryType, NewEpisode, NewFact, NewRule, SearchMode
 from butlers.memory.policy import scoring
 from butlers.memory.policy.confidence import effective_confidence
 from butlers.memory.settings import MemoryModuleConfig, ScoreWeights
 from conftest import WalkingClock
+from db.databases import connected, planning, until_waiting
 
 NOW = WalkingClock().now
 
@@ -84,6 +86,57 @@ async def test_what_is_recalled_counts_as_used_and_nothing_else_does(memory, lin
         assert row["last_referenced_at"] == (clock.now if row["id"] in used else None)
     assert used < set(kept)
     assert all(one.row["reference_count"] == 1 for one in recalled)
+
+
+async def test_however_few_are_asked_for_fifty_compete(memory, lineage):
+    """The best match is not what is most worth recalling; the few best alone would hide that."""
+    for number in range(5):
+        await fact(memory, lineage, f"green tea {number}", importance=1.0)
+    vital = await fact(memory, lineage, "an allergy to some sorts of tea", importance=10.0)
+    near = await recall.search_memories(
+        memory, Query("green tea"), SearchMode.HYBRID, recall.FUSED_DEPTH, lineage
+    )
+    assert near[-1]["id"] == str(vital), "it must be far down both lists"
+    [first] = await recall.recall(memory, Query("green tea"), 1, lineage)
+    assert first.ref.id == vital
+
+
+@pytest.mark.parametrize("kind", list(MemoryType))
+async def test_readers_hold_rows_in_one_order_so_that_none_waits_for_the_other(
+    memory, lineage, owner, worker_access, kind
+):
+    """The reader waits for the row with the lowest id, and holds no other while it does.
+
+    Rows lie in the order of falling ids and are read as they lie: only sorting helps.
+    """
+    falling = iter(range(1_000, 0, -1))
+    backwards = replace(memory, new_id=lambda: uuid.UUID(int=next(falling)))
+    for number in range(3):
+        await store(backwards, lineage, kind, f"tea {number}")
+    first, *others = [r["id"] for r in await owner.fetch(f"select id from {kind}s order by id")]
+    as_they_lie = {"enable_indexscan": "off", "enable_bitmapscan": "off"}
+    async with planning(worker_access, as_they_lie) as database:
+        reader = replace(memory, database=database)
+        async with connected(worker_access.owner_dsn) as holder, holder.transaction():
+            await holder.execute(f"select from {kind}s where id = $1 for update", first)
+            reading = asyncio.create_task(recall.recall(reader, Query("tea", (kind,)), 10, lineage))
+            await until_waiting(owner)
+            free = await holder.fetch(
+                f"select id from {kind}s where id = any($1) order by id for update skip locked",
+                others,
+            )
+        assert [row["id"] for row in free] == others
+        assert len(await reading) == 3
+
+
+async def store(memory, lineage, kind, text):
+    match kind:
+        case MemoryType.EPISODE:
+            await remember.store_episode(memory, NewEpisode(text, "general"), lineage)
+        case MemoryType.FACT:
+            await remember.store_fact(memory, NewFact("Ann", text, text), lineage)
+        case MemoryType.RULE:
+            await remember.store_rule(memory, NewRule(text), lineage)
 
 
 async def test_two_recalls_at_once_both_count(memory, lineage, owner):

@@ -162,7 +162,6 @@ async def test_searches_are_answered_by_one_model_before_during_and_after(filled
     assert await aside(owner) == 0
 
 
-@pytest.mark.contract("R31.2")
 async def test_the_two_models_really_differ():
     assert by(ONE) != {text: pytest.approx(near, abs=1e-3) for text, near in by(TWO).items()}
 

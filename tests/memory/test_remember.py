@@ -434,7 +434,7 @@ async def test_metadata_nested_beyond_reason_is_refused(memory, lineage, owner):
     assert await sizes(owner) == NOTHING
 
 
-@pytest.mark.contract("R05.1", "L22", "R11.1")
+@pytest.mark.contract("R05.1", "L22")
 async def test_a_megabyte_of_different_words_is_stored_and_found_by_its_beginning(
     memory, lineage, owner
 ):

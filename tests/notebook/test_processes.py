@@ -19,7 +19,7 @@ TICK = parse("-- tick --\nupdate agent_memories set content = content || 'x'")["
 
 
 @pytest.mark.slow
-@pytest.mark.contract("L24", "K-I10")
+@pytest.mark.contract("K-I10")
 def test_four_processes_write_a_thousand_notes_each(path: Path) -> None:
     script = Path(__file__).with_name("note_writer.py")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -52,7 +52,6 @@ def test_four_processes_write_a_thousand_notes_each(path: Path) -> None:
     db.close()
 
 
-@pytest.mark.contract("L24")
 def test_a_writer_waits_for_another_process_as_long_as_it_has_patience(
     db: Notebook, manager: MemoryManager, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,13 +152,13 @@ def stored(daemon: Daemon) -> str:
 # The program, with a butler that is not
 
 
-@pytest.mark.contract("R24.1", "R24.2")
+@pytest.mark.contract("N4.4")
 @pytest.mark.parametrize("event", [*hook.EVENTS, "Stop", "PreToolUse"])
 def test_without_a_daemon_nothing_is_said(empty_home: Home, event: str) -> None:
     assert run_hook(empty_home, {"hook_event_name": event, "prompt": "x"})[0] == ""
 
 
-@pytest.mark.contract("R24.1", "R24.2")
+@pytest.mark.contract("N4.4")
 @pytest.mark.parametrize("event", hook.EVENTS)
 def test_a_daemon_that_hangs_is_not_waited_for(
     empty_home: Home, silent_port: int, tmp_path: Path, event: str
@@ -184,7 +184,7 @@ def test_who_did_not_answer_is_soon_given_up_on_and_may_come_back(
     until(lambda: run_hook(empty_home, start_event()) and not mark.exists())
 
 
-@pytest.mark.contract("R24.1")
+@pytest.mark.contract("N4.4")
 def test_a_daemon_that_is_stopped_in_its_tracks_delays_nobody(daemon: Daemon) -> None:
     os.kill(daemon.process.pid, signal.SIGSTOP)
     try:

@@ -6,6 +6,7 @@ import pytest
 
 from butlers.doors.http.envelope import MAX_BODY_BYTES
 from doors.http.callers import ApiCaller, told
+from doors.mcp.clients import connect
 
 JSON = {"Content-Type": "application/json"}
 BUDGET = {"trigger_prompt": "x", "token_budget": -1}
@@ -38,8 +39,8 @@ async def test_a_fact_stored_is_listed_found_and_explained(caller, tenant):
     assert detail["forecast"][-1]["confidence"] == pytest.approx(0.05, abs=0.001)
 
 
-@pytest.mark.contract("P9")
-async def test_every_change_is_in_the_feed_with_its_request_and_actor(caller):
+@pytest.mark.contract("P9", "N9.2")
+async def test_every_change_is_in_the_feed_with_its_request_and_actor(caller, daemon, tenant):
     before = await caller.get("/activity")
     assert before["items"] == []
     fact = await store_fact(caller)
@@ -54,6 +55,42 @@ async def test_every_change_is_in_the_feed_with_its_request_and_actor(caller):
     (event,) = (await caller.get("/activity", after=seen))["items"]
     assert (event["event_type"], event["request_id"]) == ("fact_confirmed", "shift 7")
     assert event["actor"].startswith("token:")
+    assert await told_events(daemon, tenant, "shift 7") == ["fact_confirmed"]
+
+
+async def told_events(daemon, tenant, request_id) -> list[str]:
+    """What the audit stream itself says of a request."""
+    rows = await connect(daemon.home)
+    try:
+        found = await rows.fetch(
+            "select event_type from memory_events where tenant_id = $1 and request_id = $2",
+            tenant,
+            request_id,
+        )
+    finally:
+        await rows.close()
+    return [row["event_type"] for row in found]
+
+
+@pytest.mark.contract("N9.2")
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/facts", None),
+        ("POST", "/recall", {"topic": "tea"}),
+        ("POST", "/context", {"prompt": "tea for Ann"}),
+        ("POST", "/facts", TEA),
+        ("POST", "/facts", {}),
+    ],
+)
+async def test_every_answer_names_its_request(caller, method, path, body):
+    answer = await caller.send(
+        method,
+        f"/api/butlers/general/memory{path}",
+        headers={"X-Request-Id": "shift 8"},
+        json=body,
+    )
+    assert answer.headers["X-Request-Id"] == "shift 8"
 
 
 async def test_a_request_without_an_id_is_given_one(caller):
@@ -194,7 +231,7 @@ async def test_counts_and_overview(caller):
     assert overview["facts"] == stats["facts"]
 
 
-@pytest.mark.contract("P6")
+@pytest.mark.contract("P9")
 async def test_a_glance_is_overview_newest_events_and_jobs_in_one(caller):
     for number in range(3):
         await store_fact(caller, predicate=f"likes {number}")
@@ -207,7 +244,7 @@ async def test_a_glance_is_overview_newest_events_and_jobs_in_one(caller):
     assert {job["name"] for job in glance["plan"]["jobs"]} >= {"consolidate", "decay_sweep"}
 
 
-@pytest.mark.contract("N9.2")
+@pytest.mark.contract("R08.3")
 async def test_recalling_is_a_use_and_previewing_is_not(caller):
     fact = await store_fact(caller)
     shown = await caller.post(

@@ -156,7 +156,6 @@ async def document(daemon) -> dict[str, Any]:
         return told(await http.get(f"{daemon.url}/api/openapi.json"))
 
 
-@pytest.mark.contract("L1", "N9.3")
 async def test_every_route_has_its_case(document):
     routes = {(method, path) for path, methods in document["paths"].items() for method in methods}
     assert routes == CASES.keys()

@@ -110,12 +110,16 @@ async def _settled(
         await asyncio.shield(leases.release(memory, claimed.lease, lineage))
         raise
     except _NoSession as error:
+        _log.warning("consolidation_not_attempted", butler=claimed.butler, error=_told(error))
         await leases.release(memory, claimed.lease, lineage)
         return _unfinished(claimed, GivenBack(0, 0), [_told(error)])
     except Exception as error:  # noqa: BLE001 - whatever failed, the attempt counts as failed
         _log.warning("consolidation_attempt_failed", butler=claimed.butler, error=_name(error))
         return await _failed(memory, claimed, [_told(error)], lineage)
     if applied.errors and not applied.effects:
+        _log.warning(
+            "consolidation_attempt_failed", butler=claimed.butler, errors=len(applied.errors)
+        )
         return await _failed(memory, claimed, applied.errors, lineage)
     return _finished(claimed, applied)
 
