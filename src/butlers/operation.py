@@ -88,15 +88,15 @@ class Operation:
 
     run: Run
     answers: Any
-    effect: Effect
     example: str
     tool: str
     command: str
-    routes: tuple[Route, ...]
+    effect: Effect = Effect.READS
+    routes: tuple[Route, ...] = ()
     toolset: Toolset = Toolset.ALL
     callers: Audience = Audience.TENANT
-    arguments: tuple[str, ...] = ()
-    """The fields that may be given by place, in their order."""
+    also_by_place: tuple[str, ...] = ()
+    """The fields that may be given by place after those that must be given."""
     defaults: Mapping[str, str] = field(default_factory=dict)
     """Fields left out that are then as a setting says, by the setting's name."""
     tool_needs: tuple[str, ...] = ()
@@ -144,13 +144,18 @@ class Operation:
         return NoneType in get_args(self.result)
 
     @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """The fields that may be given by place: those that must be given, then some others."""
+        fields = self.asks.model_fields
+        needed = [name for name, field in fields.items() if field.is_required()]
+        return (*needed, *self.also_by_place)
+
+    @cached_property
     def fields(self) -> dict[str, FieldInfo]:
-        """What it asks for: what is given by place, what must be given, its own, what it shares."""
+        """What it asks for: what is given by place, then what is its own, then what it shares."""
         known = self.asks.model_fields
-        needed = [name for name in known if known[name].is_required()]
         own = [name for name in known if name in self.asks.__annotations__]
-        order = dict.fromkeys([*self.arguments, *needed, *own, *known])
-        return {name: known[name] for name in order}
+        return {name: known[name] for name in dict.fromkeys([*self.arguments, *own, *known])}
 
     def asked(self, given: Mapping[str, Any]) -> Asked:
         """What was given, checked; InvalidInput names each fault."""
@@ -177,9 +182,14 @@ class Operation:
 
 
 class Table:
-    """The operations of a module, in the order they were declared."""
+    """The operations of a module, in the order they were declared.
 
-    def __init__(self) -> None:
+    Unless it is told otherwise an operation's tool is called as it is, after the table's prefix,
+    and so is its command, with dashes.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
         self._known: dict[str, Operation] = {}
 
     def __iter__(self) -> Iterator[Operation]:
@@ -192,7 +202,9 @@ class Table:
         """Declare the function below as an operation."""
 
         def declare(run: Run) -> Operation:
-            operation = Operation(run=run, **declared)
+            name = run.__name__
+            named = {"tool": f"{self._prefix}{name}", "command": name.replace("_", "-")}
+            operation = Operation(run=run, **{**named, **declared})
             if operation.name in self._known:
                 raise ValueError(f"operation {operation.name} is declared twice")
             self._known[operation.name] = operation

@@ -25,7 +25,7 @@ from butlers.notebook.stats import agent_stats, file_stats
 from butlers.notebook.summarize import summarize_old_memories
 from butlers.operation import Asked, Audience, Effect, Route, Table, Toolset
 
-OPERATIONS = Table()
+OPERATIONS = Table("note_")
 # Its Python API is `butlers.notebook`, under the names of the notebook's own contract.
 _OWN_API = {"python": "butlers.notebook offers it under the names of the notebook's contract"}
 
@@ -79,10 +79,7 @@ class Save(Asked):
 @OPERATIONS.add(
     answers=CategorizedNote,
     effect=Effect.WRITES,
-    tool="note_save",
     toolset=Toolset.STANDARD,
-    command="save",
-    arguments=("key", "content"),
     example='save project:alpha:deadline "12 December"',
     routes=(Route("POST", "/notes", 201),),
     left_out=_OWN_API,
@@ -114,11 +111,7 @@ class Recall(Asked):
 
 @OPERATIONS.add(
     answers=CategorizedNote,
-    effect=Effect.READS,
-    tool="note_recall",
     toolset=Toolset.STANDARD,
-    command="recall",
-    arguments=("key",),
     example="recall project:alpha:deadline",
     routes=(Route("GET", "/notes/{key}"),),
     left_out=_OWN_API,
@@ -151,11 +144,7 @@ class Search(Asked):
 
 @OPERATIONS.add(
     answers=FoundNotes,
-    effect=Effect.READS,
-    tool="note_search",
     toolset=Toolset.STANDARD,
-    command="search",
-    arguments=("query",),
     example='search "when is alpha due?"',
     routes=(Route("GET", "/notes/search"),),
     left_out=_OWN_API,
@@ -191,7 +180,6 @@ class List(Asked):
 
 @OPERATIONS.add(
     answers=list[Note],
-    effect=Effect.READS,
     tool="note_list",
     toolset=Toolset.STANDARD,
     command="list",
@@ -223,11 +211,7 @@ class Related(Asked):
 
 @OPERATIONS.add(
     answers=list[RelatedNote],
-    effect=Effect.READS,
-    tool="note_related",
     toolset=Toolset.STANDARD,
-    command="related",
-    arguments=("key",),
     example="related project:alpha:deadline",
     routes=(Route("GET", "/notes/{key}/related"),),
     left_out=_OWN_API,
@@ -258,8 +242,6 @@ class Summarize(Asked):
     answers=Summarized,
     effect=Effect.WRITES,
     callers=Audience.OWNER,
-    tool="note_summarize",
-    command="summarize",
     example="summarize --older-than-days 30",
     routes=(Route("POST", "/notes/summarize"),),
     left_out=_OWN_API,
@@ -284,10 +266,7 @@ class Stats(Asked):
 
 @OPERATIONS.add(
     answers=NoteStats,
-    effect=Effect.READS,
     callers=Audience.OWNER,
-    tool="note_stats",
-    command="stats",
     example="stats",
     routes=(Route("GET", "/notes/stats"),),
     left_out=_OWN_API,

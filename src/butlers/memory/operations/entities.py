@@ -36,7 +36,7 @@ class CreateEntity(Asked):
     tool_needs=("entity_type",),
     tool_tenant="required",
     command="entity create",
-    arguments=("canonical_name", "entity_type"),
+    also_by_place=("entity_type",),
     example='entity create "Jonas Weber" --entity-type person --alias Jo',
     routes=(Route("POST", "/entities", 201),),
 )
@@ -65,12 +65,10 @@ class OneEntity(Asked):
 
 @OPERATIONS.add(
     answers=answers.Entity,
-    effect=Effect.READS,
     tool="entity_get",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
     command="entity get",
-    arguments=("entity_id",),
     example="entity get 5b7d10aa",
     routes=(Route("GET", "/entities/{entity_id}/names"),),
 )
@@ -86,11 +84,9 @@ async def get_entity(desk: Desk, asked: OneEntity) -> dict[str, Any] | None:
 
 @OPERATIONS.add(
     answers=EntityDetail,
-    effect=Effect.READS,
     tool="entity_explain",
     tool_tenant="optional",
     command="entity explain",
-    arguments=("entity_id",),
     example="entity explain 5b7d10aa",
     routes=(Route("GET", "/entities/{entity_id}"),),
 )
@@ -120,7 +116,6 @@ class UpdateEntity(OneEntity):
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
     command="entity update",
-    arguments=("entity_id",),
     example="entity update 5b7d10aa --alias Jo --alias J.",
     routes=(Route("PATCH", "/entities/{entity_id}"),),
 )
@@ -156,12 +151,10 @@ class ResolveEntity(Asked):
 
 @OPERATIONS.add(
     answers=list[answers.EntityCandidate],
-    effect=Effect.READS,
     tool="entity_resolve",
     toolset=Toolset.STANDARD,
     tool_tenant="default",
     command="entity resolve",
-    arguments=("name",),
     example="entity resolve jo --entity-type person",
     routes=(Route("POST", "/entities/resolve"),),
 )
@@ -197,7 +190,6 @@ class MergeEntities(Asked):
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
     command="entity merge",
-    arguments=("source_entity_id", "target_entity_id"),
     example="entity merge 5b7d10aa 80e1b2c4",
     routes=(Route("POST", "/entities/merge"),),
 )
@@ -214,11 +206,9 @@ async def merge_entities(desk: Desk, asked: MergeEntities) -> MergeReport:
 
 @OPERATIONS.add(
     answers=answers.EntitiesMerged,
-    effect=Effect.READS,
     tool="entity_preview_merge",
     tool_tenant="optional",
     command="entity preview-merge",
-    arguments=("source_entity_id", "target_entity_id"),
     example="entity preview-merge 5b7d10aa 80e1b2c4",
     routes=(Route("GET", "/entities/merge"),),
 )

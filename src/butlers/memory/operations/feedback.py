@@ -46,11 +46,9 @@ class Confirm(Reference):
 @OPERATIONS.add(
     answers=Confirmation,
     effect=Effect.WRITES,
-    tool="memory_confirm",
     toolset=Toolset.STANDARD,
     tool_needs=("memory_type",),
-    command="confirm",
-    arguments=("memory_id", "memory_type"),
+    also_by_place=("memory_type",),
     example="confirm 1f0c9a77",
     routes=(
         Route("POST", "/facts/{fact_id}/confirm"),
@@ -80,10 +78,9 @@ class MarkHelpful(Told):
 @OPERATIONS.add(
     answers=MarkedRule,
     effect=Effect.WRITES,
-    tool="memory_mark_helpful",
     toolset=Toolset.STANDARD,
     command="helpful",
-    arguments=("rule_id", "context"),
+    also_by_place=("context",),
     example="helpful 1f0c9a77",
     routes=(Route("POST", "/rules/{rule_id}/helpful"),),
 )
@@ -109,10 +106,9 @@ class MarkHarmful(Told):
 @OPERATIONS.add(
     answers=MarkedRule,
     effect=Effect.WRITES,
-    tool="memory_mark_harmful",
     toolset=Toolset.STANDARD,
     command="harmful",
-    arguments=("rule_id", "reason", "context"),
+    also_by_place=("reason", "context"),
     example='harmful 1f0c9a77 --reason "a guest felt spied upon"',
     routes=(Route("POST", "/rules/{rule_id}/harmful"),),
 )
@@ -133,11 +129,9 @@ class Forget(Reference):
 @OPERATIONS.add(
     answers=Forgetting,
     effect=Effect.WRITES,
-    tool="memory_forget",
     toolset=Toolset.CORE,
     tool_needs=("memory_type",),
-    command="forget",
-    arguments=("memory_id", "memory_type"),
+    also_by_place=("memory_type",),
     example="forget fact 1f0c9a77",
     routes=(
         Route("POST", "/facts/{fact_id}/forget"),
@@ -169,9 +163,7 @@ class Restore(Reference):
 @OPERATIONS.add(
     answers=Restored,
     effect=Effect.WRITES,
-    tool="memory_restore",
-    command="restore",
-    arguments=("memory_id", "memory_type"),
+    also_by_place=("memory_type",),
     example="restore 1f0c9a77",
     routes=(
         Route("POST", "/facts/{fact_id}/restore"),
@@ -202,9 +194,7 @@ class CreateLink(Asked):
 @OPERATIONS.add(
     answers=Linked,
     effect=Effect.WRITES,
-    tool="memory_create_link",
     command="link",
-    arguments=("source_id", "relation", "target_id"),
     example="link 1f0c9a77 supports 80e1b2c4",
     routes=(Route("POST", "/links", 201),),
 )
@@ -235,10 +225,8 @@ class GetLinks(Reference):
 
 @OPERATIONS.add(
     answers=list[LinkedMemories],
-    effect=Effect.READS,
-    tool="memory_get_links",
     command="links",
-    arguments=("memory_id", "direction"),
+    also_by_place=("direction",),
     example="links 1f0c9a77 --direction incoming",
     routes=(Route("GET", "/memories/{memory_id}/links"),),
 )

@@ -30,7 +30,7 @@ from butlers.memory.operations.fields import (
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
 from butlers.memory.policy.timeline import Timeline
-from butlers.operation import Asked, Effect, Route, Toolset
+from butlers.operation import Asked, Route, Toolset
 
 Many = Annotated[int, *within(1, MAX_LIMIT)]
 
@@ -77,8 +77,6 @@ class ListFacts(Paged):
 
 @OPERATIONS.add(
     answers=pages.Facts,
-    effect=Effect.READS,
-    tool="memory_list_facts",
     command="list facts",
     example="list facts --subject Ann --state active",
     routes=(Route("GET", "/facts"),),
@@ -108,8 +106,6 @@ class ListRules(Paged):
 
 @OPERATIONS.add(
     answers=pages.Rules,
-    effect=Effect.READS,
-    tool="memory_list_rules",
     command="list rules",
     example="list rules --maturity proven",
     routes=(Route("GET", "/rules"),),
@@ -138,8 +134,6 @@ class ListEpisodes(Paged):
 
 @OPERATIONS.add(
     answers=pages.Episodes,
-    effect=Effect.READS,
-    tool="memory_list_episodes",
     command="list episodes",
     example="list episodes --status pending",
     routes=(Route("GET", "/episodes"),),
@@ -166,7 +160,6 @@ class ListEntities(Paged):
 
 @OPERATIONS.add(
     answers=pages.Entities,
-    effect=Effect.READS,
     tool="entity_list",
     command="list entities",
     example="list entities --name ann",
@@ -194,9 +187,6 @@ class AskedActivity(Asked):
 
 @OPERATIONS.add(
     answers=pages.Activity,
-    effect=Effect.READS,
-    tool="memory_activity",
-    command="activity",
     example="activity -n 5",
     routes=(Route("GET", "/activity"),),
 )
@@ -221,11 +211,8 @@ class AskedStats(Asked):
 
 @OPERATIONS.add(
     answers=Stats,
-    effect=Effect.READS,
-    tool="memory_stats",
     toolset=Toolset.STANDARD,
-    command="stats",
-    arguments=("scope",),
+    also_by_place=("scope",),
     example="stats --scope general",
     routes=(Route("GET", "/stats"),),
 )
@@ -248,11 +235,7 @@ class AskedOverview(Asked):
 
 @OPERATIONS.add(
     answers=pages.Overview,
-    effect=Effect.READS,
-    tool="memory_overview",
-    command="overview",
     example="overview",
-    routes=(),
     left_out={"http": "overview and glance tell it with the butler's health and jobs"},
 )
 async def overview(desk: Desk, asked: AskedOverview) -> dict[str, Any]:
@@ -273,9 +256,6 @@ class AskedTimeline(Asked):
 
 @OPERATIONS.add(
     answers=pages.Timeline,
-    effect=Effect.READS,
-    tool="memory_timeline",
-    command="timeline",
     example="timeline --days 7 --json",
     routes=(Route("GET", "/timeline"),),
 )

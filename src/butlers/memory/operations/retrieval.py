@@ -26,7 +26,7 @@ from butlers.memory.operations.fields import (
 )
 from butlers.memory.operations.pages import ContextBlock, ContextPreview, MemoryDetail
 from butlers.memory.operations.table import OPERATIONS
-from butlers.operation import Asked, Effect, Route, Toolset
+from butlers.operation import Asked, Route, Toolset
 
 _THRESHOLD = "facts.retrieval_confidence_threshold"
 
@@ -49,11 +49,7 @@ class Search(Told):
 
 @OPERATIONS.add(
     answers=list[RememberedMemory],
-    effect=Effect.READS,
-    tool="memory_search",
     toolset=Toolset.STANDARD,
-    command="search",
-    arguments=("query",),
     defaults={"mode": "retrieval.default_mode", "min_confidence": _THRESHOLD},
     example='search "what is Ann allergic to?" --type fact',
     routes=(Route("GET", "/search", wraps="items"),),
@@ -90,11 +86,7 @@ class Recall(Told):
 
 @OPERATIONS.add(
     answers=list[RecalledMemory],
-    effect=Effect.READS,
-    tool="memory_recall",
     toolset=Toolset.CORE,
-    command="recall",
-    arguments=("topic",),
     example='recall "what should I cook for Ann?"',
     routes=(Route("POST", "/recall"),),
 )
@@ -120,12 +112,9 @@ class Get(Reference, Told):
 
 @OPERATIONS.add(
     answers=RememberedMemory,
-    effect=Effect.READS,
-    tool="memory_get",
     toolset=Toolset.STANDARD,
     tool_needs=("memory_type",),
-    command="get",
-    arguments=("memory_id", "memory_type"),
+    also_by_place=("memory_type",),
     example="get 1f0c9a77",
     routes=(Route("GET", "/memories/{memory_id}"),),
 )
@@ -156,13 +145,9 @@ _BUDGET = {"token_budget": "retrieval.context_token_budget"}
 
 @OPERATIONS.add(
     answers=ContextBlock,
-    effect=Effect.READS,
-    tool="memory_context",
     toolset=Toolset.CORE,
     tool_needs=("butler",),
     tool_text="text",
-    command="context",
-    arguments=("trigger_prompt",),
     defaults=_BUDGET,
     example='context "plan Ann\'s birthday dinner" --budget 500',
     routes=(Route("POST", "/context"),),
@@ -179,10 +164,6 @@ async def context(desk: Desk, asked: AskedContext) -> Context:
 
 @OPERATIONS.add(
     answers=ContextPreview,
-    effect=Effect.READS,
-    tool="memory_preview_context",
-    command="preview-context",
-    arguments=("trigger_prompt",),
     defaults=_BUDGET,
     example='preview-context "plan Ann\'s birthday dinner" --json',
     routes=(Route("POST", "/context/preview"),),
@@ -204,10 +185,6 @@ class History(Asked):
 
 @OPERATIONS.add(
     answers=list[Happened],
-    effect=Effect.READS,
-    tool="memory_history",
-    command="history",
-    arguments=("memory_id",),
     example="history 1f0c9a77",
     routes=(Route("GET", "/history/{memory_id}"),),
 )
@@ -227,10 +204,7 @@ class Explain(Reference):
 
 @OPERATIONS.add(
     answers=MemoryDetail,
-    effect=Effect.READS,
-    tool="memory_explain",
-    command="explain",
-    arguments=("memory_id", "memory_type"),
+    also_by_place=("memory_type",),
     example="explain 1f0c9a77",
     routes=(
         Route("GET", "/facts/{fact_id}"),

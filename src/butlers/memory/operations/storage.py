@@ -46,11 +46,8 @@ class StoreEpisode(Attached):
 @OPERATIONS.add(
     answers=EpisodeStored,
     effect=Effect.WRITES,
-    tool="memory_store_episode",
     toolset=Toolset.CORE,
     tool_needs=("butler",),
-    command="store-episode",
-    arguments=("content",),
     example='store-episode "Ann called; the dinner moves to Friday."',
     routes=(Route("POST", "/episodes", 201),),
 )
@@ -98,10 +95,7 @@ class StoreFact(Attached):
 @OPERATIONS.add(
     answers=FactStored,
     effect=Effect.WRITES,
-    tool="memory_store_fact",
     toolset=Toolset.CORE,
-    command="store-fact",
-    arguments=("subject", "predicate", "content"),
     example='store-fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
     routes=(Route("POST", "/facts", 201),),
 )
@@ -149,10 +143,7 @@ class StoreRule(Attached):
 @OPERATIONS.add(
     answers=RuleStored,
     effect=Effect.WRITES,
-    tool="memory_store_rule",
     toolset=Toolset.CORE,
-    command="store-rule",
-    arguments=("content",),
     example='store-rule "Ask before booking anything that costs money"',
     routes=(Route("POST", "/rules", 201),),
 )
@@ -192,9 +183,6 @@ class CorrectFact(Asked):
 @OPERATIONS.add(
     answers=FactStored,
     effect=Effect.WRITES,
-    tool="memory_correct",
-    command="correct",
-    arguments=("fact_id", "content"),
     example='correct 1f0c9a77 "cashews"',
     routes=(Route("POST", "/facts/{fact_id}/correct", 201),),
 )
@@ -223,9 +211,7 @@ class UndoCorrection(Asked):
 @OPERATIONS.add(
     answers=FactStored,
     effect=Effect.WRITES,
-    tool="memory_undo_correction",
     command="undo",
-    arguments=("fact_id",),
     example="undo 1f0c9a77",
     routes=(Route("POST", "/facts/{fact_id}/undo", 201),),
 )

@@ -2,4 +2,4 @@
 
 from butlers.operation import Table
 
-OPERATIONS = Table()
+OPERATIONS = Table("memory_")

@@ -30,7 +30,6 @@ class RunConsolidation(Asked):
 @OPERATIONS.add(
     answers=answers.Consolidation,
     effect=Effect.WRITES,
-    tool="memory_run_consolidation",
     toolset=Toolset.STANDARD,
     command="consolidate",
     example="consolidate",
@@ -55,7 +54,6 @@ class RunEpisodeCleanup(Asked):
 @OPERATIONS.add(
     answers=answers.EpisodeCleanup,
     effect=Effect.FINAL,
-    tool="memory_run_episode_cleanup",
     toolset=Toolset.STANDARD,
     command="cleanup",
     defaults={"max_entries": "episodes.max_entries"},
@@ -79,9 +77,6 @@ class AskedDeadLetters(Asked):
 
 @OPERATIONS.add(
     answers=list[answers.DeadLetter],
-    effect=Effect.READS,
-    tool="memory_dead_letters",
-    command="dead-letters",
     example="dead-letters",
     routes=(Route("GET", "/dead-letters"),),
 )
@@ -104,9 +99,7 @@ class Requeue(Asked):
 @OPERATIONS.add(
     answers=answers.Requeued,
     effect=Effect.WRITES,
-    tool="memory_requeue",
-    command="requeue",
-    arguments=("episode_ids",),
+    also_by_place=("episode_ids",),
     example="requeue",
     routes=(Route("POST", "/dead-letters/requeue"),),
 )
@@ -124,8 +117,6 @@ class AskedModels(Asked):
 
 @OPERATIONS.add(
     answers=list[answers.EmbeddingModel],
-    effect=Effect.READS,
-    tool="memory_embedding_models",
     command="models",
     example="models",
     routes=(Route("GET", "/models"),),
@@ -160,10 +151,7 @@ _SLOW = "it takes minutes and names a directory of the machine; whoever runs the
     answers=list[answers.EmbeddingModel],
     effect=Effect.WRITES,
     callers=Audience.OWNER,
-    tool="memory_reembed",
-    command="reembed",
     example="reembed --bundled",
-    routes=(),
     left_out={"mcp": _SLOW, "http": _SLOW},
 )
 async def reembed(desk: Desk, asked: Reembed) -> list[dict[str, Any]]:
