@@ -49,25 +49,21 @@ async def find_entities(tx: Transaction, where: Mapping[str, Any], window: Windo
 
 async def find_events_before(tx: Transaction, event_id: UUID | None, limit: int) -> list[Row]:
     """The newest events, or those before one of the tenant's own, newest first."""
-    return await tx.fetch(
-        _SQL["events_before"], tenant_id=tx.tenant_id, place_id=event_id, limit=limit
-    )
+    return await tx.fetch(_SQL["events_before"], place_id=event_id, limit=limit)
 
 
 async def find_events_after(tx: Transaction, event_id: UUID, limit: int) -> list[Row]:
     """What happened after one of the tenant's own events, in the order it happened."""
-    return await tx.fetch(
-        _SQL["events_after"], tenant_id=tx.tenant_id, place_id=event_id, limit=limit
-    )
+    return await tx.fetch(_SQL["events_after"], place_id=event_id, limit=limit)
 
 
 async def has_event(tx: Transaction, event_id: UUID) -> bool:
     """Whether the tenant has this event."""
-    return bool(await tx.fetch_value(_SQL["event_exists"], tenant_id=tx.tenant_id, id=event_id))
+    return bool(await tx.fetch_value(_SQL["event_exists"], id=event_id))
 
 
 async def _find(
     tx: Transaction, query: Query, where: Mapping[str, Any], window: Window
 ) -> list[Row]:
-    values = {"tenant_id": tx.tenant_id, "excerpt": EXCERPT, **asdict(window), **where}
+    values = {"excerpt": EXCERPT, **asdict(window), **where}
     return await tx.fetch(query, **{name: values[name] for name in query.parameters})

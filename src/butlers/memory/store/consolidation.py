@@ -37,7 +37,7 @@ class Claim:
 
 async def find_claimable(tx: Transaction, batch_size: int, now: datetime) -> list[Row]:
     """The butlers with episodes to consolidate, and how many of each a run would take."""
-    return await tx.fetch(_SQL["claimable"], tenant_id=tx.tenant_id, batch_size=batch_size, now=now)
+    return await tx.fetch(_SQL["claimable"], batch_size=batch_size, now=now)
 
 
 async def take_turn(tx: Transaction, butler: str) -> None:
@@ -52,7 +52,6 @@ async def abandon(
     """Episodes whose holder is gone, with an attempt counted; how each is now."""
     return await tx.fetch(
         _SQL["abandon"],
-        tenant_id=tx.tenant_id,
         butler=butler,
         max_attempts=max_attempts,
         reason=reason,
@@ -64,7 +63,6 @@ async def claim(tx: Transaction, wanted: Claim, now: datetime) -> list[Row]:
     """The oldest episodes of a butler, held by the run; none while another holds some."""
     return await tx.fetch(
         _SQL["claim"],
-        tenant_id=tx.tenant_id,
         butler=wanted.butler,
         batch_size=wanted.batch_size,
         max_chars=wanted.max_chars,
@@ -78,7 +76,6 @@ async def renew(tx: Transaction, lease: Lease, until: datetime) -> bool:
     """Hold on until then; false when some of the episodes are no longer held."""
     kept = await tx.execute(
         _SQL["renew"],
-        tenant_id=tx.tenant_id,
         ids=lease.episode_ids,
         run_id=lease.run_id,
         until=until,
@@ -88,16 +85,13 @@ async def renew(tx: Transaction, lease: Lease, until: datetime) -> bool:
 
 async def release(tx: Transaction, lease: Lease) -> None:
     """Let go of what is still held, as if it had never been claimed."""
-    await tx.execute(
-        _SQL["release"], tenant_id=tx.tenant_id, ids=lease.episode_ids, run_id=lease.run_id
-    )
+    await tx.execute(_SQL["release"], ids=lease.episode_ids, run_id=lease.run_id)
 
 
 async def hold(tx: Transaction, lease: Lease, now: datetime) -> list[Row]:
     """What is still held and has not expired, locked; the state each `was` in."""
     return await tx.fetch(
         _SQL["hold"],
-        tenant_id=tx.tenant_id,
         ids=lease.episode_ids,
         run_id=lease.run_id,
         now=now,
@@ -106,9 +100,7 @@ async def hold(tx: Transaction, lease: Lease, now: datetime) -> list[Row]:
 
 async def consolidate(tx: Transaction, lease: Lease) -> int:
     """Settle what is still held as consolidated; how many episodes that are."""
-    return await tx.execute(
-        _SQL["consolidate"], tenant_id=tx.tenant_id, ids=lease.episode_ids, run_id=lease.run_id
-    )
+    return await tx.execute(_SQL["consolidate"], ids=lease.episode_ids, run_id=lease.run_id)
 
 
 async def fail(
@@ -117,7 +109,6 @@ async def fail(
     """Settle what is still held as failed, or as dead letters; how each is now."""
     return await tx.fetch(
         _SQL["fail"],
-        tenant_id=tx.tenant_id,
         ids=lease.episode_ids,
         run_id=lease.run_id,
         max_attempts=max_attempts,
@@ -132,7 +123,6 @@ async def find_known_facts(
     """The active facts a butler sees, nearest to the episodes first."""
     return await tx.fetch(
         _SQL["known_facts"],
-        tenant_id=tx.tenant_id,
         butler=butler,
         ids=episode_ids,
         considered=max(_CONSIDERED, limit),
@@ -146,7 +136,6 @@ async def find_known_rules(
     """The rules a butler follows, nearest to the episodes first."""
     return await tx.fetch(
         _SQL["known_rules"],
-        tenant_id=tx.tenant_id,
         butler=butler,
         ids=episode_ids,
         considered=max(_CONSIDERED, limit),
@@ -164,7 +153,6 @@ async def get_active_fact(tx: Transaction, key: FactKey) -> Row | None:
     """The fact that holds a key, or None."""
     return await tx.fetch_one(
         _SQL["active_fact"],
-        tenant_id=tx.tenant_id,
         scope=key.scope,
         predicate=key.predicate,
         subject=key.subject,
@@ -174,9 +162,7 @@ async def get_active_fact(tx: Transaction, key: FactKey) -> Row | None:
 
 async def get_same_rule(tx: Transaction, scope: str, content: str) -> UUID | None:
     """The rule in use that says the same, or None."""
-    found: UUID | None = await tx.fetch_value(
-        _SQL["same_rule"], tenant_id=tx.tenant_id, scope=scope, content=content
-    )
+    found: UUID | None = await tx.fetch_value(_SQL["same_rule"], scope=scope, content=content)
     return found
 
 
@@ -186,7 +172,6 @@ async def derive(
     """Link a memory to the episodes it comes from."""
     await tx.execute(
         _SQL["derive"],
-        tenant_id=tx.tenant_id,
         source_type=memory.type,
         source_id=memory.id,
         episode_ids=episode_ids,
@@ -196,9 +181,9 @@ async def derive(
 
 async def find_dead_letters(tx: Transaction) -> list[Row]:
     """The episodes given up on, oldest first."""
-    return await tx.fetch(_SQL["dead_letters"], tenant_id=tx.tenant_id)
+    return await tx.fetch(_SQL["dead_letters"])
 
 
 async def requeue(tx: Transaction, episode_ids: Sequence[UUID] | None) -> list[Row]:
     """Let dead letters start again, all of them for None; why each had been given up on."""
-    return await tx.fetch(_SQL["requeue"], tenant_id=tx.tenant_id, ids=episode_ids)
+    return await tx.fetch(_SQL["requeue"], ids=episode_ids)

@@ -45,7 +45,6 @@ async def register_version(
     found: UUID | None = await tx.fetch_value(
         _SQL["register_version"],
         id=version_id,
-        tenant_id=tx.tenant_id,
         model=embedder.model,
         version=embedder.version,
         dimensions=embedder.dimensions,
@@ -60,33 +59,33 @@ async def register_version(
 
 async def find_versions(tx: Transaction) -> list[ModelVersion]:
     """Every model known to this tenant, newest first."""
-    rows = await tx.fetch(_SQL["versions"], tenant_id=tx.tenant_id)
+    rows = await tx.fetch(_SQL["versions"])
     return [_version(row) for row in rows]
 
 
 async def hold(tx: Transaction) -> None:
     """Wait for writers of vectors to finish, and let no other begin until the transaction ends."""
-    await tx.fetch(_SQL["hold"], tenant_id=tx.tenant_id)
+    await tx.fetch(_SQL["hold"])
 
 
 async def join(tx: Transaction, version_id: UUID) -> VersionState:
     """The state of a version, which cannot change before the transaction ends."""
-    return VersionState(await tx.fetch_value(_SQL["join"], tenant_id=tx.tenant_id, id=version_id))
+    return VersionState(await tx.fetch_value(_SQL["join"], id=version_id))
 
 
 async def leave(tx: Transaction, was: VersionState, state: VersionState) -> None:
     """Whatever version was in one state is in another from now on."""
-    await tx.execute(_SQL["leave"], tenant_id=tx.tenant_id, was=was, state=state)
+    await tx.execute(_SQL["leave"], was=was, state=state)
 
 
 async def enter(tx: Transaction, version_id: UUID, state: VersionState) -> None:
     """One version is in a state from now on."""
-    await tx.execute(_SQL["enter"], tenant_id=tx.tenant_id, id=version_id, state=state)
+    await tx.execute(_SQL["enter"], id=version_id, state=state)
 
 
 async def locate(tx: Transaction, version_id: UUID, directory: str) -> None:
     """A version's model is found in a directory from now on; an empty one means the installed."""
-    await tx.execute(_SQL["locate"], tenant_id=tx.tenant_id, id=version_id, directory=directory)
+    await tx.execute(_SQL["locate"], id=version_id, directory=directory)
 
 
 def _version(row: Row) -> ModelVersion:

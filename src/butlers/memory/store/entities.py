@@ -33,7 +33,7 @@ class Rivals:
 
 async def hold_living(tx: Transaction, entity_id: UUID) -> None:
     """Keep an entity from being merged away meanwhile; one that is gone is refused."""
-    row = await tx.fetch_one(_SQL["hold_living"], tenant_id=tx.tenant_id, id=entity_id)
+    row = await tx.fetch_one(_SQL["hold_living"], id=entity_id)
     if row is None:
         raise NotFound(f"entity_id: entity {entity_id} does not exist; create it first")
     if row["merged_into"] is not None:
@@ -45,25 +45,24 @@ async def hold_living(tx: Transaction, entity_id: UUID) -> None:
 
 async def hold(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, Row]:
     """The entities by id, kept from any other change until the transaction ends."""
-    rows = await tx.fetch(_SQL["hold"], tenant_id=tx.tenant_id, ids=ids)
+    rows = await tx.fetch(_SQL["hold"], ids=ids)
     return {row["id"]: row for row in rows}
 
 
 async def insert(tx: Transaction, row: dict[str, Any]) -> bool:
     """Add an entity; false when its name is taken."""
-    return await tx.execute(_SQL["insert"], tenant_id=tx.tenant_id, **row) == 1
+    return await tx.execute(_SQL["insert"], **row) == 1
 
 
 async def get(tx: Transaction, entity_id: UUID) -> Row | None:
     """One entity, living or merged away, or None."""
-    return await tx.fetch_one(_SQL["get"], tenant_id=tx.tenant_id, id=entity_id)
+    return await tx.fetch_one(_SQL["get"], id=entity_id)
 
 
 async def get_by_name(tx: Transaction, canonical_name: str, entity_type: str) -> Row | None:
     """The entity that bears the name, living or merged away, or None."""
     return await tx.fetch_one(
         _SQL["get_by_name"],
-        tenant_id=tx.tenant_id,
         canonical_name=canonical_name,
         entity_type=entity_type,
     )
@@ -73,7 +72,6 @@ async def update(tx: Transaction, entity_id: UUID, row: Row, now: datetime) -> R
     """Give an entity the name, aliases and metadata of the row."""
     return await tx.fetch_one(
         _SQL["update"],
-        tenant_id=tx.tenant_id,
         id=entity_id,
         canonical_name=row["canonical_name"],
         aliases=row["aliases"],
@@ -86,7 +84,6 @@ async def find_by_name(tx: Transaction, search: NameSearch, limit: int) -> list[
     """Living entities with the name in theirs, each with its `name_match`, best tier first."""
     return await tx.fetch(
         _SQL["find_by_name"],
-        tenant_id=tx.tenant_id,
         name=search.name,
         entity_type=search.entity_type,
         favoured=search.favoured,
@@ -105,7 +102,6 @@ async def find_similar(
     """Living entities beyond those found that are spelled like the name, most alike first."""
     return await tx.fetch(
         _SQL["find_similar"],
-        tenant_id=tx.tenant_id,
         name=search.name,
         entity_type=search.entity_type,
         found=found,
@@ -120,7 +116,6 @@ async def find_living(
     """Living entities beyond those found, whatever their name, the latest changed first."""
     return await tx.fetch(
         _SQL["find_living"],
-        tenant_id=tx.tenant_id,
         entity_type=search.entity_type,
         found=found,
         limit=limit,
@@ -136,7 +131,7 @@ async def find_fact_keywords(
     tx: Transaction, ids: Sequence[UUID], limit: int
 ) -> dict[UUID, list[frozenset[str]]]:
     """The keywords of each active fact about each entity, of at most `limit` facts each."""
-    rows = await tx.fetch(_SQL["find_fact_keywords"], tenant_id=tx.tenant_id, ids=ids, limit=limit)
+    rows = await tx.fetch(_SQL["find_fact_keywords"], ids=ids, limit=limit)
     known: dict[UUID, list[frozenset[str]]] = {entity_id: [] for entity_id in ids}
     for row in rows:
         known[row["entity_id"]].append(frozenset(row["keywords"]))
@@ -145,17 +140,13 @@ async def find_fact_keywords(
 
 async def hold_facts(tx: Transaction, source_id: UUID, target_id: UUID) -> int:
     """Keep the facts of both entities from changing meanwhile; how many the source has."""
-    held = await tx.fetch_value(
-        _SQL["hold_facts"], tenant_id=tx.tenant_id, source_id=source_id, target_id=target_id
-    )
+    held = await tx.fetch_value(_SQL["hold_facts"], source_id=source_id, target_id=target_id)
     return int(held)
 
 
 async def find_rivals(tx: Transaction, source_id: UUID, target_id: UUID) -> list[Rivals]:
     """The active facts that would share a key, and which of each two wins."""
-    rows = await tx.fetch(
-        _SQL["find_rivals"], tenant_id=tx.tenant_id, source_id=source_id, target_id=target_id
-    )
+    rows = await tx.fetch(_SQL["find_rivals"], source_id=source_id, target_id=target_id)
     return [Rivals(**row) for row in rows]
 
 
@@ -163,11 +154,10 @@ async def settle(tx: Transaction, rivals: Sequence[Rivals], now: datetime) -> No
     """Every loser is superseded by its winner, which names it and is linked to it."""
     winners = [pair.winner_id for pair in rivals]
     losers = [pair.loser_id for pair in rivals]
-    await tx.execute(_SQL["supersede"], tenant_id=tx.tenant_id, losers=losers)
-    await tx.execute(_SQL["succeed"], tenant_id=tx.tenant_id, winners=winners, losers=losers)
+    await tx.execute(_SQL["supersede"], losers=losers)
+    await tx.execute(_SQL["succeed"], winners=winners, losers=losers)
     await tx.execute(
         _SQL["link_successors"],
-        tenant_id=tx.tenant_id,
         winners=winners,
         losers=losers,
         now=now,
@@ -176,6 +166,4 @@ async def settle(tx: Transaction, rivals: Sequence[Rivals], now: datetime) -> No
 
 async def repoint(tx: Transaction, source_id: UUID, target_id: UUID) -> None:
     """All facts of the source become facts of the target."""
-    await tx.execute(
-        _SQL["repoint"], tenant_id=tx.tenant_id, source_id=source_id, target_id=target_id
-    )
+    await tx.execute(_SQL["repoint"], source_id=source_id, target_id=target_id)

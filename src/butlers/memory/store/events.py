@@ -18,7 +18,6 @@ async def append(
     await tx.execute(
         _SQL["append"],
         id=event_id,
-        tenant_id=lineage.tenant_id,
         event_type=event.type,
         actor=clean(lineage.actor),
         request_id=lineage.request_id and clean(lineage.request_id),
@@ -31,9 +30,9 @@ async def append(
 
 async def find_history(tx: Transaction, memory_id: UUID) -> list[Row]:
     """Everything that happened to one memory, links to it included, in order."""
-    return await tx.fetch(_SQL["history"], tenant_id=tx.tenant_id, memory_id=memory_id)
+    return await tx.fetch(_SQL["history"], memory_id=memory_id)
 
 
 async def find_recent(tx: Transaction, limit: int) -> list[Row]:
     """The newest events of the tenant."""
-    return await tx.fetch(_SQL["recent"], tenant_id=tx.tenant_id, limit=limit)
+    return await tx.fetch(_SQL["recent"], limit=limit)

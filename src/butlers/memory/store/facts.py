@@ -46,7 +46,6 @@ async def supersede_active(tx: Transaction, key: FactKey) -> Row | None:
     await hold_key(tx, key)
     return await tx.fetch_one(
         _SQL["supersede_active"],
-        tenant_id=tx.tenant_id,
         scope=key.scope,
         predicate=key.predicate,
         subject=key.subject,
@@ -56,47 +55,45 @@ async def supersede_active(tx: Transaction, key: FactKey) -> Row | None:
 
 async def insert(tx: Transaction, row: dict[str, Any]) -> None:
     """Add a fact."""
-    await tx.execute(_SQL["insert"], tenant_id=tx.tenant_id, **row)
+    await tx.execute(_SQL["insert"], **row)
 
 
 async def get_by_idempotency_key(tx: Transaction, key: str) -> Row | None:
     """The fact stored under a key, or None."""
-    return await tx.fetch_one(
-        _SQL["by_idempotency_key"], tenant_id=tx.tenant_id, idempotency_key=key
-    )
+    return await tx.fetch_one(_SQL["by_idempotency_key"], idempotency_key=key)
 
 
 async def exists(tx: Transaction, fact_id: UUID) -> bool:
     """Whether the tenant has this fact."""
-    return bool(await tx.fetch_value(_SQL["exists"], tenant_id=tx.tenant_id, id=fact_id))
+    return bool(await tx.fetch_value(_SQL["exists"], id=fact_id))
 
 
 async def reference(tx: Transaction, ids: Sequence[UUID], now: datetime) -> list[Row]:
     """The facts, counted as read."""
-    return await tx.fetch(_SQL["reference"], tenant_id=tx.tenant_id, ids=ids, now=now)
+    return await tx.fetch(_SQL["reference"], ids=ids, now=now)
 
 
 async def find(tx: Transaction, ids: Sequence[UUID], now: datetime) -> list[Row]:
     """The facts, not counted as read."""
-    return await tx.fetch(_SQL["find"], tenant_id=tx.tenant_id, ids=ids, now=now)
+    return await tx.fetch(_SQL["find"], ids=ids, now=now)
 
 
 async def confirm(tx: Transaction, fact_id: UUID, now: datetime) -> Row | None:
     """Confirm an active fact; how it was before, or None when there is no such active fact."""
-    return await tx.fetch_one(_SQL["confirm"], tenant_id=tx.tenant_id, id=fact_id, now=now)
+    return await tx.fetch_one(_SQL["confirm"], id=fact_id, now=now)
 
 
 async def retract(tx: Transaction, fact_id: UUID) -> str | None:
     """Retract a fact; its state before, or None when there is nothing to retract."""
-    was: str | None = await tx.fetch_value(_SQL["retract"], tenant_id=tx.tenant_id, id=fact_id)
+    was: str | None = await tx.fetch_value(_SQL["retract"], id=fact_id)
     return was
 
 
 async def find_replaced(tx: Transaction, fact_id: UUID, limit: int) -> list[Row]:
     """What a fact replaced, directly and through each other, the latest replaced first."""
-    return await tx.fetch(_SQL["replaced"], tenant_id=tx.tenant_id, id=fact_id, limit=limit)
+    return await tx.fetch(_SQL["replaced"], id=fact_id, limit=limit)
 
 
 async def find_replacements(tx: Transaction, fact_id: UUID, limit: int) -> list[Row]:
     """What replaced a fact, directly and through each other, the first to do so first."""
-    return await tx.fetch(_SQL["replacements"], tenant_id=tx.tenant_id, id=fact_id, limit=limit)
+    return await tx.fetch(_SQL["replacements"], id=fact_id, limit=limit)

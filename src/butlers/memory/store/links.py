@@ -13,7 +13,6 @@ async def insert(tx: Transaction, link: Link, now: datetime) -> bool:
     """Add a link; false when it was there already."""
     added = await tx.execute(
         _SQL["insert"],
-        tenant_id=tx.tenant_id,
         source_type=link.source.type,
         source_id=link.source.id,
         target_type=link.target.type,
@@ -28,7 +27,6 @@ async def find(tx: Transaction, memory: MemoryRef, direction: Direction) -> list
     """The links of one memory in the wanted directions, oldest first."""
     return await tx.fetch(
         _SQL["of_memory"],
-        tenant_id=tx.tenant_id,
         memory_type=memory.type,
         memory_id=memory.id,
         outgoing=direction is not Direction.INCOMING,

@@ -10,4 +10,4 @@ _SQL = load(__file__)
 
 async def find_between(tx: Transaction, low: UUID, high: UUID, limit: int) -> list[Row]:
     """Kind and id of everything the tenant has or had from one id to another."""
-    return await tx.fetch(_SQL["between"], tenant_id=tx.tenant_id, low=low, high=high, limit=limit)
+    return await tx.fetch(_SQL["between"], low=low, high=high, limit=limit)

@@ -52,9 +52,7 @@ async def find_without(
     tx: Transaction, kind: MemoryType, version_id: UUID, limit: int, after: UUID = _FIRST
 ) -> list[Wording]:
     """Memories that have no vector of a version, in id order."""
-    rows = await tx.fetch(
-        _WITHOUT[kind], tenant_id=tx.tenant_id, version_id=version_id, after=after, limit=limit
-    )
+    rows = await tx.fetch(_WITHOUT[kind], version_id=version_id, after=after, limit=limit)
     return [Wording(row["id"], _text(kind, row)) for row in rows]
 
 
@@ -68,7 +66,6 @@ async def keep(
     """Lay vectors aside for the memories that still say what was embedded; how many."""
     return await tx.execute(
         _KEEP[kind],
-        tenant_id=tx.tenant_id,
         version_id=version_id,
         ids=[wording.id for wording, _ in made],
         texts=[wording.text for wording, _ in made],
@@ -80,23 +77,18 @@ async def keep(
 
 async def settle(tx: Transaction, kind: MemoryType, version_id: UUID, limit: int) -> int:
     """Bring vectors of a version home into the rows of their memories; how many."""
-    return await tx.execute(
-        _SETTLE[kind], tenant_id=tx.tenant_id, version_id=version_id, limit=limit
-    )
+    return await tx.execute(_SETTLE[kind], version_id=version_id, limit=limit)
 
 
 async def drop(tx: Transaction, version_id: UUID) -> int:
     """Drop the vectors aside of a version; how many there were."""
-    dropped = [
-        await tx.execute(statement, tenant_id=tx.tenant_id, version_id=version_id)
-        for statement in _DROP
-    ]
+    dropped = [await tx.execute(statement, version_id=version_id) for statement in _DROP]
     return sum(dropped)
 
 
 async def count(tx: Transaction, version_id: UUID) -> Counts:
     """How many memories the tenant has, and how many have a vector of a version."""
-    row = await tx.fetch_one(_SQL["counts"], tenant_id=tx.tenant_id, version_id=version_id)
+    row = await tx.fetch_one(_SQL["counts"], version_id=version_id)
     assert row is not None, "a count always has a row"
     return Counts(row["memories"], row["embedded"])
 

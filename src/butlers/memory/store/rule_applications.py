@@ -30,7 +30,6 @@ async def insert(
     await tx.execute(
         _SQL["insert"],
         id=application_id,
-        tenant_id=tx.tenant_id,
         rule_id=new.rule_id,
         outcome=new.outcome,
         reason=new.reason,
@@ -43,4 +42,4 @@ async def insert(
 
 async def find(tx: Transaction, rule_id: UUID, limit: int) -> list[Row]:
     """The applications of a rule, newest first."""
-    return await tx.fetch(_SQL["of_rule"], tenant_id=tx.tenant_id, rule_id=rule_id, limit=limit)
+    return await tx.fetch(_SQL["of_rule"], rule_id=rule_id, limit=limit)

@@ -81,15 +81,12 @@ async def matching(
 
 async def count_searched(tx: Transaction, types: Sequence[MemoryType], most: int) -> int:
     """How many rows of these types the tenant has, counted to `most` of each."""
-    count: int = await tx.fetch_value(
-        _SQL["corpus_size"], tenant_id=tx.tenant_id, types=types, most=most
-    )
+    count: int = await tx.fetch_value(_SQL["corpus_size"], types=types, most=most)
     return count
 
 
 def _common(tx: Transaction, where: Filter) -> dict[str, object]:
     return {
-        "tenant_id": tx.tenant_id,
         "types": list(where.types),
         "scope": where.scope,
         "min_confidence": where.min_confidence,

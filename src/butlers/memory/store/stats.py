@@ -13,6 +13,6 @@ async def count(tx: Transaction, scope: str | None, now: datetime) -> Row:
 
     A scope narrows facts and rules, and adds `global`.
     """
-    counted = await tx.fetch_one(_SQL["count"], tenant_id=tx.tenant_id, scope=scope, now=now)
+    counted = await tx.fetch_one(_SQL["count"], scope=scope, now=now)
     assert counted is not None, "an aggregate always has a row"
     return counted

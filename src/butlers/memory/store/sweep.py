@@ -77,14 +77,13 @@ async def recover_rules(tx: Transaction, due: Due) -> list[Row]:
 
 async def _next_page(tx: Transaction, name: str, before: Page | None, limit: int) -> Page | None:
     after = before.last if before else _FIRST
-    row = await tx.fetch_one(_SQL[name], tenant_id=tx.tenant_id, after=after, limit=limit)
+    row = await tx.fetch_one(_SQL[name], after=after, limit=limit)
     return Page(after, row["last"], row["checked"]) if row and row["checked"] else None
 
 
 async def _move(tx: Transaction, name: str, due: Due) -> list[Row]:
     return await tx.fetch(
         _SQL[name],
-        tenant_id=tx.tenant_id,
         after=due.page.after,
         last=due.page.last,
         least=due.least,

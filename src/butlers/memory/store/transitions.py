@@ -34,7 +34,6 @@ async def append(
     return await tx.execute(
         _SQL["append"],
         ids=[new_id() for _ in memory_ids],
-        tenant_id=lineage.tenant_id,
         event_type=transition.type,
         actor=clean(lineage.actor),
         request_id=lineage.request_id and clean(lineage.request_id),
