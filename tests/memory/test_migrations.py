@@ -9,7 +9,7 @@ from memory import legacy
 from memory.legacy import id_of
 
 MEMORY = MemoryModule.migrations
-REVISIONS = [f"mem_{number:03}" for number in range(1, 13)]
+REVISIONS = [f"mem_{number:03}" for number in range(1, 14)]
 
 ENTITIES_ALONE_HAD_TENANTS = ("mem_002", "mem_003")
 

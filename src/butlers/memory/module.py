@@ -24,7 +24,7 @@ class MemoryModule(Module):
     name: ClassVar[str] = "memory"
     dependencies: ClassVar[tuple[str, ...]] = ()
     settings_model: ClassVar[type[BaseModel]] = MemoryModuleConfig
-    migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_012")
+    migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_013")
 
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
         super().__init__(surroundings, config)

@@ -34,13 +34,13 @@ async def correct_fact(
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
         # Whoever was quicker meanwhile is not overwritten unseen.
-        _in_use(wanted, await facts.find(tx, [wanted], memory.now()))
+        _in_use(wanted, await facts.find(tx, ids=[wanted], now=memory.now()))
         return await remember.store_fact_in(memory, tx, new, embedding, lineage)
 
 
 async def _corrected(memory: Memory, fact_id: UUID, content: str, lineage: Lineage) -> NewFact:
     async with memory.transaction(lineage) as tx:
-        before = _in_use(fact_id, await facts.find(tx, [fact_id], memory.now()))
+        before = _in_use(fact_id, await facts.find(tx, ids=[fact_id], now=memory.now()))
     return NewFact(
         subject=before["subject"],
         predicate=before["predicate"],

@@ -29,6 +29,7 @@ from butlers.memory.policy import confidence, inputs
 from butlers.memory.policy.attachments import checked_attachments, checked_origin
 from butlers.memory.store import entities, episodes, facts, links, rules
 from butlers.memory.store.facts import FactKey
+from butlers.memory.store.locks import take_turns
 
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
@@ -41,7 +42,7 @@ async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> St
     expires_at = now + timedelta(days=memory.settings.episodes.default_ttl_days)
     row = _episode_row(episode_id, new, embedding, now) | {"expires_at": expires_at}
     async with memory.transaction(lineage) as tx:
-        if await episodes.insert(tx, row) is None:
+        if await episodes.insert(tx, **row) is None:
             return await _known_episode(tx, new)
         await record(memory, tx, _episode_created(episode_id, new), lineage, now)
     return StoredEpisode(episode_id, expires_at)
@@ -66,10 +67,9 @@ async def store_fact_in(
         await entities.hold_living(tx, new.entity_id)
     await _source_must_exist(tx, new.source_episode_id)
     now, fact_id = memory.now(), memory.new_id()
-    key = FactKey(new.scope, new.predicate, new.subject, new.entity_id)
-    before = await facts.supersede_active(tx, key)
+    before = await facts.supersede_active(tx, FactKey.of(new))
     replaced: UUID | None = before["id"] if before else None
-    await facts.insert(tx, _fact_row(fact_id, new, embedding, replaced, now))
+    await facts.insert(tx, **_fact_row(fact_id, new, embedding, replaced, now))
     await record(memory, tx, _fact_created(fact_id, new, replaced), lineage, now)
     if before is not None:
         await _record_supersession(memory, tx, fact_id, before, lineage, now)
@@ -90,7 +90,7 @@ async def store_rule_in(
     """Store a checked and embedded rule inside a transaction that may hold more."""
     await _source_must_exist(tx, new.source_episode_id)
     now, rule_id = memory.now(), memory.new_id()
-    if not await rules.insert(tx, _rule_row(rule_id, new, embedding, now)):
+    if not await rules.insert(tx, **_rule_row(rule_id, new, embedding, now)):
         return await _known_rule(tx, new)
     payload = {"to": "candidate", "scope": new.scope, **_source(new)}
     event = Event(EventType.RULE_CREATED, EventSubject.RULE, rule_id, payload)
@@ -122,7 +122,7 @@ async def _record_supersession(
 
 
 async def _source_must_exist(tx: Transaction, episode_id: UUID | None) -> None:
-    if episode_id is not None and not await episodes.exists(tx, episode_id):
+    if episode_id is not None and not await episodes.exists(tx, id=episode_id):
         raise NotFound(f"source_episode_id: episode {episode_id} does not exist; leave it out")
 
 
@@ -189,7 +189,7 @@ def _fact_row(
 
 
 async def _known_episode(tx: Transaction, new: NewEpisode) -> StoredEpisode:
-    found = await episodes.get_by_idempotency_key(tx, new.idempotency_key or "")
+    found = await episodes.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
     if found is None:
         raise IntegrityViolation("the episode with this idempotency key vanished; try again")
     return StoredEpisode(found["id"], found["expires_at"])
@@ -199,13 +199,14 @@ async def _known_fact(tx: Transaction, new: NewFact) -> StoredFact | None:
     """What was stored under this idempotency key before, once nobody else is storing it."""
     if new.idempotency_key is None:
         return None
-    await facts.take_turn(tx, new.idempotency_key)
-    found = await facts.get_by_idempotency_key(tx, new.idempotency_key)
+    # Only the first of several writers at once supersedes anything.
+    await take_turns(tx, "fact.once", new.idempotency_key)
+    found = await facts.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
     return StoredFact(found["id"], found["supersedes_id"]) if found else None
 
 
 async def _known_rule(tx: Transaction, new: NewRule) -> StoredRule:
-    found = await rules.get_by_idempotency_key(tx, new.idempotency_key or "")
+    found = await rules.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
     if found is None:
         raise IntegrityViolation("the rule with this idempotency key vanished; try again")
     return StoredRule(found["id"])
