@@ -54,6 +54,7 @@ select
       select case rule_state(metadata) when 'forgotten' then 'forgotten' else maturity end as standing
       from rules
       where tenant_id = :tenant_id and is_seen(scope, :scope)
+      offset 0 -- said once per rule, not once per count
     ) counted
   ) as rules,
   (
