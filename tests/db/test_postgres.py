@@ -9,6 +9,7 @@ import pytest
 from butlers.db.postgres import Access, Database, translated_errors
 from butlers.db.provision import RUNTIME_ROLE
 from butlers.db.queries import parse
+from butlers.db.statements import FirstRow, FirstValue, OnlyRow, OnlyValue, Rows, Touched
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, Unavailable
 from db.databases import connected, fresh_database
 
@@ -18,6 +19,11 @@ SQL = parse(
 -- A tiny entity.
 insert into entities (id, tenant_id, canonical_name, entity_type)
 values (:id, :tenant_id, :name, :type)
+
+-- insert_for --
+-- A tiny entity of any tenant.
+insert into entities (id, tenant_id, canonical_name, entity_type)
+values (:id, :tenant, :name, :type)
 
 -- names --
 -- All names.
@@ -50,8 +56,8 @@ select id from entities where id = :id for update
 )
 
 
-def entity(name="Ann", tenant="acme", kind="person"):
-    return {"id": uuid.uuid4(), "tenant_id": tenant, "name": name, "type": kind}
+def entity(name="Ann", kind="person"):
+    return {"id": uuid.uuid4(), "name": name, "type": kind}
 
 
 @pytest.mark.contract("L1")
@@ -71,9 +77,41 @@ async def test_a_transaction_acts_for_its_tenant_and_no_longer(worker_access, ow
         await database.close()
 
 
+@pytest.mark.contract("L1")
+@pytest.mark.parametrize("method", ["fetch", "fetch_one", "fetch_value", "execute"])
+async def test_the_tenant_of_a_statement_is_the_transactions_and_nobody_says_another(
+    database, owner, method
+):
+    async with database.transaction("acme") as tx:
+        await getattr(tx, method)(SQL["insert"], **entity())
+        for tenant in ("rival", "acme"):
+            with pytest.raises(TypeError, match="the transaction says which tenant"):
+                await getattr(tx, method)(SQL["insert"], tenant_id=tenant, **entity("Bo"))
+    assert [tuple(row) for row in await owner.fetch("select tenant_id from entities")] == [
+        ("acme",)
+    ]
+
+
+async def test_a_statement_is_a_function_of_what_is_wanted_of_its_answer(database):
+    insert, names = Touched(SQL["insert"]), SQL["names"]
+    async with database.transaction("acme") as tx:
+        assert await FirstRow(names)(tx) is None
+        assert await FirstValue[str](names)(tx) is None
+        with pytest.raises(AssertionError, match="names always has a row"):
+            await OnlyRow(names)(tx)
+        assert await insert(tx, **entity("Bo")) == await insert(tx, **entity("Al")) == 1
+        assert [row["canonical_name"] for row in await Rows(names)(tx)] == ["Al", "Bo"]
+        for row in (await FirstRow(names)(tx), await OnlyRow(names)(tx)):
+            assert dict(row) == {"canonical_name": "Al"}
+        assert await FirstValue[str](names)(tx) == await OnlyValue[str](names)(tx) == "Al"
+        with pytest.raises(TypeError, match="insert takes"):
+            await insert(tx, name="Cy")
+
+
 async def test_answers_come_as_rows_a_row_a_value_and_a_count(database):
     async with database.transaction("acme") as tx:
-        await tx.execute_many(SQL["insert"], [entity("Bo"), entity("Al")])
+        for name in ("Bo", "Al"):
+            await tx.execute(SQL["insert"], **entity(name))
         assert [row["canonical_name"] for row in await tx.fetch(SQL["names"])] == ["Al", "Bo"]
         first = await tx.fetch_one(SQL["names"])
         assert first is not None and dict(first) == {"canonical_name": "Al"}
@@ -121,7 +159,8 @@ async def test_clashes_are_conflicts(database):
 async def test_a_deadlock_is_a_conflict_for_one_of_the_two(database):
     one, two = entity("one"), entity("two")
     async with database.transaction("acme") as tx:
-        await tx.execute_many(SQL["insert"], [one, two])
+        for new in (one, two):
+            await tx.execute(SQL["insert"], **new)
     both_hold = asyncio.Barrier(2)
 
     async def lock(first, second):
@@ -140,7 +179,7 @@ async def test_a_broken_invariant_is_an_integrity_violation(database):
             await tx.execute(SQL["insert"], **entity(kind="ghost"))
     with pytest.raises(IntegrityViolation, match="row-level security"):
         async with database.transaction("acme") as tx:
-            await tx.execute(SQL["insert"], **entity(tenant="rival"))
+            await tx.execute(SQL["insert_for"], tenant="rival", **entity())
 
 
 async def test_a_value_the_database_cannot_hold_is_invalid_input(database):

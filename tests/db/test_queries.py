@@ -2,7 +2,7 @@
 
 import pytest
 
-from butlers.db.queries import load, parse
+from butlers.db.queries import fragments, load, parse
 
 
 def only(body):
@@ -98,3 +98,46 @@ def test_a_name_given_twice_is_refused():
 def test_the_file_beside_a_module_is_read(tmp_path):
     (tmp_path / "things.sql").write_text("-- all --\n-- Ünïcode.\nselect 'ü'", encoding="utf-8")
     assert load(str(tmp_path / "things.py"))["all"].text == "select 'ü'"
+
+
+NAMED = """
+-- {named} --
+-- Who it is; said once.
+id, name
+
+-- {seen} --
+{named}, length(:text) as long
+
+-- find --
+-- One.
+select {seen}, '{named}' from things where id = :id
+"""
+
+
+def test_what_statements_share_is_said_once_and_stands_in_each():
+    assert list(parse(NAMED)) == ["find"]
+    query = parse(NAMED)["find"]
+    assert query.text == (
+        "select id, name, length(:text) as long, '{named}' from things where id = :id"
+    )
+    assert query.parameters == ("text", "id")
+    assert fragments(NAMED) == {"{named}": "id, name", "{seen}": "id, name, length(:text) as long"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "-- it --\nselect {unknown}",
+        "-- it --\nselect {later}\n-- {later} --\n1",
+        "-- {round} --\n{round}\n-- it --\nselect {round}",
+    ],
+)
+def test_what_does_not_stand_above_cannot_be_mentioned(source):
+    with pytest.raises(ValueError, match="does not stand above it"):
+        parse(source)
+
+
+def test_the_fragments_of_a_directory_are_for_all_its_files(tmp_path):
+    (tmp_path / "fragments.sql").write_text("-- {named} --\n-- Who.\nid, name")
+    (tmp_path / "things.sql").write_text("-- all --\nselect {named} from things")
+    assert load(str(tmp_path / "things.py"))["all"].text == "select id, name from things"

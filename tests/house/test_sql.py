@@ -1,7 +1,8 @@
-"""The SQL of the memory module: every statement runs, says what it means and is used."""
+"""The SQL of the house: every statement runs, says what it means and is used."""
 
 import ast
 import re
+from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 
@@ -9,18 +10,41 @@ import asyncpg
 import pytest
 
 import butlers
-from butlers.db.queries import parse
-from db.databases import connected
+from butlers.butler.registry import CORE
+from butlers.db.migrate import migrate
+from butlers.db.provision import RUNTIME_ROLE
+from butlers.db.queries import load
+from butlers.db.statements import Rows, Statement
+from butlers.memory.module import MemoryModule
+from butlers.notebook.schema import ensure_memory_schema, open_notebook
+from db.databases import connected, fresh_database
 
-STORE = Path(butlers.__file__).parent / "memory" / "store"
-FILES = {file.stem: file.read_text() for file in sorted(STORE.glob("*.sql"))}
-QUERIES = [(stem, query) for stem, text in FILES.items() for query in parse(text).values()]
-IDS = [f"{stem}.{query.name}" for stem, query in QUERIES]
-every_query = pytest.mark.parametrize(("stem", "query"), QUERIES, ids=IDS)
+SOURCE = Path(butlers.__file__).parent
+# Installed with a server, not written by us.
+FOREIGN = SOURCE / "db" / "extensions"
+# What creates the notebook's tables, and so names no columns and gives some a time by default.
+CREATING = ("notebook.schema", "notebook.schema_extensions")
+
+FILES = {
+    ".".join(file.relative_to(SOURCE).with_suffix("").parts): file
+    for file in sorted(SOURCE.rglob("*.sql"))
+    if FOREIGN not in file.parents
+}
+QUERIES = [
+    pytest.param(stem, query, id=f"{stem}.{query.name}")
+    for stem, file in FILES.items()
+    for query in load(str(file)).values()
+]
+ASKING = [one for one in QUERIES if one.values[0] not in CREATING]
+SQLITE = [one for one in ASKING if one.values[0].startswith("notebook.")]
+POSTGRES = [one for one in ASKING if one not in SQLITE]
+every_query = pytest.mark.parametrize(("stem", "query"), ASKING)
 
 # Selects of several rows whose order means nothing, and why.
 UNORDERED = {
-    "consolidation.lock_keys": "returns nothing; the locks are taken in the order of its subquery",
+    "memory.store.locks.take_turns": "returns nothing; its subquery gives the locks their order",
+    "notebook.stats.count_file": "one row",
+    "notebook.stats.count_notes": "one row",
 }
 
 
@@ -38,17 +62,30 @@ def outermost(text):
 
 
 @pytest.fixture(scope="module")
-async def runtime(worker_access):
-    async with connected(worker_access.runtime_dsn) as connection:
-        yield connection
+async def runtime(postgres, template):
+    """A database with the tables of every butler and of its memory, as requests see it."""
+    async with fresh_database(postgres, template) as name:
+        await migrate(postgres.dsn(name), [CORE, MemoryModule.migrations])
+        async with connected(postgres.dsn(name, RUNTIME_ROLE)) as connection:
+            yield connection
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    """A notebook with all its tables."""
+    opened = open_notebook(":memory:")
+    with opened.sqlite as sqlite:
+        ensure_memory_schema(opened)
+        yield sqlite.connection
 
 
 def test_there_is_something_to_look_at():
-    assert {"episodes", "facts", "rules", "links", "events"} <= FILES.keys()
-    assert len(QUERIES) >= 20
+    assert {"memory.store.facts", "jobs.runs", "notebook.search"} <= FILES.keys()
+    assert len(POSTGRES) >= 100
+    assert len(SQLITE) >= 20
 
 
-@every_query
+@pytest.mark.parametrize(("stem", "query"), POSTGRES)
 async def test_it_fits_the_schema_and_the_rights_of_the_role_that_runs_it(runtime, stem, query):
     statement = await runtime.prepare(query.positional)
     assert len(statement.get_parameters()) == len(query.parameters)
@@ -60,12 +97,23 @@ async def test_a_statement_the_role_may_not_run_would_be_noticed(runtime):
         await runtime.execute("explain (generic_plan) delete from facts where id = $1")
 
 
-@every_query
-def test_it_says_what_it_means(stem, query):
-    section = FILES[stem].split(f"-- {query.name} --\n", 1)[1].splitlines()
-    comment = list(takewhile(lambda line: line.startswith("-- "), section))
-    assert 1 <= len(comment) <= 2
-    assert comment[-1].endswith(".")
+@pytest.mark.parametrize(("stem", "query"), SQLITE)
+def test_it_fits_the_schema_of_the_notebook(notebook, stem, query):
+    assert notebook.execute(f"explain {query.text}", dict.fromkeys(query.parameters, 1)).fetchall()
+
+
+def sections(file):
+    """Name and lines of every section, fragments included."""
+    parts = re.split(r"^-- (\w+|\{\w+\}) --\n", file.read_text(), flags=re.MULTILINE)[1:]
+    return [(name, body.splitlines()) for name, body in zip(parts[::2], parts[1::2], strict=True)]
+
+
+@pytest.mark.parametrize("stem", [stem for stem in FILES if stem not in CREATING])
+def test_every_section_says_what_it_means(stem):
+    for name, lines in sections(FILES[stem]):
+        comment = list(takewhile(lambda line: line.startswith("-- "), lines))
+        assert 1 <= len(comment) <= 2, name
+        assert comment[-1].endswith("."), name
 
 
 @every_query
@@ -77,18 +125,26 @@ def test_it_names_its_columns(stem, query):
 def test_time_is_a_parameter(stem, query):
     clocks = r"\bnow\(|current_timestamp|current_date|localtime|_timestamp\(\)|timeofday"
     assert not re.search(clocks, code(query))
+    assert not re.search(r"\b(datetime|strftime|julianday|unixepoch)\(", code(query))
 
 
-@every_query
+@pytest.mark.parametrize(("stem", "query"), POSTGRES)
 def test_it_stays_inside_a_tenant(stem, query):
     """Row-level security would see to it; an index can only if the statement says so."""
-    if re.search(r"\b(from|into|update)\s+(episodes|facts|rules|entities|memory_)", code(query)):
+    tables = r"(episodes|facts|rules|entities|memory_|visible_|\w+_vectors|embedding_versions)"
+    if re.search(rf"\b(from|into|update)\s+{tables}", code(query)):
         assert "tenant_id" in query.parameters
+
+
+@pytest.mark.parametrize(("stem", "query"), SQLITE)
+def test_a_note_is_found_through_its_owner_or_its_id(stem, query):
+    if re.search(r"from agent_memories\b", code(query)):
+        assert {"agent_id", "id", "ids", "memory_id"} & set(query.parameters)
 
 
 @every_query
 def test_several_rows_come_in_a_total_order(stem, query):
-    if query.name not in names_given_to(stem, "fetch") or f"{stem}.{query.name}" in UNORDERED:
+    if query.name not in fetched(stem) or f"{stem}.{query.name}" in UNORDERED:
         return
     statement = outermost(code(query))
     if re.match(r"(with .*?)?(insert|update|delete)\b", statement) or "returning" in statement:
@@ -96,35 +152,89 @@ def test_several_rows_come_in_a_total_order(stem, query):
     assert "order by" in statement
 
 
-@pytest.mark.parametrize("stem", FILES)
+@pytest.mark.parametrize("stem", [stem for stem in FILES if stem not in CREATING])
 def test_every_section_is_used_and_every_use_has_one(stem):
-    sections = set(parse(FILES[stem]))
-    assert names_given_to(stem, None) <= sections
-    assert sections <= {node.value for node in ast.walk(module(stem)) if is_text(node)}
+    if stem.endswith(".fragments"):
+        return
+    written = set(load(str(FILES[stem])))
+    assert named(stem, None) <= written
+    assert written <= {node.value for node in ast.walk(module(stem)) if is_text(node)}
+
+
+@pytest.mark.parametrize("stem", FILES)
+def test_every_fragment_is_mentioned_by_those_it_is_for(stem):
+    file = FILES[stem]
+    readers = file.parent.glob("*.sql") if file.stem == "fragments" else [file]
+    text = "".join("".join(lines) for reader in readers for _, lines in sections(reader))
+    assert [name for name, _ in sections(file) if "{" in name and name not in text] == []
 
 
 def module(stem):
     """The code beside the file."""
-    return ast.parse((STORE / f"{stem}.py").read_text())
+    return ast.parse(FILES[stem].with_suffix(".py").read_text())
 
 
 def is_text(node):
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def names_given_to(stem, method):
-    """Sections that the code beside the file passes to a method of the transaction, or at all."""
+def fetched(stem):
+    """Sections of which the code beside the file wants every row."""
+    bound = vars(import_module(f"butlers.{stem}")).values()
+    rows = {one.query.name for one in bound if isinstance(one, Rows)}
+    return rows | named(stem, "fetch") | named(stem, "Rows")
+
+
+def named(stem, function):
+    """Sections that the code beside the file gives to a function or method, or to any."""
     calls = [
         node.args[0]
         for node in ast.walk(module(stem))
         if isinstance(node, ast.Call) and node.args
-        if method in (None, getattr(node.func, "attr", ""))
+        if function in (None, getattr(node.func, "attr", ""), getattr(node.func, "id", ""))
     ]
     return {
         name.value
         for call in calls
         for node in ast.walk(call)
-        if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") == "_SQL"
+        if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") in ("_SQL", "_QUERIES")
         for name in ast.walk(node.slice)
         if is_text(name)
     }
+
+
+# Statements as functions: what a call gives is what the statement takes
+
+
+STATEMENTS = {
+    (stem.rpartition(".")[2], name): statement.query
+    for stem in FILES
+    if stem.startswith("memory.store.") and not stem.endswith(".fragments")
+    for name, statement in vars(import_module(f"butlers.{stem}")).items()
+    if isinstance(statement, Statement)
+}
+
+
+def calls():
+    """Every call of a statement in the code: where, which, and the names it gives."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        own = path.stem if path.parent.name == "store" else ""
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                function = node.func
+                owner = getattr(getattr(function, "value", None), "id", own)
+                name = getattr(function, "attr", getattr(function, "id", ""))
+                if (owner, name) in STATEMENTS and node.args:
+                    given = [keyword.arg for keyword in node.keywords]
+                    yield f"{path.name}:{node.lineno}", STATEMENTS[owner, name], given
+
+
+def test_a_call_gives_what_the_statement_takes():
+    found = list(calls())
+    assert len(found) >= 60
+    for place, query, given in found:
+        wanted = set(query.parameters) - {"tenant_id"}
+        named = {name for name in given if name is not None}
+        assert named <= wanted, f"{place}: {query.name} does not take {named - wanted}"
+        if None not in given:
+            assert named == wanted, f"{place}: {query.name} also takes {wanted - named}"

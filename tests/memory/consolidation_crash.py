@@ -25,7 +25,7 @@ from conftest import ToyEmbedder
 from memory.crash_story import story
 from memory.scripted_model import ScriptedModel
 
-STATEMENTS = ("fetch", "fetch_one", "fetch_value", "execute", "execute_many")
+STATEMENTS = ("fetch", "fetch_one", "fetch_value", "execute")
 
 
 class Fate:

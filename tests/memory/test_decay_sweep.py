@@ -22,8 +22,7 @@ from butlers.memory.model import (
     SearchMode,
 )
 from butlers.memory.policy.confidence import effective_confidence
-from butlers.memory.policy.fading import Verdict, bands, verdict
-from butlers.memory.settings import FactsConfig, MemoryModuleConfig
+from butlers.memory.settings import MemoryModuleConfig
 from memory.audit_stream import event_types, events, metadata
 
 NOTHING = SweepReport(*[0] * 9)
@@ -48,37 +47,6 @@ async def fact_state(owner, fact_id):
 
 def report(**counts):
     return dataclasses.replace(NOTHING, **counts)
-
-
-# The bands
-
-
-@pytest.mark.contract("N7.3", "R09.3")
-@pytest.mark.parametrize(
-    ("confidence", "expected"),
-    [
-        (1.0, Verdict.SURE),
-        (0.2, Verdict.SURE),
-        (0.19999999, Verdict.FADING),
-        (0.05, Verdict.FADING),
-        (0.04999999, Verdict.SPENT),
-        (0.0, Verdict.SPENT),
-    ],
-)
-def test_the_lower_end_of_a_band_belongs_to_it(confidence, expected):
-    assert verdict(confidence, FactsConfig()) is expected
-
-
-@given(
-    st.floats(0, 1),
-    st.tuples(st.floats(0, 1), st.floats(0, 1)).filter(lambda pair: pair[0] < pair[1]),
-)
-def test_every_confidence_lies_in_exactly_one_band(confidence, thresholds):
-    expiry, retrieval = thresholds
-    chosen = FactsConfig(
-        expiry_confidence_threshold=expiry, retrieval_confidence_threshold=retrieval
-    )
-    assert sum(band.holds(confidence) for band in bands(chosen).values()) == 1
 
 
 # Facts
@@ -442,9 +410,11 @@ def after(row, now, facts_settings):
     if row["gone"] or row["decay_rate"] == 0:
         return state, None
     left = effective_confidence(row["confidence"], row["decay_rate"], row["confirmed_at"], now)
-    wanted = {Verdict.SURE: "active", Verdict.FADING: "fading", Verdict.SPENT: "gone"}[
-        verdict(left, facts_settings)
-    ]
+    wanted = "active"
+    if left < facts_settings.retrieval_confidence_threshold:
+        wanted = "fading"
+    if left < facts_settings.expiry_confidence_threshold:
+        wanted = "gone"
     return wanted, wanted if wanted != state else None
 
 
@@ -472,6 +442,29 @@ WORDS = {
     EventType.RULE_FADING: "fading",
     EventType.RULE_RECOVERED: "active",
 }
+
+
+@pytest.mark.contract("N7.3", "R09.3")
+@pytest.mark.parametrize("table", ["facts", "rules"])
+@pytest.mark.parametrize("fading", [False, True])
+@pytest.mark.parametrize(
+    ("confidence", "expected"),
+    [
+        (1.0, "active"),
+        (0.2, "active"),
+        (0.19999999, "fading"),
+        (0.05, "fading"),
+        (0.04999999, "gone"),
+        (0.0, "gone"),
+    ],
+)
+async def test_what_is_exactly_at_a_threshold_is_still_above_it(
+    memory, lineage, owner, clock, table, fading, confidence, expected
+):
+    """Confirmed this instant, a memory has exactly the confidence it was given."""
+    await owner.execute(INSERT[table], uuid.uuid4(), confidence, 0.01, clock.now, fading, False)
+    await run_decay_sweep(memory, lineage)
+    assert await owner.fetchval(f"select {STORED_STATE[table]} from {table}") == expected
 
 
 @pytest.mark.contract("R09.3", "L4")

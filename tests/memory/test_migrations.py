@@ -1,7 +1,10 @@
 """Every older database becomes a new one, and nothing in it is lost."""
 
+from pathlib import Path
+
 import pytest
 
+import butlers.memory
 from butlers.db.migrate import current_revisions, migrate
 from butlers.memory.module import MemoryModule
 from db.databases import catalog, connected, fresh_database
@@ -9,7 +12,8 @@ from memory import legacy
 from memory.legacy import id_of
 
 MEMORY = MemoryModule.migrations
-REVISIONS = [f"mem_{number:03}" for number in range(1, 13)]
+FILES = sorted(Path(butlers.memory.__file__).with_name("migrations").glob("mem_*.py"))
+REVISIONS = [file.name[:7] for file in FILES]
 
 ENTITIES_ALONE_HAD_TENANTS = ("mem_002", "mem_003")
 
@@ -44,6 +48,7 @@ OTHERWISE_PROVED = {"tenant_id", "metadata", "source_episode_id", "supersedes_id
 
 
 async def test_every_revision_is_tried(postgres, template):
+    assert REVISIONS[0] == "mem_001" and len(REVISIONS) >= 13
     async with fresh_database(postgres, template) as name:
         assert await current_revisions(postgres.dsn(name)) == (REVISIONS[-1],)
 

@@ -52,7 +52,7 @@ class Access:
 
 
 class Transaction:
-    """Named statements inside one transaction of one tenant."""
+    """Named statements inside one transaction of one tenant, who is the `:tenant_id` of each."""
 
     def __init__(self, connection: PoolConnectionProxy, tenant_id: str) -> None:
         self._connection = connection
@@ -60,26 +60,29 @@ class Transaction:
 
     async def fetch(self, query: Query, /, **values: object) -> list[Row]:
         """Every row of the answer."""
-        rows: list[Row] = await self._connection.fetch(query.positional, *query.arguments(values))
+        rows: list[Row] = await self._connection.fetch(*self._bound(query, values))
         return rows
 
     async def fetch_one(self, query: Query, /, **values: object) -> Row | None:
         """The first row of the answer, or None."""
-        row = await self._connection.fetchrow(query.positional, *query.arguments(values))
-        return cast(Row | None, row)
+        return cast(Row | None, await self._connection.fetchrow(*self._bound(query, values)))
 
     async def fetch_value(self, query: Query, /, **values: object) -> Any:
         """The first column of the first row, or None."""
-        return await self._connection.fetchval(query.positional, *query.arguments(values))
+        return await self._connection.fetchval(*self._bound(query, values))
 
     async def execute(self, query: Query, /, **values: object) -> int:
         """Run for its effect; how many rows it touched."""
-        status = await self._connection.execute(query.positional, *query.arguments(values))
+        status = await self._connection.execute(*self._bound(query, values))
         return int(status.rsplit(" ", 1)[-1])
 
-    async def execute_many(self, query: Query, /, rows: list[dict[str, Any]]) -> None:
-        """Run once per row of values, in one round trip."""
-        await self._connection.executemany(query.positional, [query.arguments(row) for row in rows])
+    def _bound(self, query: Query, values: dict[str, Any]) -> tuple[Any, ...]:
+        """The statement and its arguments; whose rows it is about is nobody else's to say."""
+        if "tenant_id" in values:
+            raise TypeError(f"{query.name}: the transaction says which tenant it is for")
+        if "tenant_id" in query.parameters:
+            values = {**values, "tenant_id": self.tenant_id}
+        return query.positional, *query.arguments(values)
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:

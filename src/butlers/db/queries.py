@@ -1,6 +1,8 @@
 """Named SQL: every statement lives in a `.sql` file beside the code that calls it by name.
 
-A section starts with a line `-- name --`; its parameters are written `:name`.
+A section starts with a line `-- name --`; its parameters are written `:name`. What several
+statements have in common, such as a list of columns, stands once: in a section `-- {name} --` that
+those below it mention as `{name}`, or in the `fragments.sql` of the directory for all its files.
 """
 
 import re
@@ -9,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_HEADING = re.compile(r"^-- ([a-z][a-z0-9_]*) --[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^-- (\w+|\{\w+\}) --[ \t]*$", re.MULTILINE)
 # What stands in quotes is left as written, whatever it looks like.
 _TOKEN = re.compile(
     r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*")"""
     r"""|(?P<comment>^[ \t]*--[^\n]*\n|[ \t]*--[^\n]*)"""
+    r"""|(?P<fragment>\{[a-z][a-z0-9_]*\})"""
     r"""|(?<![:\w]):(?P<parameter>[a-z][a-z0-9_]*)""",
     re.MULTILINE,
 )
@@ -35,23 +38,54 @@ class Query:
         return [values[name] for name in self.parameters]
 
 
-def parse(source: str) -> dict[str, Query]:
-    """Every named section of one SQL text; a name given twice is a ValueError."""
+def parse(source: str, shared: Mapping[str, str] | None = None) -> dict[str, Query]:
+    """Every statement of one SQL text; a name given twice is a ValueError."""
+    texts = _filled(_sections(source), shared or {})
+    return {name: _query(name, text) for name, text in texts.items() if not _is_fragment(name)}
+
+
+def fragments(source: str) -> dict[str, str]:
+    """What one SQL text has for others to mention, by `{name}`."""
+    texts = _filled(_sections(source), {})
+    return {name: text for name, text in texts.items() if _is_fragment(name)}
+
+
+def load(module_file: str) -> dict[str, Query]:
+    """The queries of the `.sql` file that lies beside a module: `load(__file__)`."""
+    file = Path(module_file).with_suffix(".sql")
+    common = file.with_name("fragments.sql")
+    shared = fragments(common.read_text(encoding="utf-8")) if common.exists() else {}
+    return parse(file.read_text(encoding="utf-8"), shared)
+
+
+def _sections(source: str) -> dict[str, str]:
     _, *sections = _HEADING.split(source)
     names, bodies = sections[::2], sections[1::2]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"sections named twice: {', '.join(twice)}")
-    return {name: _query(name, body) for name, body in zip(names, bodies, strict=True)}
+    return {name: _bare(body) for name, body in zip(names, bodies, strict=True)}
 
 
-def load(module_file: str) -> dict[str, Query]:
-    """The queries of the `.sql` file that lies beside a module: `load(__file__)`."""
-    return parse(Path(module_file).with_suffix(".sql").read_text(encoding="utf-8"))
+def _filled(sections: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
+    """Every section with what it mentions in its place, each from above it: so none goes round."""
+    known, filled = dict(shared), dict[str, str]()
+    for name, text in sections.items():
+        unknown = [t["fragment"] for t in _TOKEN.finditer(text) if t["fragment"]]
+        unknown = [fragment for fragment in unknown if fragment not in known]
+        if unknown:
+            raise ValueError(f"{name} mentions {', '.join(unknown)}, which does not stand above it")
+        filled[name] = _TOKEN.sub(lambda token: known.get(token["fragment"], token[0]), text)
+        if _is_fragment(name):
+            known[name] = filled[name]
+    return filled
 
 
-def _query(name: str, body: str) -> Query:
-    text = _bare(body)
+def _is_fragment(name: str) -> bool:
+    return name.startswith("{")
+
+
+def _query(name: str, text: str) -> Query:
     found = (token["parameter"] for token in _TOKEN.finditer(text))
     parameters = tuple(dict.fromkeys(parameter for parameter in found if parameter))
     return Query(name, text, parameters, _positional(text, parameters))

@@ -182,10 +182,10 @@ async def _last_part(memory: Memory, session: str, lineage: Lineage) -> tuple[st
     key, through = f"session:{session}", ""
     async with memory.transaction(lineage) as tx:
         for _ in range(_MOST_PARTS):
-            known = await episodes.get_by_idempotency_key(tx, key)
+            known = await episodes.get_by_idempotency_key(tx, idempotency_key=key)
             if known is None:
                 break
-            (row,) = await episodes.find(tx, [known["id"]])
+            (row,) = await episodes.find(tx, ids=[known["id"]])
             through = str(row["metadata"].get("through") or "~")
             key = f"session:{session}:{through}"
     return key, through

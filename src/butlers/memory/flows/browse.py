@@ -1,13 +1,14 @@
 """Looking through what is remembered, a page at a time; looking is not counted as a use."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Row
+from butlers.db.queries import Query
 from butlers.errors import InvalidInput
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
@@ -21,13 +22,11 @@ from butlers.memory.policy import cursors, inputs
 from butlers.memory.policy.cursors import Place
 from butlers.memory.policy.presentation import as_json
 from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
-from butlers.memory.store import browse
+from butlers.memory.store import browse, events
 from butlers.memory.store.browse import Window
 
 MAX_LIMIT = 100
 DEFAULT_LIMIT = 20
-
-_Find: TypeAlias = Callable[[Transaction, Mapping[str, Any], Window], Awaitable[list[Row]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ async def browse_facts(memory: Memory, where: FactFilter, wanted: Wanted, lineag
         "tag": _line("tag", where.tag, inputs.MAX_TAG),
         "entity_id": _id("entity_id", where.entity_id),
     }
-    return await _browse(memory, browse.find_facts, checked, wanted, lineage)
+    return await _browse(memory, browse.FACTS, checked, wanted, lineage)
 
 
 async def browse_rules(memory: Memory, where: RuleFilter, wanted: Wanted, lineage: Lineage) -> Page:
@@ -112,7 +111,7 @@ async def browse_rules(memory: Memory, where: RuleFilter, wanted: Wanted, lineag
         "maturity": _word("maturity", where.maturity, Maturity),
         "tag": _line("tag", where.tag, inputs.MAX_TAG),
     }
-    return await _browse(memory, browse.find_rules, checked, wanted, lineage)
+    return await _browse(memory, browse.RULES, checked, wanted, lineage)
 
 
 async def browse_episodes(
@@ -125,7 +124,7 @@ async def browse_episodes(
         "butler": _line("butler", where.butler, inputs.MAX_SCOPE),
         "session_id": _id("session_id", where.session_id),
     }
-    return await _browse(memory, browse.find_episodes, checked, wanted, lineage)
+    return await _browse(memory, browse.EPISODES, checked, wanted, lineage)
 
 
 async def browse_entities(
@@ -137,7 +136,7 @@ async def browse_entities(
         "entity_type": _word("entity_type", where.entity_type, EntityType),
         "name": _line("name", where.name, inputs.MAX_NAME),
     }
-    return await _browse(memory, browse.find_entities, checked, wanted, lineage)
+    return await _browse(memory, browse.ENTITIES, checked, wanted, lineage)
 
 
 async def recent_activity(memory: Memory, limit: int, cursor: str | None, lineage: Lineage) -> Page:
@@ -145,9 +144,9 @@ async def recent_activity(memory: Memory, limit: int, cursor: str | None, lineag
     inputs.checked_limit(limit, MAX_LIMIT)
     seen = _id("cursor", cursor)
     async with memory.transaction(lineage) as tx:
-        if seen is not None and not await browse.has_event(tx, seen):
+        if seen is not None and not await events.exists(tx, id=seen):
             raise _unknown_event("cursor", seen)
-        rows = await browse.find_events_before(tx, seen, limit + 1)
+        rows = await events.find_before(tx, event_id=seen, limit=limit + 1)
     more = len(rows) > limit
     items = [as_json(row) for row in rows[:limit]]
     return Page(items, items[-1]["id"] if more else None)
@@ -160,15 +159,15 @@ async def activity_after(
     inputs.checked_limit(limit, MAX_LIMIT)
     seen = inputs.checked_id("after", event_id)
     async with memory.transaction(lineage) as tx:
-        if not await browse.has_event(tx, seen):
+        if not await events.exists(tx, id=seen):
             raise _unknown_event("after", seen)
-        rows = await browse.find_events_after(tx, seen, limit + 1)
+        rows = await events.find_after(tx, event_id=seen, limit=limit + 1)
     items = [as_json(row) for row in reversed(rows[:limit])]
     return Page(items, items[0]["id"] if len(rows) > limit else None)
 
 
 async def _browse(
-    memory: Memory, find: _Find, where: Mapping[str, Any], wanted: Wanted, lineage: Lineage
+    memory: Memory, listing: Query, where: Mapping[str, Any], wanted: Wanted, lineage: Lineage
 ) -> Page:
     limit = inputs.checked_limit(wanted.limit, MAX_LIMIT)
     place = cursors.decode(wanted.cursor)
@@ -182,7 +181,7 @@ async def _browse(
         _aware("created_before", wanted.created_before),
     )
     async with memory.transaction(lineage) as tx:
-        rows = await find(tx, where, window)
+        rows = await browse.find(tx, listing, where, window)
     return _page(rows, limit)
 
 

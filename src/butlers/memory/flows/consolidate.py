@@ -81,7 +81,7 @@ async def _claimable(memory: Memory, lineage: Lineage) -> dict[str, int]:
     """How many episodes of each butler a run would take, in butler order."""
     size, now = memory.settings.consolidation.batch_size, memory.now()
     async with memory.transaction(lineage) as tx:
-        rows = await consolidation.find_claimable(tx, size, now)
+        rows = await consolidation.find_claimable(tx, batch_size=size, now=now)
     return {row["butler"]: row["episodes"] for row in rows}
 
 
@@ -158,14 +158,11 @@ def _planned(memory: Memory, answer: str, claimed: Claimed, known: Known) -> Pla
 
 async def _known(memory: Memory, claimed: Claimed, lineage: Lineage) -> Known:
     """What the prompt shows of what this butler knows."""
-    settings, ids = memory.settings.consolidation, claimed.lease.episode_ids
+    settings = memory.settings.consolidation
+    asked = {"butler": claimed.butler, "episode_ids": claimed.lease.episode_ids}
     async with memory.transaction(lineage) as tx:
-        facts = await consolidation.find_known_facts(
-            tx, claimed.butler, ids, settings.max_known_facts
-        )
-        rules = await consolidation.find_known_rules(
-            tx, claimed.butler, ids, settings.max_known_rules
-        )
+        facts = await consolidation.find_known_facts(tx, limit=settings.max_known_facts, **asked)
+        rules = await consolidation.find_known_rules(tx, limit=settings.max_known_rules, **asked)
     return Known(
         facts={row["id"]: _fact(row) for row in facts},
         rules={

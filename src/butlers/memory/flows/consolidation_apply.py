@@ -1,7 +1,7 @@
 """Doing what an answer says: every action on its own, all of them or none with the lease."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import assert_never
 from uuid import UUID
@@ -34,7 +34,7 @@ from butlers.memory.policy.consolidation_plan import (
     StoreFact,
     StoreRule,
 )
-from butlers.memory.store import consolidation, facts, rules
+from butlers.memory.store import consolidation, facts, links, rules
 from butlers.memory.store.facts import FactKey
 
 _log = structlog.get_logger(__name__)
@@ -80,9 +80,9 @@ async def apply(
     embeddings = await _embeddings(memory, plan, lineage)
     applied = Applied(errors=list(plan.errors))
     async with memory.transaction(lineage) as tx:
-        held = await consolidation.hold(tx, claimed.lease, memory.now())
+        held = await consolidation.hold(tx, now=memory.now(), **asdict(claimed.lease))
         _must_be_whole(len(held), claimed)
-        await consolidation.lock_keys(tx, [_key(new) for new in _new_facts(plan)])
+        await facts.hold_keys(tx, *(FactKey.of(new) for new in _new_facts(plan)))
         work = _Work(memory, tx, lineage, {*known.facts, *known.rules}, applied)
         for action, embedding in zip(plan.actions, embeddings, strict=True):
             await _isolated(work, action, embedding)
@@ -132,9 +132,10 @@ async def _do(work: _Work, action: Action, embedding: Embedding | None) -> Effec
 
 async def _store_fact(work: _Work, action: StoreFact, embedding: Embedding) -> Effect:
     """Store a fact unless it was stored before; one that says the same is confirmed instead."""
-    if await facts.get_by_idempotency_key(work.tx, action.new.idempotency_key or ""):
+    key = action.new.idempotency_key
+    if await facts.get_by_idempotency_key(work.tx, idempotency_key=key):
         return Effect.UNCHANGED
-    holder = await consolidation.get_active_fact(work.tx, _key(action.new))
+    holder = await facts.get_active(work.tx, FactKey.of(action.new))
     _may_replace(work, action, holder)
     if holder is not None and _says_the_same(holder["content"], action.new.content):
         return await _confirm_if_shown(work, MemoryRef(MemoryType.FACT, holder["id"]))
@@ -156,9 +157,10 @@ def _may_replace(work: _Work, action: StoreFact, holder: Row | None) -> None:
 
 async def _store_rule(work: _Work, action: StoreRule, embedding: Embedding) -> Effect:
     """Store a rule unless it was stored before; one that says the same is confirmed instead."""
-    if await rules.get_by_idempotency_key(work.tx, action.new.idempotency_key or ""):
+    key = action.new.idempotency_key
+    if await rules.get_by_idempotency_key(work.tx, idempotency_key=key):
         return Effect.UNCHANGED
-    same = await consolidation.get_same_rule(work.tx, action.new.scope, action.new.content)
+    same = await rules.get_same(work.tx, scope=action.new.scope, content=action.new.content)
     if same is not None:
         return await _confirm_if_shown(work, MemoryRef(MemoryType.RULE, same))
     stored = await store_rule_in(work.memory, work.tx, action.new, embedding, work.lineage)
@@ -168,7 +170,7 @@ async def _store_rule(work: _Work, action: StoreRule, embedding: Embedding) -> E
 
 async def _created(work: _Work, ref: MemoryRef, sources: tuple[UUID, ...]) -> None:
     """Tie a new memory to the episodes it comes from; from here on the answer may touch it."""
-    await consolidation.derive(work.tx, ref, sources, work.memory.now())
+    await links.derive(work.tx, ref, sources, work.memory.now())
     work.touchable.add(ref.id)
     work.applied.created.append(ref)
 
@@ -185,7 +187,8 @@ async def _confirm(work: _Work, ref: MemoryRef) -> Effect:
 
 async def _settle(work: _Work, claimed: Claimed, held: list[Row]) -> None:
     """The episodes have become knowledge, each with a word about what came of the batch."""
-    _must_be_whole(await consolidation.consolidate(work.tx, claimed.lease), claimed)
+    settled = await consolidation.consolidate(work.tx, **asdict(claimed.lease))
+    _must_be_whole(settled, claimed)
     now = work.memory.now()
     made = [{"type": ref.type, "id": str(ref.id)} for ref in work.applied.created]
     for row in held:
@@ -202,10 +205,6 @@ def _must_be_whole(held: int, claimed: Claimed) -> None:
 
 def _new_facts(plan: Plan) -> list[NewFact]:
     return [action.new for action in plan.actions if isinstance(action, StoreFact)]
-
-
-def _key(new: NewFact) -> FactKey:
-    return FactKey(new.scope, new.predicate, new.subject, new.entity_id)
 
 
 def _says_the_same(one: str, other: str) -> bool:

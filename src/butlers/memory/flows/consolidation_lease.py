@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -22,7 +22,8 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.consolidation import MAX_EPISODES_CHARS, EpisodeToRead
 from butlers.memory.store import consolidation
-from butlers.memory.store.consolidation import Claim, Lease
+from butlers.memory.store.consolidation import Lease
+from butlers.memory.store.locks import take_turns
 
 ABANDONED = "the run that held this episode ended without settling it"
 TAKEN_OVER = "the episodes changed hands or expired meanwhile; the answer was discarded"
@@ -60,12 +61,21 @@ async def claim(memory: Memory, butler: str, lineage: Lineage) -> Claimed:
     ends the loop of an episode that kills every run that reads it.
     """
     settings, now, run_id = memory.settings.consolidation, memory.now(), str(memory.new_id())
-    wanted = Claim(run_id, butler, settings.batch_size, MAX_EPISODES_CHARS, _until(memory, now))
     async with memory.transaction(lineage) as tx:
-        await consolidation.take_turn(tx, butler)
-        lapsed = await consolidation.abandon(tx, butler, settings.max_attempts, ABANDONED, now)
+        await take_turns(tx, "consolidation", butler)
+        lapsed = await consolidation.abandon(
+            tx, butler=butler, max_attempts=settings.max_attempts, reason=ABANDONED, now=now
+        )
         left = await _record_failures(memory, tx, lapsed, lineage, now)
-        rows = await consolidation.claim(tx, wanted, now)
+        rows = await consolidation.claim(
+            tx,
+            run_id=run_id,
+            butler=butler,
+            batch_size=settings.batch_size,
+            max_chars=MAX_EPISODES_CHARS,
+            until=_until(memory, now),
+            now=now,
+        )
     episodes = tuple(EpisodeToRead(**row) for row in rows)
     lease = Lease(run_id, tuple(episode.id for episode in episodes))
     return Claimed(butler, lease, episodes, left.failed, left.dead_lettered)
@@ -92,7 +102,7 @@ async def while_held(
 async def release(memory: Memory, lease: Lease, lineage: Lineage) -> None:
     """Let go of the episodes as if they had never been claimed."""
     async with memory.transaction(lineage) as tx:
-        await consolidation.release(tx, lease)
+        await consolidation.release(tx, **asdict(lease))
 
 
 async def give_back(memory: Memory, lease: Lease, reason: str, lineage: Lineage) -> GivenBack:
@@ -100,7 +110,9 @@ async def give_back(memory: Memory, lease: Lease, reason: str, lineage: Lineage)
     most, now = memory.settings.consolidation.max_attempts, memory.now()
     told = one_line(reason)[:_MAX_REASON]
     async with memory.transaction(lineage) as tx:
-        failed = await consolidation.fail(tx, lease, most, told, now)
+        failed = await consolidation.fail(
+            tx, max_attempts=most, reason=told, now=now, **asdict(lease)
+        )
         return await _record_failures(memory, tx, failed, lineage, now)
 
 
@@ -110,8 +122,10 @@ async def _keep(memory: Memory, lease: Lease, lineage: Lineage) -> None:
         await asyncio.sleep(memory.settings.consolidation.lease_seconds / 3)
         try:
             async with memory.transaction(lineage) as tx:
-                if not await consolidation.renew(tx, lease, _until(memory, memory.now())):
-                    return
+                until = _until(memory, memory.now())
+                kept = await consolidation.renew(tx, until=until, **asdict(lease))
+            if kept < len(lease.episode_ids):
+                return
         except Unavailable as error:
             _log.warning("consolidation_lease_not_renewed", reason=str(error))
 

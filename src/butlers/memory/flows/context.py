@@ -88,7 +88,7 @@ async def _recent_episodes(memory: Memory, butler: str, lineage: Lineage) -> lis
     if wanted == 0 or memory.settings.context.episodes_share == 0:
         return []
     async with memory.transaction(lineage) as tx:
-        return await episodes.find_recent(tx, butler, wanted, memory.now())
+        return await episodes.find_recent(tx, butler=butler, limit=wanted, now=memory.now())
 
 
 def _fact(one: recall.Recalled) -> Line:

@@ -34,7 +34,7 @@ async def correct_fact(
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
         # Whoever was quicker meanwhile is not overwritten unseen.
-        _in_use(wanted, await facts.find(tx, [wanted], memory.now()))
+        _in_use(wanted, await facts.find(tx, ids=[wanted], now=memory.now()))
         return await remember.store_fact_in(memory, tx, new, embedding, lineage)
 
 
@@ -42,9 +42,9 @@ async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage)
     """Let a fact say again what the one it replaced said; both stay readable."""
     wanted = inputs.checked_id("fact_id", fact_id)
     async with memory.transaction(lineage) as tx:
-        found = await facts.find(tx, [wanted], memory.now())
+        found = await facts.find(tx, ids=[wanted], now=memory.now())
         replaced = found and found[0]["supersedes_id"]
-        before = await facts.find(tx, [replaced], memory.now()) if replaced else []
+        before = await facts.find(tx, ids=[replaced], now=memory.now()) if replaced else []
     if not found:
         raise NotFound(f"fact_id: fact {wanted} does not exist; search for the fact")
     if not before:
@@ -61,7 +61,7 @@ async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage)
 
 async def _corrected(memory: Memory, fact_id: UUID, content: str, lineage: Lineage) -> NewFact:
     async with memory.transaction(lineage) as tx:
-        before = _in_use(fact_id, await facts.find(tx, [fact_id], memory.now()))
+        before = _in_use(fact_id, await facts.find(tx, ids=[fact_id], now=memory.now()))
     return NewFact(
         subject=before["subject"],
         predicate=before["predicate"],

@@ -34,7 +34,7 @@ async def requeue(
     ids = None if episode_ids is None else [checked_id("episode_id", id) for id in episode_ids]
     now = memory.now()
     async with memory.transaction(lineage) as tx:
-        requeued = await consolidation.requeue(tx, ids)
+        requeued = await consolidation.requeue(tx, ids=ids)
         for row in requeued:
             payload = {
                 "from": ConsolidationStatus.DEAD_LETTER,

@@ -1,23 +1,24 @@
 """The decay sweep: memories nobody confirms fade, and are gone in the end.
 
 Pages in id order, one transaction each: the database counts effective confidence as it does for
-recall, one UPDATE per verdict moves what has to move, and each move is one event. What stands
-where it belongs is not written to, so that a second sweep changes nothing.
+recall, one UPDATE moves what has to move, and each move is one event. What stands where it belongs
+is not written to, so that a second sweep changes nothing.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
-from butlers.db.postgres import Transaction
+from butlers.db.postgres import Row, Transaction
+from butlers.db.statements import OnlyRow, Rows
 from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
 from butlers.memory.flows.feedback import invert_waiting
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, EventType, Lineage
-from butlers.memory.policy.fading import Verdict, bands
-from butlers.memory.store import sweep, transitions
-from butlers.memory.store.sweep import Due, Move, NextPage, Page
-from butlers.memory.store.transitions import Transition
+from butlers.memory.store import events, sweep
+from butlers.memory.store.events import Transition
 
 PAGE = 1_000
 """Memories per transaction: few enough that nobody waits long for one of them."""
@@ -39,11 +40,10 @@ class SweepReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """What a verdict does to the memories that do not follow it yet."""
+class _Move:
+    """What a verdict makes of the memories that do not follow it yet."""
 
-    verdict: Verdict
-    move: Move
+    verdict: str
     event: EventType
     to: str
 
@@ -53,27 +53,30 @@ class _Kind:
     """How one kind of memory is swept."""
 
     subject: EventSubject
-    next_page: NextPage
-    steps: tuple[_Step, ...]
+    next_page: OnlyRow
+    move: Rows
+    moves: tuple[_Move, ...]
 
 
 _FACTS = _Kind(
     EventSubject.FACT,
-    sweep.next_fact_page,
+    sweep.next_facts,
+    sweep.move_facts,
     (
-        _Step(Verdict.SPENT, sweep.expire_facts, EventType.FACT_EXPIRED, "expired"),
-        _Step(Verdict.FADING, sweep.fade_facts, EventType.FACT_FADING, "fading"),
-        _Step(Verdict.SURE, sweep.recover_facts, EventType.FACT_RECOVERED, "active"),
+        _Move("spent", EventType.FACT_EXPIRED, "expired"),
+        _Move("fading", EventType.FACT_FADING, "fading"),
+        _Move("active", EventType.FACT_RECOVERED, "active"),
     ),
 )
 # Warnings wane like every other rule: an anti-pattern nobody confirms is forgotten too.
 _RULES = _Kind(
     EventSubject.RULE,
-    sweep.next_rule_page,
+    sweep.next_rules,
+    sweep.move_rules,
     (
-        _Step(Verdict.SPENT, sweep.forget_rules, EventType.RULE_FORGOTTEN, "forgotten"),
-        _Step(Verdict.FADING, sweep.fade_rules, EventType.RULE_FADING, "fading"),
-        _Step(Verdict.SURE, sweep.recover_rules, EventType.RULE_RECOVERED, "active"),
+        _Move("spent", EventType.RULE_FORGOTTEN, "forgotten"),
+        _Move("fading", EventType.RULE_FADING, "fading"),
+        _Move("active", EventType.RULE_RECOVERED, "active"),
     ),
 )
 
@@ -103,33 +106,42 @@ async def sweep_all(memory: Memory, actor: str) -> TenantReports[SweepReport]:
 
 async def _sweep(memory: Memory, kind: _Kind, lineage: Lineage, now: datetime) -> Counter[str]:
     """Sweep one kind of memory; how many were `checked`, and how many came to each state."""
-    counts: Counter[str] = Counter()
-    page: Page | None = None
+    counts, after = Counter[str](), UUID(int=0)
     while True:
         async with memory.transaction(lineage) as tx:
-            page = await kind.next_page(tx, page, PAGE)
-            if page is None:
+            page = await kind.next_page(tx, after=after, limit=PAGE)
+            if not page["checked"]:
                 return counts
-            moved = await _sweep_page(memory, tx, kind, page, lineage, now)
-        counts.update(moved, checked=page.checked)
+            moved = await _move(memory, tx, kind, (after, page["last"]), now)
+            for move in kind.moves:
+                told = _told(kind, move, moved)
+                counts[move.to] += await events.append_all(tx, memory.new_id, told, lineage, now)
+        after = page["last"]
+        counts["checked"] += page["checked"]
 
 
-async def _sweep_page(
-    memory: Memory, tx: Transaction, kind: _Kind, page: Page, lineage: Lineage, now: datetime
-) -> Counter[str]:
-    ranges = bands(memory.settings.facts)
-    counts: Counter[str] = Counter()
-    for step in kind.steps:
-        band = ranges[step.verdict]
-        moved = await step.move(tx, Due(page, band.least, band.below, now))
-        payloads = {
-            row["id"]: {
-                "from": row["was"],
-                "to": step.to,
-                "effective_confidence": row["effective_confidence"],
-            }
-            for row in moved
+async def _move(
+    memory: Memory, tx: Transaction, kind: _Kind, page: tuple[UUID, UUID], now: datetime
+) -> list[Row]:
+    settings = memory.settings.facts
+    return await kind.move(
+        tx,
+        after=page[0],
+        last=page[1],
+        expiry_threshold=settings.expiry_confidence_threshold,
+        retrieval_threshold=settings.retrieval_confidence_threshold,
+        now=now,
+    )
+
+
+def _told(kind: _Kind, move: _Move, moved: Sequence[Row]) -> Transition:
+    payloads = {
+        row["id"]: {
+            "from": row["was"],
+            "to": move.to,
+            "effective_confidence": row["effective_confidence"],
         }
-        told = Transition(step.event, kind.subject, payloads)
-        counts[step.to] += await transitions.append(tx, memory.new_id, told, lineage, now)
-    return counts
+        for row in moved
+        if row["verdict"] == move.verdict
+    }
+    return Transition(move.event, kind.subject, payloads)

@@ -32,9 +32,8 @@ async def create_entity(
         "metadata": policy.checked_metadata(metadata or {}),
     }
     async with memory.transaction(lineage) as tx:
-        if not await entities.insert(tx, {"id": entity_id, "now": now, **new}):
-            bearer = await entities.get_by_name(tx, new["canonical_name"], kind)
-            raise _taken(new, bearer)
+        if not await entities.insert(tx, id=entity_id, now=now, **new):
+            raise _taken(new, await _bearer(tx, new))
         event = Event(EventType.ENTITY_CREATED, EventSubject.ENTITY, entity_id, new)
         await record(memory, tx, event, lineage, now)
     return entity_id
@@ -43,7 +42,7 @@ async def create_entity(
 async def get_entity(memory: Memory, entity_id: UUID, lineage: Lineage) -> dict[str, Any] | None:
     """The entity, or None; one that was merged away says `merged_into` in its metadata."""
     async with memory.transaction(lineage) as tx:
-        row = await entities.get(tx, entity_id)
+        row = await entities.get(tx, id=entity_id)
     return _shown(row) if row else None
 
 
@@ -81,7 +80,7 @@ def living(entity_id: UUID, row: Row | None, role: str = "entity") -> Row:
 
 
 async def _hold_living(tx: Transaction, entity_id: UUID) -> Row:
-    held = await entities.hold(tx, [entity_id])
+    held = await entities.hold(tx, entity_id)
     return living(entity_id, held.get(entity_id))
 
 
@@ -113,9 +112,15 @@ def _changed(before: Row, changes: dict[str, Any]) -> dict[str, Any]:
 async def _refuse_taken_name(tx: Transaction, before: Row, after: Row) -> None:
     if after["canonical_name"] == before["canonical_name"]:
         return
-    bearer = await entities.get_by_name(tx, after["canonical_name"], after["entity_type"])
+    bearer = await _bearer(tx, after)
     if bearer is not None:
         raise _taken(after, bearer)
+
+
+async def _bearer(tx: Transaction, wanted: Row) -> Row | None:
+    """Who has the name that is wanted."""
+    name, kind = wanted["canonical_name"], wanted["entity_type"]
+    return await entities.get_by_name(tx, canonical_name=name, entity_type=kind)
 
 
 def _taken(wanted: Row, bearer: Row | None) -> Conflict:

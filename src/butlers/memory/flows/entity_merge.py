@@ -12,8 +12,7 @@ from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventSubject, EventType, Lineage
 from butlers.memory.policy import entities as policy
-from butlers.memory.store import entities
-from butlers.memory.store.entities import Rivals
+from butlers.memory.store import entities, links
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +31,22 @@ class MergeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class _Rivals:
+    """Two active facts that would share a key once their entities are one."""
+
+    winner_id: UUID
+    loser_id: UUID
+    source_wins: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Plan:
     """Everything a merge will write, decided while both entities and their facts are held."""
 
     source: Row
     target: Row
     source_facts: int
-    rivals: list[Rivals]
+    rivals: list[_Rivals]
 
     @property
     def new_aliases(self) -> list[str]:
@@ -102,12 +110,12 @@ async def _plan(tx: Transaction, source_id: UUID, target_id: UUID) -> _Plan:
             f"target_entity_id: found {target_id}, which is the source; "
             "an entity cannot be merged into itself"
         )
-    held = await entities.hold(tx, [source_id, target_id])
+    held = await entities.hold(tx, source_id, target_id)
     source = living(source_id, held.get(source_id), "source_entity")
     target = living(target_id, held.get(target_id), "target_entity")
-    source_facts = await entities.hold_facts(tx, source_id, target_id)
-    rivals = await entities.find_rivals(tx, source_id, target_id)
-    return _Plan(source, target, source_facts, rivals)
+    source_facts = await entities.hold_facts(tx, source_id=source_id, target_id=target_id)
+    rivals = await entities.find_rivals(tx, source_id=source_id, target_id=target_id)
+    return _Plan(source, target, source_facts, [_Rivals(**row) for row in rivals])
 
 
 async def _merge_facts(tx: Transaction, plan: _Plan, now: datetime) -> None:
@@ -116,8 +124,12 @@ async def _merge_facts(tx: Transaction, plan: _Plan, now: datetime) -> None:
     Then every fact of the source moves, superseded ones too: history follows the entity, and
     nothing is left behind at the tombstone.
     """
-    await entities.settle(tx, plan.rivals, now)
-    await entities.repoint(tx, plan.source["id"], plan.target["id"])
+    winners = [pair.winner_id for pair in plan.rivals]
+    losers = [pair.loser_id for pair in plan.rivals]
+    await entities.supersede(tx, losers=losers)
+    await entities.succeed(tx, winners=winners, losers=losers)
+    await links.supersede(tx, winners=winners, losers=losers, now=now)
+    await entities.repoint(tx, source_id=plan.source["id"], target_id=plan.target["id"])
 
 
 async def _record_merge(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
@@ -18,12 +19,20 @@ from butlers.memory.policy.entity_resolution import (
     NameMatch,
 )
 from butlers.memory.store import entities
-from butlers.memory.store.entities import NameSearch
 
 MAX_CANDIDATES = 50
 MAX_FACTS = 500
 # How many entities the product measures itself where the server cannot.
 MAX_MEASURED = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class NameSearch:
+    """Which entities are looked for, and which of equals come first when not all fit."""
+
+    name: str
+    entity_type: str | None
+    favoured: tuple[UUID, ...]
 
 
 async def resolve_entity(
@@ -52,7 +61,7 @@ def _checked_search(name: str, entity_type: str | None, hints: Hints) -> NameSea
 
 
 async def _find_by_name(tx: Transaction, search: NameSearch) -> list[Candidate]:
-    rows = await entities.find_by_name(tx, search, MAX_CANDIDATES)
+    rows = await entities.find_by_name(tx, limit=MAX_CANDIDATES, **asdict(search))
     return [Candidate.of(row, row["name_match"]) for row in rows]
 
 
@@ -63,7 +72,14 @@ async def _find_fuzzily(
     ids, limit = [candidate.entity_id for candidate in found], MAX_CANDIDATES - len(found)
     if await entities.has_trigrams(tx):
         measure = FuzzyMeasure.PG_TRGM
-        rows = await entities.find_similar(tx, search, ids, policy.FUZZY_THRESHOLD, limit)
+        rows = await entities.find_similar(
+            tx,
+            name=search.name,
+            entity_type=search.entity_type,
+            found=ids,
+            threshold=policy.FUZZY_THRESHOLD,
+            limit=limit,
+        )
     else:
         measure = FuzzyMeasure.PRODUCT
         rows = await _measure(tx, search, ids, limit)
@@ -71,7 +87,9 @@ async def _find_fuzzily(
 
 
 async def _measure(tx: Transaction, search: NameSearch, ids: list[UUID], limit: int) -> list[Row]:
-    rows = await entities.find_living(tx, search, ids, MAX_MEASURED)
+    rows = await entities.find_living(
+        tx, entity_type=search.entity_type, found=ids, limit=MAX_MEASURED
+    )
     # Many names take a moment, in which the event loop has others to serve.
     return await asyncio.to_thread(policy.similar, rows, search.name, limit)
 
@@ -79,7 +97,7 @@ async def _measure(tx: Transaction, search: NameSearch, ids: list[UUID], limit: 
 async def _extra_scores(tx: Transaction, found: list[Candidate], hints: Hints) -> dict[UUID, float]:
     """What hints add to the score of each candidate."""
     extra = {one.entity_id: hints.domain_scores.get(one.entity_id, 0.0) for one in found}
-    terms = await entities.keywords(tx, hints.text) if hints.text else frozenset[str]()
+    terms = frozenset(await entities.keywords(tx, text=hints.text) if hints.text else ())
     if terms:
         known = await entities.find_fact_keywords(tx, list(extra), MAX_FACTS)
         for entity_id, facts in known.items():

@@ -8,21 +8,22 @@ consolidation holds on lease is left to the next cleanup.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
-from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
 from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, EventType, Lineage
-from butlers.memory.store import cleanup, transitions
-from butlers.memory.store.transitions import Transition
+from butlers.memory.store import cleanup, events, links
+from butlers.memory.store.events import Transition
+from butlers.memory.store.locks import take_turns
 
 BATCH = 500
 """Episodes per transaction; the memories drawn from each are touched with it."""
 
-_Claim = Callable[[Transaction], Awaitable[list[UUID]]]
+_Claim = Callable[[Transaction], Awaitable[list[Row]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +43,12 @@ async def run_episode_cleanup(
     if kept < 0:
         raise InvalidInput(f"max_entries: found {kept}; valid is 0 or more")
     now = memory.now()
-
-    async def expired(tx: Transaction) -> list[UUID]:
-        return await cleanup.claim_expired(tx, BATCH, now)
-
-    async def surplus(tx: Transaction) -> list[UUID]:
-        return await cleanup.claim_surplus(tx, kept, BATCH, now)
-
+    expired = partial(cleanup.claim_expired, limit=BATCH, now=now)
+    surplus = partial(cleanup.claim_surplus, kept=kept, limit=BATCH, now=now)
     expired_deleted = await _remove_all(memory, expired, EventType.EPISODE_EXPIRED, lineage, now)
     capacity_deleted = await _remove_all(memory, surplus, EventType.EPISODE_EVICTED, lineage, now)
     async with memory.transaction(lineage) as tx:
-        remaining = await cleanup.count_remaining(tx)
+        remaining = await cleanup.remaining(tx)
     return CleanupReport(expired_deleted, capacity_deleted, remaining)
 
 
@@ -68,14 +64,15 @@ async def _remove_all(
     removed = 0
     while True:
         async with memory.transaction(lineage) as tx:
-            await cleanup.take_turn(tx)
-            claimed = await claim(tx)
+            # Two cleanups at once must not both remove the same surplus.
+            await take_turns(tx, "cleanup", "episodes")
+            claimed = [row["id"] for row in await claim(tx)]
             if not claimed:
                 return removed
-            await cleanup.keep_sources(tx, claimed, now)
-            gone = {row["id"]: _payload(row) for row in await cleanup.remove(tx, claimed)}
+            await links.keep_sources(tx, ids=claimed, now=now)
+            gone = {row["id"]: _payload(row) for row in await cleanup.remove(tx, ids=claimed)}
             told = Transition(event, EventSubject.EPISODE, gone)
-            removed += await transitions.append(tx, memory.new_id, told, lineage, now)
+            removed += await events.append_all(tx, memory.new_id, told, lineage, now)
 
 
 def _payload(row: Row) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What is learned from using memories: confirmations, and marks that move rules."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -28,7 +28,6 @@ from butlers.memory.policy.attachments import checked_document, checked_ref
 from butlers.memory.policy.maturity import RuleState, Verdict
 from butlers.memory.policy.presentation import as_json
 from butlers.memory.store import facts, rule_applications, rules
-from butlers.memory.store.rule_applications import Application
 
 _log = structlog.get_logger(__name__)
 
@@ -39,6 +38,16 @@ _MARKED = {
 }
 _MOVED = {Outcome.HELPFUL: EventType.RULE_PROMOTED, Outcome.HARMFUL: EventType.RULE_DEMOTED}
 _COUNTED = ("applied_count", "success_count", "harmful_count", "effectiveness_score")
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One use of a rule and what came of it."""
+
+    rule_id: UUID
+    outcome: Outcome
+    reason: str | None
+    context: dict[str, Any]
 
 
 async def confirm_memory(
@@ -58,11 +67,11 @@ async def confirm_in(memory: Memory, tx: Transaction, ref: MemoryRef, lineage: L
     """Confirm a fact or rule within a transaction; false when none is in use."""
     now = memory.now()
     store = facts if ref.type is MemoryType.FACT else rules
-    before = await store.confirm(tx, ref.id, now)
+    before = await store.confirm(tx, id=ref.id, now=now)
     if before is None:
         return False
     await record(memory, tx, _confirmed(ref, before, now), lineage, now)
-    if before["was_fading"]:
+    if before["was"] == "fading":
         await record(memory, tx, _recovered(ref), lineage, now)
     return True
 
@@ -108,8 +117,15 @@ async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Line
     before = await _held(tx, use.rule_id, now)
     state = RuleState.of(before)
     verdict = _AFTER[use.outcome](state, memory.settings.rules, now)
-    marked = await rules.mark(tx, use.rule_id, _columns(before, verdict, use), now)
-    await rule_applications.insert(tx, memory.new_id(), use, lineage, now)
+    marked = await rules.mark(tx, id=use.rule_id, now=now, **_columns(before, verdict, use))
+    await rule_applications.insert(
+        tx,
+        id=memory.new_id(),
+        actor=clean(lineage.actor),
+        request_id=lineage.request_id and clean(lineage.request_id),
+        now=now,
+        **asdict(use),
+    )
     await record(memory, tx, _marked(before, marked, use), lineage, now)
     if verdict.maturity is not state.maturity:
         payload = {"from": state.maturity, "to": verdict.maturity}
@@ -120,7 +136,7 @@ async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Line
 
 async def _held(tx: Transaction, rule_id: UUID, now: datetime) -> Row:
     """The rule, held so that marks on it take turns."""
-    rule = await rules.lock(tx, rule_id, now)
+    rule = await rules.lock(tx, id=rule_id, now=now)
     if rule is None:
         raise NotFound(f"rule_id: rule {rule_id} does not exist; search for the rule to mark")
     if rule["state"] == "forgotten":
@@ -146,12 +162,13 @@ async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
     embedding = await memory.embed(warning, lineage)
     now = memory.now()
     async with memory.transaction(lineage) as tx:
-        held = await rules.lock(tx, rule["id"], now)
+        held = await rules.lock(tx, id=rule["id"], now=now)
         if held is None or not maturity.awaits_inversion(held):
             return None
         if maturity.warning(held["content"], maturity.reasons(held)) != warning:
             return None
-        inverted = await rules.invert(tx, held["id"], _inversion(held, warning, embedding), now)
+        written = _inversion(held, warning, embedding)
+        inverted = await rules.invert(tx, id=held["id"], now=now, **written)
         await record(memory, tx, _inverted(held), lineage, now)
     return inverted
 

@@ -35,12 +35,12 @@ async def _forget(tx: Transaction, ref: MemoryRef, now: datetime) -> Event | Non
     """What forgetting did, or None when there was nothing to forget."""
     match ref.type:
         case MemoryType.EPISODE:
-            return _expired(ref, await episodes.forget(tx, ref.id, now), now)
+            return _expired(ref, await episodes.forget(tx, id=ref.id, now=now), now)
         case MemoryType.FACT:
-            was = await facts.retract(tx, ref.id)
+            was = await facts.retract(tx, id=ref.id)
             return _gone(EventType.FACT_RETRACTED, ref, was, "retracted")
         case MemoryType.RULE:
-            was = await rules.forget(tx, ref.id)
+            was = await rules.forget(tx, id=ref.id)
             return _gone(EventType.RULE_FORGOTTEN, ref, was, "forgotten")
         case _:
             assert_never(ref.type)

@@ -35,7 +35,7 @@ async def memory_history(
     """Everything that happened to a memory, links to it included, in the order it happened."""
     wanted = checked_id("memory_id", memory_id)
     async with memory.transaction(lineage) as tx:
-        return [as_json(row) for row in await events.find_history(tx, wanted)]
+        return [as_json(row) for row in await events.find_history(tx, memory_id=wanted)]
 
 
 async def explain_memory(
@@ -65,24 +65,24 @@ async def explain_memory(
 async def _find(tx: Transaction, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
     match ref.type:
         case MemoryType.EPISODE:
-            rows = await episodes.find(tx, [ref.id])
+            rows = await episodes.find(tx, ids=[ref.id])
         case MemoryType.FACT:
-            rows = await facts.find(tx, [ref.id], now)
+            rows = await facts.find(tx, ids=[ref.id], now=now)
         case MemoryType.RULE:
-            rows = await rules.find(tx, [ref.id], now)
+            rows = await rules.find(tx, ids=[ref.id], now=now)
         case _:
             assert_never(ref.type)
     return dict(rows[0]) if rows else None
 
 
 async def _story(tx: Transaction, ref: MemoryRef, found: Mapping[str, Any]) -> dict[str, Any]:
-    happened = await events.find_history(tx, ref.id)
+    happened = await events.find_history(tx, memory_id=ref.id)
     linked = await links.find(tx, ref, Direction.BOTH)
-    applied = await rule_applications.find(tx, ref.id, SHOWN)
+    applied = await rule_applications.find(tx, rule_id=ref.id, limit=SHOWN)
     return {
         "source_episodes": await _sources(tx, _source_ids(ref, found, happened, linked)),
-        "replaced": _plain(await facts.find_replaced(tx, ref.id, SHOWN)),
-        "replaced_by": _plain(await facts.find_replacements(tx, ref.id, SHOWN)),
+        "replaced": _plain(await facts.find_replaced(tx, id=ref.id, limit=SHOWN)),
+        "replaced_by": _plain(await facts.find_replacements(tx, id=ref.id, limit=SHOWN)),
         "confirmations": [
             _confirmation(row) for row in happened if row["event_type"] in _CONFIRMED
         ],
@@ -115,7 +115,7 @@ def _draws_on_episode(ref: MemoryRef, link: Row) -> bool:
 
 async def _sources(tx: Transaction, ids: Sequence[UUID]) -> list[dict[str, Any]]:
     """The episodes as far as they are still there; one that is gone is known by its id alone."""
-    present = {row["id"]: row for row in await episodes.find(tx, ids)}
+    present = {row["id"]: row for row in await episodes.find(tx, ids=ids)}
     return [_source(episode_id, present.get(episode_id)) for episode_id in ids]
 
 

@@ -76,7 +76,7 @@ async def _link(memory: Memory, tx: Transaction, link: Link, lineage: Lineage) -
 
 
 async def _must_exist(tx: Transaction, field: str, ref: MemoryRef) -> None:
-    if not await _EXISTS[ref.type](tx, ref.id):
+    if not await _EXISTS[ref.type](tx, id=ref.id):
         raise NotFound(f"{field}: {ref.type} {ref.id} does not exist; link memories that are there")
 
 

@@ -36,7 +36,7 @@ async def find_known(
     low, high = _range(given)
     wanted = None if kind is None else checked_word("memory_type", kind, EventSubject)
     async with memory.transaction(lineage) as tx:
-        rows = await lookup.find_between(tx, low, high, _SHOWN)
+        rows = await lookup.find_between(tx, low=low, high=high, limit=_SHOWN)
     found = [row for row in rows if wanted in (None, row["kind"])]
     if len(found) > 1:
         raise Conflict(_ambiguous(given, found))

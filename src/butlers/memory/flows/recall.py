@@ -154,7 +154,7 @@ async def hybrid_search(look: Look, limit: int) -> list[Found]:
 
 async def _look(memory: Memory, tx: Transaction, query: Query, question: Question | None) -> Look:
     where = Filter(query.types, query.scope, query.min_confidence, memory.now())
-    size = await search.count_searched(tx, query.types, READ_WHOLE + 1)
+    size = await search.corpus_size(tx, types=query.types, most=READ_WHOLE + 1)
     return Look(tx, query.text, question, where, size)
 
 
@@ -222,15 +222,14 @@ def _checked(query: Query) -> Query:
 
 
 async def _rows(look: Look, refs: Sequence[MemoryRef]) -> dict[MemoryRef, Row]:
+    tx, now = look.tx, look.where.now
     ids, rows = _ids_by_type(refs), dict[MemoryRef, Row]()
     if ids[MemoryType.EPISODE]:
-        rows |= _by_ref(MemoryType.EPISODE, await episodes.find(look.tx, ids[MemoryType.EPISODE]))
-    if ids[MemoryType.FACT]:
-        found = await facts.find(look.tx, ids[MemoryType.FACT], look.where.now)
-        rows |= _by_ref(MemoryType.FACT, found)
-    if ids[MemoryType.RULE]:
-        found = await rules.find(look.tx, ids[MemoryType.RULE], look.where.now)
-        rows |= _by_ref(MemoryType.RULE, found)
+        found = await episodes.find(tx, ids=ids[MemoryType.EPISODE])
+        rows |= _by_ref(MemoryType.EPISODE, found)
+    for kind, table in ((MemoryType.FACT, facts), (MemoryType.RULE, rules)):
+        if ids[kind]:
+            rows |= _by_ref(kind, await table.find(tx, ids=ids[kind], now=now))
     return rows
 
 
@@ -244,7 +243,7 @@ async def _referenced(
         (MemoryType.RULE, rules),
     ):
         if ids[kind]:
-            rows |= _by_ref(kind, await table.reference(tx, ids[kind], now))
+            rows |= _by_ref(kind, await table.reference(tx, ids=ids[kind], now=now))
     return rows
 
 

@@ -147,10 +147,10 @@ async def discard_previous(memory: Memory, lineage: Lineage) -> int:
     settled = await _settle(memory, current, lineage)
     async with memory.transaction(lineage) as tx:
         await embeddings.hold(tx)
-        await embeddings.leave(tx, VersionState.PREVIOUS, VersionState.ASIDE)
+        await embeddings.leave(tx, was=VersionState.PREVIOUS, state=VersionState.ASIDE)
         for version in await embeddings.find_versions(tx):
             if version.state is VersionState.ASIDE:
-                await reembedding.drop(tx, version.id)
+                await reembedding.drop(tx, version_id=version.id)
     return settled
 
 
@@ -177,14 +177,14 @@ async def _begin(
             tx, memory.new_id(), target, directory, memory.now()
         )
         await embeddings.hold(tx)
-        await embeddings.locate(tx, version_id, directory)
+        await embeddings.locate(tx, id=version_id, directory=directory)
         versions = {version.id: version for version in await embeddings.find_versions(tx)}
         version = versions.pop(version_id)
         _refuse_second_move(versions.values())
         work_on(memory, lineage, version, _ignore)
         if version.state is VersionState.CURRENT:
             return version
-        await embeddings.enter(tx, version_id, VersionState.BUILDING)
+        await embeddings.enter(tx, id=version_id, state=VersionState.BUILDING)
     return replace(version, state=VersionState.BUILDING)
 
 
@@ -245,9 +245,9 @@ async def _try_to_move(work: Work) -> int | None:
             if len(few) > LAST_FEW or await embed_few(work, tx, kind, few) < len(few):
                 return None
             made += len(few)
-        await embeddings.leave(tx, VersionState.PREVIOUS, VersionState.ASIDE)
-        await embeddings.leave(tx, VersionState.CURRENT, VersionState.PREVIOUS)
-        await embeddings.enter(tx, work.version.id, VersionState.CURRENT)
+        await embeddings.leave(tx, was=VersionState.PREVIOUS, state=VersionState.ASIDE)
+        await embeddings.leave(tx, was=VersionState.CURRENT, state=VersionState.PREVIOUS)
+        await embeddings.enter(tx, id=work.version.id, state=VersionState.CURRENT)
         return made
 
 
@@ -262,8 +262,8 @@ async def _embed_stragglers(work: Work) -> int:
 async def _call_off(memory: Memory, building: ModelVersion, lineage: Lineage) -> ReembedReport:
     async with memory.transaction(lineage) as tx:
         await embeddings.hold(tx)
-        await embeddings.enter(tx, building.id, VersionState.ASIDE)
-        await reembedding.drop(tx, building.id)
+        await embeddings.enter(tx, id=building.id, state=VersionState.ASIDE)
+        await reembedding.drop(tx, version_id=building.id)
     return ReembedReport(building.id, 0, current=False)
 
 

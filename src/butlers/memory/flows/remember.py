@@ -1,5 +1,6 @@
 """Storing memories: cleaned and embedded first, then one transaction with its events."""
 
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -29,6 +30,7 @@ from butlers.memory.policy import confidence, inputs
 from butlers.memory.policy.attachments import checked_attachments, checked_origin
 from butlers.memory.store import entities, episodes, facts, links, rules
 from butlers.memory.store.facts import FactKey
+from butlers.memory.store.locks import take_turns
 
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
@@ -39,9 +41,9 @@ async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> St
     embedding = await memory.embed(new.searchable_text, lineage)
     now, episode_id = memory.now(), memory.new_id()
     expires_at = now + timedelta(days=memory.settings.episodes.default_ttl_days)
-    row = _episode_row(episode_id, new, embedding, now) | {"expires_at": expires_at}
+    row = _row(episode_id, new, embedding, now)
     async with memory.transaction(lineage) as tx:
-        if await episodes.insert(tx, row) is None:
+        if await episodes.insert(tx, expires_at=expires_at, **row) is None:
             return await _known_episode(tx, new)
         await record(memory, tx, _episode_created(episode_id, new), lineage, now)
     return StoredEpisode(episode_id, expires_at)
@@ -66,10 +68,10 @@ async def store_fact_in(
         await entities.hold_living(tx, new.entity_id)
     await _source_must_exist(tx, new.source_episode_id)
     now, fact_id = memory.now(), memory.new_id()
-    key = FactKey(new.scope, new.predicate, new.subject, new.entity_id)
-    before = await facts.supersede_active(tx, key)
+    before = await facts.supersede_active(tx, FactKey.of(new))
     replaced: UUID | None = before["id"] if before else None
-    await facts.insert(tx, _fact_row(fact_id, new, embedding, replaced, now))
+    more = {"supersedes_id": replaced, "decay_rate": confidence.decay_rate(new.permanence)}
+    await facts.insert(tx, **more, **_row(fact_id, new, embedding, now))
     await record(memory, tx, _fact_created(fact_id, new, replaced), lineage, now)
     if before is not None:
         await _record_supersession(memory, tx, fact_id, before, lineage, now)
@@ -90,7 +92,8 @@ async def store_rule_in(
     """Store a checked and embedded rule inside a transaction that may hold more."""
     await _source_must_exist(tx, new.source_episode_id)
     now, rule_id = memory.now(), memory.new_id()
-    if not await rules.insert(tx, _rule_row(rule_id, new, embedding, now)):
+    decay = {"confidence": confidence.RULE_CONFIDENCE, "decay_rate": confidence.RULE_DECAY_RATE}
+    if not await rules.insert(tx, **decay, **_row(rule_id, new, embedding, now)):
         return await _known_rule(tx, new)
     payload = {"to": "candidate", "scope": new.scope, **_source(new)}
     event = Event(EventType.RULE_CREATED, EventSubject.RULE, rule_id, payload)
@@ -122,74 +125,26 @@ async def _record_supersession(
 
 
 async def _source_must_exist(tx: Transaction, episode_id: UUID | None) -> None:
-    if episode_id is not None and not await episodes.exists(tx, episode_id):
+    if episode_id is not None and not await episodes.exists(tx, id=episode_id):
         raise NotFound(f"source_episode_id: episode {episode_id} does not exist; leave it out")
 
 
-def _episode_row(
-    episode_id: UUID, new: NewEpisode, embedding: Embedding, now: datetime
+def _row(
+    memory_id: UUID, new: NewEpisode | NewFact | NewRule, embedding: Embedding, now: datetime
 ) -> dict[str, Any]:
+    """A new memory as its row: what a caller may say of it has columns of the same names."""
     return {
-        "id": episode_id,
-        "butler": new.butler,
-        "session_id": new.session_id,
-        "content": new.content,
-        "importance": new.importance,
-        "now": now,
-        **_common(new, embedding),
-    }
-
-
-def _rule_row(rule_id: UUID, new: NewRule, embedding: Embedding, now: datetime) -> dict[str, Any]:
-    return {
-        "id": rule_id,
-        "content": new.content,
-        "scope": new.scope,
-        "confidence": confidence.RULE_CONFIDENCE,
-        "decay_rate": confidence.RULE_DECAY_RATE,
-        "source_episode_id": new.source_episode_id,
-        "source_butler": new.source_butler,
-        "tags": list(new.tags),
-        "now": now,
-        **_common(new, embedding),
-    }
-
-
-def _common(new: NewEpisode | NewFact | NewRule, embedding: Embedding) -> dict[str, Any]:
-    """The columns that every kind of memory fills alike."""
-    return {
+        **asdict(new),
+        "id": memory_id,
         "embedding": embedding.vector,
         "embedding_version_id": embedding.version_id,
         "searchable": preprocess_text(new.searchable_text),
-        "metadata": new.metadata,
-        "idempotency_key": new.idempotency_key,
-    }
-
-
-def _fact_row(
-    fact_id: UUID, new: NewFact, embedding: Embedding, replaced: UUID | None, now: datetime
-) -> dict[str, Any]:
-    return {
-        "id": fact_id,
-        "subject": new.subject,
-        "predicate": new.predicate,
-        "content": new.content,
-        "importance": new.importance,
-        "decay_rate": confidence.decay_rate(new.permanence),
-        "permanence": new.permanence,
-        "source_butler": new.source_butler,
-        "source_episode_id": new.source_episode_id,
-        "supersedes_id": replaced,
-        "entity_id": new.entity_id,
-        "scope": new.scope,
-        "tags": list(new.tags),
         "now": now,
-        **_common(new, embedding),
     }
 
 
 async def _known_episode(tx: Transaction, new: NewEpisode) -> StoredEpisode:
-    found = await episodes.get_by_idempotency_key(tx, new.idempotency_key or "")
+    found = await episodes.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
     if found is None:
         raise IntegrityViolation("the episode with this idempotency key vanished; try again")
     return StoredEpisode(found["id"], found["expires_at"])
@@ -199,13 +154,14 @@ async def _known_fact(tx: Transaction, new: NewFact) -> StoredFact | None:
     """What was stored under this idempotency key before, once nobody else is storing it."""
     if new.idempotency_key is None:
         return None
-    await facts.take_turn(tx, new.idempotency_key)
-    found = await facts.get_by_idempotency_key(tx, new.idempotency_key)
+    # Only the first of several writers at once supersedes anything.
+    await take_turns(tx, "fact.once", new.idempotency_key)
+    found = await facts.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
     return StoredFact(found["id"], found["supersedes_id"]) if found else None
 
 
 async def _known_rule(tx: Transaction, new: NewRule) -> StoredRule:
-    found = await rules.get_by_idempotency_key(tx, new.idempotency_key or "")
+    found = await rules.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
     if found is None:
         raise IntegrityViolation("the rule with this idempotency key vanished; try again")
     return StoredRule(found["id"])

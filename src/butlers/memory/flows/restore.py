@@ -17,7 +17,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.states import FactState, RuleUse
-from butlers.memory.store import facts, restore
+from butlers.memory.store import facts, rules
 from butlers.memory.store.facts import FactKey
 
 _PAST = (Validity.SUPERSEDED, Validity.EXPIRED)
@@ -45,7 +45,7 @@ async def restore_memory(
 async def _restore(tx: Transaction, ref: MemoryRef) -> Event | None:
     if ref.type is MemoryType.FACT:
         return await _restore_fact(tx, ref.id)
-    state = await restore.restore_rule(tx, ref.id)
+    state = await rules.restore(tx, id=ref.id)
     if state is None:
         return None
     payload = {"from": RuleUse.FORGOTTEN, "to": state}
@@ -53,7 +53,7 @@ async def _restore(tx: Transaction, ref: MemoryRef) -> Event | None:
 
 
 async def _restore_fact(tx: Transaction, fact_id: UUID) -> Event | None:
-    found = await restore.get_retracted(tx, fact_id)
+    found = await facts.get_retracted(tx, id=fact_id)
     if found is None:
         return None
     state = _state_before(found)
@@ -62,7 +62,7 @@ async def _restore_fact(tx: Transaction, fact_id: UUID) -> Event | None:
     else:
         validity = Validity.ACTIVE
         await _key_must_be_free(tx, found)
-    if not await restore.restore_fact(tx, fact_id, validity):
+    if not await facts.restore(tx, id=fact_id, validity=validity):
         return None
     payload = {"from": FactState.RETRACTED, "to": state}
     return Event(EventType.FACT_RESTORED, EventSubject.FACT, fact_id, payload)
@@ -78,10 +78,10 @@ def _state_before(found: Row) -> str:
 async def _key_must_be_free(tx: Transaction, found: Row) -> None:
     """Nobody else stores under the key until the transaction ends, and nobody has."""
     key = FactKey(found["scope"], found["predicate"], found["subject"], found["entity_id"])
-    await facts.hold_key(tx, key)
-    holder = await restore.get_key_holder(tx, key)
+    await facts.hold_keys(tx, key)
+    holder = await facts.get_active(tx, key)
     if holder is not None:
         raise Conflict(
-            f"fact {found['id']} cannot be restored: fact {holder} has taken its place; "
+            f"fact {found['id']} cannot be restored: fact {holder['id']} has taken its place; "
             "forget that one first"
         )

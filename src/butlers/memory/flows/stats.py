@@ -10,7 +10,7 @@ from butlers.memory.handle import Counted, Memory
 from butlers.memory.model import Lineage
 from butlers.memory.policy import inputs
 from butlers.memory.policy.presentation import as_json
-from butlers.memory.store import browse, stats
+from butlers.memory.store import events, stats
 
 _TELLING = 15
 """So many of the newest events tell whether anything has happened."""
@@ -24,7 +24,7 @@ async def memory_stats(memory: Memory, scope: str | None, lineage: Lineage) -> d
     if scope is not None:
         scope = inputs.checked_line("scope", scope, inputs.MAX_SCOPE)
     async with memory.transaction(lineage) as tx:
-        counted = await stats.count(tx, scope, memory.now())
+        counted = await stats.count(tx, scope=scope, now=memory.now())
     return {kind: counted[kind] for kind in ("episodes", "facts", "rules")}
 
 
@@ -35,26 +35,26 @@ async def memory_overview(memory: Memory, lineage: Lineage) -> dict[str, Any]:
 
 
 async def memory_glance(
-    memory: Memory, events: int, lineage: Lineage
+    memory: Memory, shown: int, lineage: Lineage
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The overview, and what happened last, newest first, each as its row is."""
-    inputs.checked_limit(events, MAX_LIMIT)
+    inputs.checked_limit(shown, MAX_LIMIT)
     async with memory.transaction(lineage) as tx:
-        newest = await browse.find_events_before(tx, None, max(events, _TELLING))
+        newest = await events.find_before(tx, event_id=None, limit=max(shown, _TELLING))
         # Counted after the events were read: if something happens in between, the next look tells.
         counted = await _counted(memory, tx, tuple(event["id"] for event in newest[:_TELLING]))
-    return _overview(counted, memory.now()), [dict(event) for event in newest[:events]]
+    return _overview(counted, memory.now()), [dict(event) for event in newest[:shown]]
 
 
-async def _counted(memory: Memory, tx: Transaction, events: tuple[UUID, ...]) -> Counted:
+async def _counted(memory: Memory, tx: Transaction, newest: tuple[UUID, ...]) -> Counted:
     """What was counted last, unless something has happened since: whatever changes a count is told.
 
     Several events are compared, because one may be told after another that it came before.
     """
     kept = memory.counts.get(tx.tenant_id)
-    if kept is None or kept.events != events:
+    if kept is None or kept.events != newest:
         now = memory.now()
-        kept = Counted(await stats.count(tx, None, now), now, events)
+        kept = Counted(await stats.count(tx, scope=None, now=now), now, newest)
         memory.counts.set(tx.tenant_id, kept)
     return kept
 

@@ -4,7 +4,7 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.policy import inputs
 from butlers.memory.policy.timeline import Timeline, days_until, timeline
-from butlers.memory.store.timeline import find_moves
+from butlers.memory.store import events
 
 MAX_DAYS = 366
 
@@ -14,5 +14,5 @@ async def memory_timeline(memory: Memory, days: int, lineage: Lineage) -> Timeli
     inputs.checked_limit(days, MAX_DAYS)
     shown = days_until(memory.now().date(), days + 1)
     async with memory.transaction(lineage) as tx:
-        moves = await find_moves(tx, shown[0], shown[-1])
+        moves = await events.find_moves(tx, first_day=shown[0], last_day=shown[-1])
     return timeline(shown, moves)

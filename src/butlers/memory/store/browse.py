@@ -1,4 +1,4 @@
-"""Listings: memories, entities and events by filter, a page at a time."""
+"""Listings: memories and entities by filter, a page at a time, newest first."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,6 +10,11 @@ from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import Query, load
 
 _SQL = load(__file__)
+
+FACTS = _SQL["facts"]
+RULES = _SQL["rules"]
+EPISODES = _SQL["episodes"]
+ENTITIES = _SQL["entities"]
 
 EXCERPT = 2_000
 """The most characters of a memory that a listing shows; `content_length` says how many it has."""
@@ -27,47 +32,10 @@ class Window:
     created_before: datetime | None = None
 
 
-async def find_facts(tx: Transaction, where: Mapping[str, Any], window: Window) -> list[Row]:
-    """Facts, newest first."""
-    return await _find(tx, _SQL["facts"], where, window)
-
-
-async def find_rules(tx: Transaction, where: Mapping[str, Any], window: Window) -> list[Row]:
-    """Rules, newest first."""
-    return await _find(tx, _SQL["rules"], where, window)
-
-
-async def find_episodes(tx: Transaction, where: Mapping[str, Any], window: Window) -> list[Row]:
-    """Episodes, newest first."""
-    return await _find(tx, _SQL["episodes"], where, window)
-
-
-async def find_entities(tx: Transaction, where: Mapping[str, Any], window: Window) -> list[Row]:
-    """Entities, living or merged away, newest first."""
-    return await _find(tx, _SQL["entities"], where, window)
-
-
-async def find_events_before(tx: Transaction, event_id: UUID | None, limit: int) -> list[Row]:
-    """The newest events, or those before one of the tenant's own, newest first."""
-    return await tx.fetch(
-        _SQL["events_before"], tenant_id=tx.tenant_id, place_id=event_id, limit=limit
-    )
-
-
-async def find_events_after(tx: Transaction, event_id: UUID, limit: int) -> list[Row]:
-    """What happened after one of the tenant's own events, in the order it happened."""
-    return await tx.fetch(
-        _SQL["events_after"], tenant_id=tx.tenant_id, place_id=event_id, limit=limit
-    )
-
-
-async def has_event(tx: Transaction, event_id: UUID) -> bool:
-    """Whether the tenant has this event."""
-    return bool(await tx.fetch_value(_SQL["event_exists"], tenant_id=tx.tenant_id, id=event_id))
-
-
-async def _find(
-    tx: Transaction, query: Query, where: Mapping[str, Any], window: Window
+async def find(
+    tx: Transaction, listing: Query, where: Mapping[str, Any], window: Window
 ) -> list[Row]:
-    values = {"tenant_id": tx.tenant_id, "excerpt": EXCERPT, **asdict(window), **where}
-    return await tx.fetch(query, **{name: values[name] for name in query.parameters})
+    """The rows of a listing that are in the window and pass every filter."""
+    values = {"excerpt": EXCERPT, **asdict(window), **where}
+    wanted = [name for name in listing.parameters if name in values]
+    return await tx.fetch(listing, **{name: values[name] for name in wanted})

@@ -1,7 +1,3 @@
--- take_turn --
--- Cleanups of one tenant take turns, so that two of them do not both remove the same surplus.
-select pg_advisory_xact_lock(hashtextextended(:key, 0))
-
 -- claim_expired --
 -- Expired episodes, the longest expired first; not those that a consolidation is reading now.
 select id from episodes
@@ -21,20 +17,6 @@ limit least(
   :limit, greatest((select count(*) from episodes where tenant_id = :tenant_id) - :kept, 0)
 )
 for update skip locked
-
--- keep_sources --
--- What was drawn from episodes still says so once they are gone.
-insert into memory_links
-  (tenant_id, source_type, source_id, target_type, target_id, relation, created_at)
-select :tenant_id, drawn.memory_type, drawn.id, 'episode', drawn.episode_id, 'derived_from', :now
-from (
-  select 'fact' as memory_type, id, source_episode_id as episode_id from facts
-  where tenant_id = :tenant_id and source_episode_id = any(:ids)
-  union all
-  select 'rule', id, source_episode_id from rules
-  where tenant_id = :tenant_id and source_episode_id = any(:ids)
-) drawn
-on conflict do nothing
 
 -- remove --
 -- Claimed episodes are gone for good; what they were.

@@ -6,10 +6,20 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
+from butlers.db.statements import FirstValue, Rows, Touched
 from butlers.embedding import Embedder
 from butlers.memory.model import VersionState
 
 _SQL = load(__file__)
+
+hold = Rows(_SQL["hold"])
+leave = Touched(_SQL["leave"])
+enter = Touched(_SQL["enter"])
+locate = Touched(_SQL["locate"])
+
+_register_version = FirstValue[UUID](_SQL["register_version"])
+_find_versions = Rows(_SQL["find_versions"])
+_join = FirstValue[str](_SQL["join"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +52,9 @@ async def register_version(
 
     The first is in use from then on; any later one lies aside until the tenant moves to it.
     """
-    found: UUID | None = await tx.fetch_value(
-        _SQL["register_version"],
+    found = await _register_version(
+        tx,
         id=version_id,
-        tenant_id=tx.tenant_id,
         model=embedder.model,
         version=embedder.version,
         dimensions=embedder.dimensions,
@@ -60,43 +69,13 @@ async def register_version(
 
 async def find_versions(tx: Transaction) -> list[ModelVersion]:
     """Every model known to this tenant, newest first."""
-    rows = await tx.fetch(_SQL["versions"], tenant_id=tx.tenant_id)
-    return [_version(row) for row in rows]
-
-
-async def hold(tx: Transaction) -> None:
-    """Wait for writers of vectors to finish, and let no other begin until the transaction ends."""
-    await tx.fetch(_SQL["hold"], tenant_id=tx.tenant_id)
+    return [_version(row) for row in await _find_versions(tx)]
 
 
 async def join(tx: Transaction, version_id: UUID) -> VersionState:
     """The state of a version, which cannot change before the transaction ends."""
-    return VersionState(await tx.fetch_value(_SQL["join"], tenant_id=tx.tenant_id, id=version_id))
-
-
-async def leave(tx: Transaction, was: VersionState, state: VersionState) -> None:
-    """Whatever version was in one state is in another from now on."""
-    await tx.execute(_SQL["leave"], tenant_id=tx.tenant_id, was=was, state=state)
-
-
-async def enter(tx: Transaction, version_id: UUID, state: VersionState) -> None:
-    """One version is in a state from now on."""
-    await tx.execute(_SQL["enter"], tenant_id=tx.tenant_id, id=version_id, state=state)
-
-
-async def locate(tx: Transaction, version_id: UUID, directory: str) -> None:
-    """A version's model is found in a directory from now on; an empty one means the installed."""
-    await tx.execute(_SQL["locate"], tenant_id=tx.tenant_id, id=version_id, directory=directory)
+    return VersionState(await _join(tx, id=version_id) or "")
 
 
 def _version(row: Row) -> ModelVersion:
-    return ModelVersion(
-        id=row["id"],
-        model=row["model"],
-        version=row["version"],
-        dimensions=row["dimensions"],
-        directory=row["directory"],
-        state=VersionState(row["state"]),
-        scattered=row["scattered"],
-        created_at=row["created_at"],
-    )
+    return ModelVersion(**{**row, "state": VersionState(row["state"])})

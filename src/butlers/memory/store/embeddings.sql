@@ -22,7 +22,7 @@ where tenant_id = :tenant_id and model = :model and version = :version
 order by id
 limit 1
 
--- versions --
+-- find_versions --
 -- Every model known to this tenant, newest first, and whether vectors of it lie aside.
 select id, model, version, dimensions, directory, state, created_at,
   exists (select from episode_vectors v

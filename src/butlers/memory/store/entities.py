@@ -1,39 +1,39 @@
 """Entities in the database."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
+from butlers.db.statements import FirstRow, OnlyValue, Rows, Touched
 from butlers.errors import NotFound
 
 _SQL = load(__file__)
 
+insert = Touched(_SQL["insert"])
+get = FirstRow(_SQL["get"])
+get_by_name = FirstRow(_SQL["get_by_name"])
+find_by_name = Rows(_SQL["find_by_name"])
+has_trigrams = OnlyValue[bool](_SQL["has_trigrams"])
+find_similar = Rows(_SQL["find_similar"])
+find_living = Rows(_SQL["find_living"])
+keywords = OnlyValue[list[str]](_SQL["keywords"])
+hold_facts = OnlyValue[int](_SQL["hold_facts"])
+find_rivals = Rows(_SQL["find_rivals"])
+supersede = Touched(_SQL["supersede"])
+succeed = Touched(_SQL["succeed"])
+repoint = Touched(_SQL["repoint"])
 
-@dataclass(frozen=True, slots=True)
-class NameSearch:
-    """Which entities are looked for, and which of equals come first when not all fit."""
-
-    name: str
-    entity_type: str | None = None
-    favoured: tuple[UUID, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rivals:
-    """Two active facts that would share a key once their entities are one."""
-
-    winner_id: UUID
-    loser_id: UUID
-    source_wins: bool
+_hold_living = FirstRow(_SQL["hold_living"])
+_hold = Rows(_SQL["hold"])
+_update = Touched(_SQL["update"])
+_find_fact_keywords = Rows(_SQL["find_fact_keywords"])
 
 
 async def hold_living(tx: Transaction, entity_id: UUID) -> None:
     """Keep an entity from being merged away meanwhile; one that is gone is refused."""
-    row = await tx.fetch_one(_SQL["hold_living"], tenant_id=tx.tenant_id, id=entity_id)
+    row = await _hold_living(tx, id=entity_id)
     if row is None:
         raise NotFound(f"entity_id: entity {entity_id} does not exist; create it first")
     if row["merged_into"] is not None:
@@ -43,139 +43,22 @@ async def hold_living(tx: Transaction, entity_id: UUID) -> None:
         )
 
 
-async def hold(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, Row]:
+async def hold(tx: Transaction, *ids: UUID) -> dict[UUID, Row]:
     """The entities by id, kept from any other change until the transaction ends."""
-    rows = await tx.fetch(_SQL["hold"], tenant_id=tx.tenant_id, ids=ids)
-    return {row["id"]: row for row in rows}
+    return {row["id"]: row for row in await _hold(tx, ids=ids)}
 
 
-async def insert(tx: Transaction, row: dict[str, Any]) -> bool:
-    """Add an entity; false when its name is taken."""
-    return await tx.execute(_SQL["insert"], tenant_id=tx.tenant_id, **row) == 1
-
-
-async def get(tx: Transaction, entity_id: UUID) -> Row | None:
-    """One entity, living or merged away, or None."""
-    return await tx.fetch_one(_SQL["get"], tenant_id=tx.tenant_id, id=entity_id)
-
-
-async def get_by_name(tx: Transaction, canonical_name: str, entity_type: str) -> Row | None:
-    """The entity that bears the name, living or merged away, or None."""
-    return await tx.fetch_one(
-        _SQL["get_by_name"],
-        tenant_id=tx.tenant_id,
-        canonical_name=canonical_name,
-        entity_type=entity_type,
-    )
-
-
-async def update(tx: Transaction, entity_id: UUID, row: Row, now: datetime) -> Row | None:
+async def update(tx: Transaction, entity_id: UUID, row: Row, now: datetime) -> None:
     """Give an entity the name, aliases and metadata of the row."""
-    return await tx.fetch_one(
-        _SQL["update"],
-        tenant_id=tx.tenant_id,
-        id=entity_id,
-        canonical_name=row["canonical_name"],
-        aliases=row["aliases"],
-        metadata=row["metadata"],
-        now=now,
-    )
-
-
-async def find_by_name(tx: Transaction, search: NameSearch, limit: int) -> list[Row]:
-    """Living entities with the name in theirs, each with its `name_match`, best tier first."""
-    return await tx.fetch(
-        _SQL["find_by_name"],
-        tenant_id=tx.tenant_id,
-        name=search.name,
-        entity_type=search.entity_type,
-        favoured=search.favoured,
-        limit=limit,
-    )
-
-
-async def has_trigrams(tx: Transaction) -> bool:
-    """Whether `find_similar` can be asked of this server."""
-    return bool(await tx.fetch_value(_SQL["has_trigrams"]))
-
-
-async def find_similar(
-    tx: Transaction, search: NameSearch, found: Sequence[UUID], threshold: float, limit: int
-) -> list[Row]:
-    """Living entities beyond those found that are spelled like the name, most alike first."""
-    return await tx.fetch(
-        _SQL["find_similar"],
-        tenant_id=tx.tenant_id,
-        name=search.name,
-        entity_type=search.entity_type,
-        found=found,
-        threshold=threshold,
-        limit=limit,
-    )
-
-
-async def find_living(
-    tx: Transaction, search: NameSearch, found: Sequence[UUID], limit: int
-) -> list[Row]:
-    """Living entities beyond those found, whatever their name, the latest changed first."""
-    return await tx.fetch(
-        _SQL["find_living"],
-        tenant_id=tx.tenant_id,
-        entity_type=search.entity_type,
-        found=found,
-        limit=limit,
-    )
-
-
-async def keywords(tx: Transaction, text: str) -> frozenset[str]:
-    """The words of a text as keyword search knows them."""
-    return frozenset(await tx.fetch_value(_SQL["keywords"], text=text))
+    written = {name: row[name] for name in ("canonical_name", "aliases", "metadata")}
+    await _update(tx, id=entity_id, now=now, **written)
 
 
 async def find_fact_keywords(
     tx: Transaction, ids: Sequence[UUID], limit: int
 ) -> dict[UUID, list[frozenset[str]]]:
     """The keywords of each active fact about each entity, of at most `limit` facts each."""
-    rows = await tx.fetch(_SQL["find_fact_keywords"], tenant_id=tx.tenant_id, ids=ids, limit=limit)
     known: dict[UUID, list[frozenset[str]]] = {entity_id: [] for entity_id in ids}
-    for row in rows:
+    for row in await _find_fact_keywords(tx, ids=ids, limit=limit):
         known[row["entity_id"]].append(frozenset(row["keywords"]))
     return known
-
-
-async def hold_facts(tx: Transaction, source_id: UUID, target_id: UUID) -> int:
-    """Keep the facts of both entities from changing meanwhile; how many the source has."""
-    held = await tx.fetch_value(
-        _SQL["hold_facts"], tenant_id=tx.tenant_id, source_id=source_id, target_id=target_id
-    )
-    return int(held)
-
-
-async def find_rivals(tx: Transaction, source_id: UUID, target_id: UUID) -> list[Rivals]:
-    """The active facts that would share a key, and which of each two wins."""
-    rows = await tx.fetch(
-        _SQL["find_rivals"], tenant_id=tx.tenant_id, source_id=source_id, target_id=target_id
-    )
-    return [Rivals(**row) for row in rows]
-
-
-async def settle(tx: Transaction, rivals: Sequence[Rivals], now: datetime) -> None:
-    """Every loser is superseded by its winner, which names it and is linked to it."""
-    winners = [pair.winner_id for pair in rivals]
-    losers = [pair.loser_id for pair in rivals]
-    await tx.execute(_SQL["supersede"], tenant_id=tx.tenant_id, losers=losers)
-    await tx.execute(_SQL["succeed"], tenant_id=tx.tenant_id, winners=winners, losers=losers)
-    await tx.execute(
-        _SQL["link_successors"],
-        tenant_id=tx.tenant_id,
-        winners=winners,
-        losers=losers,
-        now=now,
-    )
-
-
-async def repoint(tx: Transaction, source_id: UUID, target_id: UUID) -> None:
-    """All facts of the source become facts of the target."""
-    await tx.execute(
-        _SQL["repoint"], tenant_id=tx.tenant_id, source_id=source_id, target_id=target_id
-    )

@@ -1,3 +1,8 @@
+-- {living} --
+-- Entities that have not been merged away, of one type or of any.
+tenant_id = :tenant_id and entity_state(metadata) = 'active'
+  and (:entity_type::text is null or entity_type = :entity_type)
+
 -- hold_living --
 -- An entity a fact may name, kept from being merged away until the transaction ends.
 select id, metadata ->> 'merged_into' as merged_into
@@ -7,7 +12,7 @@ for share
 
 -- hold --
 -- Entities about to change, locked in id order so that two callers cannot wait for each other.
-select id, canonical_name, entity_type, aliases, metadata, created_at, updated_at
+select {entity}
 from entities
 where tenant_id = :tenant_id and id = any(:ids)
 order by id
@@ -23,13 +28,13 @@ on conflict (tenant_id, canonical_name, entity_type) do nothing
 
 -- get --
 -- One entity, living or merged away.
-select id, canonical_name, entity_type, aliases, metadata, created_at, updated_at
+select {entity}
 from entities
 where tenant_id = :tenant_id and id = :id
 
 -- get_by_name --
 -- The one entity that bears a name, living or merged away.
-select id, canonical_name, entity_type, aliases, metadata, created_at, updated_at
+select {entity}
 from entities
 where tenant_id = :tenant_id and canonical_name = :canonical_name and entity_type = :entity_type
 
@@ -38,7 +43,6 @@ where tenant_id = :tenant_id and canonical_name = :canonical_name and entity_typ
 update entities
 set canonical_name = :canonical_name, aliases = :aliases, metadata = :metadata, updated_at = :now
 where tenant_id = :tenant_id and id = :id
-returning id, canonical_name, entity_type, aliases, metadata, created_at, updated_at
 
 -- find_by_name --
 -- Living entities with the name in theirs, best tier first. Looked for by position, not by
@@ -54,8 +58,7 @@ from (
         then 'prefix'
     end as name_match
   from entities
-  where tenant_id = :tenant_id and metadata ->> 'merged_into' is null
-    and (:entity_type::text is null or entity_type = :entity_type)
+  where {living}
 ) matched
 where name_match is not null
 order by array_position(array['exact', 'alias', 'prefix'], name_match), id = any(:favoured) desc,
@@ -77,8 +80,7 @@ from (
       from unnest(array_append(aliases, canonical_name::text)) spelling
     ) as likeness
   from entities
-  where tenant_id = :tenant_id and metadata ->> 'merged_into' is null
-    and (:entity_type::text is null or entity_type = :entity_type)
+  where {living}
     and id <> all(:found)
 ) measured
 where likeness >= :threshold
@@ -89,8 +91,7 @@ limit :limit
 -- Living entities not found yet, the latest changed first.
 select id, canonical_name, entity_type, aliases
 from entities
-where tenant_id = :tenant_id and metadata ->> 'merged_into' is null
-  and (:entity_type::text is null or entity_type = :entity_type)
+where {living}
   and id <> all(:found)
 order by updated_at desc, id
 limit :limit
@@ -149,15 +150,6 @@ where tenant_id = :tenant_id and id = any(:losers)
 update facts set supersedes_id = settled.loser
 from unnest(:winners::uuid[], :losers::uuid[]) as settled (winner, loser)
 where facts.tenant_id = :tenant_id and facts.id = settled.winner
-
--- link_successors --
--- Links from winner to loser; two memories share one link, so an older kind gives way.
-insert into memory_links
-  (tenant_id, source_type, source_id, target_type, target_id, relation, created_at)
-select :tenant_id, 'fact', settled.winner, 'fact', settled.loser, 'supersedes', :now
-from unnest(:winners::uuid[], :losers::uuid[]) as settled (winner, loser)
-on conflict (source_type, source_id, target_type, target_id)
-do update set relation = excluded.relation
 
 -- repoint --
 -- All facts of one entity become facts of another.

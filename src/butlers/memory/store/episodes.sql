@@ -10,7 +10,7 @@ values
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 returning id, expires_at
 
--- by_idempotency_key --
+-- get_by_idempotency_key --
 -- The episode stored under a key.
 select id, expires_at from episodes
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
@@ -32,17 +32,11 @@ update episodes
 set reference_count = reference_count + 1, last_referenced_at = :now
 from held
 where tenant_id = :tenant_id and id = held_id
-returning id, tenant_id, butler, session_id, content, importance, reference_count, consolidated,
-  consolidation_status, consolidation_attempts, last_consolidation_error,
-  next_consolidation_retry_at, dead_letter_reason, retry_count, last_error, created_at,
-  last_referenced_at, expires_at, metadata
+returning {episode}
 
 -- find --
 -- Episodes as they are, without counting it as a use.
-select id, tenant_id, butler, session_id, content, importance, reference_count, consolidated,
-  consolidation_status, consolidation_attempts, last_consolidation_error,
-  next_consolidation_retry_at, dead_letter_reason, retry_count, last_error, created_at,
-  last_referenced_at, expires_at, metadata
+select {episode}
 from episodes
 where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
@@ -53,17 +47,17 @@ update episodes
 set expires_at = :now
 from (
   select id, expires_at as was_expires_at from episodes
-  where tenant_id = :tenant_id and id = :id and (expires_at is null or expires_at > :now)
+  where tenant_id = :tenant_id and id = :id and episode_state(expires_at, :now) <> 'expired'
   for update
 ) before
 where episodes.tenant_id = :tenant_id and episodes.id = before.id
 returning before.was_expires_at
 
--- recent --
+-- find_recent --
 -- The newest episodes of a butler that have not expired.
 select id, content, importance, created_at
 from episodes
 where tenant_id = :tenant_id and butler = :butler
-  and (expires_at is null or expires_at > :now)
+  and episode_state(expires_at, :now) <> 'expired'
 order by created_at desc, id
 limit :limit

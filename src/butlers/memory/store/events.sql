@@ -1,35 +1,71 @@
 -- append --
--- One line of the audit stream.
+-- Lines of the audit stream, in the order given.
 insert into memory_events
   (id, tenant_id, event_type, actor, request_id, memory_type, memory_id, payload, created_at)
-values
-  (:id, :tenant_id, :event_type, :actor, :request_id, :memory_type, :memory_id, :payload, :now)
+select happened.id, :tenant_id, :event_type, :actor, :request_id, :memory_type,
+  happened.memory_id, happened.payload, :now
+from unnest(:ids::uuid[], :memory_ids::uuid[], :payloads::jsonb[])
+  with ordinality as happened (id, memory_id, payload, place)
+order by happened.place
 
--- history --
+-- find_history --
 -- Everything that ever happened to one memory, links to it included, in the order it happened.
-select id, event_type, actor, request_id, memory_type, memory_id, payload, created_at
+select {event}
 from (
-  select id, event_type, actor, request_id, memory_type, memory_id, payload, created_at, sequence
+  select {event}, sequence
   from memory_events
   where tenant_id = :tenant_id and memory_id = :memory_id
   union all
-  select e.id, e.event_type, e.actor, e.request_id, e.memory_type, e.memory_id, e.payload,
-    e.created_at, e.sequence
-  from memory_links l
-  join memory_events e on e.tenant_id = l.tenant_id and e.memory_id = l.source_id
-    and e.event_type = 'link_created'
-    and e.payload ->> 'source_type' = l.source_type
-    and e.payload ->> 'target_type' = l.target_type
-    and e.payload ->> 'target_id' = l.target_id::text
-  where l.tenant_id = :tenant_id and l.target_type in ('episode', 'fact', 'rule')
-    and l.target_id = :memory_id
+  select {event}, sequence
+  from memory_events
+  where tenant_id = :tenant_id and event_type = 'link_created' and exists (
+    select from memory_links l
+    where l.tenant_id = :tenant_id and l.target_type in ('episode', 'fact', 'rule')
+      and l.target_id = :memory_id and l.source_id = memory_id
+      and l.source_type = payload ->> 'source_type'
+      and l.target_type = payload ->> 'target_type'
+      and l.target_id::text = payload ->> 'target_id'
+  )
 ) story
 order by sequence
 
--- recent --
--- The newest events of a tenant.
-select id, event_type, actor, request_id, memory_type, memory_id, payload, created_at
+-- find_before --
+-- The newest events of a tenant, or those before one of them, newest first.
+select {event}
 from memory_events
 where tenant_id = :tenant_id
+  and sequence < coalesce(
+    (select known.sequence from memory_events known
+     where known.tenant_id = :tenant_id and known.id = :event_id::uuid),
+    9223372036854775807
+  )
 order by sequence desc
 limit :limit
+
+-- find_after --
+-- What happened after one event, the first to happen first.
+select {event}
+from memory_events
+where tenant_id = :tenant_id
+  and sequence > (
+    select known.sequence from memory_events known
+    where known.tenant_id = :tenant_id and known.id = :event_id
+  )
+order by sequence
+limit :limit
+
+-- exists --
+-- Whether the tenant has this event.
+select true from memory_events where tenant_id = :tenant_id and id = :id
+
+-- find_moves --
+-- How many facts and episodes went from which state to which, by day; what was before the first
+-- day counts as of that day.
+select memory_type, event_type,
+  greatest((created_at at time zone 'UTC')::date, :first_day::date) as day,
+  payload ->> 'from' as was, payload ->> 'to' as became, count(*) as count
+from memory_events
+where tenant_id = :tenant_id and memory_type in ('fact', 'episode')
+  and (created_at at time zone 'UTC')::date <= :last_day::date
+group by 1, 2, 3, 4, 5
+order by 1, 2, 3, 4, 5

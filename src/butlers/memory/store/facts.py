@@ -1,15 +1,30 @@
 """Facts in the database."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from dataclasses import asdict, dataclass
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
+from butlers.db.statements import FirstRow, FirstValue, Rows, Touched
+from butlers.memory.model import NewFact
+from butlers.memory.store.locks import take_turns
 
 _SQL = load(__file__)
+
+insert = Touched(_SQL["insert"])
+exists = FirstValue[bool](_SQL["exists"])
+get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
+find = Rows(_SQL["find"])
+reference = Rows(_SQL["reference"])
+confirm = FirstRow(_SQL["confirm"])
+retract = FirstValue[str](_SQL["retract"])
+get_retracted = FirstRow(_SQL["get_retracted"])
+restore = Touched(_SQL["restore"])
+find_replaced = Rows(_SQL["find_replaced"])
+find_replacements = Rows(_SQL["find_replacements"])
+
+_get_active = FirstRow(_SQL["get_active"])
+_supersede_active = FirstRow(_SQL["supersede_active"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +36,26 @@ class FactKey:
     subject: str
     entity_id: UUID | None
 
-    def lock_name(self, tenant_id: str) -> str:
+    @classmethod
+    def of(cls, new: NewFact) -> "FactKey":
+        """The key that a new fact will have."""
+        return cls(new.scope, new.predicate, new.subject, new.entity_id)
+
+    @property
+    def name(self) -> str:
         """A text equal for equal keys and different for different ones."""
         about = f"entity\x1f{self.entity_id}" if self.entity_id else f"subject\x1f{self.subject}"
-        return "\x1f".join(("butlers.fact", tenant_id, self.scope, self.predicate, about))
+        return "\x1f".join((self.scope, self.predicate, about))
 
 
-async def take_turn(tx: Transaction, idempotency_key: str) -> None:
-    """Writers of one idempotency key take turns, so that only the first supersedes anything."""
-    name = "\x1f".join(("butlers.fact.once", tx.tenant_id, idempotency_key))
-    await tx.execute(_SQL["lock_key"], key=name)
+async def hold_keys(tx: Transaction, *keys: FactKey) -> None:
+    """Nobody else stores under these keys until the transaction ends."""
+    await take_turns(tx, "fact", *(key.name for key in keys))
 
 
-async def hold_key(tx: Transaction, key: FactKey) -> None:
-    """Nobody else stores under the key until the transaction ends."""
-    await tx.execute(_SQL["lock_key"], key=key.lock_name(tx.tenant_id))
+async def get_active(tx: Transaction, key: FactKey) -> Row | None:
+    """The active fact under the key, or None."""
+    return await _get_active(tx, **asdict(key))
 
 
 async def supersede_active(tx: Transaction, key: FactKey) -> Row | None:
@@ -43,60 +63,5 @@ async def supersede_active(tx: Transaction, key: FactKey) -> Row | None:
 
     Writers of one key take turns here, so that of two at once the later supersedes the earlier.
     """
-    await hold_key(tx, key)
-    return await tx.fetch_one(
-        _SQL["supersede_active"],
-        tenant_id=tx.tenant_id,
-        scope=key.scope,
-        predicate=key.predicate,
-        subject=key.subject,
-        entity_id=key.entity_id,
-    )
-
-
-async def insert(tx: Transaction, row: dict[str, Any]) -> None:
-    """Add a fact."""
-    await tx.execute(_SQL["insert"], tenant_id=tx.tenant_id, **row)
-
-
-async def get_by_idempotency_key(tx: Transaction, key: str) -> Row | None:
-    """The fact stored under a key, or None."""
-    return await tx.fetch_one(
-        _SQL["by_idempotency_key"], tenant_id=tx.tenant_id, idempotency_key=key
-    )
-
-
-async def exists(tx: Transaction, fact_id: UUID) -> bool:
-    """Whether the tenant has this fact."""
-    return bool(await tx.fetch_value(_SQL["exists"], tenant_id=tx.tenant_id, id=fact_id))
-
-
-async def reference(tx: Transaction, ids: Sequence[UUID], now: datetime) -> list[Row]:
-    """The facts, counted as read."""
-    return await tx.fetch(_SQL["reference"], tenant_id=tx.tenant_id, ids=ids, now=now)
-
-
-async def find(tx: Transaction, ids: Sequence[UUID], now: datetime) -> list[Row]:
-    """The facts, not counted as read."""
-    return await tx.fetch(_SQL["find"], tenant_id=tx.tenant_id, ids=ids, now=now)
-
-
-async def confirm(tx: Transaction, fact_id: UUID, now: datetime) -> Row | None:
-    """Confirm an active fact; how it was before, or None when there is no such active fact."""
-    return await tx.fetch_one(_SQL["confirm"], tenant_id=tx.tenant_id, id=fact_id, now=now)
-
-
-async def retract(tx: Transaction, fact_id: UUID) -> str | None:
-    """Retract a fact; its state before, or None when there is nothing to retract."""
-    was: str | None = await tx.fetch_value(_SQL["retract"], tenant_id=tx.tenant_id, id=fact_id)
-    return was
-
-
-async def find_replaced(tx: Transaction, fact_id: UUID, limit: int) -> list[Row]:
-    """What a fact replaced, directly and through each other, the latest replaced first."""
-    return await tx.fetch(_SQL["replaced"], tenant_id=tx.tenant_id, id=fact_id, limit=limit)
-
-
-async def find_replacements(tx: Transaction, fact_id: UUID, limit: int) -> list[Row]:
-    """What replaced a fact, directly and through each other, the first to do so first."""
-    return await tx.fetch(_SQL["replacements"], tenant_id=tx.tenant_id, id=fact_id, limit=limit)
+    await hold_keys(tx, key)
+    return await _supersede_active(tx, **asdict(key))

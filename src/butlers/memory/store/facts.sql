@@ -1,17 +1,19 @@
--- lock_key --
--- Writers of one active-fact key take turns until their transactions end.
-select pg_advisory_xact_lock(hashtextextended(:key, 0))
-
--- supersede_active --
--- The active fact under a key gives way; what a reader was shown of it before.
-update facts
-set validity = 'superseded'
-where tenant_id = :tenant_id and scope = :scope and predicate = :predicate and validity = 'active'
+-- {under_key} --
+-- The active fact under a key: scope and predicate of an entity, or else of a subject.
+tenant_id = :tenant_id and scope = :scope and predicate = :predicate and validity = 'active'
   and case
     when :entity_id::uuid is null then entity_id is null and subject = :subject
     else entity_id = :entity_id
   end
-returning id, case when metadata ->> 'status' = 'fading' then 'fading' else 'active' end as was
+
+-- get_active --
+-- The active fact under a key.
+select id, content from facts where {under_key}
+
+-- supersede_active --
+-- The active fact under a key gives way; what a reader was shown of it before.
+update facts set validity = 'superseded' where {under_key}
+returning id, fact_state('active', metadata) as was
 
 -- insert --
 -- A new fact, confirmed by its birth.
@@ -26,7 +28,7 @@ values
    :source_butler, :source_episode_id, :supersedes_id, :entity_id, :scope, :now, :now, :tags,
    :metadata, :idempotency_key)
 
--- by_idempotency_key --
+-- get_by_idempotency_key --
 -- The fact stored under a key.
 select id, supersedes_id from facts
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
@@ -48,21 +50,11 @@ update facts
 set reference_count = reference_count + 1, last_referenced_at = :now
 from held
 where tenant_id = :tenant_id and id = held_id
-returning id, tenant_id, subject, predicate, content, importance, confidence, decay_rate, permanence,
-  source_butler, source_episode_id, supersedes_id, entity_id, validity,
-  case when validity = 'active' and metadata ->> 'status' = 'fading' then 'fading' else validity
-  end as state,
-  scope, reference_count, created_at, last_referenced_at, last_confirmed_at, tags, metadata,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+returning {fact}
 
 -- find --
 -- Facts as they are, without counting it as a use.
-select id, tenant_id, subject, predicate, content, importance, confidence, decay_rate, permanence,
-  source_butler, source_episode_id, supersedes_id, entity_id, validity,
-  case when validity = 'active' and metadata ->> 'status' = 'fading' then 'fading' else validity
-  end as state,
-  scope, reference_count, created_at, last_referenced_at, last_confirmed_at, tags, metadata,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+select {fact}
 from facts
 where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
@@ -75,27 +67,41 @@ set last_confirmed_at = :now,
     when metadata ->> 'status' = 'fading' then metadata - 'status' else metadata
   end
 from (
-  select id, last_confirmed_at as was_confirmed_at, metadata ->> 'status' = 'fading' as was_fading
+  select id, last_confirmed_at as was_confirmed_at, fact_state(validity, metadata) as was
   from facts where tenant_id = :tenant_id and id = :id and validity = 'active' for update
 ) before
 where facts.tenant_id = :tenant_id and facts.id = before.id
-returning before.was_confirmed_at, coalesce(before.was_fading, false) as was_fading
+returning before.was_confirmed_at, before.was
 
 -- retract --
 -- A fact that is no longer held; one already retracted stays as it is.
 update facts
 set validity = 'retracted'
 from (
-  select id,
-    case when validity = 'active' and metadata ->> 'status' = 'fading' then 'fading' else validity
-    end as was
-  from facts
+  select id, fact_state(validity, metadata) as was from facts
   where tenant_id = :tenant_id and id = :id and validity <> 'retracted' for update
 ) before
 where facts.tenant_id = :tenant_id and facts.id = before.id
 returning before.was
 
--- replaced --
+-- get_retracted --
+-- A retracted fact, its key, and the state its last retraction took it from.
+select id, subject, predicate, scope, entity_id, metadata ->> 'status' = 'fading' as is_fading,
+  (
+    select payload ->> 'from' from memory_events
+    where tenant_id = :tenant_id and memory_id = :id and event_type = 'fact_retracted'
+    order by sequence desc
+    limit 1
+  ) as was
+from facts
+where tenant_id = :tenant_id and id = :id and validity = 'retracted'
+
+-- restore --
+-- A retracted fact is what it was before.
+update facts set validity = :validity
+where tenant_id = :tenant_id and id = :id and validity = 'retracted'
+
+-- find_replaced --
 -- The facts a fact replaced, directly and through each other, the latest replaced first.
 with recursive chain (id, replaced_at) as (
   select target_id, created_at from memory_links
@@ -113,7 +119,7 @@ join facts f on f.tenant_id = :tenant_id and f.id = c.id
 order by c.replaced_at desc, f.created_at desc, f.id desc
 limit :limit
 
--- replacements --
+-- find_replacements --
 -- The facts that replaced a fact, directly and through each other, the first to do so first.
 with recursive chain (id, replaced_at) as (
   select source_id, created_at from memory_links

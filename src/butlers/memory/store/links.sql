@@ -1,12 +1,31 @@
 -- insert --
--- A link that exists already is left as it is.
-insert into memory_links
-  (tenant_id, source_type, source_id, target_type, target_id, relation, created_at)
-values
-  (:tenant_id, :source_type, :source_id, :target_type, :target_id, :relation, :now)
+-- Links from a memory to others; one that exists already is left as it is.
+insert into memory_links ({link})
+select :tenant_id, :source_type, :source_id, :target_type, unnest(:target_ids::uuid[]), :relation, :now
 on conflict do nothing
 
--- of_memory --
+-- supersede --
+-- Links from winner to loser; two memories share one link, so an older kind gives way.
+insert into memory_links ({link})
+select :tenant_id, 'fact', settled.winner, 'fact', settled.loser, 'supersedes', :now
+from unnest(:winners::uuid[], :losers::uuid[]) as settled (winner, loser)
+on conflict (source_type, source_id, target_type, target_id)
+do update set relation = excluded.relation
+
+-- keep_sources --
+-- What was drawn from episodes still says so once they are gone.
+insert into memory_links ({link})
+select :tenant_id, drawn.memory_type, drawn.id, 'episode', drawn.episode_id, 'derived_from', :now
+from (
+  select 'fact' as memory_type, id, source_episode_id as episode_id from facts
+  where tenant_id = :tenant_id and source_episode_id = any(:ids)
+  union all
+  select 'rule', id, source_episode_id from rules
+  where tenant_id = :tenant_id and source_episode_id = any(:ids)
+) drawn
+on conflict do nothing
+
+-- find --
 -- The links of one memory in the wanted directions.
 select source_type, source_id, target_type, target_id, relation, created_at
 from memory_links

@@ -1,13 +1,8 @@
 """Finding out what an id, or the beginning of one, stands for."""
 
-from uuid import UUID
-
-from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
+from butlers.db.statements import Rows
 
 _SQL = load(__file__)
 
-
-async def find_between(tx: Transaction, low: UUID, high: UUID, limit: int) -> list[Row]:
-    """Kind and id of everything the tenant has or had from one id to another."""
-    return await tx.fetch(_SQL["between"], tenant_id=tx.tenant_id, low=low, high=high, limit=limit)
+find_between = Rows(_SQL["find_between"])

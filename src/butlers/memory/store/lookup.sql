@@ -1,4 +1,4 @@
--- between --
+-- find_between --
 -- What a tenant has in a range of ids, and what it had that the audit stream remembers.
 select kind, id
 from (

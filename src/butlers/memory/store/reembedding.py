@@ -7,29 +7,32 @@ from uuid import UUID
 
 from pgvector import Vector
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Transaction
 from butlers.db.queries import load
-from butlers.memory.model import MemoryType, NewEpisode, NewFact, NewRule
+from butlers.db.statements import OnlyRow, OnlyValue, Rows, Touched
+from butlers.memory.model import MemoryType
 
 _SQL = load(__file__)
 _FIRST = UUID(int=0)
 
+drop = OnlyValue[int](_SQL["drop"])
+
+_count = OnlyRow(_SQL["count"])
 _WITHOUT = {
-    MemoryType.EPISODE: _SQL["episodes_without"],
-    MemoryType.FACT: _SQL["facts_without"],
-    MemoryType.RULE: _SQL["rules_without"],
+    MemoryType.EPISODE: Rows(_SQL["episodes_without"]),
+    MemoryType.FACT: Rows(_SQL["facts_without"]),
+    MemoryType.RULE: Rows(_SQL["rules_without"]),
 }
 _KEEP = {
-    MemoryType.EPISODE: _SQL["keep_episodes"],
-    MemoryType.FACT: _SQL["keep_facts"],
-    MemoryType.RULE: _SQL["keep_rules"],
+    MemoryType.EPISODE: Touched(_SQL["keep_episodes"]),
+    MemoryType.FACT: Touched(_SQL["keep_facts"]),
+    MemoryType.RULE: Touched(_SQL["keep_rules"]),
 }
 _SETTLE = {
-    MemoryType.EPISODE: _SQL["settle_episodes"],
-    MemoryType.FACT: _SQL["settle_facts"],
-    MemoryType.RULE: _SQL["settle_rules"],
+    MemoryType.EPISODE: Touched(_SQL["settle_episodes"]),
+    MemoryType.FACT: Touched(_SQL["settle_facts"]),
+    MemoryType.RULE: Touched(_SQL["settle_rules"]),
 }
-_DROP = (_SQL["drop_episodes"], _SQL["drop_facts"], _SQL["drop_rules"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,8 @@ async def find_without(
     tx: Transaction, kind: MemoryType, version_id: UUID, limit: int, after: UUID = _FIRST
 ) -> list[Wording]:
     """Memories that have no vector of a version, in id order."""
-    rows = await tx.fetch(
-        _WITHOUT[kind], tenant_id=tx.tenant_id, version_id=version_id, after=after, limit=limit
-    )
-    return [Wording(row["id"], _text(kind, row)) for row in rows]
+    rows = await _WITHOUT[kind](tx, version_id=version_id, after=after, limit=limit)
+    return [Wording(**row) for row in rows]
 
 
 async def keep(
@@ -66,9 +67,8 @@ async def keep(
     now: datetime,
 ) -> int:
     """Lay vectors aside for the memories that still say what was embedded; how many."""
-    return await tx.execute(
-        _KEEP[kind],
-        tenant_id=tx.tenant_id,
+    return await _KEEP[kind](
+        tx,
         version_id=version_id,
         ids=[wording.id for wording, _ in made],
         texts=[wording.text for wording, _ in made],
@@ -80,30 +80,9 @@ async def keep(
 
 async def settle(tx: Transaction, kind: MemoryType, version_id: UUID, limit: int) -> int:
     """Bring vectors of a version home into the rows of their memories; how many."""
-    return await tx.execute(
-        _SETTLE[kind], tenant_id=tx.tenant_id, version_id=version_id, limit=limit
-    )
-
-
-async def drop(tx: Transaction, version_id: UUID) -> int:
-    """Drop the vectors aside of a version; how many there were."""
-    dropped = [
-        await tx.execute(statement, tenant_id=tx.tenant_id, version_id=version_id)
-        for statement in _DROP
-    ]
-    return sum(dropped)
+    return await _SETTLE[kind](tx, version_id=version_id, limit=limit)
 
 
 async def count(tx: Transaction, version_id: UUID) -> Counts:
     """How many memories the tenant has, and how many have a vector of a version."""
-    row = await tx.fetch_one(_SQL["counts"], tenant_id=tx.tenant_id, version_id=version_id)
-    assert row is not None, "a count always has a row"
-    return Counts(row["memories"], row["embedded"])
-
-
-def _text(kind: MemoryType, row: Row) -> str:
-    if kind is MemoryType.FACT:
-        return NewFact(row["subject"], row["predicate"], row["content"]).searchable_text
-    if kind is MemoryType.EPISODE:
-        return NewEpisode(row["content"], "").searchable_text
-    return NewRule(row["content"]).searchable_text
+    return Counts(**await _count(tx, version_id=version_id))

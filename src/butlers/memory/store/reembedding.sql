@@ -1,42 +1,55 @@
--- episodes_without --
--- Episodes that have no vector of a version, in id order.
-select id, content
-from episodes
-where tenant_id = :tenant_id and id > :after
-  and embedding_version_id is distinct from :version_id
+-- {fact_text} --
+-- What the vector of a fact is made of; that of an episode or rule is made of its content.
+facts.subject || ' ' || facts.predicate || ' ' || facts.content
+
+-- {episodes_lacking} --
+-- Episodes that have no vector of a version, neither in their row nor aside.
+tenant_id = :tenant_id and embedding_version_id is distinct from :version_id
   and not exists (
     select from episode_vectors v
     where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
       and v.episode_id = episodes.id
   )
-order by id
-limit :limit
 
--- facts_without --
--- Facts that have no vector of a version, in id order.
-select id, subject, predicate, content
-from facts
-where tenant_id = :tenant_id and id > :after
-  and embedding_version_id is distinct from :version_id
+-- {facts_lacking} --
+-- Facts likewise.
+tenant_id = :tenant_id and embedding_version_id is distinct from :version_id
   and not exists (
     select from fact_vectors v
     where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
       and v.fact_id = facts.id
   )
-order by id
-limit :limit
 
--- rules_without --
--- Rules that have no vector of a version, in id order.
-select id, content
-from rules
-where tenant_id = :tenant_id and id > :after
-  and embedding_version_id is distinct from :version_id
+-- {rules_lacking} --
+-- Rules likewise.
+tenant_id = :tenant_id and embedding_version_id is distinct from :version_id
   and not exists (
     select from rule_vectors v
     where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
       and v.rule_id = rules.id
   )
+
+-- episodes_without --
+-- Episodes that have no vector of a version, in id order.
+select id, content as text
+from episodes
+where {episodes_lacking} and id > :after
+order by id
+limit :limit
+
+-- facts_without --
+-- Facts that have no vector of a version, in id order.
+select id, {fact_text} as text
+from facts
+where {facts_lacking} and id > :after
+order by id
+limit :limit
+
+-- rules_without --
+-- Rules that have no vector of a version, in id order.
+select id, content as text
+from rules
+where {rules_lacking} and id > :after
 order by id
 limit :limit
 
@@ -64,7 +77,7 @@ with held as (
   join unnest(:ids::uuid[], :texts::text[], :vectors::vector[]) as made (id, text, embedding)
     on made.id = facts.id
   where facts.tenant_id = :tenant_id
-    and facts.subject || ' ' || facts.predicate || ' ' || facts.content = made.text
+    and {fact_text} = made.text
   order by facts.id
   for share of facts skip locked
 )
@@ -145,24 +158,32 @@ update rules set embedding = held.embedding, embedding_version_id = :version_id
 from held
 where rules.tenant_id = :tenant_id and rules.id = held.id
 
--- drop_episodes --
--- The vectors aside of one version are gone.
-delete from episode_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
+-- drop --
+-- The vectors aside of one version are gone; how many there were.
+with episodes_dropped as (
+  delete from episode_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
+  returning 1
+),
+facts_dropped as (
+  delete from fact_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
+  returning 1
+),
+rules_dropped as (
+  delete from rule_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
+  returning 1
+)
+select (select count(*) from episodes_dropped) + (select count(*) from facts_dropped)
+  + (select count(*) from rules_dropped)
 
--- drop_facts --
--- The vectors aside of one version are gone.
-delete from fact_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
-
--- drop_rules --
--- The vectors aside of one version are gone.
-delete from rule_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
-
--- counts --
+-- count --
 -- How many memories the tenant has, and how many of them have a vector of a version.
-select
-  (select count(*) from episodes where tenant_id = :tenant_id)
-  + (select count(*) from facts where tenant_id = :tenant_id)
-  + (select count(*) from rules where tenant_id = :tenant_id) as memories,
-  (select count(*) from episodes_embedded_by(:version_id) where tenant_id = :tenant_id)
-  + (select count(*) from facts_embedded_by(:version_id) where tenant_id = :tenant_id)
-  + (select count(*) from rules_embedded_by(:version_id) where tenant_id = :tenant_id) as embedded
+select memories, memories - lacking as embedded
+from (
+  select
+    (select count(*) from episodes where tenant_id = :tenant_id)
+    + (select count(*) from facts where tenant_id = :tenant_id)
+    + (select count(*) from rules where tenant_id = :tenant_id) as memories,
+    (select count(*) from episodes where {episodes_lacking})
+    + (select count(*) from facts where {facts_lacking})
+    + (select count(*) from rules where {rules_lacking}) as lacking
+) counted

@@ -5,7 +5,7 @@ insert into rule_applications
 values
   (:id, :tenant_id, :rule_id, :outcome, :reason, :context, :request_id, :actor, :now)
 
--- of_rule --
+-- find --
 -- The applications of a rule, newest first.
 select id, rule_id, outcome, reason, context, request_id, actor, created_at
 from rule_applications

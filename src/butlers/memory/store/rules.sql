@@ -1,3 +1,7 @@
+-- {in_use} --
+-- Rules that have not been forgotten.
+tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten'
+
 -- insert --
 -- A new candidate, confirmed by its birth; one with a known idempotency key is left as it is.
 insert into rules
@@ -9,9 +13,8 @@ values
    to_tsvector('english', :searchable), :scope, 'candidate', :confidence, :decay_rate,
    :source_episode_id, :source_butler, :now, :now, :tags, :metadata, :idempotency_key)
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
-returning id
 
--- by_idempotency_key --
+-- get_by_idempotency_key --
 -- The rule stored under a key.
 select id from rules
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
@@ -33,48 +36,28 @@ update rules
 set reference_count = reference_count + 1, last_referenced_at = :now
 from held
 where tenant_id = :tenant_id and id = held_id
-returning id, tenant_id, content, scope, maturity, confidence, decay_rate, permanence,
-  effectiveness_score, applied_count, success_count, harmful_count, source_episode_id,
-  source_butler, created_at, last_applied_at, last_evaluated_at, last_confirmed_at,
-  reference_count, last_referenced_at, tags, metadata,
-  case
-    when metadata -> 'forgotten' = 'true' then 'forgotten'
-    when metadata ->> 'status' = 'fading' then 'fading'
-    else 'active'
-  end as state,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+returning {rule}
 
 -- find --
 -- Rules as they are, without counting it as a use.
-select id, tenant_id, content, scope, maturity, confidence, decay_rate, permanence,
-  effectiveness_score, applied_count, success_count, harmful_count, source_episode_id,
-  source_butler, created_at, last_applied_at, last_evaluated_at, last_confirmed_at,
-  reference_count, last_referenced_at, tags, metadata,
-  case
-    when metadata -> 'forgotten' = 'true' then 'forgotten'
-    when metadata ->> 'status' = 'fading' then 'fading'
-    else 'active'
-  end as state,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+select {rule}
 from rules
 where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
 
 -- lock --
 -- One rule, held until the transaction ends so that marks take turns.
-select id, tenant_id, content, scope, maturity, confidence, decay_rate, permanence,
-  effectiveness_score, applied_count, success_count, harmful_count, source_episode_id,
-  source_butler, created_at, last_applied_at, last_evaluated_at, last_confirmed_at,
-  reference_count, last_referenced_at, tags, metadata,
-  case
-    when metadata -> 'forgotten' = 'true' then 'forgotten'
-    when metadata ->> 'status' = 'fading' then 'fading'
-    else 'active'
-  end as state,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+select {rule}
 from rules
 where tenant_id = :tenant_id and id = :id
 for update
+
+-- get_same --
+-- The oldest rule in use that says the same.
+select id from rules
+where {in_use} and scope = :scope and lower(content) = lower(:content)
+order by created_at, id
+limit 1
 
 -- mark --
 -- A rule after feedback.
@@ -83,16 +66,7 @@ set applied_count = :applied_count, success_count = :success_count,
   harmful_count = :harmful_count, effectiveness_score = :effectiveness_score,
   maturity = :maturity, metadata = :metadata, last_applied_at = :now, last_evaluated_at = :now
 where tenant_id = :tenant_id and id = :id
-returning id, tenant_id, content, scope, maturity, confidence, decay_rate, permanence,
-  effectiveness_score, applied_count, success_count, harmful_count, source_episode_id,
-  source_butler, created_at, last_applied_at, last_evaluated_at, last_confirmed_at,
-  reference_count, last_referenced_at, tags, metadata,
-  case
-    when metadata -> 'forgotten' = 'true' then 'forgotten'
-    when metadata ->> 'status' = 'fading' then 'fading'
-    else 'active'
-  end as state,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+returning {rule}
 
 -- invert --
 -- A rule turned into a warning, with the vector and text index of its new wording.
@@ -101,16 +75,7 @@ set maturity = 'anti_pattern', content = :content, metadata = :metadata, embeddi
   embedding_version_id = :embedding_version_id,
   search_vector = to_tsvector('english', :searchable), last_evaluated_at = :now
 where tenant_id = :tenant_id and id = :id
-returning id, tenant_id, content, scope, maturity, confidence, decay_rate, permanence,
-  effectiveness_score, applied_count, success_count, harmful_count, source_episode_id,
-  source_butler, created_at, last_applied_at, last_evaluated_at, last_confirmed_at,
-  reference_count, last_referenced_at, tags, metadata,
-  case
-    when metadata -> 'forgotten' = 'true' then 'forgotten'
-    when metadata ->> 'status' = 'fading' then 'fading'
-    else 'active'
-  end as state,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+returning {rule}
 
 -- confirm --
 -- A rule is sure again; fading ends at once.
@@ -120,26 +85,28 @@ set last_confirmed_at = :now,
     when metadata ->> 'status' = 'fading' then metadata - 'status' else metadata
   end
 from (
-  select id, last_confirmed_at as was_confirmed_at, metadata ->> 'status' = 'fading' as was_fading
-  from rules
-  where tenant_id = :tenant_id and id = :id and metadata -> 'forgotten' is distinct from 'true'
-  for update
+  select id, last_confirmed_at as was_confirmed_at, rule_state(metadata) as was
+  from rules where {in_use} and id = :id for update
 ) before
 where rules.tenant_id = :tenant_id and rules.id = before.id
-returning before.was_confirmed_at, coalesce(before.was_fading, false) as was_fading
+returning before.was_confirmed_at, before.was
 
 -- forget --
 -- A rule nobody is shown any more; one already forgotten stays as it is.
 update rules
 set metadata = metadata || '{"forgotten": true}'
-where tenant_id = :tenant_id and id = :id and metadata -> 'forgotten' is distinct from 'true'
-returning case when metadata ->> 'status' = 'fading' then 'fading' else 'active' end
+where {in_use} and id = :id
+returning rule_state(metadata - 'forgotten')
 
--- awaiting_inversion --
+-- restore --
+-- A forgotten rule is in use again.
+update rules set metadata = metadata - 'forgotten'
+where tenant_id = :tenant_id and id = :id and rule_state(metadata) = 'forgotten'
+returning rule_state(metadata)
+
+-- find_awaiting_inversion --
 -- The rules that are to become warnings and are not yet.
-select id, content, maturity, metadata,
-  case when metadata -> 'forgotten' = 'true' then 'forgotten' else 'active' end as state
+select id, content, maturity, metadata, rule_state(metadata) as state
 from rules
-where tenant_id = :tenant_id and metadata -> 'needs_inversion' = 'true'
-  and maturity <> 'anti_pattern' and metadata -> 'forgotten' is distinct from 'true'
+where {in_use} and metadata -> 'needs_inversion' = 'true' and maturity <> 'anti_pattern'
 order by id

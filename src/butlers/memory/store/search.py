@@ -1,17 +1,24 @@
 """Looking for memories: by meaning, by words, and how many there are to look through."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
+from butlers.db.statements import OnlyValue, Rows
 from butlers.memory.model import MemoryRef, MemoryType
 
 _SQL = load(__file__)
 # A whole pasted document asks for its first distinct words; each further one costs a pass.
 _MAX_TERMS = 64
+
+corpus_size = OnlyValue[int](_SQL["corpus_size"])
+
+_nearest_exact = Rows(_SQL["nearest_exact"])
+_nearest_indexed = Rows(_SQL["nearest_indexed"])
+_matching = Rows(_SQL["matching"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,69 +47,35 @@ async def nearest(
     tx: Transaction, embedding: Sequence[float], version_id: UUID, where: Filter, limit: int
 ) -> list[Candidate]:
     """The nearest memories, every vector of the tenant read."""
-    rows = await tx.fetch(
-        _SQL["nearest_exact"],
-        embedding=embedding,
-        version_id=version_id,
-        limit=limit,
-        **_common(tx, where),
-    )
-    return [_candidate(row, "similarity") for row in rows]
+    asked = {"embedding": embedding, "version_id": version_id, "limit": limit}
+    return _candidates(await _nearest_exact(tx, **asked, **asdict(where)), "similarity")
 
 
 async def nearest_indexed(
     tx: Transaction, embedding: Sequence[float], version_id: UUID, where: Filter, limit: int
 ) -> list[Candidate]:
     """The nearest memories by the vector indexes; may miss some."""
-    rows = await tx.fetch(
-        _SQL["nearest_indexed"],
-        embedding=embedding,
-        version_id=version_id,
-        limit=limit,
-        **_common(tx, where),
-    )
-    return [_candidate(row, "similarity") for row in rows]
+    asked = {"embedding": embedding, "version_id": version_id, "limit": limit}
+    return _candidates(await _nearest_indexed(tx, **asked, **asdict(where)), "similarity")
 
 
 async def matching(
     tx: Transaction, query: str, where: Filter, limit: int, corpus_size: int
 ) -> list[Candidate]:
     """The memories that share words with a query, fuller and rarer matches first."""
-    rows = await tx.fetch(
-        _SQL["matching"],
-        query=query,
-        limit=limit,
-        corpus_size=corpus_size,
-        max_terms=_MAX_TERMS,
-        **_common(tx, where),
-    )
-    return [_candidate(row, "rank") for row in rows]
+    asked = {"query": query, "limit": limit, "corpus_size": corpus_size, "max_terms": _MAX_TERMS}
+    return _candidates(await _matching(tx, **asked, **asdict(where)), "rank")
 
 
-async def count_searched(tx: Transaction, types: Sequence[MemoryType], most: int) -> int:
-    """How many rows of these types the tenant has, counted to `most` of each."""
-    count: int = await tx.fetch_value(
-        _SQL["corpus_size"], tenant_id=tx.tenant_id, types=types, most=most
-    )
-    return count
-
-
-def _common(tx: Transaction, where: Filter) -> dict[str, object]:
-    return {
-        "tenant_id": tx.tenant_id,
-        "types": list(where.types),
-        "scope": where.scope,
-        "min_confidence": where.min_confidence,
-        "now": where.now,
-    }
-
-
-def _candidate(row: Row, score: str) -> Candidate:
-    return Candidate(
-        MemoryRef(MemoryType(row["memory_type"]), row["id"]),
-        row["created_at"],
-        row["importance"],
-        row["last_referenced_at"],
-        row["confidence"],
-        row[score],
-    )
+def _candidates(rows: Sequence[Row], score: str) -> list[Candidate]:
+    return [
+        Candidate(
+            MemoryRef(MemoryType(row["memory_type"]), row["id"]),
+            row["created_at"],
+            row["importance"],
+            row["last_referenced_at"],
+            row["confidence"],
+            row[score],
+        )
+        for row in rows
+    ]

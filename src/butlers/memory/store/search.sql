@@ -1,88 +1,46 @@
+-- {found} --
+-- What every search says of a memory it may return.
+memory_type, id, created_at, importance, last_referenced_at, confidence
+
 -- nearest_exact --
 -- The memories nearest to a vector, found by reading every vector of the tenant, wherever it lies:
 -- OFFSET 0 keeps the planner from taking the index, which finds a small tenant's rows badly.
-select memory_type, id, created_at, importance, last_referenced_at, confidence, similarity
+select {found}, 1 - (embedding <=> :embedding) as similarity
 from (
-  select 'episode' as memory_type, id, created_at, importance, last_referenced_at,
-    1.0::float as confidence, 1 - (embedding <=> :embedding) as similarity
-  from (
-    select id, created_at, importance, last_referenced_at, embedding
-    from episodes_embedded_by(:version_id)
-    where 'episode' = any(:types::text[]) and tenant_id = :tenant_id
-      and (:scope::text is null or butler = :scope)
-      and (expires_at is null or expires_at > :now)
-    offset 0
-  ) visible
-  union all
-  select 'fact', id, created_at, importance, last_referenced_at, confidence,
-    1 - (embedding <=> :embedding)
-  from (
-    select id, created_at, importance, last_referenced_at, embedding,
-      effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as confidence
-    from facts_embedded_by(:version_id)
-    where 'fact' = any(:types::text[]) and tenant_id = :tenant_id
-      and validity = 'active'
-      and (:scope::text is null or scope in ('global', :scope))
-      and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :min_confidence
-    offset 0
-  ) visible
-  union all
-  select 'rule', id, created_at, 5.0, last_referenced_at, confidence,
-    1 - (embedding <=> :embedding)
-  from (
-    select id, created_at, last_referenced_at, embedding,
-      effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as confidence
-    from rules_embedded_by(:version_id)
-    where 'rule' = any(:types::text[]) and tenant_id = :tenant_id
-      and metadata -> 'forgotten' is distinct from 'true'
-      and (:scope::text is null or scope in ('global', :scope))
-      and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :min_confidence
-    offset 0
-  ) visible
-) candidates
+  select {found}, embedding
+  from visible_memories_embedded_by(
+    :version_id, :types, :tenant_id, :scope, :min_confidence, :now
+  )
+  offset 0
+) visible
 order by similarity desc, created_at desc, id
 limit :limit
 
 -- nearest_indexed --
 -- The same by the vector indexes, for tenants too large to be read whole with no vector aside.
-select memory_type, id, created_at, importance, last_referenced_at, confidence, similarity
+select {found}, 1 - distance as similarity
 from (
   (
-    select 'episode' as memory_type, id, created_at, importance, last_referenced_at,
-      1.0::float as confidence, 1 - (embedding <=> :embedding) as similarity
-    from episodes
-    where 'episode' = any(:types::text[]) and tenant_id = :tenant_id
-      and embedding_version_id = :version_id
-      and (:scope::text is null or butler = :scope)
-      and (expires_at is null or expires_at > :now)
-    order by embedding <=> :embedding
+    select {found}, embedding <=> :embedding as distance
+    from visible_episodes(:tenant_id, :scope, :min_confidence, :now)
+    where 'episode' = any(:types::text[]) and embedding_version_id = :version_id
+    order by distance
     limit :limit
   )
   union all
   (
-    select 'fact', id, created_at, importance, last_referenced_at,
-      effective_confidence(confidence, decay_rate, last_confirmed_at, :now),
-      1 - (embedding <=> :embedding)
-    from facts
-    where 'fact' = any(:types::text[]) and tenant_id = :tenant_id
-      and embedding_version_id = :version_id and validity = 'active'
-      and (:scope::text is null or scope in ('global', :scope))
-      and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :min_confidence
-    order by embedding <=> :embedding
+    select {found}, embedding <=> :embedding as distance
+    from visible_facts(:tenant_id, :scope, :min_confidence, :now)
+    where 'fact' = any(:types::text[]) and embedding_version_id = :version_id
+    order by distance
     limit :limit
   )
   union all
   (
-    select 'rule', id, created_at, 5.0, last_referenced_at,
-      effective_confidence(confidence, decay_rate, last_confirmed_at, :now),
-      1 - (embedding <=> :embedding)
-    from rules
-    where 'rule' = any(:types::text[]) and tenant_id = :tenant_id
-      and embedding_version_id = :version_id
-      and metadata -> 'forgotten' is distinct from 'true'
-      and (:scope::text is null or scope in ('global', :scope))
-      and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :min_confidence
-    order by embedding <=> :embedding
+    select {found}, embedding <=> :embedding as distance
+    from visible_rules(:tenant_id, :scope, :min_confidence, :now)
+    where 'rule' = any(:types::text[]) and embedding_version_id = :version_id
+    order by distance
     limit :limit
   )
 ) candidates
@@ -101,34 +59,10 @@ with terms as materialized (
   order by min(place)
   limit :max_terms
 ),
-any_term as materialized (
-  select string_agg(term::text, ' | ')::tsquery as query from terms
-),
 matches as materialized (
-  select 'episode' as memory_type, id, created_at, importance, last_referenced_at,
-    1.0::float as confidence, search_vector
-  from episodes, any_term
-  where 'episode' = any(:types::text[]) and tenant_id = :tenant_id
-    and search_vector @@ any_term.query
-    and (:scope::text is null or butler = :scope)
-    and (expires_at is null or expires_at > :now)
-  union all
-  select 'fact', id, created_at, importance, last_referenced_at,
-    effective_confidence(confidence, decay_rate, last_confirmed_at, :now), search_vector
-  from facts, any_term
-  where 'fact' = any(:types::text[]) and tenant_id = :tenant_id
-    and search_vector @@ any_term.query and validity = 'active'
-    and (:scope::text is null or scope in ('global', :scope))
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :min_confidence
-  union all
-  select 'rule', id, created_at, 5.0, last_referenced_at,
-    effective_confidence(confidence, decay_rate, last_confirmed_at, :now), search_vector
-  from rules, any_term
-  where 'rule' = any(:types::text[]) and tenant_id = :tenant_id
-    and search_vector @@ any_term.query
-    and metadata -> 'forgotten' is distinct from 'true'
-    and (:scope::text is null or scope in ('global', :scope))
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :min_confidence
+  select {found}, search_vector
+  from visible_memories(:types, :tenant_id, :scope, :min_confidence, :now)
+  where search_vector @@ (select string_agg(term::text, ' | ')::tsquery from terms)
 ),
 counted as materialized (
   select term, (select count(*) from matches where search_vector @@ term)::float as found
@@ -140,11 +74,10 @@ corpus as (
 weighted as materialized (
   select term, ln(1 + (total - found + 0.5) / (found + 0.5)) as weight from counted, corpus
 )
-select memory_type, id, created_at, importance, last_referenced_at, confidence,
-  sum(weight * ts_rank(search_vector, term, 1)) as rank
+select {found}, sum(weight * ts_rank(search_vector, term, 1)) as rank
 from matches, weighted
 where search_vector @@ term
-group by memory_type, id, created_at, importance, last_referenced_at, confidence
+group by {found}
 order by rank desc, created_at desc, id
 limit :limit
 

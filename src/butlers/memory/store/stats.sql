@@ -33,27 +33,28 @@ select
         count(*) filter (where validity = 'expired') as expired,
         count(*) filter (where validity = 'retracted') as retracted
       from facts
-      where tenant_id = :tenant_id and (:scope::text is null or scope in ('global', :scope))
+      where tenant_id = :tenant_id and is_seen(scope, :scope)
     ) held
     cross join (
       select count(*) as fading
       from facts
-      where tenant_id = :tenant_id and (:scope::text is null or scope in ('global', :scope))
-        and validity = 'active' and metadata ->> 'status' = 'fading'
+      where tenant_id = :tenant_id and is_seen(scope, :scope)
+        and fact_state(validity, metadata) = 'fading'
     ) faded
   ) as facts,
   (
     select jsonb_build_object(
-      'candidate', count(*) filter (where maturity = 'candidate' and not forgotten),
-      'established', count(*) filter (where maturity = 'established' and not forgotten),
-      'proven', count(*) filter (where maturity = 'proven' and not forgotten),
-      'anti_pattern', count(*) filter (where maturity = 'anti_pattern' and not forgotten),
-      'forgotten', count(*) filter (where forgotten)
+      'candidate', count(*) filter (where standing = 'candidate'),
+      'established', count(*) filter (where standing = 'established'),
+      'proven', count(*) filter (where standing = 'proven'),
+      'anti_pattern', count(*) filter (where standing = 'anti_pattern'),
+      'forgotten', count(*) filter (where standing = 'forgotten')
     )
     from (
-      select maturity, metadata -> 'forgotten' is not distinct from 'true' as forgotten
+      select case rule_state(metadata) when 'forgotten' then 'forgotten' else maturity end as standing
       from rules
-      where tenant_id = :tenant_id and (:scope::text is null or scope in ('global', :scope))
+      where tenant_id = :tenant_id and is_seen(scope, :scope)
+      offset 0 -- said once per rule, not once per count
     ) counted
   ) as rules,
   (

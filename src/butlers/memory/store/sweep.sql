@@ -1,4 +1,17 @@
--- fact_page --
+-- {judged} --
+-- What is left of a memory's confidence, and what that makes of it.
+cross join lateral (
+  select effective_confidence(confidence, decay_rate, last_confirmed_at, :now)
+) measured (effective_confidence)
+cross join lateral (
+  select case
+    when effective_confidence < :expiry_threshold then 'spent'
+    when effective_confidence < :retrieval_threshold then 'fading'
+    else 'active'
+  end
+) judged (verdict)
+
+-- next_facts --
 -- How many facts that can fade come next in id order, and the last of them.
 select count(*) as checked, (array_agg(id order by id desc))[1] as last
 from (
@@ -8,123 +21,55 @@ from (
   limit :limit
 ) page
 
--- expire_facts --
--- The facts of a page that nobody can be sure of any more expire. Here as below, a row that
--- somebody is changing right now is left to the next sweep, so that none waits for the other.
+-- move_facts --
+-- The facts of a page go where their confidence puts them. Here as below, a row that somebody is
+-- changing right now is left to the next sweep, so that none waits for the other.
 with due as (
-  select id, case when metadata ->> 'status' = 'fading' then 'fading' else 'active' end as was,
-    effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
-  from facts
+  select id, fact_state(validity, metadata) as was, verdict, effective_confidence
+  from facts {judged}
   where tenant_id = :tenant_id and validity = 'active' and decay_rate > 0
-    and id > :after and id <= :last
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
+    and id > :after and id <= :last and verdict <> fact_state(validity, metadata)
   order by id
-  for no key update skip locked
+  for no key update of facts skip locked
 )
-update facts set validity = 'expired'
+update facts
+set validity = case verdict when 'spent' then 'expired' else validity end,
+  metadata = case verdict
+    when 'fading' then metadata || '{"status": "fading"}'
+    when 'active' then metadata - 'status'
+    else metadata
+  end
 from due
 where facts.tenant_id = :tenant_id and facts.id = due.id
-returning due.id, due.was, due.effective_confidence
+returning due.id, due.was, due.verdict, due.effective_confidence
 
--- fade_facts --
--- The facts of a page that are no longer sure enough to be retrieved fade.
-with due as (
-  select id, 'active' as was,
-    effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
-  from facts
-  where tenant_id = :tenant_id and validity = 'active' and decay_rate > 0
-    and id > :after and id <= :last and metadata ->> 'status' is distinct from 'fading'
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
-  order by id
-  for no key update skip locked
-)
-update facts set metadata = facts.metadata || '{"status": "fading"}'
-from due
-where facts.tenant_id = :tenant_id and facts.id = due.id
-returning due.id, due.was, due.effective_confidence
-
--- recover_facts --
--- The fading facts of a page that are sure again fade no more.
-with due as (
-  select id, 'fading' as was,
-    effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
-  from facts
-  where tenant_id = :tenant_id and validity = 'active' and decay_rate > 0
-    and id > :after and id <= :last and metadata ->> 'status' = 'fading'
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
-  order by id
-  for no key update skip locked
-)
-update facts set metadata = facts.metadata - 'status'
-from due
-where facts.tenant_id = :tenant_id and facts.id = due.id
-returning due.id, due.was, due.effective_confidence
-
--- rule_page --
+-- next_rules --
 -- How many rules that can fade come next in id order, and the last of them.
 select count(*) as checked, (array_agg(id order by id desc))[1] as last
 from (
   select id from rules
-  where tenant_id = :tenant_id and decay_rate > 0 and id > :after
-    and metadata -> 'forgotten' is distinct from 'true'
+  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and decay_rate > 0
+    and id > :after
   order by id
   limit :limit
 ) page
 
--- forget_rules --
--- The rules of a page that nobody can be sure of any more are forgotten.
+-- move_rules --
+-- The rules of a page go where their confidence puts them.
 with due as (
-  select id, case when metadata ->> 'status' = 'fading' then 'fading' else 'active' end as was,
-    effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
-  from rules
-  where tenant_id = :tenant_id and decay_rate > 0 and id > :after and id <= :last
-    and metadata -> 'forgotten' is distinct from 'true'
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
+  select id, rule_state(metadata) as was, verdict, effective_confidence
+  from rules {judged}
+  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and decay_rate > 0
+    and id > :after and id <= :last and verdict <> rule_state(metadata)
   order by id
-  for no key update skip locked
+  for no key update of rules skip locked
 )
-update rules set metadata = rules.metadata || '{"forgotten": true}'
+update rules
+set metadata = case verdict
+  when 'spent' then metadata || '{"forgotten": true}'
+  when 'fading' then metadata || '{"status": "fading"}'
+  else metadata - 'status'
+end
 from due
 where rules.tenant_id = :tenant_id and rules.id = due.id
-returning due.id, due.was, due.effective_confidence
-
--- fade_rules --
--- The rules of a page that are no longer sure enough to be retrieved fade.
-with due as (
-  select id, 'active' as was,
-    effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
-  from rules
-  where tenant_id = :tenant_id and decay_rate > 0 and id > :after and id <= :last
-    and metadata -> 'forgotten' is distinct from 'true'
-    and metadata ->> 'status' is distinct from 'fading'
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
-  order by id
-  for no key update skip locked
-)
-update rules set metadata = rules.metadata || '{"status": "fading"}'
-from due
-where rules.tenant_id = :tenant_id and rules.id = due.id
-returning due.id, due.was, due.effective_confidence
-
--- recover_rules --
--- The fading rules of a page that are sure again fade no more.
-with due as (
-  select id, 'fading' as was,
-    effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
-  from rules
-  where tenant_id = :tenant_id and decay_rate > 0 and id > :after and id <= :last
-    and metadata -> 'forgotten' is distinct from 'true' and metadata ->> 'status' = 'fading'
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
-    and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) < :below
-  order by id
-  for no key update skip locked
-)
-update rules set metadata = rules.metadata - 'status'
-from due
-where rules.tenant_id = :tenant_id and rules.id = due.id
-returning due.id, due.was, due.effective_confidence
+returning due.id, due.was, due.verdict, due.effective_confidence

@@ -1,0 +1,44 @@
+-- {fact_details} --
+-- What a reader is told of a fact beside what it says.
+importance, confidence, decay_rate, permanence, source_butler, source_episode_id, supersedes_id,
+  entity_id, validity, fact_state(validity, metadata) as state, scope, reference_count, created_at,
+  last_referenced_at, last_confirmed_at, tags, metadata,
+  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+
+-- {fact} --
+-- A whole fact.
+id, tenant_id, subject, predicate, content, {fact_details}
+
+-- {rule_details} --
+-- What a reader is told of a rule beside what it says.
+scope, maturity, confidence, decay_rate, permanence, effectiveness_score, applied_count,
+  success_count, harmful_count, source_episode_id, source_butler, created_at, last_applied_at,
+  last_evaluated_at, last_confirmed_at, reference_count, last_referenced_at, tags, metadata,
+  rule_state(metadata) as state,
+  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+
+-- {rule} --
+-- A whole rule.
+id, tenant_id, content, {rule_details}
+
+-- {episode_details} --
+-- What a reader is told of an episode beside what it says.
+importance, reference_count, consolidated, consolidation_status, consolidation_attempts,
+  last_consolidation_error, next_consolidation_retry_at, dead_letter_reason, created_at,
+  last_referenced_at, expires_at, metadata
+
+-- {episode} --
+-- A whole episode.
+id, tenant_id, butler, session_id, content, retry_count, last_error, {episode_details}
+
+-- {entity} --
+-- A whole entity.
+id, canonical_name, entity_type, aliases, metadata, created_at, updated_at
+
+-- {event} --
+-- One line of the audit stream as it is read.
+id, event_type, actor, request_id, memory_type, memory_id, payload, created_at
+
+-- {link} --
+-- The columns of a link as it is written.
+tenant_id, source_type, source_id, target_type, target_id, relation, created_at

@@ -1,0 +1,106 @@
+"""How the database goes about what it is asked: visibility is defined once, and costs nothing."""
+
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from butlers.db.queries import load
+from butlers.memory import store
+
+# One row in ten is of the tenant that asks, and has a vector.
+FILLED = """
+    insert into {table} (tenant_id, {columns}, embedding, embedding_version_id, search_vector)
+    select case when asks then 'acme' else 'tenant' || n % 10 end, {values},
+      case when asks then array_fill(1.0 / n, array[383]) || n::numeric end::vector,
+      case when asks then $1::uuid end, to_tsvector('simple', 'word' || n)
+    from (select n, n % 10 = 0 as asks from generate_series(1, 3000) n) numbered
+"""
+ROWS = {
+    "episodes": ("butler, content", "'general', 'x'"),
+    "facts": ("subject, predicate, content, scope", "n::text, 'is', 'x', 'global'"),
+    "rules": ("content, scope", "'x', 'global'"),
+}
+VERSION = uuid.uuid4()
+# With these off an index is taken wherever one can serve at all.
+ANYTHING_ELSE = ("enable_seqscan", "enable_sort")
+
+
+@pytest.fixture
+async def plan(owner, database, clock):
+    """What the database would do for one of ten tenants, by the statement's place and name."""
+    await owner.execute(
+        "insert into embedding_versions (id, tenant_id, model, version, dimensions, created_at) "
+        "values ($1, 'acme', 'toy', '1', 384, now())",
+        VERSION,
+    )
+    for table, (columns, values) in ROWS.items():
+        await owner.execute(FILLED.format(table=table, columns=columns, values=values), VERSION)
+    await owner.execute("vacuum analyze episodes, facts, rules")
+    asked = {
+        "version_id": VERSION, "embedding": [0.1] * 384, "now": clock.now, "scope": "general",
+        "types": ["episode", "fact", "rule"], "min_confidence": 0.2, "limit": 10,
+        "query": "word170", "corpus_size": 300, "max_terms": 64, "butler": "general",
+        "episode_ids": [uuid.uuid4()],
+    }  # fmt: skip
+
+    async def explain(file, name, off=()):
+        query = load(str(Path(store.__file__).with_name(file)))[name]
+        values = {name: asked[name] for name in query.parameters if name != "tenant_id"}
+        async with database.transaction("acme") as tx:
+            for setting in off:
+                await tx._connection.execute(f"set local {setting} = off")
+            rows = await tx.fetch(
+                replace(query, positional=f"explain {query.positional}"), **values
+            )
+        return "\n".join(row[0] for row in rows)
+
+    return explain
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("search", "nearest_exact"),
+        ("search", "nearest_indexed"),
+        ("search", "matching"),
+        ("stats", "count"),
+        ("episodes", "find_recent"),
+        ("consolidation", "find_known_facts"),
+        ("consolidation", "find_known_rules"),
+    ],
+)
+async def test_what_is_visible_is_contained_in_the_statement(plan, file, name):
+    """A function that is called instead of contained reads every row before any is chosen."""
+    found = await plan(file, name)
+    for function in ("visible_", "_state(", "is_seen(", "effective_confidence("):
+        assert function not in found
+
+
+@pytest.mark.contract("L16")
+async def test_every_kind_has_its_vector_index_on_the_indexed_path(plan):
+    found = await plan("search", "nearest_indexed", ANYTHING_ELSE)
+    for table in ROWS:
+        assert f"Index Scan using {table}_embedding on {table}" in found
+
+
+@pytest.mark.contract("L16")
+async def test_the_exact_path_goes_by_the_tenant_and_never_by_the_vector_index(plan):
+    for off in ((), ANYTHING_ELSE):
+        assert "_embedding on" not in await plan("search", "nearest_exact", off)
+    found = await plan("search", "nearest_exact", ANYTHING_ELSE)
+    assert found.count("tenant_id = 'acme'::text") >= 6
+    assert "Seq Scan on facts" not in found
+
+
+async def test_words_are_found_by_their_index_in_every_table(plan):
+    found = await plan("search", "matching", ANYTHING_ELSE)
+    for table in ROWS:
+        assert f"Bitmap Index Scan on {table}_search" in found
+
+
+async def test_facts_are_counted_from_indexes_alone(plan):
+    found = await plan("stats", "count", ANYTHING_ELSE)
+    for index in ("facts_counted", "facts_fading"):
+        assert f"Index Only Scan using {index} on facts" in found
