@@ -70,7 +70,7 @@ def _refuse_nothing(
     """Nothing to show, or nothing done, is an error that says so."""
     from butlers.errors import NotFound
 
-    empty = not answer or (isinstance(answer, dict) and set(answer.values()) == {False})
+    empty = not answer or (isinstance(answer, dict) and list(answer.values()) == [False])
     if not empty or operation.name not in _NOT_THERE:
         return
     kind = given.get("memory_type")

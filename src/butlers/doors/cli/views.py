@@ -173,12 +173,11 @@ def _explained(told: Row, _: Row) -> None:
 def explained(told: Row) -> list[tuple[str, str]]:
     """An explanation as names and values."""
     memory = told["memory"]
-    first: Row = next(iter(told["events"]), {})
     fields = [
         (told["memory_type"], f"{memory['id']}\n{says(memory)}"),
         ("state", state(memory)),
         ("confidence", _confidence(told)),
-        ("stored", _by(memory["created_at"], first.get("actor"), told["source_butler"])),
+        ("stored", _by(memory["created_at"], told["stored_by"], told["source_butler"])),
         ("from", _lines(_source(one) for one in told["source_episodes"])),
         ("replaced", _lines(_version(one) for one in told["replaced"])),
         ("replaced by", _lines(_version(one) for one in told["replaced_by"])),

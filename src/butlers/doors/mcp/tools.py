@@ -102,8 +102,10 @@ def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
 def _arguments(module: Module, operation: Operation) -> type[ArgModelBase]:
     """What the operation asks for, with the defaults that are settings, and the request's id."""
     fields: dict[str, Any] = {}
-    for name, info in operation.fields.items():
-        fields[name] = _argument(module, operation, name, info)
+    known = operation.asks.model_fields
+    needed = [n for n in known if known[n].is_required() or n in operation.tool_needs]
+    for name in dict.fromkeys([*needed, *operation.fields]):
+        fields[name] = _argument(module, operation, name, known[name])
     if operation.tool_tenant:
         fields["tenant_id"] = _TENANT[operation.tool_tenant]
     fields["request_context"] = (dict[str, Any] | None, Field(None, description=_LINEAGE))

@@ -23,7 +23,9 @@ async def memory_detail(
     if explained is None:
         return None
     events = await memory_history(memory, memory_id, lineage)
-    return {**explained, "events": events, "forecast": _forecast(explained, memory.now())}
+    stored_by = events[0]["actor"] if events else None
+    forecast = _forecast(explained, memory.now())
+    return {**explained, "stored_by": stored_by, "events": events, "forecast": forecast}
 
 
 async def entity_detail(memory: Memory, entity_id: UUID, lineage: Lineage) -> dict[str, Any] | None:

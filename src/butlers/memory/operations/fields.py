@@ -143,9 +143,9 @@ class Told(Asked):
 class Reference(Asked):
     """One memory, by its id."""
 
-    memory_id: Annotated[
-        Id, Field(description="The memory's id, as storing or finding it gave it, or its beginning")
-    ]
     memory_type: Annotated[
         Kind | None, Field(description="Which kind of memory the id is of, where that is known.")
     ] = None
+    memory_id: Annotated[
+        Id, Field(description="The memory's id, as storing or finding it gave it, or its beginning")
+    ]

@@ -107,6 +107,7 @@ class MemoryDetail(Answer):
 
     memory_type: MemoryKind
     memory: dict[str, Any]
+    stored_by: str | None
     effective_confidence: float | None
     fades_at: Instant | None
     expires_at: Instant | None
