@@ -112,3 +112,19 @@ def test_a_home_that_is_just_being_locked_is_said_to_be_starting(home: Home) -> 
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(Unavailable, match="just starting"):
             presence.process_of(home)
+
+
+def test_a_process_of_the_first_version_is_known_by_its_run_file_alone(home: Home) -> None:
+    home.lock_file.touch()
+    home.run_file.write_text(json.dumps({"url": "http://127.0.0.1:1", "pid": 7, "butlers": {}}))
+    with home.lock_file.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert presence.process_of(home) == 7
+        found = presence.running(home)
+    assert found is not None and (found.version, found.started_at) == ("", "")
+
+
+def test_a_long_number_left_in_the_lock_is_not_read_into_a_shorter_one(home: Home) -> None:
+    served_as(home, 99999999999)
+    with presence.alone(home):
+        assert home.lock_file.read_text() == f"{os.getpid()}\n"

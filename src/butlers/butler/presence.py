@@ -34,20 +34,19 @@ class Running:
 @contextmanager
 def alone(home: Home) -> Iterator[None]:
     """Only one process serves a home; the lock goes with the process, however it ends."""
-    with home.lock_file.open("a") as lock:
+    # Neither truncated nor appended to: it may be another's.
+    with os.fdopen(os.open(home.lock_file, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as lock:
         if not _taken(lock):
             raise Conflict(
                 f"the butlers of {home.root} are already up; {home.run_file} says where. "
                 "Stop them first with `butlers stop`, or use another home with --home DIR"
             )
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
+        _sign(lock)
         home.run_file.unlink(missing_ok=True)  # left by a process that was killed
         yield
 
 
-def _taken(lock: IO[str]) -> bool:
+def _taken(lock: IO[bytes]) -> bool:
     """Whether the lock is ours now; whoever only looks at it lets go in no time."""
     for _ in range(_GLANCES):
         with suppress(BlockingIOError):
@@ -55,6 +54,13 @@ def _taken(lock: IO[str]) -> bool:
             return True
         time.sleep(_GLANCE_SECONDS)
     return False
+
+
+def _sign(lock: IO[bytes]) -> None:
+    """Write down who holds the lock; whoever reads meanwhile finds a number all the same."""
+    signature = f"{os.getpid()}\n".encode()
+    os.pwrite(lock.fileno(), signature, 0)
+    lock.truncate(len(signature))
 
 
 @contextmanager
@@ -97,10 +103,13 @@ def process_of(home: Home) -> int | None:
     """The process that holds the home's lock, be it just starting; None when nobody does."""
     if not is_up(home):
         return None
-    told = home.lock_file.read_text(encoding="utf-8").strip()
-    if not told:
+    signed = home.lock_file.read_text(encoding="utf-8").split()
+    if signed:
+        return int(signed[0])
+    found = running(home)  # version 0.1.0 said so only here
+    if found is None:
         raise Unavailable(f"the butlers of {home.root} are just starting; try again in a moment")
-    return int(told)
+    return found.pid
 
 
 def ask_to_stop(home: Home, pid: int) -> bool:

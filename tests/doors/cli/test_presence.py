@@ -178,6 +178,23 @@ def test_a_home_that_never_was_is_not_up_and_not_made(tmp_path: Path) -> None:
     assert not home.root.exists()
 
 
+def test_a_process_that_does_not_answer_is_told_apart(tmp_path: Path) -> None:
+    """It also left out of its run file what version 0.1.0 did not say there."""
+    command = [sys.executable, "-c", STUBBORN, str(tmp_path), "1"]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        served = {"general": {"mcp": "http://127.0.0.1:1/butlers/general/mcp"}}
+        told = {"url": "http://127.0.0.1:1", "pid": process.pid, "butlers": served}
+        Home(tmp_path).run_file.write_text(json.dumps(told))
+        shown = butlers("status", "--home", tmp_path)
+        assert butlers("stop", "--home", tmp_path).returncode == 0
+        assert process.wait(timeout=10) == 0
+    assert shown.returncode == 1
+    assert re.search(r"^status +silent$", shown.stdout, re.M)
+    assert re.search(r"^since +not known$", shown.stdout, re.M)
+    assert re.search(r"^general +silent$", shown.stdout, re.M)
+
+
 @pytest.mark.parametrize(("signals", "code"), [(2, 0), (99, 1)])
 def test_a_process_that_takes_its_time_is_asked_again_within_bounds(
     tmp_path: Path, signals: int, code: int

@@ -118,8 +118,8 @@ def _show(home: "Home", told: dict[str, Any]) -> None:
                 ("status", told["status"]),
                 ("address", told["url"]),
                 ("home", told["home"]),
-                ("process", f"{told['pid']}, version {told['version']}"),
-                ("since", _since(told["started_at"])),
+                ("process", f"{told['pid']}, version {told['version'] or 'not known'}"),
+                ("since", _since(told["started_at"]) if told["started_at"] else "not known"),
             ]
         )
         rows = [[name, _health(one)] for name, one in told["butlers"].items()]
