@@ -75,11 +75,18 @@ def test_without_a_log_it_is_said_what_would_write_one(tmp_path: Path) -> None:
     assert "`butlers up` writes one" in told.stderr
 
 
+def _heed_ctrl_c() -> None:
+    """Tests that a shell runs in the background ignore it, and so would what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def following(home: Home, out: Path) -> Iterator["subprocess.Popen[bytes]"]:
     command = [sys.executable, "-m", "butlers", "logs", "-f", "-n", "1", "--home", str(home.root)]
     with out.open("wb") as stream:
-        process = subprocess.Popen(command, env=ENVIRONMENT, stdout=stream, stderr=stream)
+        process = subprocess.Popen(
+            command, env=ENVIRONMENT, stdout=stream, stderr=stream, preexec_fn=_heed_ctrl_c
+        )
     try:
         yield process
     finally:
