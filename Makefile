@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check bench mutants docs browser
+.PHONY: help install run test one coverage check hooks bench mutants docs browser
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -18,11 +18,22 @@ run: install  ## start every butler of the home (ARGS="--port 9000" is handed on
 test: $(VENV)/.tested browser check  ## every check and every test (ARGS="-k name" is handed on)
 	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
+one: $(VENV)/.tested  ## one test (T=tests/memory/test_recall.py, a node id, or a word of its name)
+	@test -n '$(T)' || { echo "say which: make one T=tests/memory/test_recall.py" >&2; exit 2; }
+	@$(BIN)/python -m pytest $(if $(findstring /,$(T)),,-k) '$(T)' $(ARGS)
+
+coverage: override ARGS += --cov --cov-report=term
+coverage: test  ## make test, and how much of the code it reached; fails under a floor
+
 check: $(VENV)/.tested  ## formatting, lint, types, import floors
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+hooks: $(VENV)/.tested  ## run the checks of make check before each commit
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt pre-commit
+	@$(BIN)/pre-commit install
 
 bench: $(VENV)/.tested  ## measure; see bench/README.md
 	@$(BIN)/python -m bench $(ARGS)

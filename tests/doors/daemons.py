@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,15 +54,21 @@ def butlers(*arguments: object, **how: Any) -> subprocess.CompletedProcess[str]:
 class Daemon:
     """One `butlers up`, with what it said in files beside its home."""
 
-    def __init__(self, home: Home, *arguments: object) -> None:
+    def __init__(
+        self,
+        home: Home,
+        *arguments: object,
+        program: Sequence[str] = (sys.executable, "-m", "butlers"),
+        cwd: Path | None = None,
+    ) -> None:
         self.home = home
         self._out, self._err = (home.root.parent / name for name in ("stdout", "stderr"))
-        command = ["-m", "butlers", "up", "--home", str(home.root), *map(str, arguments)]
+        command = [*program, "up", "--home", str(home.root), *map(str, arguments)]
         if "--port" not in arguments:
             command += ["--port", "0"]
         with self._out.open("w") as out, self._err.open("w") as err:
             self.process = subprocess.Popen(
-                [sys.executable, *command], env=ENVIRONMENT, stdout=out, stderr=err
+                command, env=ENVIRONMENT, cwd=cwd, stdout=out, stderr=err
             )
 
     @property

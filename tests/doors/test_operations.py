@@ -1,7 +1,6 @@
 """One operation, one declaration: every door offers it, with the same fields, or says why not."""
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -114,22 +113,6 @@ def test_it_is_described_for_a_model_and_for_a_person(module: str, operation: Op
     assert "Returns" in operation.words
     for name, field in operation.asks.model_fields.items():
         assert field.description, name
-
-
-@every_operation
-def test_its_example_can_be_typed(module: str, operation: Operation) -> None:
-    assert "Example: butlers " in command_of(module, operation).get_help(
-        command_of(module, operation).make_context("x", [], resilient_parsing=True)
-    )
-    group = {"memory": "memory", "notebook": "notes"}[module]
-    command: Any = ROOT
-    context = ROOT.make_context("butlers", [], resilient_parsing=True)
-    words = [group, *shlex.split(operation.example)]
-    while hasattr(command, "get_command"):
-        command = command.get_command(context, words.pop(0))
-        if hasattr(command, "get_command"):
-            context = command.make_context("group", [], context, resilient_parsing=True)
-    command.make_context("command", words, context)  # refuses what cannot be typed
 
 
 @pytest.mark.parametrize("page", docs.PAGES)

@@ -22,8 +22,8 @@ def ours(memory, lineage):
 
 
 @pytest.fixture
-def theirs(memory, stranger):
-    return ButlerMemory(memory, stranger)
+def theirs(memory):
+    return ButlerMemory(memory, Lineage("rival", "spy", "request-2"))
 
 
 async def kinds(memory, memory_id):

@@ -54,9 +54,19 @@ class Home:
         return self.root / "tokens.json"
 
     @property
+    def invitations_directory(self) -> Path:
+        """The links that sign in to the dashboard and were not used yet, as digests."""
+        return self.root / "invitations"
+
+    @property
     def logs_directory(self) -> Path:
         """Where logs are written."""
         return self.root / "logs"
+
+    @property
+    def log_file(self) -> Path:
+        """What the process that serves the home tells, the newest of several files."""
+        return self.logs_directory / "butlers.log"
 
     @property
     def run_file(self) -> Path:

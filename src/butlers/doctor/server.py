@@ -1,12 +1,8 @@
 """Checks of who listens where, and of who may call."""
 
-import fcntl
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from butlers.butler import presence
 from butlers.butler.home import Home
 from butlers.butler.tokens import PRIVATE, TokenStore
 from butlers.doctor.finding import Finding, ok, problem, warning
@@ -15,12 +11,10 @@ from butlers.errors import SettingsError
 from butlers.settings.files import override_server
 from butlers.settings.sections import ServerSection
 
-_PATIENCE_SECONDS = 8.0
-
 
 def listening(home: Home, server: ServerSection) -> Iterator[Finding]:
     """The home is served and well, or nothing keeps it from being served."""
-    yield _served(home) if _is_up(home) else _port_is_free(server)
+    yield _served(home) if presence.is_up(home) else _port_is_free(server)
     if _is_remote(server):
         yield warning(
             "server",
@@ -59,47 +53,16 @@ def _is_remote(server: ServerSection) -> bool:
     return False
 
 
-def _is_up(home: Home) -> bool:
-    """Whether a process serves the home; one that was killed has lost its lock."""
-    try:
-        with home.lock_file.open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
-
-
 def _served(home: Home) -> Finding:
-    try:
-        url = json.loads(home.run_file.read_text(encoding="utf-8"))["url"]
-    except FileNotFoundError:
+    found = presence.running(home)
+    if found is None:
         return warning("server", "the butlers are starting or stopping", "ask again in a moment")
-    status, report = _health(f"{url}/health")
+    status, report = presence.health(found.url)
     if status == "ok":
-        return ok("server", f"up and well at {url}")
+        return ok("server", f"up and well at {found.url}")
     unwell = [name for name, butler in report.items() if butler["status"] != "ok"]
     told = f"unwell: {', '.join(unwell)}" if unwell else "does not answer"
-    return problem("server", f"{url} {told}", f"see {home.logs_directory / 'butlers.log'}")
-
-
-def _health(url: str) -> tuple[str, dict[str, Any]]:
-    # Ours is on this machine: a proxy of the environment has no business here.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=_PATIENCE_SECONDS) as answer:
-            body = answer.read()
-    except urllib.error.HTTPError as refusal:
-        with refusal:
-            body = refusal.read()
-    except OSError:
-        return "silent", {}
-    try:
-        report = json.loads(body)
-        return report["status"], report["butlers"]
-    except (ValueError, TypeError, KeyError):
-        return "strange", {}
+    return problem("server", f"{found.url} {told}", f"see {home.log_file}")
 
 
 def _port_is_free(server: ServerSection) -> Finding:

@@ -1,43 +1,29 @@
 """`butlers up`: every butler of a home in one process, until a signal says stop."""
 
 import asyncio
-import fcntl
-import json
 import logging
 import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, field
 
 import structlog
 from starlette.applications import Starlette
 
+from butlers import __version__
 from butlers.butler.butler import Butler
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
+from butlers.butler.presence import Running, alone, announced
 from butlers.butler.tokens import TokenStore
-from butlers.doors.http.household import Household, Invitation
+from butlers.clock import utc_now
+from butlers.doors.http.household import Household
 from butlers.doors.server import Pages, Server, build_app, listen
-from butlers.errors import ButlersError, Conflict, Unavailable
+from butlers.errors import ButlersError, Unavailable
 from butlers.settings.files import HouseSettings
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """How to reach a home that is up; `run.json` says all of it but how to sign in."""
-
-    url: str
-    pid: int
-    butlers: dict[str, dict[str, str]]
-    sign_in: str = field(default="", repr=False)
-
-    def told(self) -> dict[str, object]:
-        """What anybody who can read the home may know."""
-        return {key: value for key, value in asdict(self).items() if key != "sign_in"}
 
 
 async def run(
@@ -66,17 +52,16 @@ async def _serve(
     pages: Pages | None,
 ) -> None:
     async with AsyncExitStack() as stack:
-        stack.enter_context(_alone(home))
+        stack.enter_context(alone(home))
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
-        household = _household(home, house, butlers)
+        household = Household(home, butlers, TokenStore(home.tokens_file), house.fleet)
         http = Server(_app(household, house, pages))
         serving = await stack.enter_async_context(_serving(http, listener))
         await stack.enter_async_context(_on_schedule(butlers))
         stop.server = http
-        invitation = household.invitation if pages is not None else None
-        running = _describe(house.server.host, listener.getsockname()[1], list(butlers), invitation)
-        stack.enter_context(_announced(home, running))
+        running = _describe(house.server.host, listener.getsockname()[1], list(butlers))
+        stack.enter_context(announced(home, running))
         on_ready(running)
         log.info("butlers are up", url=running.url, butlers=list(butlers))
         await stack.enter_async_context(_warming_up(butlers))
@@ -102,11 +87,6 @@ async def _warm_up(butlers: Mapping[str, Butler]) -> None:
             except ButlersError as error:
                 # Whoever needs it is told; everything else works without.
                 log.warning("not ready", butler=butler.name, module=module.name, error=str(error))
-
-
-def _household(home: Home, house: HouseSettings, butlers: Mapping[str, Butler]) -> Household:
-    tokens = TokenStore(home.tokens_file)
-    return Household(home, butlers, tokens, house.fleet, Invitation())
 
 
 def _app(household: Household, house: HouseSettings, pages: Pages | None) -> Starlette:
@@ -196,35 +176,8 @@ async def _serving(http: Server, listener: socket.socket) -> AsyncIterator["asyn
         await serving
 
 
-def _describe(host: str, port: int, names: list[str], invitation: Invitation | None) -> Running:
+def _describe(host: str, port: int, names: list[str]) -> Running:
     address = f"[{host}]" if ":" in host else host
     url = f"http://{address}:{port}"
     served = {name: {"mcp": f"{url}/butlers/{name}/mcp"} for name in names}
-    return Running(url, os.getpid(), served, f"{url}{invitation.path}" if invitation else "")
-
-
-@contextmanager
-def _alone(home: Home) -> Iterator[None]:
-    """Only one process serves a home; the lock goes with the process, however it ends."""
-    with home.lock_file.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Conflict(
-                f"the butlers of {home.root} are already up; {home.run_file} says where. "
-                "Stop that process first, or use another home with --home DIR"
-            ) from error
-        home.run_file.unlink(missing_ok=True)  # left by a process that was killed
-        yield
-
-
-@contextmanager
-def _announced(home: Home, running: Running) -> Iterator[None]:
-    """`run.json` says where to find us, from ready until stopped."""
-    draft = home.run_file.with_suffix(".new")
-    draft.write_text(json.dumps(running.told(), indent=2) + "\n", encoding="utf-8")
-    draft.replace(home.run_file)
-    try:
-        yield
-    finally:
-        home.run_file.unlink(missing_ok=True)
+    return Running(url, os.getpid(), served, __version__, utc_now().isoformat(timespec="seconds"))

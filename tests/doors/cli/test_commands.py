@@ -38,7 +38,7 @@ def refusal(*arguments: object, code: int = 1) -> str:
 def test_help_lists_the_commands() -> None:
     told = butlers("--help")
     assert told.returncode == 0
-    for command in ("up", "new", "list", "doctor", "db", "token"):
+    for command in ("up", "status", "stop", "open", "logs", "new", "list", "doctor", "db", "token"):
         assert command in told.stdout
 
 
@@ -56,7 +56,7 @@ def test_help_imports_nothing_heavy_and_is_quick() -> None:
     assert not loaded & set(HEAVY)
 
 
-def test_help_answers_in_half_a_second() -> None:
+def test_help_answers_in_a_fifth_of_a_second() -> None:
     def seconds() -> float:
         # Of the processor's time: the machine may be busy with other tests.
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -64,11 +64,12 @@ def test_help_answers_in_half_a_second() -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(seconds() for _ in range(3)) < 0.5
+    assert min(seconds() for _ in range(5)) < 0.2
 
 
 def test_the_version_is_told() -> None:
-    assert butlers("version").stdout.strip() == __version__
+    for spelling in ("version", "--version"):
+        assert butlers(spelling).stdout == f"{__version__}\n"
 
 
 def test_a_command_that_does_not_exist_is_a_usage_error() -> None:

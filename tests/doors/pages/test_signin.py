@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
-from butlers.doors.http.household import LIFE, Household, Invitation
+from butlers.doors.http.household import Household
 from butlers.doors.pages.signin import COOKIE, MAX_SESSIONS, SESSION_LIFE, Sessions, give_cookie
 from butlers.settings.fleet import FleetSection
 from conftest import WalkingClock
@@ -146,14 +146,12 @@ def test_the_link_is_kept_in_no_file(fresh: Daemon):
     assert not kept
 
 
-def test_an_invitation_is_good_once_and_for_ten_minutes(clock: WalkingClock):
-    first, late = Invitation(clock), Invitation(clock)
-    secret = first.path.rsplit("/", 1)[1]
-    assert not first.redeem("") and not first.redeem(secret + "x") and not first.redeem("é")
-    assert first.redeem(secret) and not first.redeem(secret)
-    clock.advance(seconds=LIFE.total_seconds())
-    assert not late.redeem(late.path.rsplit("/", 1)[1])
-    assert secret not in repr(first)
+def test_a_link_that_is_used_or_too_old_names_the_command_for_a_new_one(daemon: Daemon):
+    """Too old is the same to a visitor as never there: both are unknown here."""
+    with browsing(daemon) as http:
+        answer = http.get("/sign-in/once/of-yesterday")
+        assert answer.status_code == 403
+        assert "butlers open" in answer.text
 
 
 def _request(cookie: str) -> Request:

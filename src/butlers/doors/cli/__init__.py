@@ -4,7 +4,7 @@ Commands import what they need when they run, so that `--help` and completion st
 """
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,11 +16,14 @@ from butlers.doors.cli import (
     diagnosis,
     homes,
     jobs,
+    logs,
     mcp,
     memory,
     notes,
+    presence,
     tokens,
 )
+from butlers.doors.cli.options import example
 from butlers.errors import ButlersError
 
 if TYPE_CHECKING:
@@ -28,34 +31,55 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="butlers",
-    help="Memory for AI agents. Start with `butlers up`.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # its import would double the time --help takes
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("up")(homes.up)
-app.command("new")(homes.new)
-app.command("list")(homes.list_butlers)
-app.command("mcp")(mcp.serve)
-app.command("ask")(ask.ask)
-app.command("connect")(connect.connect)
-app.command("disconnect")(connect.disconnect)
-app.command("doctor")(diagnosis.doctor)
-app.command("cost")(cost.cost)
-app.add_typer(database.app, name="db")
-app.add_typer(tokens.app, name="token")
+app.command("up", epilog=example("butlers up --port 9000"))(homes.up)
+app.command("status", epilog=example("butlers status --json"))(presence.status)
+app.command("stop", epilog=example("butlers stop"))(presence.stop)
+app.command("open", epilog=example("butlers open --browser"))(presence.open_pages)
+app.command("logs", epilog=example("butlers logs -n 100 -f"))(logs.logs)
+app.command("new", epilog=example('butlers new kitchen --description "Meals"'))(homes.new)
+app.command("list", epilog=example("butlers list"))(homes.list_butlers)
+app.command("mcp", epilog=example("butlers mcp general"))(mcp.serve)
+app.command("ask", epilog=example('butlers ask general "What is due today?"'))(ask.ask)
+app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
+app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
+app.command("doctor", epilog=example("butlers doctor"))(diagnosis.doctor)
+app.command("cost", epilog=example("butlers cost --days 7"))(cost.cost)
+app.add_typer(database.app, name="db", epilog=example('psql "$(butlers db url general)"'))
+app.add_typer(tokens.app, name="token", epilog=example("butlers token list"))
 app.add_typer(memory.app, name="memory")
-app.add_typer(jobs.app, name="jobs")
+app.add_typer(jobs.app, name="jobs", epilog=example("butlers jobs --butler kitchen"))
 app.add_typer(notes.app, name="notes")
 
 
-@app.command("version")
+@app.command("version", epilog=example("butlers version"))
 def version() -> None:
     """Print the version."""
     from butlers import __version__
 
     typer.echo(__version__)
+
+
+def _version_option(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback(epilog=example("butlers up"))
+def butlers(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version_option, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Memory for AI agents. Start with `butlers up`."""
 
 
 def main(pages: "Pages | None" = None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
-from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption
+from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption, example
 from butlers.doors.cli.tables import show_json
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ View = Callable[[Any, Mapping[str, Any]], None]
 """Shows an answer to a person, given what was asked."""
 
 
-def lazy_group(help: str, build: Callable[[], typer.Typer]) -> typer.Typer:
+def lazy_group(help: str, shown: str, build: Callable[[], typer.Typer]) -> typer.Typer:
     """A group whose commands are made when one of them is asked for, so that help stays quick."""
 
     class Group(TyperGroup):
@@ -69,7 +69,7 @@ def lazy_group(help: str, build: Callable[[], typer.Typer]) -> typer.Typer:
         return made[0]
 
     made: list[TyperGroup] = []
-    return typer.Typer(cls=Group, help=help, no_args_is_help=True)
+    return typer.Typer(cls=Group, help=help, epilog=example(shown), no_args_is_help=True)
 
 
 def commands(
@@ -80,24 +80,25 @@ def commands(
     place: Mapping[str, Any],
 ) -> typer.Typer:
     """The commands of a module; `place` are the options that say where and as whom."""
-    groups = {"": _group("")}
+    groups = {"": _group("", "")}
     for operation in operations:
         if "cli" in operation.left_out:
             continue
         group, _, name = operation.command.rpartition(" ")
         if group not in groups:
-            groups[group] = _group(_GROUPS[group])
+            shown = example(f"{prefix} {operation.example}")
+            groups[group] = _group(_GROUPS[group], shown)
             groups[""].add_typer(groups[group], name=group)
         command = _command(operation, asking, views.get(operation.name), place)
         words = _RETURNS.sub("", operation.words).strip()
-        help = f"{words}\n\nExample: {prefix} {operation.example}"
-        groups[group].command(name, help=help)(command)
+        epilog = example(f"{prefix} {operation.example}")
+        groups[group].command(name, help=words, epilog=epilog)(command)
     return groups[""]
 
 
-def _group(help: str) -> typer.Typer:
+def _group(help: str, shown: str) -> typer.Typer:
     # Markup would show stored text and brackets otherwise than they are.
-    return typer.Typer(no_args_is_help=True, help=help, rich_markup_mode=None)
+    return typer.Typer(no_args_is_help=True, help=help, epilog=shown, rich_markup_mode=None)
 
 
 # What is returned is for programs; a person sees it.

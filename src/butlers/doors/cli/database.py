@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from butlers.doors.cli.options import HomeOption, existing_home, known_butler
+from butlers.doors.cli.options import HomeOption, example, existing_home, known_butler
 
 app = typer.Typer(help="The databases behind the butlers.", no_args_is_help=True)
 
 
-@app.command("url")
+@app.command("url", epilog=example('psql "$(butlers db url general)"'))
 def url(
     name: Annotated[str, typer.Argument(help="Which butler.")] = "general",
     home: HomeOption = None,

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from butlers.doors.cli.options import HomeOption, JsonOption, existing_home
+from butlers.doors.cli.program import typed
 
 if TYPE_CHECKING:
     from butlers.butler.home import Home
-    from butlers.doors.daemon import Running
+    from butlers.butler.presence import Running
     from butlers.doors.server import Pages
     from butlers.settings.files import HouseSettings
 
@@ -38,7 +39,7 @@ def up(
     place.ensure_general()
     given = {"host": host, "port": port, "allow_remote": allow_remote or None}
     house = _house(place, {key: value for key, value in given.items() if value is not None})
-    configure(house.server.log_level, log_file=place.logs_directory / "butlers.log")
+    configure(house.server.log_level, log_file=place.log_file)
     asyncio.run(_serve(place, house, context.obj))
 
 
@@ -50,9 +51,11 @@ def new(
     """Add a butler to the home; it is served from the next `butlers up` on."""
     from butlers.butler.home import Home
 
-    file = Home.locate(home).create_butler(name, description)
+    place = Home.locate(home)
+    file = place.create_butler(name, description)
     typer.echo(f"{name} is ready: {file}")
-    typer.echo(f"Make a token for it: butlers token new --butler {name} --tenant default")
+    command = typed(place, "token", "new", "--butler", name, "--tenant", "default")
+    typer.echo(f"Make a token for it: {command}")
 
 
 def list_butlers(home: HomeOption = None, as_json: JsonOption = False) -> None:
@@ -77,11 +80,13 @@ def _house(home: "Home", given: dict[str, object]) -> "HouseSettings":
 
 
 async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:
+    from butlers.butler.invitations import Invitations
     from butlers.doors.daemon import run
 
-    # The token is made last: one that was made for a start that failed would never be seen.
+    # Tokens and links are made last: those made for a start that failed would never be seen.
     def welcome(running: "Running") -> None:
-        _welcome(home, running, _first_token(home, house))
+        link = running.url + Invitations(home).create() if pages is not None else ""
+        _welcome(home, running, link, _first_token(home, house))
 
     await run(home, house, welcome, pages)
 
@@ -97,22 +102,27 @@ def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None
     return name, token
 
 
-def _welcome(home: "Home", running: "Running", first_token: tuple[str, str] | None) -> None:
+def _welcome(
+    home: "Home", running: "Running", link: str, first_token: tuple[str, str] | None
+) -> None:
     lines = [f"Butlers are up at {running.url}   (Ctrl-C stops them)"]
     lines += [f"  {name}: {served['mcp']}" for name, served in running.butlers.items()]
     lines += [""]
-    if running.sign_in:
-        lines += ["See what they remember (works once, for ten minutes):", f"  {running.sign_in}"]
+    if link:
+        lines += ["See what they remember (works once, for ten minutes):", f"  {link}"]
+        lines += ["Another link, later:", f"  {typed(home, 'open')}"]
     name, token = first_token or (next(iter(running.butlers)), None)
     if token:
         lines += [f"A token for {name}, shown this once:", f"  export BUTLER_TOKEN={token}"]
     else:
-        command = f"butlers token new --butler {name} --tenant default --home {home.root}"
-        lines += [f"A token for an agent: {command}"]
+        command = typed(home, "token", "new", "--butler", name, "--tenant", "default")
+        lines += ["A token for an agent:", f"  {command}"]
+    whose = [] if name == "general" else ["--butler", name]
     lines += [
         "Give an agent its memory, in Claude Code for example:",
         f"  claude mcp add --transport http {name} {running.butlers[name]['mcp']} "
         '--header "Authorization: Bearer $BUTLER_TOKEN"',
-        "or, so that every session is remembered too: butlers connect claude-code (or codex)",
+        "or, so that every session is remembered too, in a project's directory (codex likewise):",
+        f"  {typed(home, 'connect', 'claude-code', *whose)}",
     ]
     typer.echo("\n".join(lines))

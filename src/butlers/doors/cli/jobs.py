@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from butlers.doors.cli.opening import with_butler
-from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption
+from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption, example
 from butlers.doors.cli.tables import Column, show_fields, show_json, show_line, show_table
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def jobs(
     show_table(columns, [_planned_row(job) for job in planned])
 
 
-@app.command("run")
+@app.command("run", epilog=example("butlers jobs run consolidate"))
 def run(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Which job.")],
@@ -66,7 +66,7 @@ def run(
         raise typer.Exit(1)
 
 
-@app.command("history")
+@app.command("history", epilog=example("butlers jobs history consolidate -n 5"))
 def history(
     context: typer.Context,
     name: Annotated[str | None, typer.Argument(help="Which job [default: all].")] = None,

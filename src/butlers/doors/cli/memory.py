@@ -8,6 +8,7 @@ import typer
 
 from butlers.doors.cli.commands import TenantOption, commands, lazy_group
 from butlers.doors.cli.opening import with_butler
+from butlers.doors.cli.options import example
 
 if TYPE_CHECKING:
     from butlers.butler.butler import Butler
@@ -29,11 +30,13 @@ def _build() -> typer.Typer:
     from butlers.memory.operations import OPERATIONS
 
     app = commands(OPERATIONS, ask, VIEWS, "butlers memory", {"tenant": TenantOption})
-    app.command("cost")(cost.cost)
+    app.command("cost", epilog=example("butlers memory cost --days 7"))(cost.cost)
     return app
 
 
-app = lazy_group("What a butler remembers.", _build)
+app = lazy_group(
+    "What a butler remembers.", 'butlers memory recall "what should I cook for Ann?"', _build
+)
 
 
 def ask(operation: "Operation", place: dict[str, Any], given: dict[str, Any]) -> Any:

@@ -32,7 +32,7 @@ def _build() -> typer.Typer:
     return commands(OPERATIONS, ask, VIEWS, "butlers notes", place)
 
 
-app = lazy_group("A butler's notebook: keyed notes of its agents.", _build)
+app = lazy_group("A butler's notebook: keyed notes of its agents.", "butlers notes list", _build)
 
 
 def ask(operation: "Operation", place: dict[str, Any], given: dict[str, Any]) -> Any:

@@ -16,6 +16,12 @@ ButlerOption = Annotated[str, typer.Option("--butler", "-b", help="Which butler.
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
+def example(*commands: str) -> str:
+    """The end of a help text: the command as somebody would type it."""
+    # The mark keeps lines as they are; without it they would be filled like a paragraph.
+    return "\b\nExample:\n" + "\n".join(f"  {command}" for command in commands)
+
+
 def existing_home(home: Path | None) -> "Home":
     """The home, which must have at least one butler."""
     from butlers.butler.home import Home

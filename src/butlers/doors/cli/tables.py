@@ -49,9 +49,10 @@ def show_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2))
 
 
-def show_line(text: str) -> None:
-    """Print a sentence."""
-    typer.echo(_printable(one_line(text)))
+def show_line(text: str, colour: str | None = None, indent: int = 0) -> None:
+    """Print a sentence, coloured where somebody looks."""
+    line = _printable(" " * indent + one_line(text))
+    typer.echo(typer.style(line, fg=colour) if colour and on_terminal() else line)
 
 
 def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:

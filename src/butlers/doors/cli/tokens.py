@@ -9,6 +9,7 @@ from butlers.doors.cli.options import (
     ButlerOption,
     HomeOption,
     JsonOption,
+    example,
     existing_home,
     known_butler,
 )
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Tokens: who may call a butler, and as which tenant.", no_args_is_help=True)
 
 
-@app.command("new")
+@app.command("new", epilog=example("butlers token new --butler general --note laptop"))
 def new(
     butler: ButlerOption = "general",
     tenant: Annotated[str, typer.Option(help="Whose memories the token opens.")] = "default",
@@ -38,7 +39,7 @@ def new(
     typer.echo(token)
 
 
-@app.command("list")
+@app.command("list", epilog=example("butlers token list --json"))
 def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """List the tokens: id, butler, tenant, age, note and agent, never the token itself."""
     records = [record.shown() for record in _store(home).all()]
@@ -52,7 +53,7 @@ def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
         typer.echo("\t".join(record[key] for key in shown).rstrip())
 
 
-@app.command("revoke")
+@app.command("revoke", epilog=example("butlers token revoke 3f9c21ab"))
 def revoke(
     token_id: Annotated[str, typer.Argument(help="The id that `butlers token list` shows.")],
     home: HomeOption = None,

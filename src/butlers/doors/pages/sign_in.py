@@ -7,6 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from butlers.butler.invitations import Invitations
 from butlers.doors.http.seats import household_of
 from butlers.doors.pages.forms import sent_form
 from butlers.doors.pages.rendering import render
@@ -17,8 +18,8 @@ from butlers.doors.pages.visits import Sending, sessions_of
 FIRST_PAGE = "/memory"
 router = APIRouter(route_class=PageRoute)
 _LINK_USED = (
-    "this link was used before, or is older than ten minutes; sign in with a token, or start "
-    "butlers again for a new link"
+    "this link was used before, or is older than ten minutes; `butlers open` prints a new one, "
+    "or sign in with a token"
 )
 
 
@@ -50,11 +51,10 @@ async def sign_in(request: Request) -> Response:
 
 @router.get("/sign-in/once/{secret}")
 async def sign_in_once(request: Request, secret: Annotated[str, Path(max_length=100)]) -> Response:
-    """Open a session for whoever holds the link of `butlers up`."""
+    """Open a session for whoever holds a link of `butlers up` or `butlers open`."""
     if "prefetch" in request.headers.get("sec-purpose", ""):
         raise HTTPException(403, "nobody opened this link yet")
-    invitation = household_of(request).invitation
-    if invitation is None or not invitation.redeem(secret):
+    if not Invitations(household_of(request).home).redeem(secret):
         raise HTTPException(403, _LINK_USED)
     # A page of our own, not a redirect: a browser that came here from another site would not
     # send its new cookie along with one.

@@ -1,4 +1,4 @@
-"""Signing in with a token or with the link that `butlers up` prints; sessions live in memory.
+"""Signing in with a token or with a link of `butlers open`; sessions live in memory.
 
 A browser holds nothing but a random name for its session. What the session may see is kept here,
 and asked of the token again at every request: a token revoked is a session ended.

@@ -1,0 +1,170 @@
+"""Whether a home is up: the lock that its one process holds, and where that process listens."""
+
+import fcntl
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import IO, Any
+
+from butlers.butler.home import Home
+from butlers.errors import Conflict, Unavailable
+
+_PATIENCE_SECONDS = 8.0
+_GLANCE_SECONDS = 0.05
+_GLANCES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How to reach a home that is up; `run.json` says all of it."""
+
+    url: str
+    pid: int
+    butlers: dict[str, dict[str, str]]
+    version: str = ""
+    started_at: str = ""
+
+
+@contextmanager
+def alone(home: Home) -> Iterator[None]:
+    """Only one process serves a home; the lock goes with the process, however it ends."""
+    # Neither truncated nor appended to: it may be another's.
+    with os.fdopen(os.open(home.lock_file, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as lock:
+        if not _taken(lock):
+            raise Conflict(
+                f"the butlers of {home.root} are already up; {home.run_file} says where. "
+                "Stop them first with `butlers stop`, or use another home with --home DIR"
+            )
+        _sign(lock)
+        home.run_file.unlink(missing_ok=True)  # left by a process that was killed
+        yield
+
+
+def _taken(lock: IO[bytes]) -> bool:
+    """Whether the lock is ours now; whoever only looks at it lets go in no time."""
+    for _ in range(_GLANCES):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(_GLANCE_SECONDS)
+    return False
+
+
+def _sign(lock: IO[bytes]) -> None:
+    """Write down who holds the lock; whoever reads meanwhile finds a number all the same."""
+    signature = f"{os.getpid()}\n".encode()
+    os.pwrite(lock.fileno(), signature, 0)
+    lock.truncate(len(signature))
+
+
+@contextmanager
+def announced(home: Home, running: Running) -> Iterator[None]:
+    """`run.json` says where to find us, from ready until stopped."""
+    draft = home.run_file.with_suffix(".new")
+    draft.write_text(json.dumps(asdict(running), indent=2) + "\n", encoding="utf-8")
+    draft.replace(home.run_file)
+    try:
+        yield
+    finally:
+        home.run_file.unlink(missing_ok=True)
+
+
+def is_up(home: Home) -> bool:
+    """Whether a process serves the home; one that was killed has lost its lock."""
+    try:
+        with home.lock_file.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def running(home: Home) -> Running | None:
+    """Where the home is served; None while nothing is, or it is starting or stopping."""
+    if not is_up(home):
+        return None
+    try:
+        told = json.loads(home.run_file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    known = Running.__dataclass_fields__
+    return Running(**{key: value for key, value in told.items() if key in known})
+
+
+def process_of(home: Home) -> int | None:
+    """The process that holds the home's lock, be it just starting; None when nobody does."""
+    if not is_up(home):
+        return None
+    signed = home.lock_file.read_text(encoding="utf-8").split()
+    if signed:
+        return int(signed[0])
+    found = running(home)  # version 0.1.0 said so only here
+    if found is None:
+        raise Unavailable(f"the butlers of {home.root} are just starting; try again in a moment")
+    return found.pid
+
+
+def ask_to_stop(home: Home, pid: int) -> bool:
+    """Ask a process to stop while it holds the home's lock; false when it no longer does.
+
+    A number of a process may have been given to another meanwhile: a handle is taken on it first
+    (where the system has such), and the lock asked again before anything is sent.
+    """
+    try:
+        with _handle(pid) as handle:
+            if process_of(home) != pid:
+                return False
+            _send(handle, pid)
+    except ProcessLookupError:
+        return False
+    except PermissionError as error:
+        raise Unavailable(
+            f"process {pid}, which serves {home.root}, is another user's; stop it as that user"
+        ) from error
+    return True
+
+
+@contextmanager
+def _handle(pid: int) -> Iterator[int | None]:
+    if not hasattr(os, "pidfd_open"):
+        yield None
+        return
+    handle = os.pidfd_open(pid)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _send(handle: int | None, pid: int) -> None:
+    if handle is None:
+        os.kill(pid, signal.SIGTERM)
+    else:
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
+
+
+def health(url: str) -> tuple[str, dict[str, Any]]:
+    """How the butlers at this address say they are: in one word, and each of them."""
+    # Ours is on this machine: a proxy of the environment has no business here.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{url}/health", timeout=_PATIENCE_SECONDS) as answer:
+            body = answer.read()
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            body = refusal.read()
+    except OSError:
+        return "silent", {}
+    try:
+        report = json.loads(body)
+        return report["status"], report["butlers"]
+    except (ValueError, TypeError, KeyError):
+        return "strange", {}

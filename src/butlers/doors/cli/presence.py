@@ -1,0 +1,195 @@
+"""`butlers status`, `butlers stop` and `butlers open`: the process that serves a home."""
+
+import os
+import time
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from butlers.doors.cli.options import HomeOption, JsonOption
+from butlers.doors.cli.tables import Column, show_fields, show_json, show_line, show_table
+
+if TYPE_CHECKING:
+    from butlers.butler.home import Home
+
+NOT_UP = 3
+_EXIT_CODES = {"ok": 0, "down": NOT_UP}
+_LOOK_AGAIN_SECONDS = 0.05
+_SECOND_SIGNAL_SECONDS = 0.3
+_LAST_SECONDS = 10.0
+
+
+def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Tell whether the home is up, and how each butler is.
+
+    Exits 0 when all is well, 3 when the home is not up, and 1 when a butler is unwell, nobody
+    answers, or the home is just starting or stopping.
+    """
+    from butlers.butler.home import Home
+
+    place = Home.locate(home)
+    told = _told(place)
+    if as_json:
+        show_json(told)
+    else:
+        _show(place, told)
+    raise typer.Exit(_EXIT_CODES.get(told["status"], 1))
+
+
+def stop(
+    now: Annotated[bool, typer.Option("--now", help="Do not wait for clients.")] = False,
+    wait: Annotated[float, typer.Option(min=0, help="How many seconds to wait for it.")] = 30.0,
+    home: HomeOption = None,
+) -> None:
+    """Stop the process that serves the home.
+
+    Whoever is being answered is given a few seconds. It is said when the home is down; one that
+    was not up is no error.
+    """
+    from butlers.butler.home import Home
+    from butlers.butler.presence import process_of
+    from butlers.errors import Unavailable
+
+    place = Home.locate(home)
+    pid = process_of(place)
+    if pid is None:
+        show_line(f"the butlers of {place.root} are not up")
+        return
+    # A second signal waits for nobody.
+    patience = (_SECOND_SIGNAL_SECONDS if now else wait, min(wait, _LAST_SECONDS))
+    if not any(_is_stopped(place, pid, seconds) for seconds in patience):
+        raise Unavailable(
+            f"process {pid} does not stop; `butlers logs` may say why. To end it: kill -9 {pid}"
+        )
+    show_line(f"the butlers of {place.root} are down")
+
+
+def open_pages(
+    browser: Annotated[bool, typer.Option("--browser", help="Show it in your browser.")] = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a link that signs you in to the dashboard.
+
+    It stands alone on the last line, and works once, for ten minutes. Only the user who runs the
+    butlers can make one.
+    """
+    from butlers.butler.home import Home
+
+    place = Home.locate(home)
+    link = _new_link(place)
+    if as_json:
+        show_json({"url": link})
+    else:
+        show_line("See what they remember (works once, for ten minutes):")
+        typer.echo(link)
+    if browser:
+        _browse(place, link)
+
+
+def _told(home: "Home") -> dict[str, Any]:
+    """What there is to know of a home in a moment."""
+    from butlers.butler import presence
+
+    fields: dict[str, Any] = {"home": str(home.root)}
+    if not presence.is_up(home):
+        return {"status": "down", **fields}
+    running = presence.running(home)
+    if running is None:
+        return {"status": "starting or stopping", **fields}
+    word, butlers = presence.health(running.url)
+    known = asdict(running)
+    for name, served in known["butlers"].items():
+        served.update(butlers.get(name, {"status": word}))
+    return {"status": word, **fields, **known}
+
+
+def _show(home: "Home", told: dict[str, Any]) -> None:
+    if told["status"] == "down":
+        show_line(f"the butlers of {home.root} are not up; `butlers up` starts them")
+    elif "url" not in told:
+        show_line(f"the butlers of {home.root} are {told['status']}; ask again in a moment")
+    else:
+        show_fields(
+            [
+                ("status", told["status"]),
+                ("address", told["url"]),
+                ("home", told["home"]),
+                ("process", f"{told['pid']}, version {told['version'] or 'not known'}"),
+                ("since", _since(told["started_at"]) if told["started_at"] else "not known"),
+            ]
+        )
+        rows = [[name, _health(one)] for name, one in told["butlers"].items()]
+        show_table([Column("butler"), Column("health", wraps=True)], rows)
+
+
+def _since(started_at: str) -> str:
+    from butlers.clock import utc_now
+
+    instant = datetime.fromisoformat(started_at)
+    span = _span(int((utc_now() - instant).total_seconds()))
+    return f"{instant:%Y-%m-%d %H:%M:%S} UTC, for {span}"
+
+
+def _span(seconds: int) -> str:
+    """A length of time in its two largest units."""
+    sizes = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    parts: list[str] = []
+    for unit, size in sizes:
+        count, seconds = divmod(seconds, size)
+        if count or parts or unit == "s":
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
+
+
+def _health(butler: dict[str, Any]) -> str:
+    """A butler in a word, and which of its modules are the reason."""
+    modules = butler.get("modules", {})
+    unwell = [name for name, module in modules.items() if module["status"] != "ok"]
+    return f"{butler['status']}: {', '.join(unwell)}" if unwell else str(butler["status"])
+
+
+def _is_stopped(home: "Home", pid: int, seconds: float) -> bool:
+    """Ask the process to stop; whether it let go of the home in this time."""
+    from butlers.butler.presence import ask_to_stop, process_of
+
+    if not ask_to_stop(home, pid):
+        return True
+    deadline = time.monotonic() + seconds
+    while process_of(home) == pid:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    return True
+
+
+def _new_link(home: "Home") -> str:
+    from butlers.butler.invitations import Invitations
+    from butlers.butler.presence import running
+    from butlers.errors import Unavailable
+
+    found = running(home)
+    if found is None:
+        raise Unavailable(f"the butlers of {home.root} are not up; start them with `butlers up`")
+    owner = home.run_file.stat().st_uid
+    if owner != os.geteuid():
+        raise Unavailable(f"the butlers of {home.root} are run by user {owner}; ask as that user")
+    return found.url + Invitations(home).create()
+
+
+def _browse(home: "Home", link: str) -> None:
+    """Show a link in the browser by way of a private file: arguments of programs are public."""
+    import html
+    import tempfile
+    import webbrowser
+
+    from butlers.errors import Unavailable
+
+    handle, name = tempfile.mkstemp(suffix=".html", dir=home.invitations_directory)
+    with open(handle, "w", encoding="utf-8") as page:
+        page.write(f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">\n')
+    if not webbrowser.open(Path(name).as_uri()):
+        raise Unavailable("there is no browser to show it in; open the link yourself")

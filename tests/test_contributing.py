@@ -1,0 +1,110 @@
+"""What the papers for contributors say is there, is there."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+PAPERS = [
+    ROOT / name for name in ("CONTRIBUTING.md", "ARCHITECTURE.md", "README.md", "CHANGELOG.md")
+]
+DECISIONS = ROOT / "docs" / "decisions"
+RECORDS = sorted(DECISIONS.glob("[0-9]*.md"))
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+
+def text_of(papers: list[Path]) -> str:
+    return "\n".join(paper.read_text() for paper in papers)
+
+
+def test_every_target_of_make_that_is_named_exists() -> None:
+    named = set(re.findall(r"\bmake ([a-z]+)\b", "\n".join(code_of(text_of(PAPERS)))))
+    assert {"one", "test", "check", "hooks"} <= named
+    known = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+    assert named - known == set()
+
+
+def code_of(text: str) -> list[str]:
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [*blocks, *re.findall(r"`([^`\n]+)`", text)]
+
+
+@pytest.mark.parametrize(
+    "paper", [*PAPERS, DECISIONS / "README.md", *RECORDS], ids=lambda p: p.name
+)
+def test_every_file_that_is_named_exists(paper: Path) -> None:
+    text = paper.read_text()
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (paper.parent / link).exists(), link
+    named = re.findall(r"`((?:[\w.-]+/)+[\w-]*(?:\.\w+)?|[\w/]+\.(?:py|sql))`", text)
+    missing = [name for name in named if not is_there(name)]
+    assert set(missing) == set()
+
+
+def is_there(name: str) -> bool:
+    """Whether it is a path of the checkout, of the source, or of a room of the source."""
+    source = ROOT / "src" / "butlers"
+    places = (ROOT, ROOT / "src", source, source / "memory", source / "memory" / "migrations")
+    return any((place / name).exists() for place in places)
+
+
+def test_a_file_that_is_not_there_would_be_noticed() -> None:
+    assert is_there("memory/flows/") and is_there("flows/recall.py") and is_there("tests/house")
+    assert not is_there("memory/flows/levitate.py")
+
+
+def test_decisions_are_numbered_in_order_and_each_is_in_the_index() -> None:
+    index = (DECISIONS / "README.md").read_text()
+    assert len(RECORDS) >= 15
+    for number, record in enumerate(RECORDS, 1):
+        title = record.read_text().splitlines()[0].removeprefix(f"# {number}. ")
+        assert record.name.startswith(f"{number:04d}-")
+        assert f"{number}. [{title}]({record.name})" in index
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem[:4])
+def test_a_decision_is_short_and_says_why_what_and_what_follows(record: Path) -> None:
+    text = record.read_text()
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["Context", "Decision", "Consequence"]
+    assert len(text) < 1_800
+
+
+def test_hooks_run_the_checks_from_here_and_fetch_nothing() -> None:
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repository["repo"] == "local"
+    programs = [hook["entry"].split(" -")[0] for hook in repository["hooks"]]
+    assert all(hook["language"] == "system" for hook in repository["hooks"])
+    checks = re.search(r"^check:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    assert checks is not None
+    checked = [line.strip().removeprefix("@$(BIN)/") for line in checks[1].splitlines()]
+    wanted = [line.split(" -")[0].removesuffix(" .") for line in checked]
+    assert [program.removeprefix(".venv/bin/") for program in programs] == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        ("tests/memory/test_recall.py", "pytest 'tests/memory/test_recall.py'"),
+        ("tests/a.py::test_b[x y]", "pytest 'tests/a.py::test_b[x y]'"),
+        ("decay or rise", "pytest -k 'decay or rise'"),
+    ],
+)
+def test_one_test_is_chosen_by_path_by_id_or_by_a_word(given: str, chosen: str) -> None:
+    command = ["make", "--dry-run", "one", f"T={given}"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert chosen in " ".join(told.stdout.split())
+
+
+def test_without_a_choice_it_is_said_how_to_choose() -> None:
+    told = subprocess.run(["make", "one"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert told.returncode != 0
+    assert "make one T=tests/" in told.stderr
+
+
+def test_the_version_is_released_in_the_changelog_below_what_is_not() -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert re.fullmatch(r"0\.1\.0 – \d{4}-\d\d-\d\d", headings[1])
