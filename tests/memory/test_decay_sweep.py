@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import math
 import uuid
 from datetime import timedelta
 
@@ -21,8 +22,7 @@ from butlers.memory.model import (
     Permanence,
     SearchMode,
 )
-from butlers.memory.policy.confidence import effective_confidence
-from butlers.memory.policy.fading import Verdict, bands, verdict
+from butlers.memory.policy.confidence import Verdict, bands, effective_confidence
 from butlers.memory.settings import FactsConfig, MemoryModuleConfig
 from memory.audit_stream import event_types, events, metadata
 
@@ -57,28 +57,27 @@ def report(**counts):
 @pytest.mark.parametrize(
     ("confidence", "expected"),
     [
-        (1.0, Verdict.SURE),
-        (0.2, Verdict.SURE),
-        (0.19999999, Verdict.FADING),
-        (0.05, Verdict.FADING),
-        (0.04999999, Verdict.SPENT),
-        (0.0, Verdict.SPENT),
+        (1.0, ("active", None)),
+        (0.2, ("active", None)),
+        (0.19999999, ("active", "fading")),
+        (0.05, ("active", "fading")),
+        (0.04999999, ("expired", None)),
+        (0.0, ("expired", None)),
     ],
 )
-def test_the_lower_end_of_a_band_belongs_to_it(confidence, expected):
-    assert verdict(confidence, FactsConfig()) is expected
+async def test_the_lower_end_of_a_band_belongs_to_it(memory, lineage, owner, confidence, expected):
+    fact = await a_fact(memory, lineage)
+    await owner.execute("update facts set confidence = $2 where id = $1", fact, confidence)
+    await run_decay_sweep(memory, lineage)
+    assert await fact_state(owner, fact) == expected
 
 
-@given(
-    st.floats(0, 1),
-    st.tuples(st.floats(0, 1), st.floats(0, 1)).filter(lambda pair: pair[0] < pair[1]),
-)
-def test_every_confidence_lies_in_exactly_one_band(confidence, thresholds):
-    expiry, retrieval = thresholds
-    chosen = FactsConfig(
-        expiry_confidence_threshold=expiry, retrieval_confidence_threshold=retrieval
-    )
-    assert sum(band.holds(confidence) for band in bands(chosen).values()) == 1
+def test_the_bands_meet_without_gap():
+    given, least = bands(FactsConfig()), -math.inf
+    for word in (Verdict.SPENT, Verdict.FADING, Verdict.SURE):
+        assert given[word].least == least
+        least = given[word].below
+    assert least == math.inf
 
 
 # Facts
@@ -414,9 +413,10 @@ def after(row, now, facts_settings):
     if row["gone"] or row["decay_rate"] == 0:
         return state, None
     left = effective_confidence(row["confidence"], row["decay_rate"], row["confirmed_at"], now)
-    wanted = {Verdict.SURE: "active", Verdict.FADING: "fading", Verdict.SPENT: "gone"}[
-        verdict(left, facts_settings)
-    ]
+    if left >= facts_settings.retrieval_confidence_threshold:
+        wanted = "active"
+    else:
+        wanted = "fading" if left >= facts_settings.expiry_confidence_threshold else "gone"
     return wanted, wanted if wanted != state else None
 
 

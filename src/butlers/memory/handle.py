@@ -121,11 +121,6 @@ class Memory:
         configured = self.embedder()
         return configured if version.made_by(configured) else self.embedders(version)
 
-    async def embedding_version(self, lineage: Lineage) -> UUID:
-        """The version whose vectors the tenant uses, registered if it is new."""
-        version, engine = self._in_use(await self.versions(lineage))
-        return version.id if version else await self._registered(engine, lineage)
-
     def _in_use(self, versions: Sequence[ModelVersion]) -> tuple[ModelVersion | None, Embedder]:
         """The current version and its embedder; where that cannot be had, the configured ones.
 

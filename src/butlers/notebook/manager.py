@@ -39,9 +39,9 @@ _Cached = tuple[Stamp, EnrichedMemory]
 class MemoryManager:
     """Saves, recalls and searches notes; threads may share it.
 
-    A cached note is served only while the database's stamp is the one it was read under: that
-    costs a look at shared memory, against the two queries of a recall. So no write is missed,
-    whoever made it: this manager, the core functions, or another process.
+    A cached note is served only while the database's stamp is the one it was read under, which
+    costs one pragma against the two queries of a recall. So no write is missed, whoever made it:
+    this manager, the core functions, or another process.
     """
 
     def __init__(self, db: Notebook, options: MemoryManagerOptions | None = None) -> None:

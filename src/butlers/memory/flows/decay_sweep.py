@@ -14,7 +14,7 @@ from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
 from butlers.memory.flows.feedback import invert_waiting
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, EventType, Lineage
-from butlers.memory.policy.fading import Verdict, bands
+from butlers.memory.policy.confidence import Verdict, bands
 from butlers.memory.store import sweep, transitions
 from butlers.memory.store.sweep import Due, Move, NextPage, Page
 from butlers.memory.store.transitions import Transition
