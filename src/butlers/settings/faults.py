@@ -11,17 +11,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from rapidfuzz import fuzz, process
 
+from butlers.kernel.secrets import masked, names_a_secret
 from butlers.kernel.sections import Fault, InlineSection, Valid
 from butlers.settings.toml_text import toml_value
 
 LONGEST_SHOWN = 120
 SIMILAR_ENOUGH = 70
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-SECRET_KEY = re.compile(r"api_?key|passw|secret|credential|(^|_)token$")
-SECRET_IN_TEXT = (
-    (re.compile(r"(://[^:/@\s]*):.*@"), r"\1:***@"),
-    (re.compile(r"(password\s*=\s*)[^&\s]+"), r"\1***"),
-)
 PLAIN_TYPES: Mapping[object, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -70,16 +66,10 @@ def shown(loc: Loc, value: object) -> str:
         return "a table"
     if isinstance(value, list | tuple):
         return "a list"
-    if isinstance(value, str) and SECRET_KEY.search(str(loc[-1]) if loc else ""):
+    if isinstance(value, str) and loc and names_a_secret(str(loc[-1])):
         return "text that is not shown here"
-    text = _without_secrets(toml_value(value))
+    text = masked(toml_value(value), "***").text
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
-
-
-def _without_secrets(text: str) -> str:
-    for pattern, replacement in SECRET_IN_TEXT:
-        text = pattern.sub(replacement, text)
-    return text
 
 
 def _dotted(loc: Loc) -> str:
