@@ -1,15 +1,12 @@
 """Holding episodes while a model reads them: claim, keep, give back."""
 
-import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-import structlog
-
+from butlers.db.lease import Renewal
 from butlers.db.postgres import Row, Transaction
-from butlers.errors import Conflict, Unavailable
 from butlers.kernel.text import one_line
 from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
@@ -28,8 +25,6 @@ ABANDONED = "the run that held this episode ended without settling it"
 TAKEN_OVER = "the episodes changed hands or expired meanwhile; the answer was discarded"
 
 _MAX_REASON = 500
-
-_log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -75,18 +70,13 @@ async def while_held(
     memory: Memory, lease: Lease, lineage: Lineage, work: Coroutine[Any, Any, T]
 ) -> T:
     """What the work came to, the lease renewed meanwhile; a lost lease ends it with a Conflict."""
-    working = asyncio.ensure_future(work)
-    keeping = asyncio.ensure_future(_keep(memory, lease, lineage))
-    try:
-        await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        keeping.result()
-        raise Conflict(TAKEN_OVER)
-    finally:
-        working.cancel()
-        keeping.cancel()
-        await asyncio.gather(working, keeping, return_exceptions=True)
+
+    async def renew() -> bool:
+        async with memory.transaction(lineage) as tx:
+            return await consolidation.renew(tx, lease, _until(memory, memory.now()))
+
+    seconds = memory.settings.consolidation.lease_seconds
+    return await Renewal("consolidation", seconds, renew, TAKEN_OVER).while_held(work)
 
 
 async def release(memory: Memory, lease: Lease, lineage: Lineage) -> None:
@@ -102,18 +92,6 @@ async def give_back(memory: Memory, lease: Lease, reason: str, lineage: Lineage)
     async with memory.transaction(lineage) as tx:
         failed = await consolidation.fail(tx, lease, most, told, now)
         return await _record_failures(memory, tx, failed, lineage, now)
-
-
-async def _keep(memory: Memory, lease: Lease, lineage: Lineage) -> None:
-    """Renew the lease until it is lost; a database that is away for a moment may come back."""
-    while True:
-        await asyncio.sleep(memory.settings.consolidation.lease_seconds / 3)
-        try:
-            async with memory.transaction(lineage) as tx:
-                if not await consolidation.renew(tx, lease, _until(memory, memory.now())):
-                    return
-        except Unavailable as error:
-            _log.warning("consolidation_lease_not_renewed", reason=str(error))
 
 
 def _until(memory: Memory, now: datetime) -> datetime:
