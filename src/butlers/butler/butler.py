@@ -16,7 +16,7 @@ from butlers.jobs.language_model import limits_of, model_of
 from butlers.jobs.planned import RunPrompt, jobs_of
 from butlers.jobs.policy import Outcome
 from butlers.jobs.schedule import Schedule
-from butlers.jobs.spending import Account, Limits, Spending
+from butlers.jobs.spending import Account, Spending
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import Caller, Health, Module, Surroundings
@@ -80,7 +80,7 @@ class Butler:
     def _run_prompt(self) -> RunPrompt | None:
         if self.settings.runtime.kind == "none":
             return None
-        model = session_model(self.settings, Spending(lambda: self.database, Limits()))
+        model = session_model(self.settings, lambda: self.database)
         directory = self._server.butler_directory(self.name)
         return Spawner(self.settings, directory, self.session_memory(), model).run_prompt
 

@@ -43,7 +43,7 @@ class Question:
 
 def installed_embedder(version: ModelVersion) -> Embedder | None:
     """The embedder of a version by the directory it was registered with; None if it is gone."""
-    engine = get_embedding_engine(Path(version.directory) if version.directory else None)
+    engine = get_embedding_engine(version.directory)
     try:
         return engine if version.made_by(engine) else None
     except Unavailable:  # a file of the model is missing
