@@ -12,13 +12,13 @@ from pydantic import BaseModel, ValidationError
 
 from butlers.errors import SettingsError
 from butlers.settings.faults import fault_line, fault_lines, shown
+from butlers.settings.fields import toml_value
 from butlers.settings.fleet import FleetSection
 from butlers.settings.sections import (
     ButlerSettings,
     HomeSettings,
     ServerSection,
 )
-from butlers.settings.toml_text import toml_value
 
 Settings = TypeVar("Settings", bound=BaseModel)
 Document = dict[str, Any]
