@@ -11,10 +11,10 @@ import structlog
 from butlers.kernel.lru import LRUCache
 from butlers.memory.flows import recall, remember
 from butlers.memory.flows.context import build_context
+from butlers.memory.flows.lookup import find_episode_by_key
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, NewEpisode, SearchMode
 from butlers.memory.policy import context as lines
-from butlers.memory.store import episodes
 from butlers.module import Caller
 from butlers.sessions import essence
 from butlers.sessions.essence import Essence
@@ -180,14 +180,12 @@ async def _last_part(memory: Memory, session: str, lineage: Lineage) -> tuple[st
     A session that is resumed ends again; each of its parts names the end of the one before.
     """
     key, through = f"session:{session}", ""
-    async with memory.transaction(lineage) as tx:
-        for _ in range(_MOST_PARTS):
-            known = await episodes.get_by_idempotency_key(tx, key)
-            if known is None:
-                break
-            (row,) = await episodes.find(tx, [known["id"]])
-            through = str(row["metadata"].get("through") or "~")
-            key = f"session:{session}:{through}"
+    for _ in range(_MOST_PARTS):
+        known = await find_episode_by_key(memory, key, lineage)
+        if known is None:
+            break
+        through = str(known["metadata"].get("through") or "~")
+        key = f"session:{session}:{through}"
     return key, through
 
 
