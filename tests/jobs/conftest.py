@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from butlers.butler.registry import CORE
-from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import RUNTIME_ROLE, embedded_access, provision

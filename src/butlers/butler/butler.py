@@ -1,16 +1,18 @@
 """One butler: its settings, its database and its loaded modules."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 
 import structlog
 
 from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
+from butlers.butler.home import Home
 from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Database
-from butlers.errors import ButlersError, Unavailable
+from butlers.errors import ButlersError, NotFound, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.jobs.language_model import limits_of, model_of
 from butlers.jobs.planned import RunPrompt, jobs_of
@@ -22,6 +24,7 @@ from butlers.memory.module import MemoryModule
 from butlers.module import Caller, Health, Module, Surroundings
 from butlers.sessions.session import SessionMemory
 from butlers.sessions.spawner import Spawner, session_model
+from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings
 
 log = structlog.get_logger(__name__)
@@ -169,6 +172,30 @@ class Butler:
             return Health(ok=False, details={"error": f"no answer in {_HEALTH_SECONDS:g} seconds"})
         except ButlersError as error:
             return Health(ok=False, details={"error": str(error)})
+
+
+def butler_settings(home: Home, name: str) -> ButlerSettings:
+    """The settings of a butler of this home."""
+    names = home.butler_names()
+    if name not in names:
+        known = f"there are {', '.join(names)}" if names else "there are none yet"
+        raise NotFound(
+            f"there is no butler {name!r} in {home.root}; {known}. `butlers new {name}` makes it"
+        )
+    return load_butler(home.butler_file(name), home_file=home.settings_file)
+
+
+@asynccontextmanager
+async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
+    """A butler, started in this process beside whoever else uses its home."""
+    server = DatabaseServer(home)
+    butler = Butler(butler_settings(home, name), server)
+    try:
+        await butler.start()
+        yield butler
+    finally:
+        await butler.stop()
+        await server.release()
 
 
 def _count_run(butler: str, job: str, outcome: Outcome) -> None:

@@ -13,12 +13,12 @@ from alembic.util import CommandError
 from butlers.butler import registry
 from butlers.butler.database import maintenance_url
 from butlers.butler.home import Home
-from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.embedded.account import account_for
+from butlers.db.embedded.binaries import binaries_for
+from butlers.db.embedded.liveness import SOCKET_NAME
+from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import current_revisions
 from butlers.db.postgres import translated_errors
-from butlers.db.postgres_account import account_for
-from butlers.db.postgres_binaries import binaries_for
-from butlers.db.postgres_liveness import SOCKET_NAME
 from butlers.db.provision import RUNTIME_ROLE, _check_server, external_access
 from butlers.db.upgrade import head_revision
 from butlers.doctor.finding import Finding, ok, problem, warning

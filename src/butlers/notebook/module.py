@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from butlers.db.postgres import Database
 from butlers.errors import Unavailable
 from butlers.module import Health, Job, Module, Surroundings, Tool
-from butlers.notebook.manager import MemoryManager
-from butlers.notebook.opening import open_manager, summarize_everybody
+from butlers.notebook.manager import MemoryManager, open_manager
 from butlers.notebook.settings import NotebookModuleConfig
 from butlers.notebook.stats import file_stats
+from butlers.notebook.summarize import summarize_everybody
 from butlers.notebook.tools import Desk, note_tools
 
 
@@ -69,7 +69,7 @@ class NotebookModule(Module):
 
     async def summarize(self) -> dict[str, Any]:
         """Summarize the old notes of every agent of every tenant; how many were archived."""
-        return await summarize_everybody(self.manager, self._config.summarize_after_days)
+        return await summarize_everybody(self.manager.db, self._config.summarize_after_days)
 
     async def health(self) -> Health:
         """Well when the file answers."""

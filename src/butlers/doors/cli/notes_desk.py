@@ -45,7 +45,7 @@ class NotesDesk:
     @contextmanager
     def opened(self) -> "Iterator[MemoryManager]":
         """The notebook, beside whoever else uses it; the butler's database is not needed."""
-        from butlers.notebook.opening import open_manager
+        from butlers.notebook.manager import open_manager
 
         manager = open_manager(self.directory, self.config)
         try:
@@ -85,7 +85,7 @@ class NotesDesk:
         if wish.get("mode") != "deep":
             with self.opened() as manager:
                 return await manager.search(self.owner, query, wish)
-        from butlers.butler.opening import opened_butler
+        from butlers.butler.butler import opened_butler
         from butlers.notebook.module import NotebookModule
 
         async with opened_butler(self.home, self.butler) as butler:
@@ -100,17 +100,17 @@ class NotesDesk:
         import asyncio
 
         from butlers.notebook import summarize_old_memories
-        from butlers.notebook.opening import summarize_everybody
+        from butlers.notebook.summarize import summarize_everybody
 
         days = self.config.summarize_after_days if older_than_days is None else older_than_days
         if everybody:
-            return asyncio.run(summarize_everybody(manager, days))
+            return asyncio.run(summarize_everybody(manager.db, days))
         archived = summarize_old_memories(manager.db, self.owner, days)
         return {"agents": 1, "archived": archived, "errors": []}
 
     def stats(self, manager: "MemoryManager") -> dict[str, Any]:
         """How much the agent has, and the file."""
-        from butlers.notebook.opening import FILE
+        from butlers.notebook.manager import FILE
         from butlers.notebook.stats import agent_stats, file_stats
 
         file = self.directory / FILE

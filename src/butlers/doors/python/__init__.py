@@ -6,8 +6,8 @@ from pathlib import Path
 
 import structlog
 
+from butlers.butler.butler import opened_butler
 from butlers.butler.home import FIRST_BUTLER, Home
-from butlers.butler.opening import opened_butler
 from butlers.butler.tokens import validate_tenant
 from butlers.doors.python.caring import Caring
 from butlers.doors.python.entities import Entities

@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from butlers.db.postgres_account import account_for
-from butlers.db.postgres_binaries import binaries_for
-from butlers.db.postgres_cluster import Cluster
-from butlers.db.postgres_places import reachable_place, recorded_place
+from butlers.db.embedded.account import account_for
+from butlers.db.embedded.binaries import binaries_for
+from butlers.db.embedded.cluster import Cluster
+from butlers.db.embedded.places import reachable_place, recorded_place
 from butlers.errors import Unavailable
 
 _PAUSE_SECONDS = 0.05
