@@ -23,7 +23,7 @@ from filelock import FileLock
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
-from butlers.db.provision import RUNTIME_ROLE, embedded_access, provision
+from butlers.db.provision import RUNTIME_ROLE, provision
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
@@ -137,7 +137,7 @@ async def worker_access(postgres: EmbeddedPostgres, template: str) -> Access:
         await connection.execute(f'create database "{name}" template "{template}"')
     finally:
         await connection.close()
-    return embedded_access(postgres.dsn(name), postgres.dsn(name, RUNTIME_ROLE))
+    return Access(postgres.dsn(name), postgres.dsn(name, RUNTIME_ROLE))
 
 
 @pytest.fixture(scope="session")

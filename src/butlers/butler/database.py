@@ -14,7 +14,7 @@ from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.lease import to_its_end
 from butlers.db.migrate import Branch, migrate
 from butlers.db.postgres import Access
-from butlers.db.provision import RUNTIME_ROLE, embedded_access, external_access, provision
+from butlers.db.provision import RUNTIME_ROLE, external_access, provision
 from butlers.errors import ButlersError, Unavailable
 from butlers.settings.names import database_name
 from butlers.settings.sections import DatabaseSection
@@ -46,7 +46,10 @@ class DatabaseServer:
             await provision(maintenance_url(settings.url), database, sign_in=False)
         else:
             await self._hold()
-            access = self._embedded_access(database)
+            # Here the runtime role signs in by itself, over the private socket.
+            access = Access(
+                self._embedded.dsn(database), self._embedded.dsn(database, RUNTIME_ROLE)
+            )
             await provision(self._embedded.dsn(), database, sign_in=True)
         await migrate(access.owner_dsn, branches, targets)
         return access
@@ -103,11 +106,6 @@ class DatabaseServer:
     def _answers(self) -> bool:
         """A look at the socket; starting anew would also look at accounts, programs and files."""
         return ask(self._embedded.socket_directory) is Answer.WELCOME
-
-    def _embedded_access(self, database: str) -> Access:
-        return embedded_access(
-            self._embedded.dsn(database), self._embedded.dsn(database, RUNTIME_ROLE)
-        )
 
 
 def maintenance_url(url: str) -> str:

@@ -20,7 +20,6 @@ from butlers.clock import Clock, utc_now
 from butlers.db.lease import Renewal, to_its_end
 from butlers.db.postgres import Database, Transaction
 from butlers.errors import BudgetExhausted, ButlersError, Conflict, InvalidInput, NotFound
-from butlers.jobs import endings as job_endings
 from butlers.jobs import policy
 from butlers.jobs import runs as jobs
 from butlers.jobs.planned import NotRun
@@ -192,7 +191,7 @@ class Schedule:
 
     async def _give_up(self, tx: Transaction, job: Job, held: Held, now: datetime) -> None:
         claim = Claim(held.id, job.name, held.attempt)
-        await jobs.settle(tx, claim, job_endings.GONE, now)
+        await jobs.settle(tx, claim, jobs.GONE, now)
 
     def _hold(self, now: datetime) -> Hold:
         """A run is ours from now on."""
@@ -212,7 +211,7 @@ class Schedule:
         try:
             ending = await self._ending(job, claim)
         except asyncio.CancelledError:
-            await to_its_end(self._settle(claim, job_endings.STOPPED))
+            await to_its_end(self._settle(claim, jobs.STOPPED))
             raise
         await self._settle(claim, ending)
 
@@ -223,15 +222,15 @@ class Schedule:
         seconds, renew = self._pace.lease_seconds, partial(self._renew, claim)
         renewal = Renewal(job.name, seconds, renew, LOST)
         try:
-            return job_endings.ending_of(await renewal.while_held(work()))
+            return jobs.ending_of(await renewal.while_held(work()))
         except (NotRun, BudgetExhausted) as reason:
-            return job_endings.skipped(reason)
+            return jobs.skipped(reason)
         except ButlersError as error:
             log.warning("a job failed", job=job.name, error=str(error))
-            return job_endings.failed(error)
+            return jobs.failed(error)
         except Exception as error:  # noqa: BLE001  a job that fails is a line in the history
             log.exception("a job failed", job=job.name)
-            return job_endings.failed(error)
+            return jobs.failed(error)
 
     async def _settle(self, claim: Claim, ending: Ending) -> None:
         """Nothing happens if the run is no longer ours; its lease ends it if we cannot say so."""
