@@ -98,6 +98,7 @@ class Module(ABC):
     name: ClassVar[str]
     dependencies: ClassVar[tuple[str, ...]] = ()
     settings_model: ClassVar[type[BaseModel]]
+    """A `ModuleSection` says here what the house must know of the module without loading it."""
     migrations: ClassVar[Branch | None] = None
 
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:

@@ -105,7 +105,8 @@ class SessionMemory:
         if found is None:
             return None
         key = f"session:{session}"
-        return await self._stored(Episode(found, str(session), key), caller)
+        episode = Episode(found, str(session), key)
+        return await self._kept(lambda: self._store(episode, caller))
 
     async def remember_transcript(
         self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller
@@ -121,10 +122,7 @@ class SessionMemory:
                 return None
             return await self._store(Episode(found, session, key, metadata), caller)
 
-        return await self._kept("episode of a session", stored)
-
-    async def _stored(self, episode: Episode, caller: Caller) -> UUID | None:
-        return await self._kept("episode of a session", lambda: self._store(episode, caller))
+        return await self._kept(stored)
 
     async def _store(self, episode: Episode, caller: Caller) -> UUID | None:
         found = episode.essence
@@ -148,8 +146,10 @@ class SessionMemory:
     async def _in_time(self, what: str, built: Callable[[], Awaitable[str]]) -> str:
         return await forgiven(what, built, otherwise="", seconds=self._context_seconds)
 
-    async def _kept(self, what: str, stored: Callable[[], Awaitable[UUID | None]]) -> UUID | None:
-        return await forgiven(what, stored, otherwise=None, seconds=STORING_SECONDS)
+    async def _kept(self, stored: Callable[[], Awaitable[UUID | None]]) -> UUID | None:
+        return await forgiven(
+            "episode of a session", stored, otherwise=None, seconds=STORING_SECONDS
+        )
 
 
 def _lineage(caller: Caller) -> Lineage:
