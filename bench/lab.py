@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import RUNTIME_ROLE, embedded_access, provision

@@ -154,7 +154,8 @@ async def _fill(memory: Memory, owner: asyncpg.Connection, size: int, share: flo
     vectors = np.array(memory.embedder().embed_batch([" ".join(text) for text in texts]))
     chance = np.random.default_rng(7)
     versions = {
-        tenant: await memory.embedding_version(Lineage(tenant)) for tenant in ("measured", "others")
+        tenant: (await memory.embed(" ", Lineage(tenant))).version_id
+        for tenant in ("measured", "others")
     }
     index = await owner.fetchval("select pg_get_indexdef('facts_embedding'::regclass)")
     await owner.execute("drop index facts_embedding")

@@ -20,10 +20,10 @@ import asyncpg
 import pytest
 from filelock import FileLock
 
-from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
-from butlers.db.provision import RUNTIME_ROLE, embedded_access, provision
+from butlers.db.provision import RUNTIME_ROLE, provision
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
@@ -138,7 +138,7 @@ async def worker_access(postgres: EmbeddedPostgres, template: str) -> Access:
         await connection.execute(f'create database "{name}" template "{template}"')
     finally:
         await connection.close()
-    return embedded_access(postgres.dsn(name), postgres.dsn(name, RUNTIME_ROLE))
+    return Access(postgres.dsn(name), postgres.dsn(name, RUNTIME_ROLE))
 
 
 @pytest.fixture(scope="session")

@@ -151,11 +151,18 @@ _engines: dict[Path | None, EmbeddingEngine] = {}
 _creating = threading.Lock()
 
 
-def get_embedding_engine(model_directory: Path | None = None) -> EmbeddingEngine:
+def get_embedding_engine(model_directory: Path | str | None = None) -> EmbeddingEngine:
     """The process's one engine for a model, so that any number of butlers share its memory."""
-    place = model_directory.expanduser().resolve() if model_directory else None
+    place = Path(model_directory).expanduser().resolve() if model_directory else None
     with _creating:
         return _engines.setdefault(place, EmbeddingEngine(place))
+
+
+def prove_model(directory: str) -> str:
+    """Says that the model in a directory ("": the bundled one) is intact and embeds a text."""
+    engine = get_embedding_engine(directory)
+    engine.embed("ready")
+    return f"{engine.model} is intact and works"
 
 
 def _load(directory: Path | None) -> "EmbeddingNetwork":

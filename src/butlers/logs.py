@@ -17,8 +17,8 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from butlers.errors import Unavailable
+from butlers.kernel.secrets import masked, names_a_secret
 
-_SECRET_KEYS = frozenset({"token", "authorization", "password", "api_key", "secret", "dsn"})
 _CONTENT_KEYS = frozenset({"content", "prompt", "query", "text", "arguments"})
 # These libraries tell at INFO what callers sent them, or what only their authors need to know.
 _TALKATIVE = ("mcp", "uvicorn", "alembic", "httpx2", "httpcore2", "asyncio")
@@ -96,17 +96,30 @@ def _formatter(on_terminal: bool, debugging: bool) -> logging.Formatter:
     explain: Processor = structlog.processors.format_exc_info if debugging else where_it_failed
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=_shared(),
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, explain, *last],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            explain,
+            mask_secrets,
+            *last,
+        ],
     )
 
 
 def blank_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Blank what must never reach a log, should a caller have passed it along."""
     debugging = event.get("level") == "debug"
-    for key in event:
-        if key in _SECRET_KEYS or (key in _CONTENT_KEYS and not debugging):
+    for key, value in event.items():
+        is_secret = names_a_secret(key) and not isinstance(value, int)
+        if is_secret or (key in _CONTENT_KEYS and not debugging):
             event[key] = "[not logged]"
     return event
+
+
+def mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Mask what looks like a secret in any text, whoever wrote the line."""
+    return {
+        key: masked(value).text if isinstance(value, str) else value for key, value in event.items()
+    }
 
 
 def where_it_failed(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

@@ -86,6 +86,7 @@ class Module(ABC):
     name: ClassVar[str]
     dependencies: ClassVar[tuple[str, ...]] = ()
     settings_model: ClassVar[type[BaseModel]]
+    """A `ModuleSection` says here what the house must know of the module without loading it."""
     migrations: ClassVar[Branch | None] = None
 
     operations: ClassVar[Iterable[Operation]] = ()

@@ -7,6 +7,7 @@ from butlers.butler import registry
 from butlers.errors import Conflict, SettingsError
 from butlers.memory.module import MemoryModule
 from butlers.module import Module, Surroundings
+from butlers.modules import ModulesSection
 
 
 def known(*modules: type[Module]) -> dict[str, type[Module]]:
@@ -20,6 +21,11 @@ def test_the_house_knows_the_memory_its_branch_and_that_it_needs_nobody() -> Non
     assert MemoryModule.migrations is not None
     assert MemoryModule.migrations.label == "memory"
     assert "memory@head" in registry.targets(["memory"])
+
+
+def test_settings_know_the_modules_that_the_house_can_load() -> None:
+    sections = {name: field.annotation for name, field in ModulesSection.model_fields.items()}
+    assert sections == {name: known.settings_model for name, known in registry.KNOWN.items()}
 
 
 def test_every_module_comes_after_what_it_needs() -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
 from butlers.db.postgres import Database
 from butlers.kernel.sections import Section
 from butlers.module import Health, Module
+from butlers.modules import ModulesSection
 from butlers.operation import Answer, Asked, Effect, Operation
-from butlers.settings.sections import ButlerSettings, settings_model
+from butlers.settings.sections import ButlerSettings
 
 diary: list[str] = []
 
@@ -67,6 +68,8 @@ def toy(name: str, *dependencies: str, **attributes: object) -> type[Toy]:
 
 def settings_for(*modules: type[Module], **sections: object) -> ButlerSettings:
     """A butler's settings in a house that has these modules, and whose memory is off."""
-    model = settings_model({module.name: module.settings_model for module in modules})
+    added = {module.name: (module.settings_model, module.settings_model()) for module in modules}
+    section = create_model("ModulesSection", __base__=ModulesSection, **added)
+    model = create_model("ButlerSettings", __base__=ButlerSettings, modules=(section, section()))
     document = {"butler": {"name": "toys"}, "modules": {"memory": {"enabled": False}}}
     return model.model_validate(document | sections)

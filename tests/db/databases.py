@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from butlers.db import postgres
-from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.postgres import Access, Database
 
 

@@ -15,8 +15,8 @@ import asyncpg
 import pytest
 
 import butlers
-from butlers.db.embedded_postgres import EmbeddedPostgres
-from butlers.db.postgres_liveness import processes_over, read_pid_file
+from butlers.db.embedded.liveness import processes_over, read_pid_file
+from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.errors import Unavailable
 
 HERE = Path(__file__).parent

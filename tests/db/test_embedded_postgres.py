@@ -12,9 +12,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from butlers.db import postgres_liveness
-from butlers.db.embedded_postgres import EmbeddedPostgres
-from butlers.db.postgres_account import account_for
+from butlers.db.embedded import liveness
+from butlers.db.embedded.account import account_for
+from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.errors import Unavailable
 from db.embedded_servers import (
     ENVIRONMENT,
@@ -105,7 +105,7 @@ async def test_uuid_functions_agree_with_the_standard_library(server: EmbeddedPo
 
 
 def test_the_module_is_light_to_import() -> None:
-    code = "import sys, butlers.db.embedded_postgres; print('asyncpg' in sys.modules)"
+    code = "import sys, butlers.db.embedded.server; print('asyncpg' in sys.modules)"
     told = subprocess.run(
         [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True
     )
@@ -252,5 +252,5 @@ def test_a_killed_set_up_leaves_no_half_cluster(new: Path) -> None:
 )
 def test_both_ways_of_listing_processes_agree(server: EmbeddedPostgres) -> None:
     data = server.data_directory
-    found = postgres_liveness._from_lsof(data) & postgres_liveness._from_proc(data)
+    found = liveness._from_lsof(data) & liveness._from_proc(data)
     assert postmaster(data.parent) in found

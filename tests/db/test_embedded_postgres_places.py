@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from butlers.db.embedded_postgres import EmbeddedPostgres
-from butlers.db.postgres_account import account_for
+from butlers.db.embedded.account import account_for
+from butlers.db.embedded.server import EmbeddedPostgres
 from db.embedded_servers import (
     PACKAGES,
     SOURCE,

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from butlers.db import provision as provisioning
-from butlers.db.provision import RUNTIME_ROLE, embedded_access, external_access, provision
+from butlers.db.provision import RUNTIME_ROLE, external_access, provision
 from butlers.errors import Unavailable
 from db.databases import connected, fresh_database, fresh_role
 from db.embedded_servers import ENVIRONMENT
@@ -184,12 +184,3 @@ def test_an_external_server_is_entered_once_and_stepped_down_from():
     access = external_access("postgresql://me:p%40ss@db:5432/postgres?sslmode=require", "butler_x")
     assert access.owner_dsn == "postgresql://me:p%40ss@db:5432/butler_x?sslmode=require"
     assert (access.runtime_dsn, access.runtime_role) == (access.owner_dsn, RUNTIME_ROLE)
-
-
-def test_the_embedded_server_knows_two_logins():
-    access = embedded_access("owner", "runtime")
-    assert (access.owner_dsn, access.runtime_dsn, access.runtime_role) == (
-        "owner",
-        "runtime",
-        None,
-    )

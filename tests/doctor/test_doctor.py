@@ -12,7 +12,7 @@ import pytest
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
-from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.doctor import checks as doctor
 from butlers.doctor.checks import examine
 from butlers.doctor.finding import Finding, Verdict

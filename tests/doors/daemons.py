@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 
 from butlers.butler.home import Home
-from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.embedded.server import EmbeddedPostgres
 
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
 ENVIRONMENT["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))

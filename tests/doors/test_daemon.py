@@ -19,8 +19,8 @@ import pytest
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
-from butlers.db.embedded_postgres import EmbeddedPostgres
-from butlers.db.postgres_liveness import processes_over, read_pid_file
+from butlers.db.embedded.liveness import processes_over, read_pid_file
+from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.doors.daemon import started_butlers
 from butlers.settings.files import load_house
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up

@@ -7,11 +7,13 @@ import asyncpg
 import pytest
 
 from butlers.db.postgres import Database
+from butlers.jobs.language_model import CountedModel
 from butlers.jobs.planned import jobs_of
 from butlers.jobs.policy import Outcome
 from butlers.jobs.runs import Run
 from butlers.jobs.schedule import Schedule
-from butlers.jobs.spending import BudgetedModel, Limits, Spending
+from butlers.jobs.spending import Spending
+from butlers.kernel.sections import Limits
 from butlers.llm import LanguageModel
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
@@ -190,7 +192,7 @@ async def test_with_the_budget_used_up_nothing_is_claimed_and_no_attempt_counts(
     core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock, owner: asyncpg.Connection
 ) -> None:
     scripted = ScriptedModel(answer(new_facts=[fact("Ann", "drinks", "tea")]))
-    model = BudgetedModel(scripted, Spending(lambda: core, Limits(runs=1), clock))
+    model = CountedModel(scripted, Spending(lambda: core, Limits(runs=1), clock))
     keeper = Keeper(core, memory, model)
     await tell(memory, lineage)
     assert (await keeper.schedule.run_now("consolidate")).outcome is Outcome.OK
@@ -212,7 +214,7 @@ async def test_a_budget_that_ends_half_way_costs_no_attempt(
     clock: WalkingClock,
     owner: asyncpg.Connection,
 ) -> None:
-    model = BudgetedModel(ScriptedModel(answer()), Spending(lambda: core, Limits(runs=1), clock))
+    model = CountedModel(ScriptedModel(answer()), Spending(lambda: core, Limits(runs=1), clock))
     for whose in (lineage, stranger):
         await tell(memory, whose)
     run = await Keeper(core, memory, model).schedule.run_now("consolidate")

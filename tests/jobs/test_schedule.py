@@ -204,7 +204,7 @@ async def test_who_lost_the_lease_stops_working_and_changes_nothing(
 ) -> None:
     gate = Gate()
     slow = Worker(core, clock, gate)
-    slow.schedule._lessee = _short(slow.schedule)
+    slow.schedule._pace = Pace(lease_seconds=0.3)
     await slow.schedule.look()
     clock.now = at(11)
     await slow.schedule.look()
@@ -214,12 +214,6 @@ async def test_who_lost_the_lease_stops_working_and_changes_nothing(
     assert gate.cancelled
     (run,) = await slow.schedule.history()
     assert (run.outcome, run.worker, run.attempt) == (Outcome.RUNNING, "another", 2)
-
-
-def _short(schedule: Schedule) -> Any:
-    from dataclasses import replace
-
-    return replace(schedule._lessee, seconds=0.3)
 
 
 @pytest.mark.parametrize(

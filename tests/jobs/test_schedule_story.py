@@ -44,7 +44,7 @@ class Process(Schedule):
         self.claims.append(claim)
 
     async def renew(self) -> None:
-        self.claims = [claim for claim in self.claims if await self._lessee._renew(claim)]
+        self.claims = [claim for claim in self.claims if await self._renew(claim)]
 
     async def finish(self) -> None:
         for claim in self.claims:

@@ -9,8 +9,9 @@ import pytest
 
 from butlers.db.postgres import Access, Database
 from butlers.errors import BudgetExhausted, Unavailable
-from butlers.jobs.language_model import limits_of, model_of
-from butlers.jobs.spending import Account, BudgetedModel, Limits, Spending, Spent, refusal
+from butlers.jobs.language_model import CountedModel, limits_of, model_of
+from butlers.jobs.spending import Account, Spending, Spent, refusal
+from butlers.kernel.sections import Limits
 from butlers.llm import Completion, CompletionFailed, Usage
 from butlers.module import Rationed
 from butlers.settings.sections import ButlerSettings
@@ -20,9 +21,9 @@ from memory.scripted_model import ScriptedModel
 
 def budgeted(
     database: Database, clock: WalkingClock, model: Any, **limits: float
-) -> tuple[BudgetedModel, Spending]:
+) -> tuple[CountedModel, Spending]:
     spending = Spending(lambda: database, Limits(**limits), clock)  # type: ignore[arg-type]
-    return BudgetedModel(model, spending), spending
+    return CountedModel(model, spending), spending
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def budgeted(
     [
         (Limits(), Spent(10**6, 10**9, 1e6, 9), None),
         (Limits(3), Spent(2), None),
-        (Limits(3), Spent(3), "3 of the 3 that modules.memory.consolidation.daily_max_runs"),
+        (Limits(3, section="a.b"), Spent(3), "3 of the 3 that a.b.daily_max_runs"),
         (Limits(0, 1_000), Spent(1, 999), None),
         (Limits(0, 1_000), Spent(1, 1_234), "1,234 of the 1,000"),
         (Limits(0, 0, 0.5), Spent(1, 9, 0.49), None),
@@ -138,7 +139,7 @@ async def test_an_answer_is_not_lost_because_its_cost_cannot_be_noted(
         except StopIteration:
             raise Unavailable("away") from None
 
-    model = BudgetedModel(ScriptedModel("yes"), Spending(database, Limits(), clock))
+    model = CountedModel(ScriptedModel("yes"), Spending(database, Limits(), clock))
     assert (await model.complete("one")).text == "yes"
     with pytest.raises(Unavailable, match="away"):
         await model.complete("two")
@@ -186,15 +187,15 @@ def test_the_settings_choose_the_model_and_its_budget() -> None:
     document: dict[str, Any] = {"butler": {"name": "general"}}
     settings = ButlerSettings.model_validate(document)
     spending = Spending(lambda: None, limits_of(settings))  # type: ignore[arg-type,return-value]
-    assert spending.limits == Limits(48, 0, 0.0)
+    assert spending.limits == Limits(48, 0, 0.0, "modules.memory.consolidation")
     assert model_of(settings, spending) is None
     document |= {
         "runtime": {"kind": "command", "command": ["cat"]},
         "modules": {"memory": {"consolidation": {"daily_max_runs": 2, "daily_max_cost_usd": 1.5}}},
     }
     settings = ButlerSettings.model_validate(document)
-    assert limits_of(settings) == Limits(2, 0, 1.5)
+    assert limits_of(settings) == Limits(2, 0, 1.5, "modules.memory.consolidation")
     model = model_of(settings, spending)
-    assert isinstance(model, BudgetedModel)
+    assert isinstance(model, CountedModel)
     assert isinstance(model, Rationed)
     assert not isinstance(ScriptedModel("x"), Rationed)

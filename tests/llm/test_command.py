@@ -187,7 +187,7 @@ async def test_a_failure_repeats_neither_the_prompt_nor_a_secret(monkeypatch: py
     prompt = "Alice's diary: she never told anyone that the key is under the third stone."
     reason = await failure(python(code, api_key_env="MY_KEY"), prompt)
     assert "refused" in reason
-    for private in ("diary", "stone", "hunter2", "abcdef123", "xyz.abc", "me:pw"):
+    for private in ("diary", "stone", "hunter2", "abcdef123", "xyz.abc", ":pw@"):
         assert private not in reason
 
 

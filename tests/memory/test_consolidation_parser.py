@@ -1,5 +1,6 @@
 """Reading a consolidation's answer, whatever it says."""
 
+import dataclasses
 import json
 import time
 import uuid
@@ -21,6 +22,10 @@ from memory.scripted_model import answer, fact
 ANN = fact("Ann", "likes", "Ann likes tea")
 ID = "3f2b8a4e-0000-4000-8000-000000000001"
 NO_JSON = "No JSON block found in consolidation output"
+
+
+def wants_something(result: ConsolidationResult) -> bool:
+    return dataclasses.replace(result, parse_errors=()) != ConsolidationResult()
 
 
 def facts_in(text: str) -> list[str]:
@@ -97,7 +102,7 @@ def test_no_json_is_an_empty_result_that_says_so(text):
 )
 def test_invalid_json_is_an_empty_result_that_says_so(text):
     result = parse_consolidation(text)
-    assert result.is_empty
+    assert not wants_something(result)
     assert result.parse_errors == ("Invalid JSON in consolidation output",)
 
 
@@ -106,7 +111,7 @@ def test_invalid_json_is_an_empty_result_that_says_so(text):
 def test_an_object_without_any_of_the_lists_is_no_answer(text):
     """A piece of an answer that was cut off must not count as one with nothing to extract."""
     result = parse_consolidation(text)
-    assert result.is_empty
+    assert not wants_something(result)
     assert "holds none of" in result.parse_errors[0]
 
 
@@ -267,7 +272,7 @@ PIECES = st.sampled_from(
 @given(st.text() | st.lists(PIECES | st.text(max_size=5)).map("".join))
 def test_arbitrary_text_never_raises(text):
     result = parse_consolidation(text)
-    assert result.is_empty or not any("JSON" in error for error in result.parse_errors)
+    assert not wants_something(result) or not any("JSON" in error for error in result.parse_errors)
 
 
 @pytest.mark.contract("R13.3", "R13.4", "R13.5", "N7.2")
@@ -299,5 +304,5 @@ def test_arbitrary_json_gives_only_usable_entries(lists, fenced):
 )
 def test_huge_and_hostile_texts_cost_little(text):
     started = time.process_time()
-    assert parse_consolidation(text).is_empty
+    assert not wants_something(parse_consolidation(text))
     assert time.process_time() - started < 5

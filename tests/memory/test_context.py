@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from butlers.errors import InvalidInput
-from butlers.kernel.budget import count_tokens
+from butlers.kernel.tokens import count_tokens
 from butlers.memory.flows import context as flow
 from butlers.memory.flows import feedback, remember
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule

@@ -2,7 +2,7 @@
 
 import pytest
 
-from butlers.kernel.budget import count_tokens
+from butlers.kernel.tokens import count_tokens
 from butlers.memory.flows.browse import FactFilter, Wanted, browse_facts
 from butlers.memory.flows.context import build_context
 from butlers.memory.flows.context_preview import preview_context

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
+from butlers.kernel.json_values import as_json
 from butlers.memory.flows import feedback, history, remember
 from butlers.memory.model import Maturity, NewRule
-from butlers.memory.policy.presentation import as_json
 
 ID = UUID("00000000-0000-4000-8000-000000000001")
 AT = datetime(2026, 1, 10, 12, 30, tzinfo=UTC)

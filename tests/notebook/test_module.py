@@ -13,8 +13,8 @@ from butlers.butler import registry
 from butlers.errors import InvalidInput, NotFound, Unavailable
 from butlers.module import Caller, Surroundings
 from butlers.notebook import open_notebook, owner_id
+from butlers.notebook.manager import FILE
 from butlers.notebook.module import NotebookModule
-from butlers.notebook.opening import FILE
 from butlers.notebook.settings import NotebookModuleConfig
 from memory.scripted_model import ScriptedModel
 

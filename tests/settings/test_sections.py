@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict
 
+from butler.toy_modules import settings_for, toy
 from butlers.errors import NotFound
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.settings.files import load_butler
 from butlers.settings.sections import (
-    KNOWN_MODULES,
     ButlerSettings,
     ScheduledTask,
-    settings_model,
 )
 
 PLAN = (Path(__file__).parents[1] / "data" / "memory_plan.toml").read_text("utf-8")
@@ -72,15 +71,15 @@ class CalendarSettings(BaseModel):
     days: int = 7
 
 
-def test_a_module_the_house_is_given_has_its_section(file):
-    file.write_text("[modules.calendar]\ndays = 3\n[modules.memory]\nenabled = false\n")
-    settings = load_butler(file, {**KNOWN_MODULES, "calendar": CalendarSettings})
+def test_a_module_the_house_is_given_has_its_section():
+    calendar = toy("calendar", settings_model=CalendarSettings)
+    modules = {"calendar": {"days": 3}, "memory": {"enabled": False}}
+    settings = settings_for(calendar, modules=modules)
     assert settings.module("calendar") == CalendarSettings(days=3)
     assert settings.is_enabled("calendar")
     assert not settings.is_enabled("memory")
     with pytest.raises(NotFound):
         settings.module("diary")
-    assert settings_model() is ButlerSettings
 
 
 @pytest.mark.contract("P3")

@@ -1,27 +1,30 @@
 """One butler: its settings, its database and its loaded modules."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 
 import structlog
 
 from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
+from butlers.butler.home import Home
 from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Database
-from butlers.errors import ButlersError, Unavailable
+from butlers.errors import ButlersError, NotFound, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.jobs.language_model import limits_of, model_of
 from butlers.jobs.planned import RunPrompt, jobs_of
 from butlers.jobs.policy import Outcome
 from butlers.jobs.schedule import Schedule
-from butlers.jobs.spending import Account, Limits, Spending
+from butlers.jobs.spending import Account, Spending
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import Caller, Health, Module, Surroundings
 from butlers.sessions.session import SessionMemory
 from butlers.sessions.spawner import Spawner, session_model
+from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings
 
 log = structlog.get_logger(__name__)
@@ -80,7 +83,7 @@ class Butler:
     def _run_prompt(self) -> RunPrompt | None:
         if self.settings.runtime.kind == "none":
             return None
-        model = session_model(self.settings, Spending(lambda: self.database, Limits()))
+        model = session_model(self.settings, lambda: self.database)
         directory = self._server.butler_directory(self.name)
         return Spawner(self.settings, directory, self.session_memory(), model).run_prompt
 
@@ -169,6 +172,30 @@ class Butler:
             return Health(ok=False, details={"error": f"no answer in {_HEALTH_SECONDS:g} seconds"})
         except ButlersError as error:
             return Health(ok=False, details={"error": str(error)})
+
+
+def butler_settings(home: Home, name: str) -> ButlerSettings:
+    """The settings of a butler of this home."""
+    names = home.butler_names()
+    if name not in names:
+        known = f"there are {', '.join(names)}" if names else "there are none yet"
+        raise NotFound(
+            f"there is no butler {name!r} in {home.root}; {known}. `butlers new {name}` makes it"
+        )
+    return load_butler(home.butler_file(name), home_file=home.settings_file)
+
+
+@asynccontextmanager
+async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
+    """A butler, started in this process beside whoever else uses its home."""
+    server = DatabaseServer(home)
+    butler = Butler(butler_settings(home, name), server)
+    try:
+        await butler.start()
+        yield butler
+    finally:
+        await butler.stop()
+        await server.release()
 
 
 def _count_run(butler: str, job: str, outcome: Outcome) -> None:

@@ -1,7 +1,7 @@
 """The PostgreSQL server behind a home: the embedded one, held while in use, or one by URL."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -9,11 +9,12 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import structlog
 
 from butlers.butler.home import Home
-from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.embedded.liveness import Answer, ask, read_pid_file
+from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.lease import to_its_end
 from butlers.db.migrate import Branch, migrate
 from butlers.db.postgres import Access
-from butlers.db.postgres_liveness import Answer, ask, read_pid_file
-from butlers.db.provision import RUNTIME_ROLE, embedded_access, external_access, provision
+from butlers.db.provision import RUNTIME_ROLE, external_access, provision
 from butlers.errors import ButlersError, Unavailable
 from butlers.settings.names import database_name
 from butlers.settings.sections import DatabaseSection
@@ -45,7 +46,10 @@ class DatabaseServer:
             await provision(maintenance_url(settings.url), database, sign_in=False)
         else:
             await self._hold()
-            access = self._embedded_access(database)
+            # Here the runtime role signs in by itself, over the private socket.
+            access = Access(
+                self._embedded.dsn(database), self._embedded.dsn(database, RUNTIME_ROLE)
+            )
             await provision(self._embedded.dsn(), database, sign_in=True)
         await migrate(access.owner_dsn, branches, targets)
         return access
@@ -65,7 +69,7 @@ class DatabaseServer:
         """Start the embedded server again should it have died; whether that was needed."""
         if not self._holding or await asyncio.to_thread(self._answers):
             return False
-        await _to_its_end(self._embedded.start)
+        await to_its_end(asyncio.to_thread(self._embedded.start))
         return True
 
     @asynccontextmanager
@@ -82,12 +86,12 @@ class DatabaseServer:
     async def release(self) -> None:
         """Let go of the embedded server; the last process to do so stops it."""
         self._holding = False
-        await _to_its_end(self._embedded.stop)
+        await to_its_end(asyncio.to_thread(self._embedded.stop))
 
     async def _hold(self) -> None:
         async with self._starting:
             if not self._holding:
-                await _to_its_end(self._embedded.start)
+                await to_its_end(asyncio.to_thread(self._embedded.start))
                 self._holding = True
 
     async def _watch(self) -> None:
@@ -103,26 +107,8 @@ class DatabaseServer:
         """A look at the socket; starting anew would also look at accounts, programs and files."""
         return ask(self._embedded.socket_directory) is Answer.WELCOME
 
-    def _embedded_access(self, database: str) -> Access:
-        return embedded_access(
-            self._embedded.dsn(database), self._embedded.dsn(database, RUNTIME_ROLE)
-        )
-
 
 def maintenance_url(url: str) -> str:
     """The database to sign in to while the butler's own may not exist yet."""
     parts = urlsplit(url)
     return urlunsplit(parts if parts.path.strip("/") else parts._replace(path="/postgres"))
-
-
-async def _to_its_end(work: Callable[[], None]) -> None:
-    """Run on a thread; who is cancelled meanwhile still waits, for a thread cannot be stopped.
-
-    A server half started would otherwise outlive the process that wanted it.
-    """
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise

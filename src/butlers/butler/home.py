@@ -2,13 +2,13 @@
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from butlers.errors import Conflict, Unavailable
+from butlers.files import draft_of
 from butlers.settings.first_files import butler_toml, home_toml
 from butlers.settings.names import validate_name
 
@@ -132,7 +132,8 @@ def _write_new(file: Path, text: str) -> None:
     """Write a file in one step; FileExistsError where there is one already, which stays."""
     if os.path.lexists(file):
         raise FileExistsError(file)
-    draft = _draft(file, text)
+    with _explained(file):
+        draft = draft_of(file, text)
     try:
         # Unlike a rename, a link never replaces what another process has just written.
         os.link(draft, file)
@@ -142,20 +143,6 @@ def _write_new(file: Path, text: str) -> None:
         raise _unavailable(file, error) from error
     finally:
         draft.unlink()
-
-
-def _draft(file: Path, text: str) -> Path:
-    with _explained(file):
-        handle, draft = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-        try:
-            with open(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError:
-            os.unlink(draft)
-            raise
-        return Path(draft)
 
 
 @contextlib.contextmanager

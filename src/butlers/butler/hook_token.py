@@ -1,11 +1,11 @@
 """The token that agents' hooks use: in a private file of the home, never in a project."""
 
-import os
 from pathlib import Path
 
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
 from butlers.errors import Unavailable
+from butlers.files import replace_file
 from butlers.settings.names import validate_name
 
 NOTE = "hooks of agents"
@@ -24,7 +24,7 @@ def ensure_hook_token(home: Home, butler: str, tenant: str) -> bool:
             return False
         file.parent.mkdir(mode=0o700, exist_ok=True)
         _, token = store.create(butler, tenant, NOTE)
-        _write_private(file, token)
+        replace_file(file, f"{token}\n")
     except OSError as error:
         raise Unavailable(
             f"cannot write {file} ({error.strerror}); mend its permissions"
@@ -39,12 +39,3 @@ def _is_valid(file: Path, store: TokenStore, butler: str, tenant: str) -> bool:
         return False
     record = store.verify(token, butler)
     return record is not None and record.tenant == tenant
-
-
-def _write_private(file: Path, token: str) -> None:
-    draft = file.with_suffix(".new")
-    draft.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    with os.fdopen(os.open(draft, flags, 0o600), "w", encoding="utf-8") as stream:
-        stream.write(token + "\n")
-    draft.replace(file)

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from butlers.butler.butler import Butler
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
-from butlers.jobs.spending import Limits, Spending
 from butlers.memory.handle import Memory
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.session import SessionMemory
@@ -37,7 +36,7 @@ async def opened_spawner(home: Home, settings: ButlerSettings) -> AsyncIterator[
         if settings.runtime.kind != "none":
             await forgiven("start of memory", memory, otherwise=None, seconds=OPENING_SECONDS)
         known = SessionMemory(name, memory, settings.runtime.context_timeout_seconds)
-        model = session_model(settings, Spending(lambda: butler.database, Limits()))
+        model = session_model(settings, lambda: butler.database)
         yield Spawner(settings, home.butler_directory(name), known, model)
     finally:
         starting.cancel()

@@ -4,7 +4,6 @@ import fcntl
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import threading
 from collections.abc import Iterator
@@ -16,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from butlers.clock import Clock, utc_now
 from butlers.errors import InvalidInput, NotFound, Unavailable
+from butlers.files import replace_file
 
 log = structlog.get_logger(__name__)
-PRIVATE = 0o600
 _PREFIX = "btl_"
 
 
@@ -118,7 +117,7 @@ class TokenStore:
             fcntl.flock(lock, fcntl.LOCK_EX)
             records = self._read()
             yield records
-            self._write(records)
+            replace_file(self._file, json.dumps([one.model_dump() for one in records], indent=1))
 
     def _read(self) -> list[TokenRecord]:
         try:
@@ -131,16 +130,6 @@ class TokenStore:
                 f"{self._file} is damaged; move it away and make new tokens with "
                 "`butlers token new`"
             ) from None
-
-    def _write(self, records: list[TokenRecord]) -> None:
-        draft = self._file.with_suffix(".new")
-        draft.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(draft, flags, PRIVATE), "w", encoding="utf-8") as file:
-            json.dump([record.model_dump() for record in records], file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._file)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -14,11 +14,6 @@ _OLDEST_SERVER = 15
 _OLDEST_PGVECTOR = (0, 8)
 
 
-def embedded_access(owner_dsn: str, runtime_dsn: str) -> Access:
-    """On the embedded server the runtime role signs in by itself, over the private socket."""
-    return Access(owner_dsn, runtime_dsn)
-
-
 def external_access(url: str, database: str) -> Access:
     """On an external server one login owns the schema and steps down to the runtime role."""
     dsn = urlunsplit(urlsplit(url)._replace(path=f"/{quote(database)}"))
@@ -30,16 +25,17 @@ async def provision(maintenance_dsn: str, database: str, *, sign_in: bool) -> No
 
     `sign_in`: the runtime role may log in itself (embedded server only).
     """
-    async with _connected(maintenance_dsn) as connection:
-        await _check_server(connection)
+    async with connected(maintenance_dsn) as connection:
+        await check_server(connection)
         await _ensure_role(connection, sign_in)
         await _ensure_database(connection, database)
-    async with _connected(maintenance_dsn, database=database) as connection:
+    async with connected(maintenance_dsn, database=database) as connection:
         await _ensure_vectors(connection, database)
 
 
 @asynccontextmanager
-async def _connected(dsn: str, **options: str) -> AsyncIterator[asyncpg.Connection]:
+async def connected(dsn: str, **options: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection of its own for as long as the block lasts."""
     with translated_errors():
         connection = await asyncpg.connect(dsn, timeout=10, **options)
     try:
@@ -48,7 +44,8 @@ async def _connected(dsn: str, **options: str) -> AsyncIterator[asyncpg.Connecti
         await connection.close()
 
 
-async def _check_server(connection: asyncpg.Connection) -> None:
+async def check_server(connection: asyncpg.Connection) -> None:
+    """The server is new enough and can have vectors; otherwise Unavailable says what to do."""
     major = connection.get_server_version().major
     if major < _OLDEST_SERVER:
         raise Unavailable(
@@ -95,7 +92,7 @@ async def _ensure_role(connection: asyncpg.Connection, sign_in: bool) -> None:
 
 async def _ensure_membership(connection: asyncpg.Connection) -> None:
     """The login may step down to the role; trying is the only test every version agrees on."""
-    if await _can_step_down(connection):
+    if await can_step_down(connection):
         return
     try:
         await connection.execute(f"grant {RUNTIME_ROLE} to current_user")
@@ -103,10 +100,11 @@ async def _ensure_membership(connection: asyncpg.Connection) -> None:
         raise Unavailable(_role_remedy(await _user(connection))) from error
 
 
-async def _can_step_down(connection: asyncpg.Connection) -> bool:
+async def can_step_down(connection: asyncpg.Connection) -> bool:
+    """Whether the login may act as the runtime role, which may be missing."""
     try:
         await connection.execute(f"set role {RUNTIME_ROLE}; reset role")
-    except asyncpg.InsufficientPrivilegeError:
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError):
         return False
     return True
 

@@ -13,16 +13,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from butlers.db.queries import Query
-from butlers.db.sqlite_commits import watch_commits
 from butlers.errors import ButlersError, IntegrityViolation, InvalidInput, Unavailable
 
 Row = tuple[Any, ...]
 Value = str | int | float | None
-Stamp = tuple[int | bytes, int]
+Stamp = tuple[int, int]
 T = TypeVar("T")
 
 MEMORY = ":memory:"
@@ -56,28 +54,18 @@ class Database:
         self.connection = connection
         self.lock = threading.RLock()
         self._probe = connection.cursor().execute
-        self._watch = watch_commits(connection)
-        self._header = None if self._watch is None else self._watch.header
         self._rollbacks = 0
 
     def __enter__(self) -> "Database":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Let go of the file; what was not committed is gone."""
         with self.lock:
             self.connection.close()
-            watch, self._watch = self._watch, None
-            if watch is not None:
-                watch.end()
 
     def fetch(self, query: Query, **values: Value) -> list[Row]:
         """Every row of the answer."""
@@ -153,16 +141,12 @@ class Database:
     def stamp(self) -> Stamp:
         """A value that differs whenever the data may have changed since it was last asked for.
 
-        The header sees every commit, in this process or another, and `data_version` those that
-        the transaction this connection is in can see; `total_changes` sees the changes made
-        through this connection, which a rollback takes back.
+        `data_version` sees the commits of every other connection, in this process or another;
+        `total_changes` sees the changes made through this one, which a rollback takes back.
         """
-        connection = self.connection
         try:
-            if self._header is not None and not connection.in_transaction:
-                return self._header(), connection.total_changes + self._rollbacks
             version = self._probe("pragma data_version").fetchone()[0]
-            return version, connection.total_changes + self._rollbacks
+            return version, self.connection.total_changes + self._rollbacks
         except sqlite3.Error as error:
             raise translated(error) from error
 

@@ -6,8 +6,8 @@ lock; a lock in the database keeps other processes out.
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -50,26 +50,22 @@ async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[st
         await connection.commit()
 
 
-class _connected:
+@asynccontextmanager
+async def _connected(dsn: str) -> AsyncIterator[AsyncConnection]:
     """One connection of its own, closed and its engine disposed whatever happens."""
 
-    def __init__(self, dsn: str) -> None:
-        async def connect() -> asyncpg.Connection:
-            # The driver reads the DSN itself: SQLAlchemy would stumble over `sslmode` and others.
-            return await asyncpg.connect(dsn, timeout=10)
+    async def connect() -> asyncpg.Connection:
+        # The driver reads the DSN itself: SQLAlchemy would stumble over `sslmode` and others.
+        return await asyncpg.connect(dsn, timeout=10)
 
-        self._engine = create_async_engine(
-            "postgresql+asyncpg://", async_creator=connect, poolclass=NullPool
-        )
-
-    async def __aenter__(self) -> AsyncConnection:
-        with translated_errors():
-            self._connection = await self._engine.connect()
-        return self._connection
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._connection.close()
-        await self._engine.dispose()
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
+    with translated_errors():
+        connection = await engine.connect()
+    try:
+        yield connection
+    finally:
+        await connection.close()
+        await engine.dispose()
 
 
 @contextmanager

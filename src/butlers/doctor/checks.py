@@ -6,17 +6,18 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from butlers.butler.home import Home
 from butlers.doctor import database as doctor_database
 from butlers.doctor import server as doctor_server
 from butlers.doctor.finding import Finding, ok, problem, warning
-from butlers.embedding import get_embedding_engine
 from butlers.errors import ButlersError, SettingsError
-from butlers.memory.settings import MemoryModuleConfig
+from butlers.kernel.sections import Check
+from butlers.modules import ModulesSection
 from butlers.settings.files import HouseSettings, load_house
-from butlers.settings.sections import ButlerSettings, RuntimeSection
+from butlers.settings.sections import RuntimeSection
 
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_BYTES, _TOO_LITTLE_BYTES = 2**30, 100 * 2**20
@@ -41,7 +42,7 @@ async def _house_findings(home: Home, house: HouseSettings) -> list[Finding]:
         lambda: [
             *_guarded("server", lambda: doctor_server.listening(home, house.server)),
             *_guarded("tokens", lambda: doctor_server.tokens(home, list(house.butlers))),
-            *_guarded("embedding model", lambda: _models(house)),
+            *_of_modules(house),
             *_guarded("runtime", lambda: _runtimes(house)),
         ]
     )
@@ -121,22 +122,16 @@ def _settings(home: Home) -> tuple[HouseSettings | None, list[Finding]]:
     return house, [ok("settings", f"{len(files)} read without fault: {', '.join(house.butlers)}")]
 
 
-def _models(house: HouseSettings) -> Iterator[Finding]:
-    """Each model in use is intact and embeds a text."""
-    directories = {_model_directory(settings) for settings in house.butlers.values()}
-    for directory in sorted(directories) or [""]:
-        engine = get_embedding_engine(Path(directory) if directory else None)
-        try:
-            engine.embed("ready")
-        except ButlersError as error:
-            yield problem("embedding model", str(error))
-        else:
-            yield ok("embedding model", f"{engine.model} is intact and works")
+def _of_modules(house: HouseSettings) -> Iterator[Finding]:
+    """What the butlers' modules want looked at; without butlers, what those to come would."""
+    settings = [butler.modules for butler in house.butlers.values()] or [ModulesSection()]
+    checks = {check for modules in settings for each in modules.each() for check in each.checks()}
+    for check in sorted(checks, key=lambda check: (check.name, check.about)):
+        yield from _guarded(check.name, partial(_looked, check))
 
 
-def _model_directory(settings: ButlerSettings) -> str:
-    config = settings.module("memory")
-    return config.embedding_model_directory if isinstance(config, MemoryModuleConfig) else ""
+def _looked(check: Check) -> Iterator[Finding]:
+    yield ok(check.name, check.look(check.about))
 
 
 def _runtimes(house: HouseSettings) -> Iterator[Finding]:

@@ -7,19 +7,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import asyncpg
 from alembic.util import CommandError
 
 from butlers.butler import registry
 from butlers.butler.database import maintenance_url
 from butlers.butler.home import Home
-from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.embedded.account import account_for
+from butlers.db.embedded.binaries import binaries_for
+from butlers.db.embedded.liveness import SOCKET_NAME
+from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import current_revisions
-from butlers.db.postgres import translated_errors
-from butlers.db.postgres_account import account_for
-from butlers.db.postgres_binaries import binaries_for
-from butlers.db.postgres_liveness import SOCKET_NAME
-from butlers.db.provision import RUNTIME_ROLE, _check_server, external_access
+from butlers.db.provision import (
+    RUNTIME_ROLE,
+    can_step_down,
+    check_server,
+    connected,
+    external_access,
+)
 from butlers.db.upgrade import head_revision
 from butlers.doctor.finding import Finding, ok, problem, warning
 from butlers.errors import ButlersError
@@ -29,7 +33,6 @@ from butlers.settings.sections import ButlerSettings
 
 _LITTLE_BYTES = 2**30
 _LONGEST_SOCKET_PATH = 99
-_PATIENCE_SECONDS = 10
 
 
 async def databases(home: Home, house: HouseSettings) -> list[Finding]:
@@ -86,9 +89,9 @@ async def _external(settings: ButlerSettings) -> list[Finding]:
     parts = urlsplit(url)
     where = f"{parts.hostname}:{parts.port or 5432}" if parts.hostname else "a local socket"
     try:
-        async with _connected(maintenance_url(url)) as connection:
-            await _check_server(connection)
-            role = await _can_step_down(connection)
+        async with connected(maintenance_url(url)) as connection:
+            await check_server(connection)
+            role = await can_step_down(connection)
             version = connection.get_server_version()
     except ButlersError as error:
         return [problem(check, f"{where}: {error}", "check database.url and that server")]
@@ -110,7 +113,7 @@ async def _schema(settings: ButlerSettings, maintenance: str, dsn: str) -> Findi
     """The butler's database is there and at the newest revision."""
     name = settings.butler.name
     check, database = f"database of {name}", database_name(name)
-    async with _connected(maintenance) as connection:
+    async with connected(maintenance) as connection:
         if not await connection.fetchval("select 1 from pg_database where datname = $1", database):
             return ok(check, f"{database} is not there yet; `butlers up` makes it")
     return _migrated(check, settings, await current_revisions(dsn))
@@ -130,21 +133,3 @@ def _migrated(check: str, settings: ButlerSettings, found: Sequence[str]) -> Fin
         told = f"it stands at {', '.join(found) or 'no revision'}"
         return warning(check, told, "the next `butlers up` migrates it")
     return ok(check, f"migrated, at {', '.join(found)}")
-
-
-@asynccontextmanager
-async def _connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    with translated_errors():
-        connection = await asyncpg.connect(dsn, timeout=_PATIENCE_SECONDS)
-    try:
-        yield connection
-    finally:
-        await connection.close()
-
-
-async def _can_step_down(connection: asyncpg.Connection) -> bool:
-    try:
-        await connection.execute(f"set role {RUNTIME_ROLE}; reset role")
-    except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError):
-        return False  # not granted, or there is no such role
-    return True

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from butlers.kernel.text import normalise_whitespace as _line
+
 
 class Verdict(StrEnum):
     """How serious it is."""
@@ -39,7 +41,3 @@ def warning(check: str, message: str, remedy: str) -> Finding:
 def problem(check: str, message: str, remedy: str = "") -> Finding:
     """It will not work until somebody mends it; the message may hold the remedy itself."""
     return Finding(check, Verdict.PROBLEM, _line(message), _line(remedy))
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from butlers.butler import presence
 from butlers.butler.home import Home
-from butlers.butler.tokens import PRIVATE, TokenStore
+from butlers.butler.tokens import TokenStore
 from butlers.doctor.finding import Finding, ok, problem, warning
 from butlers.doors.server import listen
 from butlers.errors import SettingsError
+from butlers.files import PRIVATE
 from butlers.settings.files import override_server
 from butlers.settings.sections import ServerSection
 

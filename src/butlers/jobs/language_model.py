@@ -1,33 +1,67 @@
-"""The language model a butler's settings choose, within the budget they set."""
+"""The language model a butler's settings choose, its completions counted."""
 
-from butlers.jobs.spending import BudgetedModel, Limits, Spending
-from butlers.llm import LanguageModel, RuntimeOptions, language_model
+from collections.abc import Mapping
+from typing import Any
+
+from butlers.jobs.spending import Outcome, Spending
+from butlers.kernel.sections import Limits
+from butlers.llm import (
+    Completion,
+    CompletionFailed,
+    LanguageModel,
+    RuntimeOptions,
+    Usage,
+    language_model,
+)
 from butlers.settings.sections import ButlerSettings
 
 
 def limits_of(settings: ButlerSettings) -> Limits:
-    """What a day's completions may come to."""
-    budget = settings.modules.memory.consolidation
-    return Limits(budget.daily_max_runs, budget.daily_max_tokens, budget.daily_max_cost_usd)
+    """What a day's completions for modules may come to."""
+    told = (module.limits() for module in settings.modules.each())
+    return next((limits for limits in told if limits is not None), Limits())
 
 
-def bare_model(settings: ButlerSettings) -> LanguageModel | None:
-    """The model that the settings choose, uncounted; None when they choose none."""
-    runtime = settings.runtime
-    return language_model(
-        RuntimeOptions(
-            kind=runtime.kind,
-            command=runtime.command,
-            binary=runtime.binary,
-            model=runtime.model,
-            url=runtime.url,
-            api_key_env=runtime.api_key_env,
-            timeout_seconds=runtime.timeout_seconds,
-        )
-    )
+def model_of(settings: ButlerSettings, spending: Spending) -> "CountedModel | None":
+    """The model that the settings choose, each completion counted; None when there is none."""
+    chosen = settings.runtime.model_dump(exclude={"context_timeout_seconds"})
+    model = language_model(RuntimeOptions(**chosen))
+    return None if model is None else CountedModel(model, spending)
 
 
-def model_of(settings: ButlerSettings, spending: Spending) -> LanguageModel | None:
-    """The model that modules may ask, each completion counted; None when there is none."""
-    model = bare_model(settings)
-    return None if model is None else BudgetedModel(model, spending)
+class CountedModel:
+    """A language model whose every completion is counted first, and refused beyond the budget."""
+
+    def __init__(self, model: LanguageModel, spending: Spending) -> None:
+        self.name = model.name
+        self._model = model
+        self._spending = spending
+
+    async def check(self) -> None:
+        """Raise BudgetExhausted if no completion may be asked for now."""
+        await self._spending.check()
+
+    async def complete(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        schema: Mapping[str, Any] | None = None,
+        timeout_seconds: float = 300.0,
+        label: str = "",
+    ) -> Completion:
+        """The model's answer; BudgetExhausted before it is asked if the budget is used up."""
+        number = await self._spending.reserve(self.name, label, timeout_seconds)
+        outcome, usage = Outcome.FAILED, Usage()
+        try:
+            completion = await self._model.complete(
+                prompt, system=system, schema=schema, timeout_seconds=timeout_seconds, label=label
+            )
+            outcome, usage = Outcome.OK, completion.usage
+        except CompletionFailed as failure:
+            usage = failure.usage
+            raise
+        finally:
+            # Also when the caller gave up waiting: the completion was asked for and counts.
+            await self._spending.settle(number, outcome, usage)
+        return completion

@@ -10,26 +10,27 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import structlog
 
 from butlers.clock import Clock, utc_now
+from butlers.db.lease import Renewal, to_its_end
 from butlers.db.postgres import Database, Transaction
 from butlers.errors import BudgetExhausted, ButlersError, Conflict, InvalidInput, NotFound
-from butlers.jobs import endings as job_endings
 from butlers.jobs import policy
 from butlers.jobs import runs as jobs
-from butlers.jobs.lease import Lessee
 from butlers.jobs.planned import NotRun
 from butlers.jobs.policy import Cause, Held, Outcome, Step
-from butlers.jobs.runs import Claim, Ending, Run
+from butlers.jobs.runs import Claim, Ending, Hold, Run
 from butlers.module import Job
 
 log = structlog.get_logger(__name__)
 
 KEPT_RUNS = 200
+LOST = "its lease was lost: another process took it over, or the database was away too long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,7 @@ class Schedule:
         self._jobs = {job.name: job for job in planned}
         self._clock = clock
         self._pace = pace or Pace()
-        worker = worker or f"{socket.gethostname()}:{os.getpid()}"
-        self._lessee = Lessee(database, worker, clock, self._pace.lease_seconds)
+        self._worker = worker or f"{socket.gethostname()}:{os.getpid()}"
         self._when_ended = when_ended
         self._since: dict[str, datetime] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -162,7 +162,7 @@ class Schedule:
     async def _act(
         self, tx: Transaction, job: Job, due: datetime | None, now: datetime
     ) -> Claim | None:
-        held, hold = await jobs.held(tx, job.name), self._lessee.hold(now)
+        held, hold = await jobs.held(tx, job.name), self._hold(now)
         step = policy.decide(due, held, now)
         if step is Step.GIVE_UP and held is not None:
             await self._give_up(tx, job, held, now)
@@ -187,11 +187,19 @@ class Schedule:
                 )
             if held is not None:
                 await self._give_up(tx, job, held, now)
-            return await jobs.start(tx, job.name, now, Cause.REQUEST, self._lessee.hold(now))
+            return await jobs.start(tx, job.name, now, Cause.REQUEST, self._hold(now))
 
     async def _give_up(self, tx: Transaction, job: Job, held: Held, now: datetime) -> None:
         claim = Claim(held.id, job.name, held.attempt)
-        await jobs.settle(tx, claim, job_endings.GONE, now)
+        await jobs.settle(tx, claim, jobs.GONE, now)
+
+    def _hold(self, now: datetime) -> Hold:
+        """A run is ours from now on."""
+        return Hold(self._worker, now, now + timedelta(seconds=self._pace.lease_seconds))
+
+    async def _renew(self, claim: Claim) -> bool:
+        async with self._database.system_transaction() as tx:
+            return await jobs.renew(tx, claim, self._hold(self._clock()).lease_until)
 
     def _begin(self, job: Job, claim: Claim) -> None:
         task = asyncio.create_task(self._run(job, claim))
@@ -203,7 +211,7 @@ class Schedule:
         try:
             ending = await self._ending(job, claim)
         except asyncio.CancelledError:
-            await self._settle(claim, job_endings.STOPPED)
+            await to_its_end(self._settle(claim, jobs.STOPPED))
             raise
         await self._settle(claim, ending)
 
@@ -211,16 +219,18 @@ class Schedule:
         async def work() -> dict[str, Any]:
             return await job.run()
 
+        seconds, renew = self._pace.lease_seconds, partial(self._renew, claim)
+        renewal = Renewal(job.name, seconds, renew, LOST)
         try:
-            return job_endings.ending_of(await self._lessee.while_held(claim, work))
+            return jobs.ending_of(await renewal.while_held(work()))
         except (NotRun, BudgetExhausted) as reason:
-            return job_endings.skipped(reason)
+            return jobs.skipped(reason)
         except ButlersError as error:
             log.warning("a job failed", job=job.name, error=str(error))
-            return job_endings.failed(error)
+            return jobs.failed(error)
         except Exception as error:  # noqa: BLE001  a job that fails is a line in the history
             log.exception("a job failed", job=job.name)
-            return job_endings.failed(error)
+            return jobs.failed(error)
 
     async def _settle(self, claim: Claim, ending: Ending) -> None:
         """Nothing happens if the run is no longer ours; its lease ends it if we cannot say so."""

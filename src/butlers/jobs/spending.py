@@ -1,10 +1,9 @@
 """What completions may cost in a day, and what they did cost. A day is a day in UTC."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from typing import Any
 
 import structlog
 
@@ -12,7 +11,8 @@ from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Database, Transaction
 from butlers.db.queries import load
 from butlers.errors import BudgetExhausted, ButlersError
-from butlers.llm import Completion, CompletionFailed, LanguageModel, Usage
+from butlers.kernel.sections import Limits
+from butlers.llm import Usage
 
 _SQL = load(__file__)
 # How much longer than its time limit a completion may take before it counts as lost.
@@ -34,15 +34,6 @@ class Outcome(StrEnum):
     RUNNING = "running"
     OK = "ok"
     FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a day's completions may come to; 0 sets no limit."""
-
-    runs: int = 0
-    tokens: int = 0
-    cost_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +68,7 @@ def refusal(limits: Limits, spent: Spent) -> str | None:
         if limit and reached >= limit:
             return (
                 f"today's budget is used up: {amount(reached)} of the {amount(limit)} that "
-                f"modules.memory.consolidation.{setting} allows; it starts anew at 00:00 UTC"
+                f"{limits.section}.{setting} allows; it starts anew at 00:00 UTC"
             )
     # What a completion costs is known afterwards only: two at once could both be one too many.
     if spent.under_way and (limits.tokens or limits.cost_usd):
@@ -160,44 +151,6 @@ class Spending:
 
     def _now(self) -> datetime:
         return self._clock().astimezone(UTC)
-
-
-class BudgetedModel:
-    """A language model whose every completion is counted first, and refused beyond the budget."""
-
-    def __init__(self, model: LanguageModel, spending: Spending) -> None:
-        self.name = model.name
-        self._model = model
-        self._spending = spending
-
-    async def check(self) -> None:
-        """Raise BudgetExhausted if no completion may be asked for now."""
-        await self._spending.check()
-
-    async def complete(
-        self,
-        prompt: str,
-        *,
-        system: str = "",
-        schema: Mapping[str, Any] | None = None,
-        timeout_seconds: float = 300.0,
-        label: str = "",
-    ) -> Completion:
-        """The model's answer; BudgetExhausted before it is asked if the budget is used up."""
-        number = await self._spending.reserve(self.name, label, timeout_seconds)
-        outcome, usage = Outcome.FAILED, Usage()
-        try:
-            completion = await self._model.complete(
-                prompt, system=system, schema=schema, timeout_seconds=timeout_seconds, label=label
-            )
-            outcome, usage = Outcome.OK, completion.usage
-        except CompletionFailed as failure:
-            usage = failure.usage
-            raise
-        finally:
-            # Also when the caller gave up waiting: the completion was asked for and counts.
-            await self._spending.settle(number, outcome, usage)
-        return completion
 
 
 def _refuse(limits: Limits, spent: Spent) -> None:

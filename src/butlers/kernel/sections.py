@@ -1,9 +1,9 @@
 """What all sections of settings share: strictness, words for what is valid, and refusal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, ConfigDict
@@ -18,6 +18,43 @@ class Section(BaseModel):
 
 class InlineSection(Section):
     """A section that is written on one line, as `key = { … }`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a day's completions may come to; 0 sets no limit. `section` is where that is set."""
+
+    runs: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    section: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What `butlers doctor` asks for a module; where two are equal it asks once.
+
+    `look` is given what it is about; it says that all is well, or raises an error of ours.
+    """
+
+    name: str
+    about: str
+    look: Callable[[str], str]
+
+
+class ModuleSection(Section):
+    """The settings of a module: what the house knows of it without loading it."""
+
+    butler_jobs: ClassVar[tuple[str, ...]] = ()
+    """Its jobs whose times an entry of `[butler.schedule]` sets, which then needs no prompt."""
+
+    def limits(self) -> Limits | None:
+        """What modules may spend on completions, if it is this module that says so."""
+        return None
+
+    def checks(self) -> Sequence[Check]:
+        """What could be wrong with what it needs."""
+        return ()
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,14 @@
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from typing import Any
 
 MAX_SEARCHABLE_BYTES = 1_048_576
 """How much of a text reaches its search vector; PostgreSQL refuses tsvectors above 1 MB."""
+
+DEEPEST = 500
+"""How deep JSON may be nested: less than what Python's own reader and writer bear."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _APOSTROPHES = "'’"
@@ -17,6 +22,32 @@ _BREAKING = re.compile("[\\s\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2
 def clean(text: str) -> str:
     """The text without NUL, always encodable as UTF-8."""
     return replace_surrogates(text.replace("\x00", ""))
+
+
+def clean_json(value: object, depth: int = DEEPEST) -> Any:
+    """A JSON value with every text in it clean, keys included.
+
+    What JSON does not know is a TypeError of its type's name; what is nested deeper than that, a
+    RecursionError.
+    """
+    if depth == 0:
+        raise RecursionError
+    match value:
+        case str():
+            return clean(value)
+        case None | bool() | int() | float():
+            return value
+        case list() | tuple():
+            return [clean_json(item, depth - 1) for item in value]
+        case Mapping():
+            return {_clean_key(key): clean_json(item, depth - 1) for key, item in value.items()}
+    raise TypeError(type(value).__name__)
+
+
+def _clean_key(key: object) -> str:
+    if not isinstance(key, str):
+        raise TypeError(type(key).__name__)
+    return clean(key)
 
 
 def replace_surrogates(text: str) -> str:

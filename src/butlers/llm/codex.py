@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from butlers.llm.answer_file import read_answer
 from butlers.llm.completion import DEFAULT_SYSTEM, Completion, CompletionFailed, Usage, answered
 from butlers.llm.envelopes import count, mapping, parse_object, text_of
 from butlers.llm.environment import Workplace, api_key, minimal_environment
-from butlers.llm.process import Finished, find_program
+from butlers.llm.process import Finished, find_program, read_answer
 from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
 from butlers.llm.schema import strict, without_added_nulls

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-from butlers.llm.answer_file import decoded_answer, read_answer
 from butlers.llm.completion import Completion, CompletionFailed, Usage, answered
 from butlers.llm.envelopes import json_text
 from butlers.llm.environment import Workplace, api_key, minimal_environment
-from butlers.llm.process import Finished, find_program
+from butlers.llm.process import Finished, decoded_answer, find_program, read_answer
 from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
 from butlers.llm.schema import instruction

@@ -1,27 +1,17 @@
 """What may be repeated of words that a runtime wrote: one short line, no secret, no prompt."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from butlers.kernel.secrets import masked, secret_variables
 from butlers.kernel.text import one_line
 
 MAX_CHARACTERS = 300
 HIDDEN = "[hidden]"
 _TAIL_CHARACTERS = 8 * MAX_CHARACTERS
 
-_SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH|HEADERS")
 _SHORTEST_SECRET = 4
-_SHAPED_LIKE_A_SECRET = (
-    re.compile(r"\bsk-[\w-]{4,}"),
-    re.compile(r"(?i)(?<=bearer )\S+"),
-    re.compile(r"(?i)(?<=://)[^/\s@]+(?=@)"),
-    re.compile(
-        r"""(?i)(?:api[_-]?key|token|secret|password)["']?\s*[:=]\s*["']?(?!\[hidden)[^\s"',}]+"""
-    ),
-    re.compile(r"\beyJ[\w-]{8,}\.[\w.-]+"),
-)
 # Of two texts that share 23 characters or more, one of the blocks of 12 lies in the shared part.
 _BLOCK = 12
 
@@ -36,13 +26,14 @@ class Redaction:
     @classmethod
     def of(cls, environment: Mapping[str, str], *texts: str) -> "Redaction":
         """Hides the secrets among the variables, and the texts, plain or written as JSON."""
-        secrets = {value for name, value in environment.items() if _SECRET_NAME.search(name)}
+        secrets = sorted(secret_variables(environment), key=len, reverse=True)
         forms = [form for text in texts for form in _forms(text)]
-        return cls(tuple(sorted(secrets, key=len, reverse=True)), tuple(filter(None, forms)))
+        return cls(tuple(secrets), tuple(filter(None, forms)))
 
     def line(self, text: str) -> str:
         """The end of the text on one line, fit to be shown and logged."""
-        lines = [self._unquoted(one_line(self._masked(line))) for line in _last_lines(text)]
+        said = self._masked(text[-_TAIL_CHARACTERS:])
+        lines = [self._unquoted(one_line(line)) for line in _last_lines(said)]
         joined = " ".join(dict.fromkeys(filter(None, lines)))
         return joined if len(joined) <= MAX_CHARACTERS else "…" + joined[1 - MAX_CHARACTERS :]
 
@@ -50,9 +41,7 @@ class Redaction:
         for secret in self.secrets:
             if len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, HIDDEN)
-        for shape in _SHAPED_LIKE_A_SECRET:
-            text = shape.sub(HIDDEN, text)
-        return text
+        return masked(text, HIDDEN).text
 
     def _unquoted(self, line: str) -> str:
         return HIDDEN if self._quotes(line) else line
@@ -70,5 +59,5 @@ def _forms(text: str) -> Iterable[str]:
 
 
 def _last_lines(text: str) -> list[str]:
-    lines = [line.strip() for line in text[-_TAIL_CHARACTERS:].splitlines()]
+    lines = [line.strip() for line in text.splitlines()]
     return [line[-MAX_CHARACTERS:] for line in lines if line][-3:]

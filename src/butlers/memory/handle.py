@@ -43,7 +43,7 @@ class Question:
 
 def installed_embedder(version: ModelVersion) -> Embedder | None:
     """The embedder of a version by the directory it was registered with; None if it is gone."""
-    engine = get_embedding_engine(Path(version.directory) if version.directory else None)
+    engine = get_embedding_engine(version.directory)
     try:
         return engine if version.made_by(engine) else None
     except Unavailable:  # a file of the model is missing
@@ -120,11 +120,6 @@ class Memory:
         """The embedder of a version, or None where this process cannot have it."""
         configured = self.embedder()
         return configured if version.made_by(configured) else self.embedders(version)
-
-    async def embedding_version(self, lineage: Lineage) -> UUID:
-        """The version whose vectors the tenant uses, registered if it is new."""
-        version, engine = self._in_use(await self.versions(lineage))
-        return version.id if version else await self._registered(engine, lineage)
 
     def _in_use(self, versions: Sequence[ModelVersion]) -> tuple[ModelVersion | None, Embedder]:
         """The current version and its embedder; where that cannot be had, the configured ones.

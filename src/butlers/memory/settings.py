@@ -1,10 +1,21 @@
 """The settings of `[modules.memory]`."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from butlers.kernel.sections import Cron, Fault, InlineSection, Section, Valid, refuse
+from butlers.embedding import prove_model
+from butlers.kernel.sections import (
+    Check,
+    Cron,
+    Fault,
+    InlineSection,
+    Limits,
+    ModuleSection,
+    Section,
+    Valid,
+    refuse,
+)
 
 BUNDLED_MODEL = "all-MiniLM-L6-v2"
 STORED_DIMENSIONS = 384
@@ -209,8 +220,10 @@ class ScheduleConfig(Section):
     episode_cleanup: Cron = Field("0 4 * * *", description="When expired episodes are removed.")
 
 
-class MemoryModuleConfig(Section):
+class MemoryModuleConfig(ModuleSection):
     """Memory of episodes, facts and rules."""
+
+    butler_jobs: ClassVar[tuple[str, ...]] = tuple(ScheduleConfig.model_fields)
 
     enabled: bool = Field(True, description="Whether this butler has a memory.")
     embedding_model: str = Field(
@@ -229,6 +242,20 @@ class MemoryModuleConfig(Section):
     context: ContextConfig = Field(ContextConfig(), description="Context.")
     consolidation: ConsolidationConfig = Field(ConsolidationConfig(), description="Consolidation.")
     schedule: ScheduleConfig = Field(ScheduleConfig(), description="Schedule.")
+
+    def limits(self) -> Limits:
+        """What modules may spend on completions."""
+        budget = self.consolidation
+        return Limits(
+            budget.daily_max_runs,
+            budget.daily_max_tokens,
+            budget.daily_max_cost_usd,
+            "modules.memory.consolidation",
+        )
+
+    def checks(self) -> tuple[Check, ...]:
+        """The embedding model is there and works."""
+        return (Check("embedding model", self.embedding_model_directory, prove_model),)
 
     @model_validator(mode="after")
     def _the_model_can_be_had_and_stored(self) -> Self:

@@ -1,13 +1,19 @@
 """The notebook as one object: notes with categories, a cache in front of them, and search."""
 
+from concurrent.futures import Executor
+from pathlib import Path
+
 import structlog
 
+from butlers.clock import Clock, utc_now
 from butlers.db.sqlite import Stamp
 from butlers.errors import ButlersError
+from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
 from butlers.kernel.text import clean
+from butlers.llm import LanguageModel
 from butlers.notebook import core, related, store
-from butlers.notebook.handle import Notebook, checked_agent, checked_limit
+from butlers.notebook.handle import Limits, Notebook, checked_agent, checked_limit
 from butlers.notebook.model import (
     AgentMemory,
     CacheStats,
@@ -21,10 +27,14 @@ from butlers.notebook.model import (
     SearchOptions,
     SearchResult,
 )
-from butlers.notebook.schema import ensure_memory_schema
+from butlers.notebook.reranker import reranking_with
+from butlers.notebook.schema import ensure_memory_schema, open_notebook
 from butlers.notebook.search import fast_search, find
+from butlers.notebook.settings import NotebookModuleConfig
 
 _log = structlog.get_logger(__name__)
+FILE = "notes.sqlite"
+"""The name of a notebook's file in its butler's directory."""
 
 # `list` is a method below, so its own annotations cannot say it.
 Notes = list[AgentMemory]
@@ -39,9 +49,9 @@ _Cached = tuple[Stamp, EnrichedMemory]
 class MemoryManager:
     """Saves, recalls and searches notes; threads may share it.
 
-    A cached note is served only while the database's stamp is the one it was read under: that
-    costs a look at shared memory, against the two queries of a recall. So no write is missed,
-    whoever made it: this manager, the core functions, or another process.
+    A cached note is served only while the database's stamp is the one it was read under, which
+    costs one pragma against the two queries of a recall. So no write is missed, whoever made it:
+    this manager, the core functions, or another process.
     """
 
     def __init__(self, db: Notebook, options: MemoryManagerOptions | None = None) -> None:
@@ -136,3 +146,27 @@ class MemoryManager:
             found = store.enriched(memory, store.get_category(self._db, memory.id))
         self._cache.set(f"{agent_id}:{key}", (stamp, found))
         return found
+
+
+def open_manager(
+    directory: Path,
+    config: NotebookModuleConfig,
+    *,
+    clock: Clock = utc_now,
+    new_id: NewId = new_id,
+    model: LanguageModel | None = None,
+    worker: Executor | None = None,
+) -> MemoryManager:
+    """The notebook of the butler whose directory this is; deep searches ask `model`."""
+    limits = Limits(config.max_key_chars, config.max_content_chars)
+    db = open_notebook(directory / FILE, clock=clock, new_id=new_id, limits=limits, worker=worker)
+    options: MemoryManagerOptions = {
+        "cache": {"max_size": config.cache_max_size, "ttl_ms": config.cache_ttl_seconds * 1000}
+    }
+    if model is not None:
+        options["deep_search_fn"] = reranking_with(model, config.deep_search_timeout_seconds)
+    try:
+        return MemoryManager(db, options)
+    except BaseException:
+        db.close()
+        raise

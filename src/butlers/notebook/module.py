@@ -11,11 +11,11 @@ from pydantic import BaseModel
 from butlers.db.postgres import Database
 from butlers.errors import Unavailable
 from butlers.module import Caller, Health, Job, Module, Surroundings
-from butlers.notebook.manager import MemoryManager
-from butlers.notebook.opening import FILE, open_manager, summarize_everybody
+from butlers.notebook.manager import FILE, MemoryManager, open_manager
 from butlers.notebook.operations import OPERATIONS, Desk
 from butlers.notebook.settings import NotebookModuleConfig
 from butlers.notebook.stats import file_stats
+from butlers.notebook.summarize import summarize_everybody
 from butlers.operation import Operation
 
 
@@ -70,7 +70,7 @@ class NotebookModule(Module):
 
     async def summarize(self) -> dict[str, Any]:
         """Summarize the old notes of every agent of every tenant; how many were archived."""
-        return await summarize_everybody(self.manager, self.config.summarize_after_days)
+        return await summarize_everybody(self.manager.db, self.config.summarize_after_days)
 
     async def health(self) -> Health:
         """Well when the file answers."""

@@ -10,7 +10,6 @@ from butlers.errors import InvalidInput, NotFound
 from butlers.notebook.handle import checked_category, owner_id
 from butlers.notebook.manager import MemoryManager
 from butlers.notebook.model import EnrichedMemory, MemoryCategory, SearchMode
-from butlers.notebook.opening import summarize_everybody
 from butlers.notebook.related import MOST_REFERENCES
 from butlers.notebook.results import (
     CategorizedNote,
@@ -22,7 +21,7 @@ from butlers.notebook.results import (
 )
 from butlers.notebook.settings import NotebookModuleConfig
 from butlers.notebook.stats import agent_stats, file_stats
-from butlers.notebook.summarize import summarize_old_memories
+from butlers.notebook.summarize import summarize_everybody, summarize_old_memories
 from butlers.operation import Asked, Audience, Effect, Route, Table, Toolset
 
 OPERATIONS = Table("note_")
@@ -254,7 +253,7 @@ async def summarize(desk: Desk, asked: Summarize) -> dict[str, Any]:
     given = asked.older_than_days
     days = desk.settings.summarize_after_days if given is None else given
     if asked.everybody:
-        return await summarize_everybody(desk.manager, days)
+        return await summarize_everybody(desk.manager.db, days)
     db = desk.manager.db
     archived = await db.apart(summarize_old_memories, db, desk.owner, days)
     return {"agents": 1, "archived": archived, "errors": []}

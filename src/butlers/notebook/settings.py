@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from butlers.kernel.sections import Cron, Section
+from butlers.kernel.sections import Cron, ModuleSection, Section
 
 
 class ScheduleConfig(Section):
@@ -11,7 +11,7 @@ class ScheduleConfig(Section):
     summarize: Cron = Field("30 4 * * *", description="When old entries are summarized.")
 
 
-class NotebookModuleConfig(Section):
+class NotebookModuleConfig(ModuleSection):
     """Memory of keyed notes, apart from the memory of episodes, facts and rules."""
 
     enabled: bool = Field(False, description="Whether this butler has a notebook.")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from butlers.db import queries
 from butlers.db.sqlite import MissingTable, Row
@@ -23,35 +24,18 @@ _VOCABULARY_TERMS = 50
 
 def note(row: Row) -> AgentMemory:
     """The note in the first columns of a row."""
-    note_id, agent_id, key, content, txid, status, archived, created_at, updated_at = row[:COLUMNS]
-    return AgentMemory(
-        id=note_id,
-        agent_id=agent_id,
-        key=key,
-        content=content,
-        txid=txid,
-        status=MemoryStatus(status or MemoryStatus.PENDING),
-        archived=bool(archived),
-        created_at=created_at or "",
-        updated_at=updated_at or "",
-    )
+    note_id, owner, key, content, txid, status, archived, created_at, updated_at = row[:COLUMNS]
+    known = MemoryStatus(status or MemoryStatus.PENDING)
+    times = (created_at or "", updated_at or "")
+    return AgentMemory(note_id, owner, key, content, txid, known, bool(archived), *times)
 
 
 def enriched(memory: AgentMemory, found: CategoryResult | None) -> EnrichedMemory:
     """The note with its category, where it has one."""
-    return EnrichedMemory(
-        id=memory.id,
-        agent_id=memory.agent_id,
-        key=memory.key,
-        content=memory.content,
-        txid=memory.txid,
-        status=memory.status,
-        archived=memory.archived,
-        created_at=memory.created_at,
-        updated_at=memory.updated_at,
-        category=found.category if found else None,
-        category_confidence=found.confidence if found else None,
-    )
+    columns: dict[str, Any] = {name: getattr(memory, name) for name in AgentMemory.__slots__}
+    if found is not None:
+        columns |= {"category": found.category, "category_confidence": found.confidence}
+    return EnrichedMemory(**columns)
 
 
 def upsert(db: Notebook, agent_id: str, key: str, content: str) -> AgentMemory:

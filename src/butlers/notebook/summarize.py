@@ -6,15 +6,20 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, timedelta
+from typing import Any
+
+import structlog
 
 from butlers.db import queries
-from butlers.errors import InvalidInput
+from butlers.errors import ButlersError, InvalidInput
 from butlers.notebook import core, store
 from butlers.notebook.decay import to_text
 from butlers.notebook.handle import Notebook, checked_agent
 from butlers.notebook.model import AgentMemory
+from butlers.notebook.stats import find_owners
 
 _QUERIES = queries.load(__file__)
+_log = structlog.get_logger(__name__)
 OLDER_THAN_DAYS = 30
 _FEWEST_NOTES = 2
 _PREFIX = re.compile(r"([^:/.]+)[:/.]")
@@ -42,6 +47,21 @@ def summarize_old_memories(
     run = _Run(checked_agent(agent_id), before, now.date().isoformat())
     groups = _grouped(_old_keys(db, run))
     return sum(_summarize(db, run, prefix, keys) for prefix, keys in groups.items())
+
+
+async def summarize_everybody(db: Notebook, older_than_days: int) -> dict[str, Any]:
+    """Summarize the old notes of every agent; one agent that fails keeps no other from it."""
+    report: dict[str, Any] = {"agents": 0, "archived": 0, "errors": []}
+    for owner in await db.apart(find_owners, db):
+        try:
+            archived = await db.apart(summarize_old_memories, db, owner, older_than_days)
+        except ButlersError as error:
+            _log.warning("notes of one agent were not summarized", owner=owner, error=str(error))
+            report["errors"].append(f"{owner}: {error}")
+        else:
+            report["agents"] += 1
+            report["archived"] += archived
+    return report
 
 
 def _old_keys(db: Notebook, run: _Run) -> list[str]:

@@ -5,7 +5,6 @@ import difflib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from butlers.errors import Conflict, Unavailable
+from butlers.files import replace_file
 
 NEW_FILE_MODE = 0o644
 # Directories that exist for settings alone: the last file takes them along.
@@ -135,17 +135,6 @@ def _write(path: Path, text: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o7777 if target.exists() else NEW_FILE_MODE
-        handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with open(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.chmod(draft, mode)
-            os.replace(draft, target)
-        except OSError:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft)
-            raise
+        replace_file(target, text, mode)
     except OSError as error:
         raise Unavailable(f"cannot write {path} ({error.strerror})") from error

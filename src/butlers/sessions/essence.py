@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from butlers.kernel.secrets import masked
-from butlers.sessions.recalled import RECALLED, Echo
+from butlers.sessions.echo import RECALLED, Echo
 from butlers.sessions.transcripts import Said, Speaker, Transcript, own_words
 
 MAX_CHARACTERS = 8_000

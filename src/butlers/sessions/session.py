@@ -11,10 +11,10 @@ import structlog
 from butlers.kernel.lru import LRUCache
 from butlers.memory.flows import recall, remember
 from butlers.memory.flows.context import build_context
+from butlers.memory.flows.lookup import find_episode_by_key
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, NewEpisode, SearchMode
 from butlers.memory.policy import context as lines
-from butlers.memory.store import episodes
 from butlers.module import Caller
 from butlers.sessions import essence
 from butlers.sessions.essence import Essence
@@ -105,7 +105,8 @@ class SessionMemory:
         if found is None:
             return None
         key = f"session:{session}"
-        return await self._stored(Episode(found, str(session), key), caller)
+        episode = Episode(found, str(session), key)
+        return await self._kept(lambda: self._store(episode, caller))
 
     async def remember_transcript(
         self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller
@@ -121,10 +122,7 @@ class SessionMemory:
                 return None
             return await self._store(Episode(found, session, key, metadata), caller)
 
-        return await self._kept("episode of a session", stored)
-
-    async def _stored(self, episode: Episode, caller: Caller) -> UUID | None:
-        return await self._kept("episode of a session", lambda: self._store(episode, caller))
+        return await self._kept(stored)
 
     async def _store(self, episode: Episode, caller: Caller) -> UUID | None:
         found = episode.essence
@@ -148,8 +146,10 @@ class SessionMemory:
     async def _in_time(self, what: str, built: Callable[[], Awaitable[str]]) -> str:
         return await forgiven(what, built, otherwise="", seconds=self._context_seconds)
 
-    async def _kept(self, what: str, stored: Callable[[], Awaitable[UUID | None]]) -> UUID | None:
-        return await forgiven(what, stored, otherwise=None, seconds=STORING_SECONDS)
+    async def _kept(self, stored: Callable[[], Awaitable[UUID | None]]) -> UUID | None:
+        return await forgiven(
+            "episode of a session", stored, otherwise=None, seconds=STORING_SECONDS
+        )
 
 
 def _lineage(caller: Caller) -> Lineage:
@@ -180,14 +180,12 @@ async def _last_part(memory: Memory, session: str, lineage: Lineage) -> tuple[st
     A session that is resumed ends again; each of its parts names the end of the one before.
     """
     key, through = f"session:{session}", ""
-    async with memory.transaction(lineage) as tx:
-        for _ in range(_MOST_PARTS):
-            known = await episodes.get_by_idempotency_key(tx, idempotency_key=key)
-            if known is None:
-                break
-            (row,) = await episodes.find(tx, ids=[known["id"]])
-            through = str(row["metadata"].get("through") or "~")
-            key = f"session:{session}:{through}"
+    for _ in range(_MOST_PARTS):
+        known = await find_episode_by_key(memory, key, lineage)
+        if known is None:
+            break
+        through = str(known["metadata"].get("through") or "~")
+        key = f"session:{session}:{through}"
     return key, through
 
 

@@ -1,24 +1,22 @@
 """Sessions of a butler's own: its instructions and memories go in, an episode comes out."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from butlers.db.postgres import Database
 from butlers.errors import Unavailable
 from butlers.ids import NewId, new_id
-from butlers.jobs.language_model import bare_model
+from butlers.jobs.language_model import model_of
 from butlers.jobs.spending import Outcome, Spending
 from butlers.kernel.secrets import masked
+from butlers.kernel.sections import Limits
 from butlers.kernel.text import one_line
-from butlers.llm import (
-    Completion,
-    CompletionFailed,
-    LanguageModel,
-    Usage,
-)
+from butlers.llm import Completion, LanguageModel, Usage
 from butlers.module import Caller
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.session import SessionMemory
@@ -27,6 +25,7 @@ from butlers.settings.sections import ButlerSettings
 INSTRUCTIONS_FILE = "CLAUDE.md"
 _EXCERPT = 1_000
 _ACCOUNT_SECONDS = 2.0
+_UNCOUNTED = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,59 +113,31 @@ class Spawner:
         return text or _introduction(self._settings)
 
 
-def session_model(settings: ButlerSettings, spending: Spending) -> LanguageModel | None:
+def session_model(
+    settings: ButlerSettings, database: Callable[[], Database]
+) -> LanguageModel | None:
     """The model that a butler's settings choose for its sessions, or None."""
-    model = bare_model(settings)
-    return None if model is None else _CountedModel(model, spending)
+    return model_of(settings, _ForgivenSpending(database, Limits()))
 
 
-class _CountedModel:
-    """A model whose completions are counted where that is possible, and never held up by it.
+class _ForgivenSpending(Spending):
+    """Completions are counted where that is possible, and never held up by it.
 
     What limits a day's completions are the settings of consolidation, which nobody waits for.
     """
 
-    def __init__(self, model: LanguageModel, spending: Spending) -> None:
-        self.name = model.name
-        self._model = model
-        self._spending = spending
-
-    async def complete(
-        self,
-        prompt: str,
-        *,
-        system: str = "",
-        schema: Mapping[str, Any] | None = None,
-        timeout_seconds: float = 300.0,
-        label: str = "",
-    ) -> Completion:
-        number = await self._count(
-            lambda: self._spending.reserve(self.name, label, timeout_seconds)
-        )
-        outcome, usage = Outcome.FAILED, Usage()
-        try:
-            completion = await self._model.complete(
-                prompt, system=system, schema=schema, timeout_seconds=timeout_seconds, label=label
-            )
-            outcome, usage = Outcome.OK, completion.usage
-        except CompletionFailed as failure:
-            usage = failure.usage
-            raise
-        finally:
-            if number is not None:
-                await self._settle(number, outcome, usage)
-        return completion
-
-    async def _count(self, counted: Callable[[], Awaitable[int]]) -> int | None:
+    async def reserve(self, runtime: str, label: str, seconds: float) -> int:
+        """The number of a completion, or the one that none has."""
+        counted = partial(super().reserve, runtime, label, seconds)
         return await forgiven(
-            "count of a session", counted, otherwise=None, seconds=_ACCOUNT_SECONDS
+            "count of a session", counted, otherwise=_UNCOUNTED, seconds=_ACCOUNT_SECONDS
         )
 
-    async def _settle(self, number: int, outcome: Outcome, usage: Usage) -> None:
-        async def settled() -> None:
-            await self._spending.settle(number, outcome, usage)
-
-        await forgiven("cost of a session", settled, otherwise=None, seconds=_ACCOUNT_SECONDS)
+    async def settle(self, number: int, outcome: Outcome, usage: Usage) -> None:
+        """Note what a completion cost that could be counted."""
+        if number != _UNCOUNTED:
+            settled = partial(super().settle, number, outcome, usage)
+            await forgiven("cost of a session", settled, otherwise=None, seconds=_ACCOUNT_SECONDS)
 
 
 def _introduction(settings: ButlerSettings) -> str:

@@ -4,12 +4,13 @@ Only the user's words and the agent's are kept. What hooks injected, what tools 
 the programs note for themselves is not; what memory said is set aside, to recognise its echo.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from butlers.llm.envelopes import parse_object
 
 MEMORY_TITLE = "# Memory Context"
 """The first line of every block of memories, wherever it is injected."""
@@ -77,13 +78,7 @@ def own_words(text: str) -> str:
 
 
 def _records(text: str) -> Iterator[dict[str, Any]]:
-    for line in text.splitlines():
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict):
-            yield record
+    return filter(None, map(parse_object, text.splitlines()))
 
 
 def _claude(

@@ -3,16 +3,10 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-
-from butlers.kernel.sections import InlineSection
-from butlers.settings.faults import is_section, leaf_fields, valid_text
-from butlers.settings.fleet import FleetSection, RemoteButler
-from butlers.settings.sections import ButlerSettings, ScheduleEntry
-from butlers.settings.toml_text import toml_value
+from butlers.settings.fields import Table, walk
+from butlers.settings.fleet import FleetSection
+from butlers.settings.sections import ButlerSettings
 
 HEAD = """\
 # Settings
@@ -41,44 +35,18 @@ five fields, or six with the seconds first, and are in UTC; an empty one means n
 
 def settings_markdown() -> str:
     """The whole reference."""
-    return "\n".join([HEAD, *_sections(ButlerSettings, ""), *_section(FleetSection, "fleet")])
+    tables = [*walk(ButlerSettings, ""), *walk(FleetSection, "fleet")]
+    return "\n".join([HEAD, *(line for table in tables for line in _section(table))])
 
 
-def _sections(model: type[BaseModel], path: str) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        if is_section(field.annotation):
-            yield from _section(field.annotation, f"{path}{name}")
-
-
-def _section(model: type[BaseModel], path: str) -> Iterator[str]:
-    fields = leaf_fields(model)
-    if fields:
-        yield from (f"## `[{path}]`", "", model.__doc__ or "", "")
-        yield from ("| key | default | valid | meaning |", "|---|---|---|---|")
-        yield from (row for name, field in fields.items() for row in _rows(name, field))
-        yield ""
-    yield from _sections(model, f"{path}.")
-
-
-def _rows(name: str, field: FieldInfo) -> Iterator[str]:
-    kind = field.annotation
-    if isinstance(kind, type) and issubclass(kind, InlineSection):
-        for key, inner in kind.model_fields.items():
-            yield _row(f"{name}.{key}", inner)
-    elif ScheduleEntry in get_args(kind):
-        for key, inner in ScheduleEntry.model_fields.items():
-            yield _row(f"{name}.<task>.{key}", inner)
-    elif RemoteButler in get_args(kind):
-        for key, inner in RemoteButler.model_fields.items():
-            yield _row(f"{name}.<n>.{key}", inner)
-    else:
-        yield _row(name, field)
-
-
-def _row(key: str, field: FieldInfo) -> str:
-    default = "required" if field.is_required() else f"`{toml_value(field.get_default())}`"
-    valid = valid_text(field.annotation, field.metadata)
-    return f"| `{key}` | {default} | {valid} | {field.description} |"
+def _section(table: Table) -> Iterator[str]:
+    yield from (f"## `[{table.path}]`", "", table.words, "")
+    yield from ("| key | default | valid | meaning |", "|---|---|---|---|")
+    for setting in table.settings:
+        for one in setting.spread():
+            default = "required" if one.default is None else f"`{one.default}`"
+            yield f"| `{one.name}` | {default} | {one.valid} | {one.description} |"
+    yield ""
 
 
 if __name__ == "__main__":

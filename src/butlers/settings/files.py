@@ -12,16 +12,13 @@ from pydantic import BaseModel, ValidationError
 
 from butlers.errors import SettingsError
 from butlers.settings.faults import fault_line, fault_lines, shown
+from butlers.settings.fields import toml_value
 from butlers.settings.fleet import FleetSection
 from butlers.settings.sections import (
-    KNOWN_MODULES,
     ButlerSettings,
     HomeSettings,
-    ModuleSettings,
     ServerSection,
-    settings_model,
 )
-from butlers.settings.toml_text import toml_value
 
 Settings = TypeVar("Settings", bound=BaseModel)
 Document = dict[str, Any]
@@ -36,15 +33,13 @@ class HouseSettings:
     fleet: FleetSection = FleetSection()
 
 
-def load_butler(
-    file: Path, modules: ModuleSettings = KNOWN_MODULES, home_file: Path | None = None
-) -> ButlerSettings:
+def load_butler(file: Path, home_file: Path | None = None) -> ButlerSettings:
     """The settings of one butler; what `home_file` says of the database is its default."""
     document = _read(file)
     faults = _misnamed(file, document)
     _inherit_database(document, _read_home(home_file))
     try:
-        settings = _validate(file, settings_model(modules), document)
+        settings = _validate(file, ButlerSettings, document)
     except SettingsError as error:
         raise SettingsError([*error.faults, *faults]) from None
     _raise_any(faults)
@@ -56,16 +51,14 @@ def load_home(file: Path) -> HomeSettings:
     return _validate(file, HomeSettings, _read_home(file))
 
 
-def load_house(
-    home_file: Path, butler_files: Sequence[Path], modules: ModuleSettings = KNOWN_MODULES
-) -> HouseSettings:
+def load_house(home_file: Path, butler_files: Sequence[Path]) -> HouseSettings:
     """All settings of a home; the faults of all its files are raised together."""
     home = load_home(home_file)
     butlers: dict[Path, ButlerSettings] = {}
     faults: list[str] = []
     for file in butler_files:
         try:
-            butlers[file] = load_butler(file, modules, home_file)
+            butlers[file] = load_butler(file, home_file)
         except SettingsError as error:
             faults += error.faults
     _raise_any(faults)

@@ -5,11 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
-from butlers.settings.faults import is_section, leaf_fields, valid_text
+from butlers.settings.fields import Setting, Table, toml_value, walk
 from butlers.settings.sections import ButlerSettings, HomeSettings
-from butlers.settings.toml_text import toml_string, toml_value
 
 WIDTH = 100
 # The settings most worth knowing stand in a new file as they are; the others are commented out.
@@ -63,53 +61,42 @@ NOTES = {
 
 def butler_toml(name: str, description: str = "") -> str:
     """A new butler's file: every setting there is, with its default and a line of meaning."""
-    own = {"butler.name": toml_string(name), "butler.description": toml_string(description)}
-    return _joined([*_comment(BUTLER_HEAD), *_sections(ButlerSettings, "", own)])
+    own = {"butler.name": toml_value(name), "butler.description": toml_value(description)}
+    return _file(BUTLER_HEAD, ButlerSettings, own)
 
 
 def home_toml() -> str:
     """A new home's file: every setting that holds for all butlers, commented out."""
-    return _joined([*_comment(HOME_HEAD), *_sections(HomeSettings, "", {})])
+    return _file(HOME_HEAD, HomeSettings, {})
 
 
-def _joined(lines: list[str]) -> str:
-    return "\n".join(lines) + "\n"
+def _file(head: str, model: type[BaseModel], own: Mapping[str, str]) -> str:
+    tables = [line for table in walk(model, "") for line in _section(table, own)]
+    return "\n".join([*_comment(head), *tables]) + "\n"
 
 
-def _sections(model: type[BaseModel], path: str, own: Mapping[str, str]) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        if is_section(field.annotation):
-            yield from _section(field.annotation, f"{path}{name}", own)
-        elif f"{path}{name}" in TABLES:
-            yield from _header(f"{path}{name}", "")
-            yield from TABLES[f"{path}{name}"]
-
-
-def _section(model: type[BaseModel], path: str, own: Mapping[str, str]) -> Iterator[str]:
-    values = [name for name in leaf_fields(model) if f"{path}.{name}" not in TABLES]
-    if values:
-        yield from _header(path, model.__doc__ or "")
-    for name in values:
-        yield from _setting(f"{path}.{name}", name, model.model_fields[name], own)
-    yield from _sections(model, f"{path}.", own)
+def _section(table: Table, own: Mapping[str, str]) -> Iterator[str]:
+    yield from _header(table.path, table.words)
+    keys = {f"{table.path}.{setting.name}": setting for setting in table.settings}
+    for key, setting in keys.items():
+        if key not in TABLES:
+            yield from _setting(key, setting, own)
+    for key in keys.keys() & TABLES.keys():
+        yield from (*_header(key, ""), *TABLES[key])
 
 
 def _header(path: str, words: str) -> Iterator[str]:
     yield from ("", *_comment(f"{words} {NOTES.get(path, '')}".strip()), f"[{path}]")
 
 
-def _setting(key: str, name: str, field: FieldInfo, own: Mapping[str, str]) -> Iterator[str]:
-    yield from _comment(f"{field.description} {_choices(field)}".strip())
+def _setting(key: str, setting: Setting, own: Mapping[str, str]) -> Iterator[str]:
+    is_choice = get_origin(setting.kind) is Literal
+    choices = f"{setting.valid.capitalize()}." if is_choice else ""
+    yield from _comment(f"{setting.description} {choices}".strip())
     if key in own:
-        yield f"{name} = {own[key]}"
+        yield f"{setting.name} = {own[key]}"
     else:
-        yield f"{'' if key in ACTIVE else '#'}{name} = {toml_value(field.get_default())}"
-
-
-def _choices(field: FieldInfo) -> str:
-    if get_origin(field.annotation) is not Literal:
-        return ""
-    return valid_text(field.annotation, ()).capitalize() + "."
+        yield f"{'' if key in ACTIVE else '#'}{setting.name} = {setting.default}"
 
 
 def _comment(text: str) -> list[str]:

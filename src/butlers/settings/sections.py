@@ -4,27 +4,20 @@ import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Literal, Self, cast
 
-from pydantic import AfterValidator, BaseModel, Field, create_model, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from butlers.errors import NotFound
 from butlers.kernel.sections import Cron, Fault, Section, Valid, refuse
-from butlers.memory.settings import MemoryModuleConfig
-from butlers.memory.settings import ScheduleConfig as MemorySchedule
-from butlers.notebook.settings import NotebookModuleConfig
+from butlers.modules import ModulesSection
 from butlers.operation import Toolset
 from butlers.settings.fleet import FleetSection
 from butlers.settings.names import VALID_NAME, validate_name
 from butlers.settings.types import DatabaseUrl, HttpUrl, Tenant, VariableName
 
-ModuleSettings = Mapping[str, type[BaseModel]]
-KNOWN_MODULES: ModuleSettings = MappingProxyType(
-    {"memory": MemoryModuleConfig, "notebook": NotebookModuleConfig}
-)
-# These entries of [butler.schedule] run the memory's own jobs; any other runs its prompt.
-MEMORY_JOBS = tuple(MemorySchedule.model_fields)
+# These entries of [butler.schedule] run jobs of modules; any other runs its prompt.
+MODULE_JOBS = tuple(job for module in ModulesSection().each() for job in module.butler_jobs)
 TASK_NAME = "[a-z][a-z0-9_]{0,62}"
 TASK_NAME_RULE = "a name of lower-case letters, digits and underscores that starts with a letter"
 
@@ -63,11 +56,11 @@ class ButlerSection(Section):
         ]
 
     def _sessions_without_prompt(self) -> list[Fault]:
-        valid = f"must say what to ask; only {', '.join(MEMORY_JOBS)} need no prompt"
+        valid = f"must say what to ask; only {', '.join(MODULE_JOBS)} need no prompt"
         return [
             Fault(f"schedule.{name}.prompt", entry.prompt, valid)
             for name, entry in self.schedule.items()
-            if name not in MEMORY_JOBS and not entry.prompt.strip()
+            if name not in MODULE_JOBS and not entry.prompt.strip()
         ]
 
 
@@ -164,13 +157,6 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class ModulesSection(Section):
-    """The settings of each module; `settings_model` adds those of modules the house is given."""
-
-    memory: MemoryModuleConfig = Field(MemoryModuleConfig(), description="Memory.")
-    notebook: NotebookModuleConfig = Field(NotebookModuleConfig(), description="Notebook.")
-
-
 @dataclass(frozen=True)
 class ScheduledTask:
     """Something to run at its times: a job of a module, or a prompt when `module` is None."""
@@ -211,12 +197,13 @@ class ButlerSettings(Section):
                 yield ScheduledTask(name, self._cron(module, name, cron), module)
 
     def _cron(self, module: str, job: str, otherwise: str) -> str:
-        entry = self.butler.schedule.get(job) if module == "memory" else None
+        settable = getattr(self.module(module), "butler_jobs", ())
+        entry = self.butler.schedule.get(job) if job in settable else None
         return otherwise if entry is None else entry.cron
 
     def _prompts(self) -> Iterator[ScheduledTask]:
         for name, entry in self.butler.schedule.items():
-            if name not in MEMORY_JOBS:
+            if name not in MODULE_JOBS:
                 yield ScheduledTask(name, entry.cron, prompt=entry.prompt)
 
 
@@ -226,17 +213,3 @@ class HomeSettings(Section):
     database: DatabaseSection = Field(DatabaseSection(), description="Database.")
     server: ServerSection = Field(ServerSection(), description="Server.")
     fleet: FleetSection = Field(FleetSection(), description="Fleet.")
-
-
-def settings_model(modules: ModuleSettings = KNOWN_MODULES) -> type[ButlerSettings]:
-    """The model of a whole `butler.toml` in a house that has these modules next to its own."""
-    added: dict[str, Any] = {
-        name: (model, Field(model(), description=f"{name.capitalize()}."))
-        for name, model in modules.items()
-        if KNOWN_MODULES.get(name) is not model
-    }
-    if not added:
-        return ButlerSettings
-    section = create_model("ModulesSection", __base__=ModulesSection, **added)
-    field = (section, Field(section(), description="Modules."))
-    return create_model("ButlerSettings", __base__=ButlerSettings, modules=field)

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from butlers.butler.home import Home
-from butlers.db.embedded_postgres import EmbeddedPostgres
+from butlers.db.embedded.server import EmbeddedPostgres
 from doors.daemons import butlers, temporary_home
 
 SCRIPT = """#!/bin/sh

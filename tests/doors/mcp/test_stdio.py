@@ -15,8 +15,8 @@ import asyncpg
 import pytest
 
 from butlers.butler.home import Home
-from butlers.db.embedded_postgres import EmbeddedPostgres
-from butlers.db.postgres_liveness import processes_over
+from butlers.db.embedded.liveness import processes_over
+from butlers.db.embedded.server import EmbeddedPostgres
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home
 from doors.mcp.clients import INITIALIZE, call, over_stdio, refusal, request, stderr_of
 

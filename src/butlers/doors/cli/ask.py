@@ -23,8 +23,8 @@ def ask(
     """
     import asyncio
 
+    from butlers.butler.butler import butler_settings
     from butlers.butler.home import Home
-    from butlers.butler.opening import butler_settings
     from butlers.logs import configure
 
     place = Home.locate(home)

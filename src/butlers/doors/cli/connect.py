@@ -146,7 +146,7 @@ def _agreed(changes: "Sequence[Change]", yes: bool, show: bool, question: str) -
 
 
 def _give_token(home: "Home", butler: str) -> None:
+    from butlers.butler.butler import butler_settings
     from butlers.butler.hook_token import ensure_hook_token
-    from butlers.butler.opening import butler_settings
 
     ensure_hook_token(home, butler, butler_settings(home, butler).butler.tenant)

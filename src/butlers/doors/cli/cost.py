@@ -11,7 +11,8 @@ from butlers.doors.cli.tables import Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
     from butlers.butler.butler import Butler
-    from butlers.jobs.spending import DaySpent, Limits, Spent
+    from butlers.jobs.spending import DaySpent, Spent
+    from butlers.kernel.sections import Limits
 
 _NUMBERS = ("runs", "failed", "input_tokens", "output_tokens", "cost_usd")
 _LIMITS = {"runs": "daily_max_runs", "tokens": "daily_max_tokens", "cost_usd": "daily_max_cost_usd"}

@@ -66,11 +66,11 @@ def _nothing(desk: "Desk", key: str) -> Exception:
 async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[Desk]":
     """The notebook, beside whoever else uses it; only a deep search starts the whole butler,
     whose runtime and budget it uses."""
-    from butlers.butler.opening import butler_settings, opened_butler
+    from butlers.butler.butler import butler_settings, opened_butler
     from butlers.butler.tokens import validate_agent, validate_tenant
     from butlers.errors import Unavailable
     from butlers.module import Caller
-    from butlers.notebook.opening import FILE, open_manager
+    from butlers.notebook.manager import FILE, open_manager
     from butlers.notebook.operations import Desk
 
     home = existing_home(place["home"])

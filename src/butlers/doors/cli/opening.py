@@ -26,7 +26,7 @@ def with_butler(name: str, home: Path | None, question: "Callable[[Butler], Awai
 
 
 async def _asked(home: "Home", name: str, question: "Callable[[Butler], Awaitable[T]]") -> T:
-    from butlers.butler.opening import opened_butler
+    from butlers.butler.butler import opened_butler
 
     async with opened_butler(home, name) as butler:
         return await question(butler)

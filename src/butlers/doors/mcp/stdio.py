@@ -4,10 +4,9 @@ import asyncio
 
 import structlog
 
-from butlers.butler.butler import Butler
+from butlers.butler.butler import Butler, butler_settings, opened_butler
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
-from butlers.butler.opening import butler_settings, opened_butler
 from butlers.doors.mcp.interruptible_input import input_ended_by_signals
 from butlers.doors.mcp.server import ButlerMCP
 from butlers.errors import ButlersError, Unavailable

@@ -77,11 +77,6 @@ def actor_words(actor: str | None) -> str:
     return _ACTORS.get(actor, actor)
 
 
-def plural(kind: str) -> str:
-    """The word in an address for memories of a kind."""
-    return _PLURALS[kind]
-
-
 def address(butler: str, kind: str | None, memory_id: Any) -> str:
     """Where a memory or an entity is shown; nowhere for a link."""
     if kind not in _PLURALS or not memory_id:

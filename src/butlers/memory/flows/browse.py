@@ -10,6 +10,7 @@ from uuid import UUID
 from butlers.db.postgres import Row
 from butlers.db.queries import Query
 from butlers.errors import InvalidInput
+from butlers.kernel.json_values import as_json
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     ConsolidationStatus,
@@ -20,7 +21,6 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy import cursors, inputs
 from butlers.memory.policy.cursors import Place
-from butlers.memory.policy.presentation import as_json
 from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
 from butlers.memory.store import browse, events
 from butlers.memory.store.browse import Window

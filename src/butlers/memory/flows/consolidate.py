@@ -10,6 +10,7 @@ from pathlib import Path
 
 import structlog
 
+from butlers.db.lease import to_its_end
 from butlers.db.postgres import Row
 from butlers.errors import ButlersError, Unavailable
 from butlers.llm import CompletionFailed, LanguageModel
@@ -107,7 +108,7 @@ async def _settled(
         applied = await _attempt(memory, model, claimed, lineage)
     except asyncio.CancelledError:
         # A caller that is gone may cancel again and again; letting go must not be cut short.
-        await asyncio.shield(leases.release(memory, claimed.lease, lineage))
+        await to_its_end(leases.release(memory, claimed.lease, lineage))
         raise
     except _NoSession as error:
         _log.warning("consolidation_not_attempted", butler=claimed.butler, error=_told(error))

@@ -1,15 +1,12 @@
 """Holding episodes while a model reads them: claim, keep, give back."""
 
-import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-import structlog
-
+from butlers.db.lease import Renewal
 from butlers.db.postgres import Row, Transaction
-from butlers.errors import Conflict, Unavailable
 from butlers.kernel.text import one_line
 from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
@@ -29,8 +26,6 @@ ABANDONED = "the run that held this episode ended without settling it"
 TAKEN_OVER = "the episodes changed hands or expired meanwhile; the answer was discarded"
 
 _MAX_REASON = 500
-
-_log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -85,18 +80,15 @@ async def while_held(
     memory: Memory, lease: Lease, lineage: Lineage, work: Coroutine[Any, Any, T]
 ) -> T:
     """What the work came to, the lease renewed meanwhile; a lost lease ends it with a Conflict."""
-    working = asyncio.ensure_future(work)
-    keeping = asyncio.ensure_future(_keep(memory, lease, lineage))
-    try:
-        await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        keeping.result()
-        raise Conflict(TAKEN_OVER)
-    finally:
-        working.cancel()
-        keeping.cancel()
-        await asyncio.gather(working, keeping, return_exceptions=True)
+
+    async def renew() -> bool:
+        async with memory.transaction(lineage) as tx:
+            until = _until(memory, memory.now())
+            kept = await consolidation.renew(tx, until=until, **asdict(lease))
+        return kept == len(lease.episode_ids)
+
+    seconds = memory.settings.consolidation.lease_seconds
+    return await Renewal("consolidation", seconds, renew, TAKEN_OVER).while_held(work)
 
 
 async def release(memory: Memory, lease: Lease, lineage: Lineage) -> None:
@@ -114,20 +106,6 @@ async def give_back(memory: Memory, lease: Lease, reason: str, lineage: Lineage)
             tx, max_attempts=most, reason=told, now=now, **asdict(lease)
         )
         return await _record_failures(memory, tx, failed, lineage, now)
-
-
-async def _keep(memory: Memory, lease: Lease, lineage: Lineage) -> None:
-    """Renew the lease until it is lost; a database that is away for a moment may come back."""
-    while True:
-        await asyncio.sleep(memory.settings.consolidation.lease_seconds / 3)
-        try:
-            async with memory.transaction(lineage) as tx:
-                until = _until(memory, memory.now())
-                kept = await consolidation.renew(tx, until=until, **asdict(lease))
-            if kept < len(lease.episode_ids):
-                return
-        except Unavailable as error:
-            _log.warning("consolidation_lease_not_renewed", reason=str(error))
 
 
 def _until(memory: Memory, now: datetime) -> datetime:

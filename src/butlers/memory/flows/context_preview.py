@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from butlers.kernel.budget import count_tokens
+from butlers.kernel.tokens import count_tokens
 from butlers.memory.flows.context import Context, build_context
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.handle import Memory

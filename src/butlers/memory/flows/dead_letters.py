@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from butlers.kernel.json_values import as_json
 from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
@@ -14,7 +15,6 @@ from butlers.memory.model import (
     Lineage,
 )
 from butlers.memory.policy.inputs import checked_id
-from butlers.memory.policy.presentation import as_json
 from butlers.memory.store import consolidation
 
 

@@ -10,6 +10,7 @@ import structlog
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput, NotFound, Unavailable
+from butlers.kernel.json_values import as_json
 from butlers.kernel.text import clean, preprocess_text
 from butlers.memory.flows.record import record
 from butlers.memory.handle import Embedding, Memory
@@ -26,7 +27,6 @@ from butlers.memory.model import (
 from butlers.memory.policy import inputs, maturity
 from butlers.memory.policy.attachments import checked_document, checked_ref
 from butlers.memory.policy.maturity import RuleState, Verdict
-from butlers.memory.policy.presentation import as_json
 from butlers.memory.store import facts, rule_applications, rules
 
 _log = structlog.get_logger(__name__)

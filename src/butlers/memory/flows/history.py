@@ -6,6 +6,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
+from butlers.kernel.json_values import as_json
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Direction,
@@ -18,7 +19,6 @@ from butlers.memory.model import (
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.forecast import falls_below_at
 from butlers.memory.policy.inputs import checked_id
-from butlers.memory.policy.presentation import as_json
 from butlers.memory.settings import FactsConfig
 from butlers.memory.store import episodes, events, facts, links, rule_applications, rules
 

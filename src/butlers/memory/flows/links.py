@@ -5,6 +5,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Transaction
 from butlers.errors import InvalidInput, NotFound
+from butlers.kernel.json_values import as_json
 from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
@@ -20,7 +21,6 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.inputs import checked_word
-from butlers.memory.policy.presentation import as_json
 from butlers.memory.store import episodes, facts, links, rules
 
 _EXISTS = {

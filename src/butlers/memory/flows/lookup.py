@@ -10,7 +10,7 @@ from butlers.errors import Conflict, InvalidInput
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType
 from butlers.memory.policy.inputs import checked_word
-from butlers.memory.store import lookup
+from butlers.memory.store import episodes, lookup
 
 SHORTEST = 6
 """How many digits the beginning of an id has at least."""
@@ -52,6 +52,14 @@ async def find_memory(
     if found is None or found.kind.value not in {kind.value for kind in MemoryType}:
         return None
     return MemoryRef(MemoryType(found.kind), found.id)
+
+
+async def find_episode_by_key(memory: Memory, key: str, lineage: Lineage) -> Row | None:
+    """The episode that was stored under an idempotency key, or None."""
+    async with memory.transaction(lineage) as tx:
+        known = await episodes.get_by_idempotency_key(tx, idempotency_key=key)
+        found = await episodes.find(tx, ids=[known["id"]]) if known else []
+    return found[0] if found else None
 
 
 def checked_beginning(given: str | UUID) -> str:

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.kernel import fusion, ranking
+from butlers.kernel.json_values import as_json
 from butlers.kernel.text import preprocess_search_query
 from butlers.memory.handle import Memory, Question
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, SearchMode
 from butlers.memory.policy import inputs
-from butlers.memory.policy.presentation import as_json
 from butlers.memory.policy.scoring import ScoreParts, score_parts
 from butlers.memory.store import episodes, facts, rules, search
 from butlers.memory.store.search import Candidate, Filter

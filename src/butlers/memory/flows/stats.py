@@ -5,11 +5,11 @@ from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Transaction
+from butlers.kernel.json_values import as_json
 from butlers.memory.flows.browse import MAX_LIMIT
 from butlers.memory.handle import Counted, Memory
 from butlers.memory.model import Lineage
 from butlers.memory.policy import inputs
-from butlers.memory.policy.presentation import as_json
 from butlers.memory.store import events, stats
 
 _TELLING = 15

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from butlers.errors import InvalidInput
-from butlers.kernel import text
+from butlers.kernel.text import clean_json
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule
 from butlers.memory.policy import inputs
 
@@ -26,7 +26,7 @@ Sourced = TypeVar("Sourced", NewFact, NewRule)
 def checked_document(field: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """A JSON object without NUL, of bounded length, that PostgreSQL can hold."""
     try:
-        cleaned = {text.clean(str(key)): _cleaned(inner) for key, inner in value.items()}
+        cleaned: dict[str, Any] = clean_json(value)
         written = len(json.dumps(cleaned, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
         raise InvalidInput(
@@ -66,14 +66,3 @@ def checked_ref(name: str, memory_type: str, memory_id: Any) -> MemoryRef:
         inputs.checked_word(f"{name}_type", memory_type, MemoryType),
         inputs.checked_id(f"{name}_id", memory_id),
     )
-
-
-def _cleaned(value: Any) -> Any:
-    """The value with every text in it clean, keys included."""
-    if isinstance(value, str):
-        return text.clean(value)
-    if isinstance(value, Mapping):
-        return {text.clean(str(key)): _cleaned(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_cleaned(inner) for inner in value]
-    return value

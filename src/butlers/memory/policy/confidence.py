@@ -1,10 +1,14 @@
-"""How sure a memory still is."""
+"""How sure a memory still is, and what is to become of it as that wanes."""
 
+import math
+from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from butlers.errors import InvalidInput
 from butlers.kernel import decay
 from butlers.memory.model import Permanence
+from butlers.memory.settings import FactsConfig
 
 RULE_CONFIDENCE = 0.5
 RULE_DECAY_RATE = 0.01
@@ -15,6 +19,33 @@ _RATES = {
     Permanence.VOLATILE: 0.03,
     Permanence.EPHEMERAL: 0.1,
 }
+
+
+class Verdict(StrEnum):
+    """What an effective confidence makes of a memory."""
+
+    SURE = "sure"
+    FADING = "fading"
+    SPENT = "spent"
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A range of effective confidence: its lower end belongs to it, its upper end does not."""
+
+    least: float
+    below: float
+
+
+def bands(settings: FactsConfig) -> dict[Verdict, Band]:
+    """The bands, which meet without gap: the sweep asks the database for the memories in each."""
+    retrieval = settings.retrieval_confidence_threshold
+    expiry = settings.expiry_confidence_threshold
+    return {
+        Verdict.SURE: Band(retrieval, math.inf),
+        Verdict.FADING: Band(expiry, retrieval),
+        Verdict.SPENT: Band(-math.inf, expiry),
+    }
 
 
 def decay_rate(permanence: str) -> float:

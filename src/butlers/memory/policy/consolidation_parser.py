@@ -64,11 +64,6 @@ class ConsolidationResult:
     confirmations: tuple[UUID, ...] = ()
     parse_errors: tuple[str, ...] = field(default=())
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
-        return not (self.new_facts or self.updated_facts or self.new_rules or self.confirmations)
-
 
 def parse_consolidation(text: str) -> ConsolidationResult:
     """The result in an answer; parse errors name the place and the fault, never the content."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from butlers.kernel.budget import CHARACTERS_PER_TOKEN, count_tokens
 from butlers.kernel.text import one_line
+from butlers.kernel.tokens import CHARACTERS_PER_TOKEN, count_tokens
 from butlers.memory.model import Maturity, MemoryRef
 
 TITLE = "# Memory Context\n"

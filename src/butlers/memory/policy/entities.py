@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from butlers.errors import InvalidInput
-from butlers.kernel import text
+from butlers.kernel.text import clean_json
 from butlers.memory.policy import inputs
 
 MAX_ALIASES = 100
@@ -39,9 +39,17 @@ def unheard_of(names: Iterable[str], known: Iterable[str]) -> list[str]:
 
 def checked_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """A JSON object of bounded size and depth that does not claim to be merged away."""
-    cleaned = _cleaned(metadata, MAX_METADATA_DEPTH)
+    try:
+        cleaned = clean_json(metadata, MAX_METADATA_DEPTH)
+    except TypeError as error:
+        raise InvalidInput(f"metadata: found a {error}; valid is a JSON object") from None
+    except RecursionError:
+        raise InvalidInput(
+            f"metadata: found more than {MAX_METADATA_DEPTH} levels; nest it less deeply"
+        ) from None
     if not isinstance(cleaned, dict):
-        raise _not_json(metadata)
+        found = type(metadata).__name__
+        raise InvalidInput(f"metadata: found a {found}; valid is a JSON object")
     if MERGED_INTO in cleaned:
         raise InvalidInput(
             f"metadata: found the key {MERGED_INTO!r}, which only a merge writes; leave it out"
@@ -77,31 +85,3 @@ def _size(metadata: Mapping[str, Any]) -> int:
         raise InvalidInput(
             "metadata: found a number that JSON cannot hold; valid are finite numbers"
         ) from None
-
-
-def _cleaned(value: object, depth: int) -> object:
-    """A JSON value with every text in it clean."""
-    if depth == 0:
-        raise InvalidInput(
-            f"metadata: found more than {MAX_METADATA_DEPTH} levels; nest it less deeply"
-        )
-    match value:
-        case str():
-            return text.clean(value)
-        case None | bool() | int() | float():
-            return value
-        case list() | tuple():
-            return [_cleaned(item, depth - 1) for item in value]
-        case Mapping():
-            return {_key(key): _cleaned(item, depth - 1) for key, item in value.items()}
-    raise _not_json(value)
-
-
-def _key(key: object) -> str:
-    if not isinstance(key, str):
-        raise _not_json(key)
-    return text.clean(key)
-
-
-def _not_json(value: object) -> InvalidInput:
-    return InvalidInput(f"metadata: found a {type(value).__name__}; valid is a JSON object")

@@ -28,11 +28,6 @@ class Timeline:
     episodes: Series
     consolidation: Series
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing ever was remembered."""
-        return not any(sum(counts) for counts in (*self.facts.values(), *self.episodes.values()))
-
 
 def timeline(days: Sequence[date], moves: Sequence[Mapping[str, Any]]) -> Timeline:
     """The counts on consecutive days; the first stands for all that was before, and is not told."""

@@ -10,7 +10,7 @@ from butlers.errors import Unavailable
 from butlers.llm import CompletionFailed
 from butlers.notebook import AgentMemory, MemoryManager
 from butlers.notebook.model import MemoryStatus
-from butlers.notebook.reranking import (
+from butlers.notebook.reranker import (
     MAX_CANDIDATES,
     answer_schema,
     ranking_prompt,

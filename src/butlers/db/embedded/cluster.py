@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import IO
 
-from butlers.db.postgres_account import Account
-from butlers.db.postgres_binaries import Binaries
-from butlers.db.postgres_liveness import (
+from butlers.db.embedded.account import Account
+from butlers.db.embedded.binaries import Binaries
+from butlers.db.embedded.liveness import (
     SOCKET_NAME,
     Answer,
     PidFile,
@@ -19,8 +19,8 @@ from butlers.db.postgres_liveness import (
     processes_over,
     read_pid_file,
 )
-from butlers.db.postgres_places import socket_directory_in
-from butlers.db.postgres_settings import configuration, initdb_options
+from butlers.db.embedded.places import socket_directory_in
+from butlers.db.embedded.settings import configuration, initdb_options
 from butlers.errors import Unavailable
 
 _EXTENSIONS = Path(__file__).parent / "extensions" / "extension"

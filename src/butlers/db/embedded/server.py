@@ -11,14 +11,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from butlers.db.postgres_account import account_for
-from butlers.db.postgres_binaries import binaries_for
-from butlers.db.postgres_cluster import Cluster
-from butlers.db.postgres_places import reachable_place, recorded_place
+from butlers.db.embedded.account import account_for
+from butlers.db.embedded.binaries import binaries_for
+from butlers.db.embedded.cluster import Cluster
+from butlers.db.embedded.places import reachable_place, recorded_place
 from butlers.errors import Unavailable
 
 _PAUSE_SECONDS = 0.05
@@ -70,12 +69,7 @@ class EmbeddedPostgres:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

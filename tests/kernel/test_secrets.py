@@ -1,13 +1,22 @@
 """Secrets are recognised by their shape, and ordinary text is left alone."""
 
+import io
+import logging
 import re
 import time
+from collections.abc import Callable
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from butlers import logs
+from butlers.kernel import secrets
 from butlers.kernel.secrets import MASK, masked
+from butlers.llm.redaction import Redaction
+from butlers.sessions.essence import of_exchange
+from butlers.settings.faults import shown
 
 KEY_BLOCK = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\nAAAAB3NzaC1\n"
 SECRETS = {
@@ -29,6 +38,13 @@ SECRETS = {
     "bearer": ('-H "Authorization: Bearer abcdef1234567890"', "abcdef1234567890"),
     "basic": ("Authorization: Basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNzd29yZA"),
     "url": ("postgres://bob:s3cr3t@db.example/x", "s3cr3t"),
+    "url, any sign": ("postgres://bob:p@ss/w0rd@db.example/x", "w0rd"),
+    "user of a url": ("clone https://0123456789abcdef@git.example/x", "0123456789abcdef"),
+    "starred": ("Incorrect API key provided: sk-abcd****wxyz", "wxyz"),
+    "short": ("connect with password=x1 now", "x1"),
+    "sendgrid": ("SG.abcdefghij1234567890.abcdefghij1234567890", "SG.abcdefghij"),
+    "age": ("AGE-SECRET-KEY-1" + "Q" * 45, "Q" * 45),
+    "telegram": ("bot 123456789:AAabcdefghijklmnopqrstuvwxyz0123456", "AAabcdefgh"),
     "assignment": ("password = hunter22", "hunter22"),
     "quoted": ("""'api-key': 'two words here'""", "two words here"),
     "option": ("mysql -u root --password hunter22 shop", "hunter22"),
@@ -43,6 +59,7 @@ HARMLESS = [
     "see https://example.com/a@b and mail bob@example.com",
     "commit 3f2a9c1d, issue sk-1, uuid 2c0097b0-63b9-4aff-974c-3f10e9e95ab6",
     "He has no secret. A token of thanks.",
+    "scikit-learn is sk-learn; ssh://git@github.com/x and https://host:8080/mail?to=a@b",
 ]
 
 
@@ -57,7 +74,7 @@ def test_a_secret_is_masked_and_counted(name: str) -> None:
 
 def test_what_stands_around_a_secret_stays() -> None:
     assert masked("set TOKEN=abcd1234 then run").text == f"set TOKEN={MASK} then run"
-    assert masked("postgres://bob:pw@db/x").text == f"postgres://{MASK}@db/x"
+    assert masked("postgres://bob:pw@db/x").text == f"postgres://bob:{MASK}@db/x"
     assert masked(f"before\n{SECRETS['key block'][0]}").text == f"before\n{MASK}\nand more"
 
 
@@ -89,10 +106,45 @@ def test_hostile_text_takes_no_long_time() -> None:
 
 def test_no_shape_is_there_for_nothing() -> None:
     """Every shape is the one that finds some secret above, so none can rot unseen."""
-    from butlers.kernel import secrets as secrets_mask
-
     everything = "\n".join(text for text, _ in SECRETS.values())
-    more = "SG.abcdefghij1234567890.abcdefghij1234567890 AGE-SECRET-KEY-1" + "Q" * 45
-    more += " 123456789:AAabcdefghijklmnopqrstuvwxyz0123456"
-    unused = [one for one in secrets_mask._SHAPES if not re.search(one, everything + more)]
-    assert unused == []
+    assert [one for one in secrets._SHAPES if not re.search(one, everything)] == []
+
+
+def stored(text: str) -> str:
+    found = of_exchange("What did you see?", text, [])
+    assert found is not None
+    return found.text
+
+
+def shown_of_a_program(text: str) -> str:
+    return Redaction.of({}, "prompt").line(text)
+
+
+def shown_of_a_setting(text: str) -> str:
+    return shown(("url",), text)
+
+
+def logged(text: str) -> str:
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+    try:
+        structlog.get_logger("test").warning("a line", reason=text)
+        logging.getLogger("library").warning("of a library: %s", text)
+    finally:
+        logging.getLogger().handlers.clear()
+        structlog.reset_defaults()
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("door", [stored, shown_of_a_program, shown_of_a_setting, logged])
+@pytest.mark.parametrize("name", SECRETS)
+def test_whoever_masks_masks_every_kind(door: Callable[[str], str], name: str) -> None:
+    text, secret = SECRETS[name]
+    assert secret in text
+    assert secret not in door(text)
+
+
+@pytest.mark.parametrize("key", ["token", "authorization", "db_password", "api_key", "dsn"])
+def test_a_secret_by_name_is_neither_logged_nor_shown(key: str) -> None:
+    assert "hunter" not in str(logs.blank_secrets(None, "", {key: "hunter"}))
+    assert "hunter" not in shown(("runtime", key), "hunter")

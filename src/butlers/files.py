@@ -1,0 +1,34 @@
+"""Files that are written whole or not at all."""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+PRIVATE = 0o600
+
+
+def draft_of(file: Path, text: str, mode: int = PRIVATE) -> Path:
+    """A finished draft beside a file; whoever asks for it puts it in its place or removes it."""
+    handle, draft = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with open(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(draft, mode)
+    except OSError:
+        os.unlink(draft)
+        raise
+    return Path(draft)
+
+
+def replace_file(file: Path, text: str, mode: int = PRIVATE) -> None:
+    """Write a file at once: whoever reads it meanwhile reads the old text or the new one."""
+    draft = draft_of(file, text, mode)
+    try:
+        draft.replace(file)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            draft.unlink()
+        raise

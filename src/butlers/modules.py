@@ -1,0 +1,18 @@
+"""The modules a butler may have, by their settings; `butler/registry.py` has the classes."""
+
+from pydantic import Field
+
+from butlers.kernel.sections import ModuleSection, Section
+from butlers.memory.settings import MemoryModuleConfig
+from butlers.notebook.settings import NotebookModuleConfig
+
+
+class ModulesSection(Section):
+    """The settings of each module."""
+
+    memory: MemoryModuleConfig = Field(MemoryModuleConfig(), description="Memory.")
+    notebook: NotebookModuleConfig = Field(NotebookModuleConfig(), description="Notebook.")
+
+    def each(self) -> list[ModuleSection]:
+        """The settings of every module that says more than its settings."""
+        return [section for _, section in self if isinstance(section, ModuleSection)]
