@@ -31,7 +31,7 @@ def budgeted(
     [
         (Limits(), Spent(10**6, 10**9, 1e6, 9), None),
         (Limits(3), Spent(2), None),
-        (Limits(3, section="a.b"), Spent(3), "3 of the 3 that a.b.daily_max_runs"),
+        (Limits(3), Spent(3), "3 of the 3 that a.b.daily_max_runs"),
         (Limits(0, 1_000), Spent(1, 999), None),
         (Limits(0, 1_000), Spent(1, 1_234), "1,234 of the 1,000"),
         (Limits(0, 0, 0.5), Spent(1, 9, 0.49), None),
@@ -41,7 +41,7 @@ def budgeted(
     ],
 )
 def test_what_reaches_a_limit_is_refused(limits: Limits, spent: Spent, word: str | None) -> None:
-    reason = refusal(limits, spent)
+    reason = refusal(limits, spent, "a.b")
     assert reason is None if word is None else word in str(reason)
 
 
@@ -186,15 +186,16 @@ async def test_what_is_asked_reaches_the_model_unchanged(
 def test_the_settings_choose_the_model_and_its_budget() -> None:
     document: dict[str, Any] = {"butler": {"name": "general"}}
     settings = ButlerSettings.model_validate(document)
-    spending = Spending(lambda: None, limits_of(settings))  # type: ignore[arg-type,return-value]
-    assert spending.limits == Limits(48, 0, 0.0, "modules.memory.consolidation")
+    limits, section = limits_of(settings)
+    spending = Spending(lambda: None, limits)  # type: ignore[arg-type,return-value]
+    assert (limits, section) == (Limits(48, 0, 0.0), "modules.memory.consolidation")
     assert model_of(settings, spending) is None
     document |= {
         "runtime": {"kind": "command", "command": ["cat"]},
         "modules": {"memory": {"consolidation": {"daily_max_runs": 2, "daily_max_cost_usd": 1.5}}},
     }
     settings = ButlerSettings.model_validate(document)
-    assert limits_of(settings) == Limits(2, 0, 1.5, "modules.memory.consolidation")
+    assert limits_of(settings)[0] == Limits(2, 0, 1.5)
     model = model_of(settings, spending)
     assert isinstance(model, CountedModel)
     assert isinstance(model, Rationed)

@@ -48,8 +48,8 @@ class Butler:
         self._server = server
         self._known = known
         self._clock = clock
-        limits = limits_of(settings)
-        self.spending = Spending(lambda: self.database, limits, clock, Account.MODULES)
+        limits, section = limits_of(settings)
+        self.spending = Spending(lambda: self.database, limits, clock, Account.MODULES, section)
         model = model_of(settings, self.spending)
         directory = server.butler_directory(self.name)
         tenant = settings.butler.tenant

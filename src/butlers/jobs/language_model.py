@@ -16,10 +16,10 @@ from butlers.llm import (
 from butlers.settings.sections import ButlerSettings
 
 
-def limits_of(settings: ButlerSettings) -> Limits:
-    """What a day's completions for modules may come to."""
+def limits_of(settings: ButlerSettings) -> tuple[Limits, str]:
+    """What a day's completions for modules may come to, and which section says so."""
     told = (module.limits() for module in settings.modules.each())
-    return next((limits for limits in told if limits is not None), Limits())
+    return next((limits for limits in told if limits is not None), (Limits(), ""))
 
 
 def model_of(settings: ButlerSettings, spending: Spending) -> "CountedModel | None":

@@ -58,8 +58,8 @@ class DaySpent:
     cost_usd: float
 
 
-def refusal(limits: Limits, spent: Spent) -> str | None:
-    """Why no completion may be asked for now, or None."""
+def refusal(limits: Limits, spent: Spent, section: str) -> str | None:
+    """Why no completion may be asked for now, or None; `section` is where the limits stand."""
     for setting, limit, reached in (
         ("daily_max_runs", limits.runs, spent.runs),
         ("daily_max_tokens", limits.tokens, spent.tokens),
@@ -68,7 +68,7 @@ def refusal(limits: Limits, spent: Spent) -> str | None:
         if limit and reached >= limit:
             return (
                 f"today's budget is used up: {amount(reached)} of the {amount(limit)} that "
-                f"{limits.section}.{setting} allows; it starts anew at 00:00 UTC"
+                f"{section}.{setting} allows; it starts anew at 00:00 UTC"
             )
     # What a completion costs is known afterwards only: two at once could both be one too many.
     if spent.under_way and (limits.tokens or limits.cost_usd):
@@ -90,15 +90,17 @@ class Spending:
         limits: Limits,
         clock: Clock = utc_now,
         account: Account = Account.SESSIONS,
+        section: str = "",
     ) -> None:
         self._database = database
         self._clock = clock
         self._account = account
+        self._section = section
         self.limits = limits
 
     async def check(self) -> None:
         """Raise BudgetExhausted if no completion may be asked for now."""
-        _refuse(self.limits, await self.today())
+        self._refuse(await self.today())
 
     async def today(self) -> Spent:
         """What today came to so far."""
@@ -111,7 +113,7 @@ class Spending:
             # In a statement of its own: the next one then sees what was written meanwhile.
             await tx.execute(_SQL["take_turn"])
             now = self._now()
-            _refuse(self.limits, await self._spent(tx, now))
+            self._refuse(await self._spent(tx, now))
             number: int = await tx.fetch_value(
                 _SQL["reserve"],
                 day=now.date(),
@@ -149,11 +151,10 @@ class Spending:
         row = await tx.fetch_one(_SQL["spent"], day=now.date(), account=self._account, now=now)
         return Spent(**(row or {}))
 
+    def _refuse(self, spent: Spent) -> None:
+        reason = refusal(self.limits, spent, self._section)
+        if reason is not None:
+            raise BudgetExhausted(reason)
+
     def _now(self) -> datetime:
         return self._clock().astimezone(UTC)
-
-
-def _refuse(limits: Limits, spent: Spent) -> None:
-    reason = refusal(limits, spent)
-    if reason is not None:
-        raise BudgetExhausted(reason)

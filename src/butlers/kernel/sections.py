@@ -22,12 +22,11 @@ class InlineSection(Section):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a day's completions may come to; 0 sets no limit. `section` is where that is set."""
+    """What a day's completions may come to; 0 sets no limit."""
 
     runs: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
-    section: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class ModuleSection(Section):
     butler_jobs: ClassVar[tuple[str, ...]] = ()
     """Its jobs whose times an entry of `[butler.schedule]` sets, which then needs no prompt."""
 
-    def limits(self) -> Limits | None:
-        """What modules may spend on completions, if it is this module that says so."""
+    def limits(self) -> tuple[Limits, str] | None:
+        """What modules may spend on completions and which section says so, if one of these does."""
         return None
 
     def checks(self) -> Sequence[Check]:

@@ -243,15 +243,11 @@ class MemoryModuleConfig(ModuleSection):
     consolidation: ConsolidationConfig = Field(ConsolidationConfig(), description="Consolidation.")
     schedule: ScheduleConfig = Field(ScheduleConfig(), description="Schedule.")
 
-    def limits(self) -> Limits:
+    def limits(self) -> tuple[Limits, str]:
         """What modules may spend on completions."""
         budget = self.consolidation
-        return Limits(
-            budget.daily_max_runs,
-            budget.daily_max_tokens,
-            budget.daily_max_cost_usd,
-            "modules.memory.consolidation",
-        )
+        limits = Limits(budget.daily_max_runs, budget.daily_max_tokens, budget.daily_max_cost_usd)
+        return limits, "modules.memory.consolidation"
 
     def checks(self) -> tuple[Check, ...]:
         """The embedding model is there and works."""
