@@ -41,6 +41,9 @@ bench: $(VENV)/.tested  ## measure; see bench/README.md
 mutants: $(VENV)/.tested  ## change the product on purpose and see that tests notice (ARGS="-k search")
 	@$(BIN)/python tests/mutants/run.py $(ARGS)
 
+docs: $(VENV)/.tested  ## write the pages of docs/ that are made from the code
+	@PYTHONPATH=scripts $(BIN)/python -m references docs
+
 browser:
 	@scripts/install-chromium
 

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 import typer
+from butlers.kernel.budget import count_tokens
 
 from butlers.butler.registry import KNOWN
-from butlers.doors import docs, methods
+from butlers.doors import methods
 from butlers.doors.cli import app
 from butlers.doors.http.routes import operation_routes
 from butlers.doors.mcp.server import ButlerMCP
-from butlers.kernel.budget import count_tokens
 from butlers.memory.operations import OPERATIONS, Desk, retrieval, storage
 from butlers.module import Surroundings
 from butlers.operation import Detail, Effect, Operation, Toolset
+from references import operations as docs
 
 DOCS = Path(__file__).parents[2] / "docs"
 ALL = [(name, operation) for name, module in KNOWN.items() for operation in module.operations]

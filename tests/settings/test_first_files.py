@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from butlers.settings.docs import settings_markdown
 from butlers.settings.files import load_butler, load_home
 from butlers.settings.first_files import butler_toml, home_toml
 from butlers.settings.sections import ButlerSettings, HomeSettings
+from references.settings import settings_markdown
 
 PLAN = (Path(__file__).parents[1] / "data" / "memory_plan.toml").read_text("utf-8")
 

@@ -1,4 +1,4 @@
-# Written by `python -m butlers.doors.docs docs`, and checked.
+# Written by `make docs`, and checked.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,8 +1,6 @@
 """The reference of all settings, written from the models."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from butlers.settings.fields import Table, walk
 from butlers.settings.fleet import FleetSection
@@ -11,7 +9,7 @@ from butlers.settings.sections import ButlerSettings
 HEAD = """\
 # Settings
 
-<!-- Written by `python -m butlers.settings.docs docs/settings.md`, and checked. -->
+<!-- Written by `make docs`, and checked. -->
 
 Each butler has a file `butlers/<name>/butler.toml` in the home directory, which is `$BUTLERS_HOME`
 or `~/.butlers`. `butlers new NAME` writes one in which every setting stands with its default.
@@ -47,7 +45,3 @@ def _section(table: Table) -> Iterator[str]:
             default = "required" if one.default is None else f"`{one.default}`"
             yield f"| `{one.name}` | {default} | {one.valid} | {one.description} |"
     yield ""
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(settings_markdown(), "utf-8")

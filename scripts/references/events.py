@@ -1,9 +1,7 @@
 """What each event means and what its payload holds, and the reference written from that."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from butlers.memory.model import EventSubject, EventType
 
@@ -199,7 +197,7 @@ EVENTS: Mapping[EventType, Meaning] = {
 HEAD = """\
 # Events
 
-<!-- Written by `python -m butlers.memory.events_docs docs/events.md`, and checked. -->
+<!-- Written by `make docs`, and checked. -->
 
 Every change to a butler's memory writes exactly one event for each thing that changed, in the
 transaction that makes the change. Events are kept in the table `memory_events` and never changed:
@@ -239,7 +237,3 @@ def _keys(meaning: Meaning) -> Iterator[str]:
         yield f"`{key}`: {meaning.payload[key]}"
     for key, text in meaning.sometimes.items():
         yield f"`{key}` (not always): {text}"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(events_markdown(), "utf-8")

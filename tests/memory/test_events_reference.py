@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from butlers.memory.events_docs import EVENTS, events_markdown
 from butlers.memory.flows import (
     consolidate,
     dead_letters,
@@ -21,12 +20,13 @@ from butlers.memory.flows import (
 from butlers.memory.model import EventType, NewEpisode, NewFact, NewRule, Permanence
 from memory.audit_stream import events
 from memory.scripted_model import ScriptedModel, answer, fact, failing
+from references.events import EVENTS, events_markdown
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
 
 
 def test_the_document_is_current():
-    command = "python -m butlers.memory.events_docs docs/events.md"
+    command = "make docs"
     assert DOCUMENT.read_text("utf-8") == events_markdown(), f"run: {command}"
 
 

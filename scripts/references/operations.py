@@ -1,13 +1,12 @@
 """The references of every door, written from the tables of operations.
 
-`python -m butlers.doors.docs docs` writes them. Where a page has words of its own, only what
+`make docs` writes them. Where a page has words of its own, only what
 stands between its marks is written.
 """
 
 import inspect
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +19,7 @@ from mcp.server.mcpserver.tools import Tool
 from pydantic import AwareDatetime
 
 from butlers.butler.registry import KNOWN
+from butlers.doors import methods as methods_module
 from butlers.doors.cli import app
 from butlers.doors.mcp.server import ButlerMCP
 from butlers.doors.methods import offered, signature_of
@@ -167,7 +167,7 @@ def stub() -> str:
 
 
 _STUB = """\
-# Written by `python -m butlers.doors.docs docs`, and checked.
+# Written by `make docs`, and checked.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -273,7 +273,7 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
-STUB = Path(__file__).with_name("methods.pyi")
+STUB = Path(methods_module.__file__).with_suffix(".pyi")
 
 
 def filled(page: str, text: str) -> str:
@@ -289,7 +289,3 @@ def write(directory: Path, pages: Iterable[str] = PAGES) -> None:
         file = directory / name
         file.write_text(filled(file.read_text("utf-8"), PAGES[name]()), "utf-8")
     STUB.write_text(stub(), "utf-8")
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -1,0 +1,11 @@
+"""`make docs`: every page that is written from the code, and the types of the Python methods."""
+
+import sys
+from pathlib import Path
+
+from references import events, operations, settings
+
+directory = Path(sys.argv[1])
+(directory / "events.md").write_text(events.events_markdown(), "utf-8")
+(directory / "settings.md").write_text(settings.settings_markdown(), "utf-8")
+operations.write(directory)
