@@ -79,7 +79,10 @@ def commands(
     prefix: str,
     place: Mapping[str, Any],
 ) -> typer.Typer:
-    """The commands of a module; `place` are the options that say where and as whom."""
+    """The commands of a module; `place` are the options that say where and as whom.
+
+    The view without a name shows the answer of an operation that has none of its own.
+    """
     groups = {"": _group("", "")}
     for operation in operations:
         if "cli" in operation.left_out:
@@ -89,7 +92,7 @@ def commands(
             shown = example(f"{prefix} {operation.example}")
             groups[group] = _group(_GROUPS[group], shown)
             groups[""].add_typer(groups[group], name=group)
-        command = _command(operation, asking, views.get(operation.name), place)
+        command = _command(operation, asking, views.get(operation.name, views[""]), place)
         words = _RETURNS.sub("", operation.words).strip()
         epilog = example(f"{prefix} {operation.example}")
         groups[group].command(name, help=words, epilog=epilog)(command)
@@ -110,14 +113,14 @@ _GROUPS = {
 
 
 def _command(
-    operation: "Operation", asking: Asking, view: View | None, place: Mapping[str, Any]
+    operation: "Operation", asking: Asking, view: View, place: Mapping[str, Any]
 ) -> Callable[..., None]:
     def run(**typed: Any) -> None:
         as_json = typed.pop("as_json")
         where = {name: typed.pop(name) for name in ("butler", "home", *place)}
         given = _given(operation, typed)
         answer = asking(operation, where, given)
-        if as_json or view is None:
+        if as_json:
             show_json(answer)
         else:
             view(answer, given)

@@ -73,6 +73,8 @@ def _refuse_nothing(
     """Nothing to show, or nothing done, is an error that says so."""
     from butlers.errors import NotFound
 
+    if answer is None and operation.name not in _NOT_THERE:
+        raise NotFound(f"butler {butler} has nothing for this tenant that is what was asked for")
     empty = not answer or (isinstance(answer, dict) and list(answer.values()) == [False])
     if not empty or operation.name not in _NOT_THERE:
         return

@@ -151,8 +151,8 @@ def _excerpt(note: Row) -> str:
 
 
 VIEWS: Mapping[str, View] = {
+    "": _said,
     "save": _saved,
-    "recall": _said,
     "search": _found,
     "related": _related,
     "list_notes": _listed,

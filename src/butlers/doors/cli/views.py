@@ -16,6 +16,7 @@ _PARTS = {"rel": "relevance", "imp": "importance", "rec": "recency", "conf": "co
 _SHOWN_FIRST = ("memory_type", "id", "subject", "predicate", "content")
 _TOLD_BY_STATE = ("state", "validity", "maturity", "consolidation_status", "consolidated")
 _IN_USE = ("active", "fading")
+_MOST_COLUMNS = 6
 
 
 def _stored(kind: str) -> View:
@@ -238,10 +239,21 @@ def _entity(told: Row, given: Row) -> None:
     _table(told["facts"], ("id", "predicate", "content", "state"), "nothing is known about it")
 
 
+def _anything(answer: Any, given: Row) -> None:
+    """An answer that needs no form of its own: a table of rows, or fields."""
+    rows = answer.get("items") if isinstance(answer, dict) else answer
+    if rows is None:
+        _memory(answer, given) if "memory_type" in answer else _fields(answer, given)
+        return
+    columns = dict.fromkeys(name for row in rows for name in row)
+    _table(rows, list(columns)[:_MOST_COLUMNS])
+
+
 _MODELS = _rows(
     "nothing is stored yet, so no model is in use", "tenant", "model", "state", "embedded", "of"
 )
 VIEWS: Mapping[str, View] = {
+    "": _anything,
     "store_episode": _stored("episode"),
     "store_fact": _stored("fact"),
     "store_rule": _stored("rule"),
@@ -249,7 +261,6 @@ VIEWS: Mapping[str, View] = {
     "undo_correction": _stored("fact"),
     "search": _found,
     "recall": _recalled,
-    "get": _memory,
     "context": _block,
     "history": _events,
     "explain": _explained,
@@ -270,16 +281,10 @@ VIEWS: Mapping[str, View] = {
     "stats": _counts,
     "overview": _counts,
     "create_entity": lambda told, _: show_line(f"created entity {told['entity_id']}"),
-    "get_entity": _fields,
     "explain_entity": _entity,
-    "update_entity": _fields,
     "resolve_entity": _rows(
         "not known", "score", "name_match", "entity_id", "entity_type", "canonical_name"
     ),
-    "merge_entities": _fields,
-    "preview_merge": _fields,
-    "run_consolidation": _fields,
-    "run_episode_cleanup": _fields,
     "requeue": lambda told, _: show_line(f"requeued {told['requeued']}"),
     "dead_letters": _rows(
         "no dead letters", "id", "consolidation_attempts", "dead_letter_reason", "content"

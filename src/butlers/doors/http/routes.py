@@ -71,8 +71,7 @@ def _endpoint(module: type[Module], operation: Operation, route: Route) -> Endpo
             module.name, operation, {**given, **_filled(named, operation)}
         )
         if answered is None:
-            place, value = next(iter(named.items()))
-            raise NotFound(f"{place}: you have no {place.removesuffix('_id')} {value}")
+            raise NotFound(_nothing(named))
         return {route.wraps: answered} if route.wraps else answered
 
     parameters = [_parameter("seat", Seated)]
@@ -81,6 +80,12 @@ def _endpoint(module: type[Module], operation: Operation, route: Route) -> Endpo
         parameters.append(_asked_parameter(asked, route))
     vars(answer)["__signature__"] = inspect.Signature(parameters)
     return answer
+
+
+def _nothing(named: dict[str, Any]) -> str:
+    for place, value in named.items():
+        return f"{place}: you have no {place.removesuffix('_id')} {value}"
+    return "you have nothing that is what was asked for"
 
 
 def _answers(operation: Operation, route: Route) -> Any:
