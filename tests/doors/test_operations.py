@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import typer
-from butlers.kernel.budget import count_tokens
+from butlers.kernel.tokens import count_tokens
 
 from butlers.butler.registry import KNOWN
 from butlers.doors import methods
