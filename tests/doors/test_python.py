@@ -124,6 +124,26 @@ async def test_links_lead_from_memory_to_memory_of_any_kind(ours):
         await ours.create_link(rule.id, "supports", uuid.uuid4())
 
 
+async def test_a_fact_is_looked_up_by_its_key(ours, theirs):
+    await ours.store_fact("Ann", "drinks", "coffee")
+    fact = await ours.store_fact("Ann", "drinks", "tea")
+    found = await ours.look_up(" Ann ", "drinks")
+    assert found is not None
+    assert (found["id"], found["content"], found["reference_count"]) == (str(fact.id), "tea", 0)
+    entity = await ours.create_entity("Ann", "person")
+    assert await ours.look_up("Ann", "drinks", entity_id=entity) is None
+    about = await ours.store_fact("Ann", "drinks", "cocoa", entity_id=entity)
+    under = await ours.look_up("whoever", "drinks", entity_id=str(entity)[:20])
+    assert under is not None
+    assert under["id"] == str(about.id)
+    assert await ours.look_up("Ann", "drinks", scope="kitchen") is None
+    assert await theirs.look_up("Ann", "drinks") is None
+    await ours.forget(fact.id)
+    assert await ours.look_up("Ann", "drinks") is None
+    with pytest.raises(InvalidInput, match="subject: found an empty text"):
+        await ours.look_up(" ", "drinks")
+
+
 async def test_entities_are_created_resolved_changed_and_merged(ours):
     jonas = await ours.create_entity("Jonas Weber", "person", aliases=["Jo"])
     other = await ours.create_entity("J. Weber", "person")

@@ -98,6 +98,14 @@ class Methods:
         memory_id: str | UUID,
         memory_type: str | None = ...,
     ) -> dict[str, Any] | None: ...
+    async def look_up(
+        self,
+        subject: str,
+        predicate: str,
+        *,
+        scope: str = ...,
+        entity_id: str | UUID | None = ...,
+    ) -> dict[str, Any] | None: ...
     async def context(
         self,
         trigger_prompt: str,

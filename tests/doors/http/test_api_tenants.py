@@ -59,6 +59,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("post", f"{BELOW}/recall"): ({"json": {"topic": SECRET}}, NOTHING),
     ("post", f"{BELOW}/context"): ({"json": {"trigger_prompt": SECRET}}, NOTHING),
     ("post", f"{BELOW}/context/preview"): ({"json": {"trigger_prompt": SECRET}}, NOTHING),
+    ("get", f"{BELOW}/facts/key"): ({"params": {"subject": SECRET, "predicate": "is"}}, 404),
     ("get", f"{BELOW}/memories/{{memory_id}}"): ({}, 404),
     ("get", f"{BELOW}/memories/{{memory_id}}/links"): ({}, 404),
     ("get", f"{BELOW}/history/{{memory_id}}"): ({}, ANSWERS_NONE),

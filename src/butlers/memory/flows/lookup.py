@@ -3,14 +3,23 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row
 from butlers.errors import Conflict, InvalidInput
+from butlers.kernel.json_values import as_json
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType
-from butlers.memory.policy.inputs import checked_word
-from butlers.memory.store import episodes, lookup
+from butlers.memory.policy.inputs import (
+    MAX_PREDICATE,
+    MAX_SCOPE,
+    MAX_SUBJECT,
+    checked_line,
+    checked_word,
+)
+from butlers.memory.store import episodes, facts, lookup
+from butlers.memory.store.facts import FactKey
 
 SHORTEST = 6
 """How many digits the beginning of an id has at least."""
@@ -52,6 +61,27 @@ async def find_memory(
     if found is None or found.kind.value not in {kind.value for kind in MemoryType}:
         return None
     return MemoryRef(MemoryType(found.kind), found.id)
+
+
+async def find_fact_by_key(  # noqa: PLR0913 - the key of a fact has four parts
+    memory: Memory,
+    subject: str,
+    predicate: str,
+    scope: str,
+    entity_id: UUID | None,
+    lineage: Lineage,
+) -> dict[str, Any] | None:
+    """The fact that holds under a key, or None; asking is not counted as a use."""
+    wanted = FactKey(
+        checked_line("scope", scope, MAX_SCOPE),
+        checked_line("predicate", predicate, MAX_PREDICATE),
+        checked_line("subject", subject, MAX_SUBJECT),
+        entity_id,
+    )
+    async with memory.transaction(lineage) as tx:
+        holder = await facts.get_active(tx, wanted)
+        found = await facts.find(tx, ids=[holder["id"]], now=memory.now()) if holder else []
+    return as_json({"memory_type": MemoryType.FACT, **found[0]}) if found else None
 
 
 async def find_episode_by_key(memory: Memory, key: str, lineage: Lineage) -> Row | None:

@@ -10,16 +10,20 @@ from butlers.memory.flows import history as past
 from butlers.memory.flows import recall as finding
 from butlers.memory.flows.context import MAX_BUDGET, Context
 from butlers.memory.flows.recall import ALL_TYPES, Query, Recalled
-from butlers.memory.model import SearchMode
+from butlers.memory.model import EventSubject, SearchMode
 from butlers.memory.operations.answers import Happened, RecalledMemory, RememberedMemory
 from butlers.memory.operations.desk import Desk
 from butlers.memory.operations.fields import (
     Amount,
+    EntityId,
     Id,
     Kind,
+    Predicate,
     Reference,
     Scope,
     ScopeSeen,
+    ScopeStored,
+    Subject,
     Told,
     within,
     word,
@@ -127,6 +131,37 @@ async def get(desk: Desk, asked: Get) -> dict[str, Any] | None:
     if ref is None:
         return None
     return await finding.get_memory(desk.memory, ref.type, ref.id, desk.lineage)
+
+
+class LookUp(Told):
+    """The key of a fact."""
+
+    subject: Subject
+    """Who or what it is about, e.g. Ann."""
+    predicate: Predicate
+    """Which property it gives, e.g. allergy."""
+    scope: ScopeStored = "global"
+    entity_id: EntityId | None = None
+    """The subject's entity, where facts about it are stored under one."""
+
+
+@OPERATIONS.add(
+    answers=RememberedMemory,
+    example="look-up Ann allergy",
+    routes=(Route("GET", "/facts/key"),),
+)
+async def look_up(desk: Desk, asked: LookUp) -> dict[str, Any] | None:
+    """Read the fact that holds under a key: scope, predicate and subject, or entity.
+
+    Use it where you know exactly what you look for, e.g. before storing under the same key.
+    Returns the fact, not counted as used; null if none holds under that key.
+    """
+    entity = None
+    if asked.entity_id is not None:
+        entity = await desk.known_id("entity_id", asked.entity_id, EventSubject.ENTITY)
+    return await lookup.find_fact_by_key(
+        desk.memory, asked.subject, asked.predicate, asked.scope, entity, desk.lineage
+    )
 
 
 class AskedContext(Asked):
