@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import typer
-from butlers.kernel.tokens import count_tokens
 
 from butlers.butler.registry import KNOWN
 from butlers.doors import methods
 from butlers.doors.cli import app
 from butlers.doors.http.routes import operation_routes
 from butlers.doors.mcp.server import ButlerMCP
+from butlers.kernel.tokens import count_tokens
 from butlers.memory.operations import OPERATIONS, Desk, retrieval, storage
 from butlers.module import Surroundings
 from butlers.operation import Detail, Effect, Operation, Toolset

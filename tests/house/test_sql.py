@@ -21,7 +21,7 @@ from db.databases import connected, fresh_database
 
 SOURCE = Path(butlers.__file__).parent
 # Installed with a server, not written by us.
-FOREIGN = SOURCE / "db" / "extensions"
+FOREIGN = SOURCE / "db" / "embedded" / "extensions"
 # What creates the notebook's tables, and so names no columns and gives some a time by default.
 CREATING = ("notebook.schema", "notebook.schema_extensions")
 

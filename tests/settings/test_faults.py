@@ -47,11 +47,11 @@ ONE_FAULT = {
     ),
     '"two\\nlines" = 1': (
         '"two\\nlines": found an unknown key; '
-        "valid keys are butler, modules, database, runtime, server"
+        "valid keys are butler, modules, database, runtime, mcp, server"
     ),
     "[severs]": (
         "severs: found an unknown key; did you mean server? "
-        "valid keys are butler, modules, database, runtime, server"
+        "valid keys are butler, modules, database, runtime, mcp, server"
     ),
     "[runtime]\napi_key = 'sk-very-secret'": (
         "runtime.api_key: found an unknown key; did you mean api_key_env? valid keys are kind, "

@@ -21,8 +21,7 @@ _MOST_COLUMNS = 6
 
 def _stored(kind: str) -> View:
     def show(answer: Row, _: Row) -> None:
-        replaced = f", which replaces {answer['superseded_id']}"
-        more = replaced if answer.get("superseded_id") else ""
+        more = f", which replaces {replaced}" if (replaced := answer.get("superseded_id")) else ""
         if "expires_at" in answer:
             more = f", which expires on {answer['expires_at'][:10]}"
         show_line(f"stored {kind} {answer['id']}{more}")
