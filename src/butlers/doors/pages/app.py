@@ -2,9 +2,13 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from butlers import __version__
 from butlers.doors.http import api
@@ -13,9 +17,8 @@ from butlers.doors.http.envelope import Envelope
 from butlers.doors.http.fanout import Fleet
 from butlers.doors.http.faults import answer_failures
 from butlers.doors.http.household import Household
-from butlers.doors.http.job_runs import JobRuns
+from butlers.doors.http.jobs import JobRuns
 from butlers.doors.pages import butler, entities, fleet, memories, sign_in
-from butlers.doors.pages.assets import Assets
 from butlers.doors.pages.routing import explained
 from butlers.doors.pages.signin import Sessions
 
@@ -59,3 +62,26 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """While serving, remote butlers can be asked; jobs begun here end with it."""
     async with app.state.fleet.open(), app.state.job_runs.kept():
         yield
+
+
+_DIRECTORY = Path(__file__).parent / "static"
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Asked for again each time, and not sent again while it is the same.
+    "Cache-Control": "no-cache",
+}
+
+
+class Assets(StaticFiles):
+    """Files of the package, served to anybody and fit for nothing but our own pages."""
+
+    def __init__(self) -> None:
+        super().__init__(directory=_DIRECTORY)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """A file, with what a browser may do with it."""
+        response = await super().get_response(path, scope)
+        response.headers.update(_HEADERS)
+        return response

@@ -10,7 +10,7 @@ from butlers.doors.http import jobs as api
 from butlers.doors.http.glance import overview_of
 from butlers.doors.http.seats import Seat
 from butlers.doors.pages import pictures
-from butlers.doors.pages.latency import retrieval_latency
+from butlers.doors.pages.pictures import retrieval_latency
 from butlers.doors.pages.rendering import render, seated
 from butlers.doors.pages.routing import PageRoute, go_to
 from butlers.doors.pages.visits import Name, Sending, Visiting

@@ -6,8 +6,7 @@ from urllib.parse import parse_qsl
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from butlers.doors.pages.origins import is_from_here
-from butlers.doors.pages.signin import Session
+from butlers.doors.pages.signin import Session, is_from_here
 
 CSRF_FIELD = "csrf"
 _TYPE = "application/x-www-form-urlencoded"

@@ -1,18 +1,64 @@
 """The drawings of a page from what the flows tell."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
 from markupsafe import Markup
 
+from butlers import metrics
 from butlers.doors.http.seats import Seat
 from butlers.doors.pages import charts, graph
 from butlers.doors.pages.charts import Chart, Decay
 from butlers.doors.pages.graph import Node
-from butlers.doors.pages.latency import Latency
 from butlers.doors.pages.phrases import address
 from butlers.doors.pages.shown import instant
+
+_RETRIEVALS = ("memory_search", "memory_recall", "memory_context")
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Retrievals since the start: how many took up to how long."""
+
+    buckets: list[tuple[str, int]]
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return sum(count for _, count in self.buckets)
+
+
+def retrieval_latency(butler: str) -> Latency:
+    """The retrievals of one butler by duration; none of it tells one tenant from another."""
+    cumulated: dict[float, float] = {}
+    for metric in metrics.TOOL_SECONDS.collect():
+        for sample in metric.samples:
+            labels = sample.labels
+            if not sample.name.endswith("_bucket") or labels["butler"] != butler:
+                continue
+            if labels["tool"] in _RETRIEVALS:
+                edge = float(labels["le"])
+                cumulated[edge] = cumulated.get(edge, 0.0) + sample.value
+    return Latency(_each(sorted(cumulated.items())))
+
+
+def _each(cumulated: list[tuple[float, float]]) -> list[tuple[str, int]]:
+    """How many fell into each bucket alone; what nobody reached is left out at the slow end."""
+    counts, before = [], 0.0
+    for edge, total in cumulated:
+        counts.append((_edge(edge), int(total - before)))
+        before = total
+    while counts and counts[-1][1] == 0:
+        counts.pop()
+    return counts
+
+
+def _edge(seconds: float) -> str:
+    if seconds == float("inf"):
+        return "more"
+    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
 def decay_of(row: Mapping[str, Any], seat: Seat) -> Decay:

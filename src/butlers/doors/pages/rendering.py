@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 from butlers import __version__
 from butlers.clock import utc_now
 from butlers.doors.pages import phrases, shown
-from butlers.doors.pages.small_drawings import meter, swatch
+from butlers.doors.pages.svg import meter, swatch
 from butlers.doors.pages.visits import Visit, home_of, visit_or_none
 
 
