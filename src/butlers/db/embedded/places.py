@@ -36,7 +36,9 @@ def reachable_place(directory: Path, account: Account) -> Path:
     """The recorded place; for a new database of root's, one the server's account can enter."""
     place = recorded_place(directory)
     if account.uid == os.geteuid() or account.can_enter(place):
-        return _without_colon(place)
+        if ":" in str(place):  # PostgreSQL separates the directories of extensions by colons
+            raise Unavailable(f"{place} contains a colon; choose a data directory without one")
+        return place
     if place != directory or (place / "data").exists():
         raise Unavailable(
             f"user {account.name}, who runs PostgreSQL, cannot enter {place}; make each directory "
@@ -113,9 +115,3 @@ def _fits(directory: Path) -> bool:
     """Short enough, and free of signs that connection strings or settings would split at."""
     path = str(directory / SOCKET_NAME)
     return len(path) <= _LONGEST_SOCKET_PATH and _PLAIN.fullmatch(path) is not None
-
-
-def _without_colon(place: Path) -> Path:
-    if ":" in str(place):  # PostgreSQL separates the directories of extensions by colons
-        raise Unavailable(f"{place} contains a colon; choose a data directory without one")
-    return place
