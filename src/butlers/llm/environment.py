@@ -63,7 +63,7 @@ def api_key(options: RuntimeOptions) -> str:
 
 
 def minimal_environment(
-    place: Workplace, label: str, *, names: tuple[str, ...] = (), prefix: str = "\0"
+    place: Workplace, label: str, names: tuple[str, ...] = (), prefix: str = "\0"
 ) -> dict[str, str]:
     """The variables a process is given: few of ours, those of the names and of the prefix."""
     wanted = _ALWAYS | set(names)

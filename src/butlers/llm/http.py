@@ -14,7 +14,7 @@ from butlers.llm.completion import Completion, CompletionFailed, RuntimeOptions,
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
 from butlers.llm.environment import api_key
 from butlers.llm.redaction import Redaction
-from butlers.llm.schema import strict, without_added_nulls
+from butlers.llm.schema import fitted, strict
 
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 CONNECT_SECONDS = 10.0
@@ -51,8 +51,7 @@ class HttpRuntime:
         seconds = min(timeout_seconds, self._options.timeout_seconds)
         body = replace_surrogates(json_text(self._request(prompt, system, schema))).encode()
         status, content = await self._ask(body, key, seconds, redaction)
-        completion = _completion(status, content.decode("utf-8", "replace"), redaction)
-        return completion if schema is None else _fitted(completion, schema)
+        return fitted(_completion(status, content.decode("utf-8", "replace"), redaction), schema)
 
     def _key(self) -> str:
         key = api_key(self._options)
@@ -161,10 +160,6 @@ def _complaint(content: str, redaction: Redaction) -> str:
     error = mapping(parse_object(content)).get("error")
     said = text_of(mapping(error).get("message")) or text_of(error) or content
     return redaction.line(said) or "it said nothing"
-
-
-def _fitted(completion: Completion, schema: Mapping[str, Any]) -> Completion:
-    return Completion(without_added_nulls(completion.text, schema), completion.usage)
 
 
 def _usage(envelope: Mapping[str, Any]) -> Usage:

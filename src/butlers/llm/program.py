@@ -14,11 +14,13 @@ from butlers.llm.redaction import Redaction
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked; with a schema the answer is to be JSON."""
+    """What is asked, and where; with a schema the answer is to be JSON."""
 
     prompt: str
     system: str
     schema: Mapping[str, Any] | None
+    label: str
+    place: Workplace
 
 
 class ProgramRuntime(ABC):
@@ -39,12 +41,12 @@ class ProgramRuntime(ABC):
         label: str = "",
     ) -> Completion:
         """What the program answers."""
-        request = Request(prompt, system, schema)
         with workplace() as place:
-            environment = self._environment(place, label)
+            request = Request(prompt, system, schema, label, place)
+            environment = self._environment(request)
             invocation = Invocation(
                 self.name,
-                self._argv(place, environment, request),
+                self._argv(request, environment),
                 replace_surrogates(self._stdin(request)).encode(),
                 place.directory,
                 environment,
@@ -52,24 +54,20 @@ class ProgramRuntime(ABC):
             )
             finished = await run(invocation)
             redaction = Redaction.of(environment, prompt, system)
-            return self._completion(request, finished, place, redaction)
+            return self._completion(request, finished, redaction)
 
     def _stdin(self, request: Request) -> str:
         """What the program reads."""
         return request.prompt
 
     @abstractmethod
-    def _environment(self, place: Workplace, label: str) -> dict[str, str]:
+    def _environment(self, request: Request) -> dict[str, str]:
         """Every variable the program sees."""
 
     @abstractmethod
-    def _argv(
-        self, place: Workplace, environment: Mapping[str, str], request: Request
-    ) -> Sequence[str]:
+    def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
         """The program and its arguments."""
 
     @abstractmethod
-    def _completion(
-        self, request: Request, finished: Finished, place: Workplace, redaction: Redaction
-    ) -> Completion:
+    def _completion(self, request: Request, left: Finished, redaction: Redaction) -> Completion:
         """What the program left, understood; CompletionFailed when it is no answer."""
