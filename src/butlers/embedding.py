@@ -48,6 +48,8 @@ _RECENT = 64
 _worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedding")
 
 T = TypeVar("T")
+_Batch = dict[int, list[int]]
+"""Token ids of texts of like length, by where each text stood among those given."""
 
 
 class Embedder(Protocol):
@@ -65,17 +67,11 @@ class Embedder(Protocol):
     def dimensions(self) -> int:
         """How many floats a vector has."""
 
-    def embed(self, text: str | None) -> list[float]:
-        """The vector of one text."""
-
-    def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
-        """The vectors of the texts, in their order."""
-
     async def embed_async(self, text: str | None) -> list[float]:
-        """As `embed`, without holding the event loop."""
+        """The vector of one text; the event loop is not held."""
 
     async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
-        """As `embed_batch`, without holding the event loop."""
+        """The vectors of the texts, in their order; the event loop is not held."""
 
 
 class EmbeddingEngine:
@@ -130,14 +126,14 @@ class EmbeddingEngine:
             vectors.update(await _off_the_loop(self._encode, batch))
         return [vectors[position] for position in range(len(texts))]
 
-    def _plan(self, texts: Sequence[str | None]) -> list["_Batch"]:
+    def _plan(self, texts: Sequence[str | None]) -> list[_Batch]:
         if not texts:
             return []
         network = self._loaded()
         return list(_batches([network.tokenise(_readable(text)) for text in texts]))
 
-    def _encode(self, batch: "_Batch") -> dict[int, list[float]]:
-        return dict(zip(batch.positions, self._loaded().encode(batch.token_ids), strict=True))
+    def _encode(self, batch: _Batch) -> dict[int, list[float]]:
+        return dict(zip(batch, self._loaded().encode(list(batch.values())), strict=True))
 
     def _loaded(self) -> "EmbeddingNetwork":
         if self._network is None:
@@ -169,7 +165,7 @@ def _load(directory: Path | None) -> "EmbeddingNetwork":
     # Only a process that embeds pays for the runtime's import and for the model's memory.
     from butlers.embedding_network import EmbeddingNetwork  # noqa: PLC0415
 
-    files = _verified_bundled_files() if directory is None else _local_files(directory)
+    files = _bundled_files() if directory is None else _local_files(directory)
     network = EmbeddingNetwork(files.weights[0], files.tokenizer, MAX_TOKENS)
     if network.dimensions != DIMENSIONS:
         raise Unavailable(
@@ -188,23 +184,15 @@ def _readable(text: str | None) -> str:
     return cleaned if cleaned.strip() else " "
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Token ids of texts of like length, and where each text stood among those given."""
-
-    positions: tuple[int, ...]
-    token_ids: tuple[list[int], ...]
-
-
 def _batches(token_ids: Sequence[list[int]]) -> Iterator[_Batch]:
     """The texts from short to long, as many at a time as stay within the tokens of a batch."""
-    taken: list[int] = []
-    for position in sorted(range(len(token_ids)), key=lambda index: len(token_ids[index])):
-        if (len(taken) + 1) * len(token_ids[position]) > _TOKENS_PER_BATCH:
-            yield _Batch(tuple(taken), tuple(token_ids[index] for index in taken))
-            taken = []
-        taken.append(position)
-    yield _Batch(tuple(taken), tuple(token_ids[index] for index in taken))
+    taken: _Batch = {}
+    for position, ids in sorted(enumerate(token_ids), key=lambda text: len(text[1])):
+        if (len(taken) + 1) * len(ids) > _TOKENS_PER_BATCH:
+            yield taken
+            taken = {}
+        taken[position] = ids
+    yield taken
 
 
 @dataclass(frozen=True)
@@ -252,6 +240,7 @@ def _fingerprint(digests: Mapping[str, str]) -> str:
 
 
 def _bundled_files() -> _Files:
+    """The files of the installed package, each exactly as it was published."""
     try:
         distribution = metadata.distribution(_DISTRIBUTION)
     except metadata.PackageNotFoundError as error:
@@ -265,11 +254,7 @@ def _bundled_files() -> _Files:
             f"The package {_DISTRIBUTION} {distribution.version} has no {missing[0]}. {_REINSTALL}"
         )
     weights = (found["model.onnx"], found["model.onnx_data"])
-    return _Files(weights, found["tokenizer.json"], _REINSTALL)
-
-
-def _verified_bundled_files() -> _Files:
-    files = _bundled_files()
+    files = _Files(weights, found["tokenizer.json"], _REINSTALL)
     files.verify(_BUNDLED_SHA256)
     return files
 
