@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from butlers.db import queries
-from butlers.db.sqlite import MissingTable, Row
+from butlers.db.sqlite import Row, Value
 from butlers.errors import InvalidInput
 from butlers.kernel.similarity import cosine_similarity_sparse
 from butlers.kernel.tfidf import term_frequency
@@ -25,7 +25,7 @@ from butlers.notebook.model import (
     SearchResult,
     Source,
 )
-from butlers.notebook.store import COLUMNS, note
+from butlers.notebook.store import COLUMNS, kept_rows, note
 from butlers.notebook.terms import Owner
 from butlers.notebook.tokens import query_terms
 
@@ -38,6 +38,8 @@ DEFAULT_LIMIT = 10
 MAX_QUERY_TERMS = 64
 _FEWEST_CANDIDATES = 20
 _SPARE_CANDIDATES = 200
+_Candidate = tuple[AgentMemory, dict[str, float]]
+"""A note and how often each of its terms stands in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,6 @@ class _Wish:
     def candidates(self) -> int:
         """How many notes are weighed: enough to re-order, bounded whatever the notebook's size."""
         return max(_FEWEST_CANDIDATES, min(2 * self.limit, self.limit + _SPARE_CANDIDATES))
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    memory: AgentMemory
-    counts: dict[str, float]
 
 
 def fast_search(
@@ -155,51 +151,30 @@ def _ranked(db: Notebook, agent_id: str, query: str, wish: _Wish) -> tuple[list[
 
 def _candidates(db: Notebook, owner: Owner, terms: list[str], wish: _Wish) -> list[_Candidate]:
     """Bounded, by relevance; a category that leaves none of them is dropped."""
-    rows = _rows_of_category(db, owner, terms, wish) if wish.category else []
-    rows = rows or db.sqlite.fetch(
-        _QUERIES["candidates"],
-        match=match_any(terms),
-        first=owner.first,
-        last=owner.last,
-        limit=wish.candidates,
-    )
-    return [_Candidate(note(row), json.loads(row[COLUMNS])) for row in rows]
-
-
-def _rows_of_category(db: Notebook, owner: Owner, terms: list[str], wish: _Wish) -> list[Row]:
-    try:
-        return db.sqlite.fetch(
-            _QUERIES["candidates_of_category"],
-            match=match_any(terms),
-            first=owner.first,
-            last=owner.last,
-            category=wish.category,
-            limit=wish.candidates,
-        )
-    except MissingTable:
-        return []
+    within: dict[str, Value] = {"first": owner.first, "last": owner.last, "limit": wish.candidates}
+    asked = within | {"match": match_any(terms)}
+    rows: list[Row] = []
+    if wish.category:
+        query = _QUERIES["candidates_of_category"]
+        rows = kept_rows(db, query, category=wish.category, **asked)
+    rows = rows or db.sqlite.fetch(_QUERIES["candidates"], **asked)
+    return [(note(row), json.loads(row[COLUMNS])) for row in rows]
 
 
 def _scored(
     db: Notebook, owner: Owner, terms: list[str], candidates: list[_Candidate]
 ) -> list[ScoredMemory]:
     """Each candidate by its place among them, blended with its TF-IDF cosine to the query."""
-    vocabulary = set(terms).union(*(candidate.counts for candidate in candidates))
+    vocabulary = set(terms).union(*(counts for _, counts in candidates))
     corpus = corpora.corpus(db, owner, vocabulary)
     wanted = corpus.weights(term_frequency(terms))
     scored = []
-    for place, candidate in enumerate(candidates):
+    for place, (memory, counts) in enumerate(candidates):
         rank = 1 - place / len(candidates)
-        cosine = cosine_similarity_sparse(wanted, corpus.weights(candidate.counts))
-        scored.append(_blend(candidate.memory, rank, cosine, weighed=bool(wanted)))
+        cosine = cosine_similarity_sparse(wanted, corpus.weights(counts))
+        score = FTS_SHARE * rank + TFIDF_SHARE * cosine if wanted else rank
+        scored.append(ScoredMemory(memory, score, Source.COMBINED if cosine else Source.FTS5))
     return scored
-
-
-def _blend(memory: AgentMemory, rank: float, cosine: float, *, weighed: bool) -> ScoredMemory:
-    if not weighed:
-        return ScoredMemory(memory, rank, Source.FTS5)
-    score = FTS_SHARE * rank + TFIDF_SHARE * cosine
-    return ScoredMemory(memory, score, Source.COMBINED if cosine else Source.FTS5)
 
 
 async def _deep(
@@ -207,10 +182,8 @@ async def _deep(
 ) -> SearchResult:
     ranked, total = await db.apart(_ranked, db, agent_id, query, wish)
     reranked = await _reranked(query, ranked, wish, deep_search_fn)
-    if reranked is None:
-        return SearchResult(ranked[: wish.limit], wish.mode, total)
-    decayed = apply_decay(reranked, db.clock())
-    return SearchResult(decayed[: wish.limit], wish.mode, total)
+    found = ranked if reranked is None else apply_decay(reranked, db.clock())
+    return SearchResult(found[: wish.limit], wish.mode, total)
 
 
 async def _reranked(
