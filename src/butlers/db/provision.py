@@ -11,7 +11,7 @@ from butlers.errors import Unavailable
 
 RUNTIME_ROLE = "butlers_runtime"
 _OLDEST_SERVER = 15
-_OLDEST_PGVECTOR = (0, 8)
+_OLDEST_PGVECTOR = "0.8"
 
 
 def external_access(url: str, database: str) -> Access:
@@ -58,22 +58,18 @@ async def check_server(connection: asyncpg.Connection) -> None:
     if found is None:
         raise Unavailable(
             "database.url: the server lacks pgvector; install the package "
-            f"postgresql-{major}-pgvector ({_written(_OLDEST_PGVECTOR)} or newer) on it, "
+            f"postgresql-{major}-pgvector ({_OLDEST_PGVECTOR} or newer) on it, "
             "or leave database.url empty"
         )
-    if _older(found, _OLDEST_PGVECTOR):
+    if _numbers(found) < _numbers(_OLDEST_PGVECTOR):
         raise Unavailable(
             f"database.url: the server has pgvector {found}; upgrade the package "
-            f"postgresql-{major}-pgvector to {_written(_OLDEST_PGVECTOR)} or newer"
+            f"postgresql-{major}-pgvector to {_OLDEST_PGVECTOR} or newer"
         )
 
 
-def _older(version: str, oldest: tuple[int, int]) -> bool:
-    return tuple(int(part) for part in version.split(".")[:2]) < oldest
-
-
-def _written(version: tuple[int, int]) -> str:
-    return ".".join(str(part) for part in version)
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 async def _ensure_role(connection: asyncpg.Connection, sign_in: bool) -> None:
@@ -140,7 +136,7 @@ async def _ensure_vectors(connection: asyncpg.Connection, database: str) -> None
     found = await connection.fetchval(
         "select extversion from pg_extension where extname = 'vector'"
     )
-    if _older(found, _OLDEST_PGVECTOR):
+    if _numbers(found) < _numbers(_OLDEST_PGVECTOR):
         raise Unavailable(
             f"database.url: the database {database} still uses pgvector {found}; as a superuser, "
             "in that database, run: ALTER EXTENSION vector UPDATE;"
