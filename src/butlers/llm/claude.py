@@ -5,7 +5,6 @@ from typing import Any
 
 from butlers.llm.completion import DEFAULT_SYSTEM, Completion, CompletionFailed, Usage, answered
 from butlers.llm.envelopes import amount, json_text, mapping, parse_object, text_of, total
-from butlers.llm.environment import api_key, minimal_environment
 from butlers.llm.process import Finished, find_program
 from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
@@ -35,9 +34,8 @@ class ClaudeRuntime(ProgramRuntime):
     name = "claude"
 
     def _environment(self, request: Request) -> dict[str, str]:
-        inherited = minimal_environment(request.place, request.label, _NAMES, "ANTHROPIC_")
-        environment = inherited | _QUIET
-        key, name = api_key(self._options), self._options.api_key_env
+        environment = request.environment(_NAMES, "ANTHROPIC_") | _QUIET
+        key, name = self._options.api_key(), self._options.api_key_env
         if key:
             own = name in _NAMES or name.startswith("ANTHROPIC_")
             environment[name if own else KEY_VARIABLE] = key
@@ -47,7 +45,7 @@ class ClaudeRuntime(ProgramRuntime):
         program = find_program(self._options.binary or self.name, "runtime.binary")
         # The barest mode knows no login, only a key.
         mode = "--bare" if environment.get(KEY_VARIABLE) else "--safe-mode"
-        instructions = request.place.write("system.txt", request.system or DEFAULT_SYSTEM)
+        instructions = request.write("system.txt", request.system or DEFAULT_SYSTEM)
         argv = [program, *_FLAGS, mode, "--system-prompt-file", str(instructions)]
         if self._options.model:
             argv += ["--model", self._options.model]

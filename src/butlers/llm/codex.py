@@ -6,7 +6,6 @@ from typing import Any
 
 from butlers.llm.completion import DEFAULT_SYSTEM, Completion, CompletionFailed, Usage, answered
 from butlers.llm.envelopes import count, mapping, parse_object, text_of
-from butlers.llm.environment import api_key, minimal_environment
 from butlers.llm.process import Finished, find_program, read_answer
 from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
@@ -51,13 +50,13 @@ class CodexRuntime(ProgramRuntime):
     name = "codex"
 
     def _environment(self, request: Request) -> dict[str, str]:
-        environment = minimal_environment(request.place, request.label, _NAMES, "OPENAI_")
-        key = api_key(self._options)
+        environment = request.environment(_NAMES, "OPENAI_")
+        key = self._options.api_key()
         if key:
             environment[KEY_VARIABLE] = key
         if environment.get(KEY_VARIABLE):
             # With a key nothing of the user's own home is needed.
-            home = request.place.files / "home"
+            home = request.files / "home"
             home.mkdir()
             environment["CODEX_HOME"] = str(home)
         return environment
@@ -68,9 +67,9 @@ class CodexRuntime(ProgramRuntime):
         if self._options.model:
             argv += ["--model", self._options.model]
         if request.schema is not None:
-            schema_file = request.place.write("schema.json", json.dumps(strict(request.schema)))
+            schema_file = request.write("schema.json", json.dumps(strict(request.schema)))
             argv += ["--output-schema", str(schema_file)]
-        return [*argv, "--output-last-message", str(request.place.files / _ANSWER), "-"]
+        return [*argv, "--output-last-message", str(request.files / _ANSWER), "-"]
 
     def _completion(self, request: Request, left: Finished, redaction: Redaction) -> Completion:
         """The last message of the session."""
@@ -79,7 +78,7 @@ class CodexRuntime(ProgramRuntime):
         if left.exit_code != 0:
             said = redaction.line(_failure(events) or left.complaint)
             raise CompletionFailed(f"codex {left.ending}: {said}", usage)
-        text = read_answer("codex", request.place.files / _ANSWER, usage)
+        text = read_answer("codex", request.files / _ANSWER, usage)
         threads = (text_of(event.get("thread_id")) for event in events)
         thread = next(filter(None, threads), None)
         return fitted(answered("codex", text, usage, thread), request.schema)
@@ -88,7 +87,7 @@ class CodexRuntime(ProgramRuntime):
 def _overrides(request: Request, environment: Mapping[str, str]) -> Iterator[str]:
     for setting in _SETTINGS:
         yield from ("-c", setting)
-    instructions = request.place.write("system.txt", request.system or DEFAULT_SYSTEM)
+    instructions = request.write("system.txt", request.system or DEFAULT_SYSTEM)
     yield from ("-c", f"model_instructions_file={json.dumps(str(instructions))}")
     # The program itself no longer reads this variable.
     if url := environment.get("OPENAI_BASE_URL"):

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from butlers.llm.completion import Completion, CompletionFailed, Usage, answered
 from butlers.llm.envelopes import json_text
-from butlers.llm.environment import api_key, minimal_environment
 from butlers.llm.process import Finished, decoded_answer, find_program, read_answer
 from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
@@ -19,18 +18,17 @@ class CommandRuntime(ProgramRuntime):
     name = "command"
 
     def _environment(self, request: Request) -> dict[str, str]:
-        environment = minimal_environment(request.place, request.label)
-        key = api_key(self._options)
-        return environment | ({self._options.api_key_env: key} if key else {})
+        key = self._options.api_key()
+        return request.environment() | ({self._options.api_key_env: key} if key else {})
 
     def _argv(self, request: Request, environment: Mapping[str, str]) -> list[str]:
         if not self._options.command:
             raise CompletionFailed("runtime.command is empty; it must name a program")
         values = {
             "{model}": self._options.model,
-            SCHEMA_FILE: str(request.place.write("schema.json", json_text(request.schema or {}))),
-            SYSTEM_FILE: str(request.place.write("system.txt", request.system)),
-            OUTPUT_FILE: str(request.place.files / "output"),
+            SCHEMA_FILE: str(request.write("schema.json", json_text(request.schema or {}))),
+            SYSTEM_FILE: str(request.write("system.txt", request.system)),
+            OUTPUT_FILE: str(request.files / "output"),
         }
         program, *arguments = self._options.command
         return [
@@ -53,7 +51,7 @@ class CommandRuntime(ProgramRuntime):
             said = redaction.line(left.complaint) or "it said nothing"
             raise CompletionFailed(f"the command {left.ending}: {said}")
         if self._has(OUTPUT_FILE):
-            text = read_answer("the command", request.place.files / "output")
+            text = read_answer("the command", request.files / "output")
         else:
             text = decoded_answer("the command", left.stdout)
         return answered("the command", text, Usage())

@@ -12,7 +12,6 @@ import structlog
 from butlers.kernel.text import replace_surrogates
 from butlers.llm.completion import Completion, CompletionFailed, RuntimeOptions, Usage, answered
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
-from butlers.llm.environment import api_key
 from butlers.llm.redaction import Redaction
 from butlers.llm.schema import fitted, strict
 
@@ -54,7 +53,7 @@ class HttpRuntime:
         return fitted(_completion(status, content.decode("utf-8", "replace"), redaction), schema)
 
     def _key(self) -> str:
-        key = api_key(self._options)
+        key = self._options.api_key()
         if key and self._is_readable_on_the_way:
             raise CompletionFailed(
                 "the key is not sent over plain http to another machine: give runtime.url https, "
@@ -80,14 +79,18 @@ class HttpRuntime:
     async def _ask(
         self, body: bytes, key: str, seconds: float, redaction: Redaction
     ) -> tuple[int, bytes]:
+        limits = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
         try:
-            async with asyncio.timeout(seconds), self._client(seconds) as client:
-                request = client.stream("POST", self._url, content=body, headers=headers)
-                async with request as response:
-                    return response.status_code, await _bounded(response)
+            async with (
+                asyncio.timeout(seconds),
+                # A proxy of the environment has no business between this machine and itself.
+                httpx2.AsyncClient(timeout=limits, trust_env=not self._is_local) as client,
+                client.stream("POST", self._url, content=body, headers=headers) as response,
+            ):
+                return response.status_code, await _bounded(response)
         except (TimeoutError, httpx2.TimeoutException):
             raise CompletionFailed(
                 f"{self._where} did not answer within {seconds:g} s; "
@@ -98,11 +101,6 @@ class HttpRuntime:
             raise CompletionFailed(
                 f"{self._where} cannot be asked: {said}; check runtime.url"
             ) from None
-
-    def _client(self, seconds: float) -> httpx2.AsyncClient:
-        limits = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
-        # A proxy of the environment has no business between this machine and itself.
-        return httpx2.AsyncClient(timeout=limits, trust_env=not self._is_local)
 
     @property
     def _where(self) -> str:
