@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -64,7 +64,8 @@ def fast_search(
     opts: SearchOptions | FastSearchOptions | None = None,
 ) -> list[ScoredMemory]:
     """The agent's notes that match the query, best first: index rank, TF-IDF and age."""
-    return _fast(db, agent_id, query, _wish(opts)).memories
+    wish = _wish(opts)
+    return _ranked(db, agent_id, query, wish)[0][: wish.limit]
 
 
 async def deep_search(
@@ -75,7 +76,8 @@ async def deep_search(
     deep_search_fn: DeepSearchFn | None = None,
 ) -> list[ScoredMemory]:
     """The candidates of a fast search as a language model ranks them; without one, as they are."""
-    return (await _deep(db, agent_id, query, _wish(opts), deep_search_fn)).memories
+    deep = replace(_wish(opts), mode=SearchMode.DEEP)
+    return (await _find(db, agent_id, query, deep, deep_search_fn)).memories
 
 
 async def search(
@@ -97,10 +99,7 @@ async def find(
     deep_search_fn: DeepSearchFn | None = None,
 ) -> SearchResult:
     """What `search` finds, with the mode asked for and the number of candidates."""
-    wish = _wish(opts)
-    if wish.mode is SearchMode.DEEP:
-        return await _deep(db, agent_id, query, wish, deep_search_fn)
-    return await db.apart(_fast, db, agent_id, query, wish)
+    return await _find(db, agent_id, query, _wish(opts), deep_search_fn)
 
 
 def match_any(terms: Iterable[str]) -> str:
@@ -128,11 +127,6 @@ def _mode(given: object) -> SearchMode:
         raise InvalidInput(
             f"mode is {given!r}; give one of {[m.value for m in SearchMode]}"
         ) from None
-
-
-def _fast(db: Notebook, agent_id: str, query: str, wish: _Wish) -> SearchResult:
-    ranked, total = _ranked(db, agent_id, query, wish)
-    return SearchResult(ranked[: wish.limit], wish.mode, total)
 
 
 def _ranked(db: Notebook, agent_id: str, query: str, wish: _Wish) -> tuple[list[ScoredMemory], int]:
@@ -177,28 +171,20 @@ def _scored(
     return scored
 
 
-async def _deep(
+async def _find(
     db: Notebook, agent_id: str, query: str, wish: _Wish, deep_search_fn: DeepSearchFn | None
 ) -> SearchResult:
     ranked, total = await db.apart(_ranked, db, agent_id, query, wish)
-    reranked = await _reranked(query, ranked, wish, deep_search_fn)
-    found = ranked if reranked is None else apply_decay(reranked, db.clock())
-    return SearchResult(found[: wish.limit], wish.mode, total)
-
-
-async def _reranked(
-    query: str, ranked: list[ScoredMemory], wish: _Wish, deep_search_fn: DeepSearchFn | None
-) -> list[ScoredMemory] | None:
-    """What the callback answered, as far as it can be believed; None where it cannot."""
-    if deep_search_fn is None or not ranked:
-        return None
-    candidates = [result.memory for result in ranked]
-    try:
-        answer = await deep_search_fn(query, candidates, wish.limit)
-        return _believed(answer, candidates)
-    except Exception as error:  # noqa: BLE001  whatever a callback does, the search goes on
-        _log.warning("deep search failed, fast results are used", error=str(error))
-        return None
+    if wish.mode is SearchMode.DEEP and deep_search_fn is not None and ranked:
+        candidates = [result.memory for result in ranked]
+        try:
+            answer = await deep_search_fn(query, candidates, wish.limit)
+            believed = _believed(answer, candidates)
+        except Exception as error:  # noqa: BLE001  whatever a callback does, the search goes on
+            _log.warning("deep search failed, fast results are used", error=str(error))
+        else:
+            ranked = apply_decay(believed, db.clock())
+    return SearchResult(ranked[: wish.limit], wish.mode, total)
 
 
 def _believed(
