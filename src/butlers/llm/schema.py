@@ -42,7 +42,8 @@ def _strict_node(node: Any) -> Any:
     if not isinstance(node, Mapping):
         return node
     if "$ref" in node:
-        return {"$ref": node["$ref"]} | _definitions(node)
+        named = [key for key in ("$defs", "definitions") if key in node]
+        return {"$ref": node["$ref"]} | {key: _strict_child(key, node[key]) for key in named}
     kept = {key: _strict_child(key, node[key]) for key in node if key not in _UNSUPPORTED}
     if "oneOf" in kept:
         kept["anyOf"] = kept.pop("oneOf")
@@ -50,10 +51,6 @@ def _strict_node(node: Any) -> Any:
         kept = kept.pop("allOf")[0] | kept
     is_object = "properties" in node or "object" in _types(node)
     return kept | _closed(node, kept) if is_object else kept
-
-
-def _definitions(node: Schema) -> dict[str, Any]:
-    return {key: _strict_child(key, node[key]) for key in ("$defs", "definitions") if key in node}
 
 
 def _strict_child(key: str, value: Any) -> Any:

@@ -76,23 +76,19 @@ def socket_directory_in(place: Path, account: Account, previous: Path | None) ->
 
 
 def _move_elsewhere(directory: Path) -> Path:
-    place = _unused_place(hashlib.sha256(os.fsencode(directory)).hexdigest()[:12])
+    """A place without a database in it, recorded in the directory.
+
+    The database of a home that was deleted may lie there still: it is neither taken up, for the
+    new home is meant to be empty, nor removed, for its owner may want it back.
+    """
+    shared, name = shared_place(), hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]
+    numbered = (shared / (f"{name}-{number}" if number else name) for number in itertools.count())
+    place = next(place for place in numbered if not (place / "data").exists())
     place.mkdir(mode=0o711, exist_ok=True)
     unfinished = directory / "location.new"
     unfinished.write_text(f"{place}\n", encoding="utf-8")
     unfinished.replace(directory / "location")
     return place
-
-
-def _unused_place(name: str) -> Path:
-    """A place without a database in it.
-
-    The database of a home that was deleted may lie there still: it is neither taken up, for the
-    new home is meant to be empty, nor removed, for its owner may want it back.
-    """
-    shared = shared_place()
-    numbered = (shared / (f"{name}-{number}" if number else name) for number in itertools.count())
-    return next(place for place in numbered if not (place / "data").exists())
 
 
 def _short_directory(account: Account, place: Path) -> Path:
