@@ -126,9 +126,12 @@ class Database:
         `data_version` sees the commits of every other connection, in this process or another;
         `total_changes` sees the changes made through this one, which a rollback takes back.
         """
-        with translated_errors():
+        # Every recall from a cache asks this first: a context would take half as long again.
+        try:
             version = self._probe("pragma data_version").fetchone()[0]
             return version, self.connection.total_changes + self._rollbacks
+        except sqlite3.Error as error:
+            raise _translated(error) from error
 
     def _in_transaction(self) -> bool:
         with translated_errors():
