@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from butlers import embedding
-from butlers.embedding import Embedder, EmbeddingEngine, get_embedding_engine
+from butlers.embedding import EmbeddingEngine, get_embedding_engine
 from butlers.errors import Unavailable
 
 REFERENCE = Path(__file__).parent / "data" / "minilm_reference.json"
@@ -123,11 +123,11 @@ def test_a_text_of_megabytes_is_what_its_beginning_is(engine) -> None:
 @given(st.lists(st.integers(2, embedding.MAX_TOKENS), min_size=1, max_size=60))
 def test_batches_hold_every_text_once_and_stay_small(lengths: list[int]) -> None:
     batches = list(embedding._batches([[0] * length for length in lengths]))
-    positions = [position for batch in batches for position in batch.positions]
+    positions = [position for batch in batches for position in batch]
     assert sorted(positions) == list(range(len(lengths)))
     for batch in batches:
-        assert [len(ids) for ids in batch.token_ids] == [lengths[at] for at in batch.positions]
-        padded = len(batch.token_ids) * max(len(ids) for ids in batch.token_ids)
+        assert [len(ids) for ids in batch.values()] == [lengths[at] for at in batch]
+        padded = len(batch) * max(len(ids) for ids in batch.values())
         assert padded <= embedding._TOKENS_PER_BATCH
 
 
@@ -180,7 +180,7 @@ def test_nothing_heavy_is_imported_before_the_first_text() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-async def test_the_asynchronous_calls_give_the_same_vectors(engine: Embedder) -> None:
+async def test_the_asynchronous_calls_give_the_same_vectors(engine: EmbeddingEngine) -> None:
     texts = [LONG, None, "short"]
     assert await engine.embed_async("short") == engine.embed("short")
     assert await engine.embed_batch_async(texts) == engine.embed_batch(texts)

@@ -5,7 +5,6 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -48,6 +47,8 @@ _RECENT = 64
 _worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedding")
 
 T = TypeVar("T")
+_Batch = dict[int, list[int]]
+"""Token ids of texts of like length, by where each text stood among those given."""
 
 
 class Embedder(Protocol):
@@ -65,17 +66,11 @@ class Embedder(Protocol):
     def dimensions(self) -> int:
         """How many floats a vector has."""
 
-    def embed(self, text: str | None) -> list[float]:
-        """The vector of one text."""
-
-    def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
-        """The vectors of the texts, in their order."""
-
     async def embed_async(self, text: str | None) -> list[float]:
-        """As `embed`, without holding the event loop."""
+        """The vector of one text; the event loop is not held."""
 
     async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
-        """As `embed_batch`, without holding the event loop."""
+        """The vectors of the texts, in their order; the event loop is not held."""
 
 
 class EmbeddingEngine:
@@ -100,8 +95,8 @@ class EmbeddingEngine:
     def version(self) -> str:
         """A fingerprint of weights and tokenizer: vectors compare only where it is equal."""
         if self._directory is None:
-            return _fingerprint(_BUNDLED_SHA256)
-        return _fingerprint(_local_files(self._directory).digests())
+            return _fingerprint({Path(name): sha256 for name, sha256 in _BUNDLED_SHA256.items()})
+        return _fingerprint(_local_files(self._directory))
 
     @property
     def dimensions(self) -> int:
@@ -130,14 +125,14 @@ class EmbeddingEngine:
             vectors.update(await _off_the_loop(self._encode, batch))
         return [vectors[position] for position in range(len(texts))]
 
-    def _plan(self, texts: Sequence[str | None]) -> list["_Batch"]:
+    def _plan(self, texts: Sequence[str | None]) -> list[_Batch]:
         if not texts:
             return []
         network = self._loaded()
         return list(_batches([network.tokenise(_readable(text)) for text in texts]))
 
-    def _encode(self, batch: "_Batch") -> dict[int, list[float]]:
-        return dict(zip(batch.positions, self._loaded().encode(batch.token_ids), strict=True))
+    def _encode(self, batch: _Batch) -> dict[int, list[float]]:
+        return dict(zip(batch, self._loaded().encode(list(batch.values())), strict=True))
 
     def _loaded(self) -> "EmbeddingNetwork":
         if self._network is None:
@@ -169,11 +164,12 @@ def _load(directory: Path | None) -> "EmbeddingNetwork":
     # Only a process that embeds pays for the runtime's import and for the model's memory.
     from butlers.embedding_network import EmbeddingNetwork  # noqa: PLC0415
 
-    files = _verified_bundled_files() if directory is None else _local_files(directory)
-    network = EmbeddingNetwork(files.weights[0], files.tokenizer, MAX_TOKENS)
+    files = _bundled_files() if directory is None else _local_files(directory)
+    weights, *_, tokenizer = files
+    network = EmbeddingNetwork(weights, tokenizer, MAX_TOKENS)
     if network.dimensions != DIMENSIONS:
         raise Unavailable(
-            f"The embedding model at {files.weights[0]} gives {network.dimensions} dimensions; "
+            f"The embedding model at {weights} gives {network.dimensions} dimensions; "
             f"the database holds vectors of {DIMENSIONS}. Choose a model of that size."
         )
     return network
@@ -188,55 +184,29 @@ def _readable(text: str | None) -> str:
     return cleaned if cleaned.strip() else " "
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Token ids of texts of like length, and where each text stood among those given."""
-
-    positions: tuple[int, ...]
-    token_ids: tuple[list[int], ...]
-
-
 def _batches(token_ids: Sequence[list[int]]) -> Iterator[_Batch]:
     """The texts from short to long, as many at a time as stay within the tokens of a batch."""
-    taken: list[int] = []
-    for position in sorted(range(len(token_ids)), key=lambda index: len(token_ids[index])):
-        if (len(taken) + 1) * len(token_ids[position]) > _TOKENS_PER_BATCH:
-            yield _Batch(tuple(taken), tuple(token_ids[index] for index in taken))
-            taken = []
-        taken.append(position)
-    yield _Batch(tuple(taken), tuple(token_ids[index] for index in taken))
+    taken: _Batch = {}
+    for position, ids in sorted(enumerate(token_ids), key=lambda text: len(text[1])):
+        if (len(taken) + 1) * len(ids) > _TOKENS_PER_BATCH:
+            yield taken
+            taken = {}
+        taken[position] = ids
+    yield taken
 
 
-@dataclass(frozen=True)
-class _Files:
-    """Where a model lies, and what to do when it is not as it should be."""
-
-    weights: tuple[Path, ...]
-    tokenizer: Path
-    remedy: str
-
-    def digests(self) -> dict[str, str]:
-        """The sha256 of every file by its name."""
-        return {path.name: self._digest(path) for path in (*self.weights, self.tokenizer)}
-
-    def verify(self, expected: Mapping[str, str]) -> None:
-        """Refuse files that are not exactly those expected."""
-        for path in (*self.weights, self.tokenizer):
-            found = self._digest(path)
-            if found != expected[path.name]:
-                raise Unavailable(
-                    f"The embedding model's file {path} has sha256 {found}, "
-                    f"expected {expected[path.name]}. {self.remedy}"
-                )
-
-    def _digest(self, path: Path) -> str:
+def _digests(paths: Sequence[Path], remedy: str) -> dict[Path, str]:
+    """The sha256 of every file; one that is missing is named, before a library fails on it."""
+    digests = {}
+    for path in paths:
         try:
             found = path.stat()
-            return _sha256(path, found.st_size, found.st_mtime_ns)
+            digests[path] = _sha256(path, found.st_size, found.st_mtime_ns)
         except OSError as error:
             raise Unavailable(
-                f"The embedding model's file {path} cannot be read: {error.strerror}. {self.remedy}"
+                f"The embedding model's file {path} cannot be read: {error.strerror}. {remedy}"
             ) from error
+    return digests
 
 
 @lru_cache(maxsize=32)
@@ -246,12 +216,14 @@ def _sha256(path: Path, size: int, mtime_ns: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _fingerprint(digests: Mapping[str, str]) -> str:
-    listing = "".join(f"{name}={digests[name]};" for name in sorted(digests))
+def _fingerprint(digests: Mapping[Path, str]) -> str:
+    named = sorted((path.name, digest) for path, digest in digests.items())
+    listing = "".join(f"{name}={digest};" for name, digest in named)
     return f"sha256-{hashlib.sha256(listing.encode()).hexdigest()[:16]}"
 
 
-def _bundled_files() -> _Files:
+def _bundled_files() -> dict[Path, str]:
+    """The files of the installed package, weights first, each exactly as it was published."""
     try:
         distribution = metadata.distribution(_DISTRIBUTION)
     except metadata.PackageNotFoundError as error:
@@ -264,19 +236,18 @@ def _bundled_files() -> _Files:
         raise Unavailable(
             f"The package {_DISTRIBUTION} {distribution.version} has no {missing[0]}. {_REINSTALL}"
         )
-    weights = (found["model.onnx"], found["model.onnx_data"])
-    return _Files(weights, found["tokenizer.json"], _REINSTALL)
+    digests = _digests([found[name] for name in _BUNDLED_SHA256], _REINSTALL)
+    for path, digest in digests.items():
+        if digest != _BUNDLED_SHA256[path.name]:
+            raise Unavailable(
+                f"The embedding model's file {path} has sha256 {digest}, "
+                f"expected {_BUNDLED_SHA256[path.name]}. {_REINSTALL}"
+            )
+    return digests
 
 
-def _verified_bundled_files() -> _Files:
-    files = _bundled_files()
-    files.verify(_BUNDLED_SHA256)
-    return files
-
-
-def _local_files(directory: Path) -> _Files:
-    network = directory / "model.onnx"
-    others = sorted(path for path in directory.glob("model.onnx*") if path != network)
-    files = _Files((network, *others), directory / "tokenizer.json", _BRING)
-    files.digests()  # A missing file is named here, before a library fails on it in its own words.
-    return files
+def _local_files(directory: Path) -> dict[Path, str]:
+    """The files of a model that was brought along, weights first."""
+    weights = directory / "model.onnx"
+    others = sorted(path for path in directory.glob("model.onnx*") if path != weights)
+    return _digests([weights, *others, directory / "tokenizer.json"], _BRING)

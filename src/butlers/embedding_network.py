@@ -4,7 +4,7 @@ Importing this costs a quarter of a second; `butlers.embedding` does so with the
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -50,13 +50,10 @@ class EmbeddingNetwork:
             ids[row, : len(row_ids)] = row_ids
             mask[row, : len(row_ids)] = 1
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        vectors: list[list[float]] = _mean_of_length_one(self._run(inputs), mask).tolist()
-        return vectors
-
-    def _run(self, inputs: Mapping[str, npt.NDArray[np.int64]]) -> npt.NDArray[np.float32]:
         wanted = {name: array for name, array in inputs.items() if name in self._inputs}
-        hidden: npt.NDArray[np.float32] = self._session.run(None, wanted)[0]
-        return hidden
+        hidden = self._session.run(None, wanted)[0]
+        vectors: list[list[float]] = _mean_of_length_one(hidden, mask).tolist()
+        return vectors
 
 
 def _mean_of_length_one(

@@ -60,7 +60,7 @@ async def test_a_server_too_old_is_named_with_the_remedy(postgres, monkeypatch):
 
 
 async def test_pgvector_too_old_is_named_with_the_remedy(postgres, monkeypatch):
-    monkeypatch.setattr(provisioning, "_OLDEST_PGVECTOR", (9, 9))
+    monkeypatch.setattr(provisioning, "_OLDEST_PGVECTOR", "9.9")
     message = await refusal(postgres.dsn(), "never_made")
     assert "has pgvector 0.8" in message and "pgvector to 9.9 or newer" in message
     async with connected(postgres.dsn()) as connection:

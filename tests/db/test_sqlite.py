@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def db(file: Path) -> Iterator[Database]:
-    with connect(file) as database:
+    with closing(connect(file)) as database:
         database.execute(QUERIES["make"])
         yield database
 
@@ -57,7 +58,7 @@ def test_reading_changes_no_stamp_and_every_commit_changes_it(db: Database, file
     assert db.stamp() == stamps[0]
     db.execute(QUERIES["add"], x=1)
     stamps.append(db.stamp())
-    with connect(file) as other:
+    with closing(connect(file)) as other:
         other.execute(QUERIES["add"], x=2)
     stamps.append(db.stamp())
     elsewhere(file)
@@ -108,7 +109,7 @@ def test_a_second_connection_that_comes_and_goes_costs_the_first_no_lock(
         first.execute("select count(*) from t").fetchone()
         db.close()
     first.execute("insert into t values (1)")
-    with connect(file) as second:
+    with closing(connect(file)) as second:
         assert count(second) > 0
     elsewhere(file, ASK_FOR_THE_MEMORY)
     # The last process to close a database removes its log; were our locks gone, this one would.
@@ -143,7 +144,7 @@ def test_files_that_are_gone_are_let_go_of(tmp_path: Path) -> None:
 
 
 def test_a_database_in_memory_is_stamped_too() -> None:
-    with connect(":memory:") as db:
+    with closing(connect(":memory:")) as db:
         db.execute(QUERIES["make"])
         before = db.stamp()
         db.execute(QUERIES["add"], x=1)

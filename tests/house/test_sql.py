@@ -2,6 +2,7 @@
 
 import ast
 import re
+from contextlib import closing
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
@@ -74,7 +75,7 @@ async def runtime(postgres, template):
 def notebook():
     """A notebook with all its tables."""
     opened = open_notebook(":memory:")
-    with opened.sqlite as sqlite:
+    with closing(opened.sqlite) as sqlite:
         ensure_memory_schema(opened)
         yield sqlite.connection
 

@@ -11,7 +11,7 @@ from butlers.errors import Unavailable
 
 RUNTIME_ROLE = "butlers_runtime"
 _OLDEST_SERVER = 15
-_OLDEST_PGVECTOR = (0, 8)
+_OLDEST_PGVECTOR = "0.8"
 
 
 def external_access(url: str, database: str) -> Access:
@@ -58,50 +58,38 @@ async def check_server(connection: asyncpg.Connection) -> None:
     if found is None:
         raise Unavailable(
             "database.url: the server lacks pgvector; install the package "
-            f"postgresql-{major}-pgvector ({_written(_OLDEST_PGVECTOR)} or newer) on it, "
+            f"postgresql-{major}-pgvector ({_OLDEST_PGVECTOR} or newer) on it, "
             "or leave database.url empty"
         )
-    if _older(found, _OLDEST_PGVECTOR):
+    if _numbers(found) < _numbers(_OLDEST_PGVECTOR):
         raise Unavailable(
             f"database.url: the server has pgvector {found}; upgrade the package "
-            f"postgresql-{major}-pgvector to {_written(_OLDEST_PGVECTOR)} or newer"
+            f"postgresql-{major}-pgvector to {_OLDEST_PGVECTOR} or newer"
         )
 
 
-def _older(version: str, oldest: tuple[int, int]) -> bool:
-    return tuple(int(part) for part in version.split(".")[:2]) < oldest
-
-
-def _written(version: tuple[int, int]) -> str:
-    return ".".join(str(part) for part in version)
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 async def _ensure_role(connection: asyncpg.Connection, sign_in: bool) -> None:
     login = "login" if sign_in else "nologin"
     exists = await connection.fetchval("select 1 from pg_roles where rolname = $1", RUNTIME_ROLE)
+    remedy = (
+        f"may not create or use the role {RUNTIME_ROLE}; as a superuser "
+        f"run: CREATE ROLE {RUNTIME_ROLE}; GRANT {RUNTIME_ROLE} TO %user;"
+    )
     if not exists:
-        try:
-            await connection.execute(f"create role {RUNTIME_ROLE} {login}")
-        except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
-            pass  # another process was quicker
-        except asyncpg.InsufficientPrivilegeError as error:
-            raise Unavailable(_role_remedy(await _user(connection))) from error
-    if not sign_in:
-        await _ensure_membership(connection)
-
-
-async def _ensure_membership(connection: asyncpg.Connection) -> None:
-    """The login may step down to the role; trying is the only test every version agrees on."""
-    if await can_step_down(connection):
-        return
-    try:
-        await connection.execute(f"grant {RUNTIME_ROLE} to current_user")
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise Unavailable(_role_remedy(await _user(connection))) from error
+        await _provide(connection, f"create role {RUNTIME_ROLE} {login}", remedy)
+    if not sign_in and not await can_step_down(connection):
+        await _provide(connection, f"grant {RUNTIME_ROLE} to current_user", remedy)
 
 
 async def can_step_down(connection: asyncpg.Connection) -> bool:
-    """Whether the login may act as the runtime role, which may be missing."""
+    """Whether the login may act as the runtime role, which may be missing.
+
+    Trying is the only test every version agrees on.
+    """
     try:
         await connection.execute(f"set role {RUNTIME_ROLE}; reset role")
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError):
@@ -109,55 +97,46 @@ async def can_step_down(connection: asyncpg.Connection) -> bool:
     return True
 
 
-async def _user(connection: asyncpg.Connection) -> str:
-    return str(await connection.fetchval("select current_user"))
-
-
-def _role_remedy(user: str) -> str:
-    return (
-        f"database.url: user {user} may not create or use the role {RUNTIME_ROLE}; as a superuser "
-        f"run: CREATE ROLE {RUNTIME_ROLE}; GRANT {RUNTIME_ROLE} TO {user};"
-    )
+async def _provide(connection: asyncpg.Connection, statement: str, remedy: str) -> None:
+    """Run what makes something; a login that may not is told by the remedy who has to do it."""
+    try:
+        await connection.execute(statement)
+    except (
+        asyncpg.DuplicateObjectError,
+        asyncpg.DuplicateDatabaseError,
+        asyncpg.UniqueViolationError,
+    ):
+        pass  # another process was quicker
+    except asyncpg.InsufficientPrivilegeError as error:
+        user = await connection.fetchval("select current_user")
+        told = remedy.replace("%user", user)
+        raise Unavailable(f"database.url: user {user} {told}") from error
 
 
 async def _ensure_database(connection: asyncpg.Connection, database: str) -> None:
     if await connection.fetchval("select 1 from pg_database where datname = $1", database):
         return
-    try:
-        await connection.execute(
-            f"create database \"{database}\" encoding 'UTF8' template template0"
-        )
-    except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
-        pass  # another process was quicker
-    except asyncpg.InsufficientPrivilegeError as error:
-        user = await _user(connection)
-        raise Unavailable(
-            f"database.url: user {user} may not create the database {database}; as a superuser "
-            f"run: CREATE DATABASE {database} OWNER {user};"
-        ) from error
+    await _provide(
+        connection,
+        f"create database \"{database}\" encoding 'UTF8' template template0",
+        f"may not create the database {database}; as a superuser "
+        f"run: CREATE DATABASE {database} OWNER %user;",
+    )
 
 
 async def _ensure_vectors(connection: asyncpg.Connection, database: str) -> None:
     """pgvector is in the database; on many servers only a superuser may put it there."""
-    try:
-        await connection.execute("create extension if not exists vector with schema public")
-    except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
-        pass  # another process was quicker
-    except asyncpg.InsufficientPrivilegeError as error:
-        user = await _user(connection)
-        raise Unavailable(
-            f"database.url: user {user} may not install pgvector; as a superuser, "
-            f"in the database {database}, run: CREATE EXTENSION vector SCHEMA public;"
-        ) from error
-    await _check_vectors(connection, database)
-
-
-async def _check_vectors(connection: asyncpg.Connection, database: str) -> None:
-    """An upgraded package leaves the databases made before it with the old extension."""
+    await _provide(
+        connection,
+        "create extension if not exists vector with schema public",
+        f"may not install pgvector; as a superuser, in the database {database}, "
+        "run: CREATE EXTENSION vector SCHEMA public;",
+    )
+    # An upgraded package leaves the databases made before it with the old extension.
     found = await connection.fetchval(
         "select extversion from pg_extension where extname = 'vector'"
     )
-    if _older(found, _OLDEST_PGVECTOR):
+    if _numbers(found) < _numbers(_OLDEST_PGVECTOR):
         raise Unavailable(
             f"database.url: the database {database} still uses pgvector {found}; as a superuser, "
             "in that database, run: ALTER EXTENSION vector UPDATE;"

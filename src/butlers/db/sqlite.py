@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,12 +56,6 @@ class Database:
         self._probe = connection.cursor().execute
         self._rollbacks = 0
 
-    def __enter__(self) -> "Database":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Let go of the file; what was not committed is gone."""
         with self.lock:
@@ -82,37 +76,20 @@ class Database:
 
     def execute_many(self, query: Query, rows: Iterable[dict[str, Value]]) -> None:
         """Run once per row of values."""
-        with self.lock:
-            try:
-                self.connection.executemany(query.text, rows)
-            except sqlite3.Error as error:
-                raise translated(error) from error
+        with self.lock, translated_errors():
+            self.connection.executemany(query.text, rows)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """All or nothing, alone among writers; inside another transaction it is part of that one.
 
         The write lock is taken at the start: a transaction that first reads and then asks for it
         fails at once when somebody else wrote in between, whatever the timeout.
         """
-        with self.lock:
-            if self._in_transaction():
-                yield
-                return
-            self._begin_writing()
-            with self._ending():
-                yield
+        return self._span(self._begin_writing)
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> AbstractContextManager[None]:
         """What is read inside is of one moment, whoever writes meanwhile; nobody waits for it."""
-        with self.lock:
-            if self._in_transaction():
-                yield
-                return
-            self._run("begin")
-            with self._ending():
-                yield
+        return self._span(lambda: self._run("begin"))
 
     def _begin_writing(self) -> None:
         """Take the write lock, however many others want it.
@@ -127,16 +104,21 @@ class Database:
             self._run(f"pragma busy_timeout = {BUSY_TIMEOUT_MS}")
 
     @contextmanager
-    def _ending(self) -> Iterator[None]:
-        try:
-            yield
-            self._run("commit")
-        except BaseException:
-            # A full disk, for one, has already rolled back.
+    def _span(self, begin: Callable[[], object]) -> Iterator[None]:
+        with self.lock:
             if self._in_transaction():
-                self._run("rollback")
-            self._rollbacks += 1
-            raise
+                yield
+                return
+            begin()
+            try:
+                yield
+                self._run("commit")
+            except BaseException:
+                # A full disk, for one, has already rolled back.
+                if self._in_transaction():
+                    self._run("rollback")
+                self._rollbacks += 1
+                raise
 
     def stamp(self) -> Stamp:
         """A value that differs whenever the data may have changed since it was last asked for.
@@ -144,24 +126,20 @@ class Database:
         `data_version` sees the commits of every other connection, in this process or another;
         `total_changes` sees the changes made through this one, which a rollback takes back.
         """
+        # Every recall from a cache asks this first: a context would take half as long again.
         try:
             version = self._probe("pragma data_version").fetchone()[0]
             return version, self.connection.total_changes + self._rollbacks
         except sqlite3.Error as error:
-            raise translated(error) from error
+            raise _translated(error) from error
 
     def _in_transaction(self) -> bool:
-        try:
+        with translated_errors():
             return self.connection.in_transaction
-        except sqlite3.Error as error:
-            raise translated(error) from error
 
     def _run(self, text: str, values: Mapping[str, Value] | None = None) -> list[Row]:
-        with self.lock:
-            try:
-                return self.connection.execute(text, values or {}).fetchall()
-            except sqlite3.Error as error:
-                raise translated(error) from error
+        with self.lock, translated_errors():
+            return self.connection.execute(text, values or {}).fetchall()
 
 
 def connect(path: Path | str) -> Database:
@@ -169,7 +147,7 @@ def connect(path: Path | str) -> Database:
     if str(path) != MEMORY:
         with _creating:
             _create(Path(path))
-    try:
+    with translated_errors():
         connection = sqlite3.connect(
             path,
             timeout=BUSY_TIMEOUT_MS / 1000,
@@ -177,8 +155,6 @@ def connect(path: Path | str) -> Database:
             check_same_thread=False,
             cached_statements=256,
         )
-    except sqlite3.Error as error:
-        raise translated(error) from error
     try:
         _patiently(lambda: _configure(connection))
     except BaseException:
@@ -187,7 +163,16 @@ def connect(path: Path | str) -> Database:
     return Database(connection)
 
 
-def translated(error: sqlite3.Error) -> ButlersError:
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Driver errors become errors of ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translated(error) from error
+
+
+def _translated(error: sqlite3.Error) -> ButlersError:
     """The error of ours that says what a driver's error means and what to do about it."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if isinstance(error, sqlite3.IntegrityError):
@@ -216,7 +201,7 @@ def _create(path: Path) -> None:
 
 
 def _configure(connection: sqlite3.Connection) -> None:
-    try:
+    with translated_errors():
         connection.execute("pragma foreign_keys = on")
         # Without it INSERT OR REPLACE removes rows behind the back of their delete triggers.
         connection.execute("pragma recursive_triggers = on")
@@ -225,8 +210,6 @@ def _configure(connection: sqlite3.Connection) -> None:
         connection.execute("pragma synchronous = normal")
         # The first to read makes the memory that connections share.
         connection.execute("select count(*) from sqlite_master").fetchone()
-    except sqlite3.Error as error:
-        raise translated(error) from error
 
 
 def _patiently(action: Callable[[], T]) -> T:
@@ -236,10 +219,7 @@ def _patiently(action: Callable[[], T]) -> T:
         try:
             return action()
         except Unavailable as error:
-            if not _is_busy(error) or time.monotonic() > deadline:
+            code = getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF
+            if code not in _BUSY or time.monotonic() > deadline:
                 raise
         time.sleep(random.uniform(0.0005, 0.005))
-
-
-def _is_busy(error: Unavailable) -> bool:
-    return getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF in _BUSY

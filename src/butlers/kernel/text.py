@@ -1,7 +1,6 @@
 """What is done to text before it is stored, searched or shown."""
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +11,6 @@ DEEPEST = 500
 """How deep JSON may be nested: less than what Python's own reader and writer bear."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_APOSTROPHES = "'’"
-_JOINERS = frozenset("_" + _APOSTROPHES)
 # Not \s alone: control characters and the Unicode separators break lines in some readers,
 # and bidirectional controls (061C, 200E-F, 202A-E, 2066-9) let text be shown in another order.
 _BREAKING = re.compile("[\\s\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
@@ -62,18 +59,11 @@ def normalise_whitespace(text: str) -> str:
     return " ".join(text.split())
 
 
-def truncate_utf8(text: str, max_bytes: int) -> str:
-    """The longest beginning of the text that takes at most `max_bytes` in UTF-8."""
-    # No code point takes less than a byte, so what lies beyond never needs encoding.
-    encoded = text[:max_bytes].encode("utf-8")
-    if len(encoded) <= max_bytes:
-        return text[:max_bytes]
-    return encoded[:max_bytes].decode("utf-8", "ignore")
-
-
 def preprocess_text(text: str) -> str:
     """The text as its search vector is made from it: clean, on one line, at most 1 MB."""
-    return truncate_utf8(normalise_whitespace(clean(text)), MAX_SEARCHABLE_BYTES).rstrip()
+    # No code point takes less than a byte, so what lies beyond never needs encoding.
+    beginning = normalise_whitespace(clean(text))[:MAX_SEARCHABLE_BYTES].encode()
+    return beginning[:MAX_SEARCHABLE_BYTES].decode("utf-8", "ignore").rstrip()
 
 
 def preprocess_search_query(query: str | None) -> str:
@@ -84,20 +74,3 @@ def preprocess_search_query(query: str | None) -> str:
 def one_line(text: str) -> str:
     """The text on a single line, read in the order it is stored, so that it forges no heading."""
     return _BREAKING.sub(" ", clean(text)).strip()
-
-
-def words(text: str) -> list[str]:
-    """The words of the text in order, composed and case folded, so that equal words are equal."""
-    folded = _compose(_compose(clean(text)).casefold())
-    separators = {ord(char): " " for char in set(folded) if not _in_word(char)}
-    stripped = (word.strip(_APOSTROPHES) for word in folded.translate(separators).split())
-    return [word for word in stripped if word]
-
-
-def _compose(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
-
-
-def _in_word(char: str) -> bool:
-    # Marks belong to the letter before them: without them Hindi or Thai words fall to pieces.
-    return char.isalnum() or char in _JOINERS or unicodedata.category(char).startswith("M")

@@ -11,33 +11,15 @@ def term_frequency(tokens: Sequence[str]) -> dict[str, float]:
     return {term: count / total for term, count in Counter(tokens).items()}
 
 
-class _Rarity(dict[str, float]):
-    """The IDF of every term asked for so far: a search asks for the same ones again and again."""
-
-    def __init__(self, documents: int, frequencies: Mapping[str, int]) -> None:
-        super().__init__()
-        self._documents = documents
-        self._frequencies = frequencies
-
-    def __missing__(self, term: str) -> float:
-        found = math.log((self._documents + 1) / (1 + self._frequencies.get(term, 0)))
-        self[term] = found
-        return found
-
-    def know_all(self) -> None:
-        """Work them all out at once, where every one will be asked for."""
-        log, above = math.log, self._documents + 1
-        self.update({term: log(above / (1 + n)) for term, n in self._frequencies.items()})
-
-
 class IDFCorpus:
     """How many documents there are, and how many of them hold each term."""
 
     def __init__(self, documents: int = 0, frequencies: Mapping[str, int] | None = None) -> None:
         self._documents = documents
         self._frequencies = dict(frequencies or {})
-        self._rarity = _Rarity(documents, self._frequencies)
-        self._rarity.know_all()
+        # Worked out at once: a search asks for the same ones again and again.
+        log, above = math.log, documents + 1
+        self._known = {term: log(above / (1 + n)) for term, n in self._frequencies.items()}
 
     @property
     def documents(self) -> int:
@@ -54,13 +36,15 @@ class IDFCorpus:
 
     def idf(self, term: str) -> float:
         """`log((N + 1) / (1 + df))`: zero for a term that every document holds."""
-        return self._rarity[term]
+        return math.log((self._documents + 1) / (1 + self._frequencies.get(term, 0)))
 
     def weights(self, frequencies: Mapping[str, float]) -> dict[str, float]:
         """Each frequency times its term's IDF, without the terms that weigh nothing."""
-        rarity = self._rarity
+        known, idf = self._known.get, self.idf
         return {
-            term: weight for term, share in frequencies.items() if (weight := share * rarity[term])
+            term: weight
+            for term, share in frequencies.items()
+            if (weight := share * (known(term) or idf(term)))
         }
 
     def tfidf_vector(self, tokens: Sequence[str]) -> dict[str, float]:
@@ -78,4 +62,4 @@ class IDFCorpus:
             left = self._frequencies.pop(term, 0) + step
             if left > 0:
                 self._frequencies[term] = left
-        self._rarity = _Rarity(self._documents, self._frequencies)
+        self._known = {}

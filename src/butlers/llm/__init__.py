@@ -24,24 +24,16 @@ __all__ = [
 
 def language_model(options: RuntimeOptions) -> LanguageModel | None:
     """The model that the options choose, or None when they choose none."""
-    match options.kind:
-        case "none":
-            return None
-        case "claude":
-            return ClaudeRuntime(options)
-        case "codex":
-            return CodexRuntime(options)
-        case "command":
-            return CommandRuntime(options)
-        case "http":
-            return _http_runtime(options)
+    if options.kind == "none":
+        return None
+    if options.kind == "http":
+        # An HTTP client takes longer to import than everything else here together.
+        from butlers.llm.http import HttpRuntime  # noqa: PLC0415
+
+        return HttpRuntime(options)
+    for program in (ClaudeRuntime, CodexRuntime, CommandRuntime):
+        if options.kind == program.name:
+            return program(options)
     raise InvalidInput(
         f"runtime.kind is {options.kind!r}; valid is none, claude, codex, command or http"
     )
-
-
-def _http_runtime(options: RuntimeOptions) -> LanguageModel:
-    # An HTTP client takes longer to import than everything else here together.
-    from butlers.llm.http import HttpRuntime  # noqa: PLC0415
-
-    return HttpRuntime(options)

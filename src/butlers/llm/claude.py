@@ -5,7 +5,6 @@ from typing import Any
 
 from butlers.llm.completion import DEFAULT_SYSTEM, Completion, CompletionFailed, Usage, answered
 from butlers.llm.envelopes import amount, json_text, mapping, parse_object, text_of, total
-from butlers.llm.environment import Workplace, api_key, minimal_environment
 from butlers.llm.process import Finished, find_program
 from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
@@ -34,21 +33,19 @@ class ClaudeRuntime(ProgramRuntime):
 
     name = "claude"
 
-    def _environment(self, place: Workplace, label: str) -> dict[str, str]:
-        environment = minimal_environment(place, label, names=_NAMES, prefix="ANTHROPIC_") | _QUIET
-        key, name = api_key(self._options), self._options.api_key_env
+    def _environment(self, request: Request) -> dict[str, str]:
+        environment = request.environment(_NAMES, "ANTHROPIC_") | _QUIET
+        key, name = self._options.api_key(), self._options.api_key_env
         if key:
             own = name in _NAMES or name.startswith("ANTHROPIC_")
             environment[name if own else KEY_VARIABLE] = key
         return environment
 
-    def _argv(
-        self, place: Workplace, environment: Mapping[str, str], request: Request
-    ) -> Sequence[str]:
+    def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
         program = find_program(self._options.binary or self.name, "runtime.binary")
         # The barest mode knows no login, only a key.
         mode = "--bare" if environment.get(KEY_VARIABLE) else "--safe-mode"
-        instructions = place.write("system.txt", request.system or DEFAULT_SYSTEM)
+        instructions = request.write("system.txt", request.system or DEFAULT_SYSTEM)
         argv = [program, *_FLAGS, mode, "--system-prompt-file", str(instructions)]
         if self._options.model:
             argv += ["--model", self._options.model]
@@ -56,27 +53,25 @@ class ClaudeRuntime(ProgramRuntime):
             argv += ["--json-schema", json_text(request.schema)]
         return argv
 
-    def _completion(
-        self, request: Request, finished: Finished, place: Workplace, redaction: Redaction
-    ) -> Completion:
+    def _completion(self, request: Request, left: Finished, redaction: Redaction) -> Completion:
         """The answer of the session's only turn."""
-        envelope = parse_object(finished.stdout.decode("utf-8", "replace"))
+        envelope = parse_object(left.stdout.decode("utf-8", "replace"))
         if envelope is None:
-            raise _not_understood(finished, redaction)
+            raise _not_understood(left, redaction)
         usage = _usage(envelope)
         if envelope.get("subtype") == _UNSTRUCTURED:
             raise CompletionFailed("claude gave no answer that fits the schema", usage)
-        if finished.exit_code != 0 or envelope.get("is_error") is not False:
+        if left.exit_code != 0 or envelope.get("is_error") is not False:
             reason = text_of(envelope.get("result")) or text_of(envelope.get("subtype"))
-            said = redaction.line(reason) or finished.ending
+            said = redaction.line(reason) or left.ending
             raise CompletionFailed(f"claude failed: {said}", usage)
         session_id = text_of(envelope.get("session_id")) or None
         return answered("claude", _answer(envelope), usage, session_id)
 
 
-def _not_understood(finished: Finished, redaction: Redaction) -> CompletionFailed:
-    if finished.exit_code != 0:
-        return CompletionFailed(f"claude {finished.ending}: {redaction.line(finished.complaint)}")
+def _not_understood(left: Finished, redaction: Redaction) -> CompletionFailed:
+    if left.exit_code != 0:
+        return CompletionFailed(f"claude {left.ending}: {redaction.line(left.complaint)}")
     return CompletionFailed(
         "claude did not write the JSON expected of it; is runtime.binary a current Claude Code?"
     )

@@ -2,19 +2,18 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from butlers.llm.completion import DEFAULT_SYSTEM, Completion, CompletionFailed, Usage, answered
 from butlers.llm.envelopes import count, mapping, parse_object, text_of
-from butlers.llm.environment import Workplace, api_key, minimal_environment
 from butlers.llm.process import Finished, find_program, read_answer
 from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
-from butlers.llm.schema import strict, without_added_nulls
+from butlers.llm.schema import fitted, strict
 
 KEY_VARIABLE = "CODEX_API_KEY"
 
+_ANSWER = "answer.txt"
 _NAMES = ("CODEX_HOME", KEY_VARIABLE)
 _FLAGS = (
     *("exec", "--json", "--ephemeral", "--skip-git-repo-check", "--color", "never"),
@@ -50,65 +49,49 @@ class CodexRuntime(ProgramRuntime):
 
     name = "codex"
 
-    def _environment(self, place: Workplace, label: str) -> dict[str, str]:
-        environment = minimal_environment(place, label, names=_NAMES, prefix="OPENAI_")
-        key = api_key(self._options)
+    def _environment(self, request: Request) -> dict[str, str]:
+        environment = request.environment(_NAMES, "OPENAI_")
+        key = self._options.api_key()
         if key:
             environment[KEY_VARIABLE] = key
         if environment.get(KEY_VARIABLE):
             # With a key nothing of the user's own home is needed.
-            home = place.files / "home"
+            home = request.files / "home"
             home.mkdir()
             environment["CODEX_HOME"] = str(home)
         return environment
 
-    def _argv(
-        self, place: Workplace, environment: Mapping[str, str], request: Request
-    ) -> Sequence[str]:
+    def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
         program = find_program(self._options.binary or self.name, "runtime.binary")
-        argv = [program, *_FLAGS, *_overrides(place, environment, request.system)]
+        argv = [program, *_FLAGS, *_overrides(request, environment)]
         if self._options.model:
             argv += ["--model", self._options.model]
         if request.schema is not None:
-            schema_file = place.write("schema.json", json.dumps(strict(request.schema)))
+            schema_file = request.write("schema.json", json.dumps(strict(request.schema)))
             argv += ["--output-schema", str(schema_file)]
-        return [*argv, "--output-last-message", str(_answer_file(place)), "-"]
+        return [*argv, "--output-last-message", str(request.files / _ANSWER), "-"]
 
-    def _completion(
-        self, request: Request, finished: Finished, place: Workplace, redaction: Redaction
-    ) -> Completion:
+    def _completion(self, request: Request, left: Finished, redaction: Redaction) -> Completion:
         """The last message of the session."""
-        answer = _answer(finished, place, redaction)
-        return answer if request.schema is None else _fitted(answer, request.schema)
+        events = list(_events(left.stdout))
+        usage = _usage(events)
+        if left.exit_code != 0:
+            said = redaction.line(_failure(events) or left.complaint)
+            raise CompletionFailed(f"codex {left.ending}: {said}", usage)
+        text = read_answer("codex", request.files / _ANSWER, usage)
+        threads = (text_of(event.get("thread_id")) for event in events)
+        thread = next(filter(None, threads), None)
+        return fitted(answered("codex", text, usage, thread), request.schema)
 
 
-def _overrides(place: Workplace, environment: Mapping[str, str], system: str) -> Iterator[str]:
+def _overrides(request: Request, environment: Mapping[str, str]) -> Iterator[str]:
     for setting in _SETTINGS:
         yield from ("-c", setting)
-    instructions = place.write("system.txt", system or DEFAULT_SYSTEM)
+    instructions = request.write("system.txt", request.system or DEFAULT_SYSTEM)
     yield from ("-c", f"model_instructions_file={json.dumps(str(instructions))}")
     # The program itself no longer reads this variable.
     if url := environment.get("OPENAI_BASE_URL"):
         yield from ("-c", f"openai_base_url={json.dumps(url)}")
-
-
-def _answer_file(place: Workplace) -> Path:
-    return place.files / "answer.txt"
-
-
-def _answer(finished: Finished, place: Workplace, redaction: Redaction) -> Completion:
-    events = list(_events(finished.stdout))
-    usage = _usage(events)
-    if finished.exit_code != 0:
-        said = redaction.line(_failure(events) or finished.complaint)
-        raise CompletionFailed(f"codex {finished.ending}: {said}", usage)
-    text = read_answer("codex", _answer_file(place), usage)
-    return answered("codex", text, usage, _thread(events))
-
-
-def _fitted(completion: Completion, schema: Mapping[str, Any]) -> Completion:
-    text = without_added_nulls(completion.text, schema)
-    return Completion(text, completion.usage, completion.session_id)
 
 
 def _events(stdout: bytes) -> Iterator[Mapping[str, Any]]:
@@ -132,8 +115,3 @@ def _failure(events: Sequence[Mapping[str, Any]]) -> str:
         if event.get("type") == "error":
             return text_of(event.get("message"))
     return ""
-
-
-def _thread(events: Sequence[Mapping[str, Any]]) -> str | None:
-    threads = (text_of(event.get("thread_id")) for event in events)
-    return next(filter(None, threads), None)

@@ -4,18 +4,12 @@ from collections.abc import Mapping
 
 from butlers.llm.completion import Completion, CompletionFailed, Usage, answered
 from butlers.llm.envelopes import json_text
-from butlers.llm.environment import Workplace, api_key, minimal_environment
 from butlers.llm.process import Finished, decoded_answer, find_program, read_answer
 from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
 from butlers.llm.schema import instruction
 
-MODEL, SCHEMA_FILE, SYSTEM_FILE, OUTPUT_FILE = (
-    "{model}",
-    "{schema_file}",
-    "{system_file}",
-    "{output_file}",
-)
+SCHEMA_FILE, SYSTEM_FILE, OUTPUT_FILE = "{schema_file}", "{system_file}", "{output_file}"
 
 
 class CommandRuntime(ProgramRuntime):
@@ -23,21 +17,18 @@ class CommandRuntime(ProgramRuntime):
 
     name = "command"
 
-    def _environment(self, place: Workplace, label: str) -> dict[str, str]:
-        environment = minimal_environment(place, label)
-        key = api_key(self._options)
-        return environment | ({self._options.api_key_env: key} if key else {})
+    def _environment(self, request: Request) -> dict[str, str]:
+        key = self._options.api_key()
+        return request.environment() | ({self._options.api_key_env: key} if key else {})
 
-    def _argv(
-        self, place: Workplace, environment: Mapping[str, str], request: Request
-    ) -> list[str]:
+    def _argv(self, request: Request, environment: Mapping[str, str]) -> list[str]:
         if not self._options.command:
             raise CompletionFailed("runtime.command is empty; it must name a program")
         values = {
-            MODEL: self._options.model,
-            SCHEMA_FILE: str(place.write("schema.json", json_text(request.schema or {}))),
-            SYSTEM_FILE: str(place.write("system.txt", request.system)),
-            OUTPUT_FILE: str(place.files / "output"),
+            "{model}": self._options.model,
+            SCHEMA_FILE: str(request.write("schema.json", json_text(request.schema or {}))),
+            SYSTEM_FILE: str(request.write("system.txt", request.system)),
+            OUTPUT_FILE: str(request.files / "output"),
         }
         program, *arguments = self._options.command
         return [
@@ -54,17 +45,15 @@ class CommandRuntime(ProgramRuntime):
             parts.append(instruction(request.schema))
         return "\n\n".join(parts)
 
-    def _completion(
-        self, request: Request, finished: Finished, place: Workplace, redaction: Redaction
-    ) -> Completion:
+    def _completion(self, request: Request, left: Finished, redaction: Redaction) -> Completion:
         """What the program wrote, to its file where the template names one."""
-        if finished.exit_code != 0:
-            said = redaction.line(finished.complaint) or "it said nothing"
-            raise CompletionFailed(f"the command {finished.ending}: {said}")
+        if left.exit_code != 0:
+            said = redaction.line(left.complaint) or "it said nothing"
+            raise CompletionFailed(f"the command {left.ending}: {said}")
         if self._has(OUTPUT_FILE):
-            text = read_answer("the command", place.files / "output")
+            text = read_answer("the command", request.files / "output")
         else:
-            text = decoded_answer("the command", finished.stdout)
+            text = decoded_answer("the command", left.stdout)
         return answered("the command", text, Usage())
 
     def _has(self, placeholder: str) -> bool:

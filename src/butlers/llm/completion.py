@@ -1,5 +1,6 @@
 """What a completion is, whichever runtime gives it."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -66,6 +67,18 @@ class RuntimeOptions:
     url: str = ""
     api_key_env: str = ""
     timeout_seconds: float = 300.0
+
+    def api_key(self) -> str:
+        """The key that the options name, or "" when they name none."""
+        if not self.api_key_env:
+            return ""
+        key = os.environ.get(self.api_key_env, "").strip()
+        if not key:
+            raise CompletionFailed(
+                f"the environment variable {self.api_key_env}, which runtime.api_key_env names, "
+                "is not set; set it for the daemon, or empty runtime.api_key_env"
+            )
+        return key
 
 
 def answered(name: str, text: str, usage: Usage, session_id: str | None = None) -> Completion:

@@ -12,9 +12,8 @@ import structlog
 from butlers.kernel.text import replace_surrogates
 from butlers.llm.completion import Completion, CompletionFailed, RuntimeOptions, Usage, answered
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
-from butlers.llm.environment import api_key
 from butlers.llm.redaction import Redaction
-from butlers.llm.schema import strict, without_added_nulls
+from butlers.llm.schema import fitted, strict
 
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 CONNECT_SECONDS = 10.0
@@ -51,11 +50,10 @@ class HttpRuntime:
         seconds = min(timeout_seconds, self._options.timeout_seconds)
         body = replace_surrogates(json_text(self._request(prompt, system, schema))).encode()
         status, content = await self._ask(body, key, seconds, redaction)
-        completion = _completion(status, content.decode("utf-8", "replace"), redaction)
-        return completion if schema is None else _fitted(completion, schema)
+        return fitted(_completion(status, content.decode("utf-8", "replace"), redaction), schema)
 
     def _key(self) -> str:
-        key = api_key(self._options)
+        key = self._options.api_key()
         if key and self._is_readable_on_the_way:
             raise CompletionFailed(
                 "the key is not sent over plain http to another machine: give runtime.url https, "
@@ -81,14 +79,18 @@ class HttpRuntime:
     async def _ask(
         self, body: bytes, key: str, seconds: float, redaction: Redaction
     ) -> tuple[int, bytes]:
+        limits = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
         try:
-            async with asyncio.timeout(seconds), self._client(seconds) as client:
-                request = client.stream("POST", self._url, content=body, headers=headers)
-                async with request as response:
-                    return response.status_code, await _bounded(response)
+            async with (
+                asyncio.timeout(seconds),
+                # A proxy of the environment has no business between this machine and itself.
+                httpx2.AsyncClient(timeout=limits, trust_env=not self._is_local) as client,
+                client.stream("POST", self._url, content=body, headers=headers) as response,
+            ):
+                return response.status_code, await _bounded(response)
         except (TimeoutError, httpx2.TimeoutException):
             raise CompletionFailed(
                 f"{self._where} did not answer within {seconds:g} s; "
@@ -99,11 +101,6 @@ class HttpRuntime:
             raise CompletionFailed(
                 f"{self._where} cannot be asked: {said}; check runtime.url"
             ) from None
-
-    def _client(self, seconds: float) -> httpx2.AsyncClient:
-        limits = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
-        # A proxy of the environment has no business between this machine and itself.
-        return httpx2.AsyncClient(timeout=limits, trust_env=not self._is_local)
 
     @property
     def _where(self) -> str:
@@ -161,10 +158,6 @@ def _complaint(content: str, redaction: Redaction) -> str:
     error = mapping(parse_object(content)).get("error")
     said = text_of(mapping(error).get("message")) or text_of(error) or content
     return redaction.line(said) or "it said nothing"
-
-
-def _fitted(completion: Completion, schema: Mapping[str, Any]) -> Completion:
-    return Completion(without_added_nulls(completion.text, schema), completion.usage)
 
 
 def _usage(envelope: Mapping[str, Any]) -> Usage:

@@ -89,9 +89,12 @@ async def run(invocation: Invocation) -> Finished:
 
 def read_answer(name: str, path: Path, usage: Usage | None = None) -> str:
     """The text of the file, which must be a file, in UTF-8 and of bearable size."""
+    answer = b""
     try:
         # Anything but a plain file, a pipe for one, could keep its reader waiting.
-        answer = _beginning(path) if path.is_file() else b""
+        if path.is_file():
+            with path.open("rb") as file:
+                answer = file.read(MAX_OUTPUT_BYTES + 1)
     except OSError as error:
         raise CompletionFailed(f"the answer of {name} cannot be read: {error.strerror}") from None
     if len(answer) > MAX_OUTPUT_BYTES:
@@ -106,11 +109,6 @@ def decoded_answer(name: str, answer: bytes, usage: Usage | None = None) -> str:
         return answer.decode("utf-8")
     except UnicodeDecodeError:
         raise CompletionFailed(f"the answer of {name} is not UTF-8 text", usage) from None
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(MAX_OUTPUT_BYTES + 1)
 
 
 class _Output(asyncio.SubprocessProtocol):

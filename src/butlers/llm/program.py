@@ -1,24 +1,60 @@
 """The frame of every runtime that is a program: a workplace, one run in it, what the run left."""
 
+import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from butlers.kernel.text import replace_surrogates
+from butlers.kernel.text import one_line, replace_surrogates
 from butlers.llm.completion import Completion, RuntimeOptions
-from butlers.llm.environment import Workplace, workplace
 from butlers.llm.process import Finished, Invocation, run
 from butlers.llm.redaction import Redaction
+
+_ALWAYS = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+        *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked; with a schema the answer is to be JSON."""
+    """What is asked; with a schema the answer is to be JSON.
+
+    Its directories last as long as it does: the program works in `directory`, which is empty, may
+    leave temporary files in `scratch`, and is handed `files`, and hands them back there.
+    """
 
     prompt: str
     system: str
     schema: Mapping[str, Any] | None
+    label: str
+    directory: Path
+    files: Path
+    scratch: Path
+
+    def write(self, name: str, text: str) -> Path:
+        """The path of a new file with this text."""
+        path = self.files / name
+        path.write_text(text, encoding="utf-8", errors="replace")
+        return path
+
+    def environment(self, names: tuple[str, ...] = (), prefix: str = "\0") -> dict[str, str]:
+        """The variables its program is given: few of ours, those of the names and the prefix."""
+        wanted = _ALWAYS | set(names)
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name in wanted or name.startswith(prefix)
+        }
+        own = {"TERM": "dumb", "TMPDIR": str(self.scratch)}
+        return inherited | own | {"BUTLERS_TRIGGER": one_line(self.label)}
 
 
 class ProgramRuntime(ABC):
@@ -39,37 +75,37 @@ class ProgramRuntime(ABC):
         label: str = "",
     ) -> Completion:
         """What the program answers."""
-        request = Request(prompt, system, schema)
-        with workplace() as place:
-            environment = self._environment(place, label)
+        prefix = "butlers-completion-"
+        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as root:
+            places = [Path(root, name) for name in ("work", "files", "scratch")]
+            for place in places:
+                place.mkdir()
+            request = Request(prompt, system, schema, label, *places)
+            environment = self._environment(request)
             invocation = Invocation(
                 self.name,
-                self._argv(place, environment, request),
+                self._argv(request, environment),
                 replace_surrogates(self._stdin(request)).encode(),
-                place.directory,
+                request.directory,
                 environment,
                 min(timeout_seconds, self._options.timeout_seconds),
             )
             finished = await run(invocation)
             redaction = Redaction.of(environment, prompt, system)
-            return self._completion(request, finished, place, redaction)
+            return self._completion(request, finished, redaction)
 
     def _stdin(self, request: Request) -> str:
         """What the program reads."""
         return request.prompt
 
     @abstractmethod
-    def _environment(self, place: Workplace, label: str) -> dict[str, str]:
+    def _environment(self, request: Request) -> dict[str, str]:
         """Every variable the program sees."""
 
     @abstractmethod
-    def _argv(
-        self, place: Workplace, environment: Mapping[str, str], request: Request
-    ) -> Sequence[str]:
+    def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
         """The program and its arguments."""
 
     @abstractmethod
-    def _completion(
-        self, request: Request, finished: Finished, place: Workplace, redaction: Redaction
-    ) -> Completion:
+    def _completion(self, request: Request, left: Finished, redaction: Redaction) -> Completion:
         """What the program left, understood; CompletionFailed when it is no answer."""

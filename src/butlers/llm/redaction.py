@@ -33,8 +33,9 @@ class Redaction:
     def line(self, text: str) -> str:
         """The end of the text on one line, fit to be shown and logged."""
         said = self._masked(text[-_TAIL_CHARACTERS:])
-        lines = [self._unquoted(one_line(line)) for line in _last_lines(said)]
-        joined = " ".join(dict.fromkeys(filter(None, lines)))
+        lines = map(one_line, _last_lines(said))
+        shown = (HIDDEN if self._quotes(line) else line for line in lines)
+        joined = " ".join(dict.fromkeys(filter(None, shown)))
         return joined if len(joined) <= MAX_CHARACTERS else "…" + joined[1 - MAX_CHARACTERS :]
 
     def _masked(self, text: str) -> str:
@@ -42,9 +43,6 @@ class Redaction:
             if len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, HIDDEN)
         return masked(text, HIDDEN).text
-
-    def _unquoted(self, line: str) -> str:
-        return HIDDEN if self._quotes(line) else line
 
     def _quotes(self, line: str) -> bool:
         starts = range(0, len(line) - _BLOCK + 1, _BLOCK)

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from butlers.llm.completion import Completion
 from butlers.llm.envelopes import json_text, parse_json
 
 Schema = Mapping[str, Any]
@@ -40,17 +42,15 @@ def _strict_node(node: Any) -> Any:
     if not isinstance(node, Mapping):
         return node
     if "$ref" in node:
-        return {"$ref": node["$ref"]} | _definitions(node)
+        named = [key for key in ("$defs", "definitions") if key in node]
+        return {"$ref": node["$ref"]} | {key: _strict_child(key, node[key]) for key in named}
     kept = {key: _strict_child(key, node[key]) for key in node if key not in _UNSUPPORTED}
     if "oneOf" in kept:
         kept["anyOf"] = kept.pop("oneOf")
     if len(kept.get("allOf", ())) == 1:
         kept = kept.pop("allOf")[0] | kept
-    return kept | _closed(node, kept) if _is_object(node) else kept
-
-
-def _definitions(node: Schema) -> dict[str, Any]:
-    return {key: _strict_child(key, node[key]) for key in ("$defs", "definitions") if key in node}
+    is_object = "properties" in node or "object" in _types(node)
+    return kept | _closed(node, kept) if is_object else kept
 
 
 def _strict_child(key: str, value: Any) -> Any:
@@ -70,10 +70,6 @@ def _closed(node: Schema, kept: dict[str, Any]) -> dict[str, Any]:
     return {"properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def _is_object(node: Schema) -> bool:
-    return "properties" in node or "object" in _types(node)
-
-
 def _types(node: Schema) -> list[Any]:
     types = node.get("type", [])
     return types if isinstance(types, list) else [types]
@@ -90,6 +86,13 @@ def _accepts_null(node: Any) -> bool:
     if "enum" in node or "const" in node:
         return None in [*node.get("enum", ()), node.get("const", "")]
     return not _types(node) or "null" in _types(node)
+
+
+def fitted(completion: Completion, schema: Schema | None) -> Completion:
+    """The completion as the schema before `strict`, if there was one, has it."""
+    if schema is None:
+        return completion
+    return replace(completion, text=without_added_nulls(completion.text, schema))
 
 
 def without_added_nulls(answer: str, schema: Schema) -> str:

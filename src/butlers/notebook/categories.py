@@ -66,7 +66,9 @@ def categorize(key: str, content: str) -> CategoryResult:
     best = max(points, key=points.__getitem__)
     if points[best] == 0:
         return CategoryResult(MemoryCategory.GENERAL, 0.0)
-    return CategoryResult(best, _confidence(points[best], sum(points.values())))
+    # The winner's share of all points, trusted the more the more points there are.
+    confidence = points[best] / sum(points.values()) * (1 - 0.5 ** points[best])
+    return CategoryResult(best, max(CONFIDENCE_FLOOR, confidence))
 
 
 def _points(key: list[str], content: frozenset[str]) -> dict[MemoryCategory, int]:
@@ -79,8 +81,3 @@ def _points(key: list[str], content: frozenset[str]) -> dict[MemoryCategory, int
     for category, pattern in _KEY_PATTERNS:
         points[category] += _PATTERN_WEIGHT * (pattern in pairs)
     return points
-
-
-def _confidence(best: int, total: int) -> float:
-    """The winner's share of all points, trusted the more the more points there are."""
-    return max(CONFIDENCE_FLOOR, best / total * (1 - 0.5**best))

@@ -39,12 +39,10 @@ class KnownFrequencies:
 
     def at(self, stamp: Stamp, owner: int) -> dict[str, int]:
         """What is known of an owner's terms under this stamp; what is added here is kept."""
-        known = self._known.setdefault(owner, {})
-        if stamp != self._stamp or len(known) > _MOST_KNOWN_TERMS:
+        if stamp != self._stamp or len(self._known.get(owner, ())) > _MOST_KNOWN_TERMS:
             self.clear()
             self._stamp = stamp
-            known = self._known.setdefault(owner, {})
-        return known
+        return self._known.setdefault(owner, {})
 
     def clear(self) -> None:
         """Forget everything."""

@@ -56,7 +56,7 @@ class MemoryManager:
 
     def __init__(self, db: Notebook, options: MemoryManagerOptions | None = None) -> None:
         given = options or {}
-        self._db = db
+        self.db = db
         self._lock = db.sqlite.lock
         self._stamp = db.sqlite.stamp
         self._cache: LRUCache[_Cached] = LRUCache(**given.get("cache", {}))
@@ -67,14 +67,9 @@ class MemoryManager:
         except ButlersError as error:
             _log.warning("notebook goes on without its extension tables", error=str(error))
 
-    @property
-    def db(self) -> Notebook:
-        """The notebook it manages."""
-        return self._db
-
     def save(self, agent_id: str, key: str, content: str) -> EnrichedMemory:
         """Write a note with its category, its weights and its references."""
-        saved = core.save_memory(self._db, agent_id, key, content)
+        saved = core.save_memory(self.db, agent_id, key, content)
         # Not put into the cache: by now another process may have written the note again.
         with self._lock:
             self._cache.delete(f"{saved.agent_id}:{saved.key}")
@@ -96,28 +91,28 @@ class MemoryManager:
         self, agent_id: str, query: str, opts: SearchOptions | None = None
     ) -> SearchResult:
         """Search fast or deep, as `mode` says."""
-        return await find(self._db, agent_id, query, opts, self._deep_search_fn)
+        return await find(self.db, agent_id, query, opts, self._deep_search_fn)
 
     def search_fast(
         self, agent_id: str, query: str, opts: FastSearchOptions | None = None
     ) -> Found:
         """Search the index without a language model."""
-        return fast_search(self._db, agent_id, query, opts)
+        return fast_search(self.db, agent_id, query, opts)
 
     def list(self, agent_id: str, limit: int = core.RECENT) -> Notes:
         """The agent's live notes, the last changed first."""
-        return core.list_memories(self._db, agent_id, limit)
+        return core.list_memories(self.db, agent_id, limit)
 
     def list_by_category(
         self, agent_id: str, category: MemoryCategory | str, limit: int = core.RECENT
     ) -> Notes:
         """The agent's live notes of one category, the last changed first."""
         owner, most = checked_agent(agent_id), checked_limit(limit)
-        return store.recent_of_category(self._db, owner, category, most)
+        return store.recent_of_category(self.db, owner, category, most)
 
     def get_related(self, memory_id: str, limit: int = related.MOST_REFERENCES) -> Related:
         """The live notes that share words with this one, the most similar first."""
-        return related.get_related(self._db, memory_id, limit)
+        return related.get_related(self.db, memory_id, limit)
 
     def invalidate_agent(self, agent_id: str) -> None:
         """Forget what is cached of one agent."""
@@ -128,7 +123,7 @@ class MemoryManager:
         """Forget every cached note, and what is remembered of the agents' corpora."""
         with self._lock:
             self._cache.clear()
-            self._db.frequencies.clear()
+            self.db.frequencies.clear()
 
     def get_cache_stats(self) -> CacheStats:
         """How many notes are cached."""
@@ -139,11 +134,11 @@ class MemoryManager:
         self._deep_search_fn = fn
 
     def _read(self, stamp: Stamp, agent_id: str, key: str) -> EnrichedMemory | None:
-        with self._db.sqlite.snapshot():
-            memory = store.get(self._db, agent_id, key)
+        with self.db.sqlite.snapshot():
+            memory = store.get(self.db, agent_id, key)
             if memory is None:
                 return None
-            found = store.enriched(memory, store.get_category(self._db, memory.id))
+            found = store.enriched(memory, store.get_category(self.db, memory.id))
         self._cache.set(f"{agent_id}:{key}", (stamp, found))
         return found
 

@@ -101,21 +101,18 @@ class SearchResult:
     total_candidates: int
 
 
-class SearchOptions(TypedDict, total=False):
-    """What a search may be told; everything has a default."""
-
-    limit: int
-    mode: SearchMode | str
-    category: str | None
-    min_similarity: float
-
-
 class FastSearchOptions(TypedDict, total=False):
     """What a search may be told that is fast anyway."""
 
     limit: int
     category: str | None
     min_similarity: float
+
+
+class SearchOptions(FastSearchOptions, total=False):
+    """What a search may be told; everything has a default."""
+
+    mode: SearchMode | str
 
 
 DeepSearchFn = Callable[[str, Sequence[AgentMemory], int], Awaitable[Sequence[ScoredMemory]]]

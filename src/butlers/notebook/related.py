@@ -4,13 +4,13 @@ import json
 from collections.abc import Mapping
 
 from butlers.db import queries
-from butlers.db.sqlite import MissingTable
+from butlers.db.sqlite import Row
 from butlers.kernel.similarity import jaccard
 from butlers.notebook import terms as corpora
 from butlers.notebook.handle import Notebook, checked_limit
 from butlers.notebook.model import AgentMemory, RelatedMemory
 from butlers.notebook.search import match_any
-from butlers.notebook.store import COLUMNS, note
+from butlers.notebook.store import COLUMNS, kept_rows, note
 from butlers.notebook.terms import Owner
 
 _QUERIES = queries.load(__file__)
@@ -25,11 +25,8 @@ _MOST_POSTINGS = 300
 
 def get_related(db: Notebook, memory_id: str, limit: int = MOST_REFERENCES) -> list[RelatedMemory]:
     """The live notes that share words with this one; none where references are not kept."""
-    most = checked_limit(limit)
-    try:
-        rows = db.sqlite.fetch(_QUERIES["related_notes"], memory_id=memory_id, limit=most)
-    except MissingTable:
-        return []
+    query, most = _QUERIES["related_notes"], checked_limit(limit)
+    rows = kept_rows(db, query, memory_id=memory_id, limit=most)
     return [RelatedMemory(note(row), row[COLUMNS]) for row in rows]
 
 
@@ -74,9 +71,7 @@ def _alike(
     return sorted(above, key=lambda pair: (-pair[1], pair[0]))
 
 
-def _candidates(
-    db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str, int]
-) -> list[tuple[str, str]]:
+def _candidates(db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str, int]) -> list[Row]:
     """Other notes that hold the note's rarest shared terms, with their terms."""
     rarest = _rarest_shared(db, owner, counts)
     telling = _within_budget(rarest)
@@ -84,7 +79,7 @@ def _candidates(
     terms = telling or [term for term, _ in rarest]
     if not terms:
         return []
-    rows = db.sqlite.fetch(
+    return db.sqlite.fetch(
         _QUERIES[name],
         match=match_any(terms),
         first=owner.first,
@@ -92,7 +87,6 @@ def _candidates(
         memory_id=memory_id,
         limit=_CANDIDATES,
     )
-    return [(other_id, other) for other_id, other in rows]
 
 
 def _rarest_shared(db: Notebook, owner: Owner, counts: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, OnErrorOmit
 
 from butlers.errors import Unavailable
 from butlers.kernel.text import one_line
@@ -43,6 +43,12 @@ class _Ranked(BaseModel):
 
     note: int
     score: float = Field(ge=0, le=1, allow_inf_nan=False)
+
+
+class _Answer(BaseModel):
+    """A ranking; a line that is none is left out."""
+
+    ranking: list[OnErrorOmit[_Ranked]]
 
 
 def reranking_with(model: LanguageModel, timeout_seconds: float) -> DeepSearchFn:
@@ -83,31 +89,17 @@ def read_ranking(answer: str, candidates: Sequence[AgentMemory]) -> list[ScoredM
 
     A line that names no candidate, or has no score from 0 to 1, is left out.
     """
+    try:
+        ranking = _Answer.model_validate(json.loads(answer)).ranking
+    except (ValueError, RecursionError):
+        said = "the language model gave no ranking; it is asked again next time"
+        raise Unavailable(said) from None
     believed: dict[int, ScoredMemory] = {}
-    for line in _ranking(answer):
-        ranked = _ranked(line)
-        if ranked is not None and 1 <= ranked.note <= len(candidates):
+    for ranked in ranking:
+        if 1 <= ranked.note <= len(candidates):
             memory = candidates[ranked.note - 1]
             believed.setdefault(ranked.note, ScoredMemory(memory, ranked.score, Source.LLM))
     return sorted(believed.values(), key=lambda found: -found.score)
-
-
-def _ranking(answer: str) -> list[Any]:
-    try:
-        found = json.loads(answer)
-    except (ValueError, RecursionError):
-        found = None
-    ranking = found.get("ranking") if isinstance(found, dict) else None
-    if not isinstance(ranking, list):
-        raise Unavailable("the language model gave no ranking; it is asked again next time")
-    return ranking
-
-
-def _ranked(line: object) -> _Ranked | None:
-    try:
-        return _Ranked.model_validate(line)
-    except ValidationError:
-        return None
 
 
 def _note(number: int, memory: AgentMemory) -> str:

@@ -3,12 +3,12 @@
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from butlers.db import queries
-from butlers.db.sqlite import MissingTable, Row
+from butlers.db.sqlite import Row, Value
 from butlers.errors import InvalidInput
 from butlers.kernel.similarity import cosine_similarity_sparse
 from butlers.kernel.tfidf import term_frequency
@@ -25,7 +25,7 @@ from butlers.notebook.model import (
     SearchResult,
     Source,
 )
-from butlers.notebook.store import COLUMNS, note
+from butlers.notebook.store import COLUMNS, kept_rows, note
 from butlers.notebook.terms import Owner
 from butlers.notebook.tokens import query_terms
 
@@ -38,6 +38,8 @@ DEFAULT_LIMIT = 10
 MAX_QUERY_TERMS = 64
 _FEWEST_CANDIDATES = 20
 _SPARE_CANDIDATES = 200
+_Candidate = tuple[AgentMemory, dict[str, float]]
+"""A note and how often each of its terms stands in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,6 @@ class _Wish:
         return max(_FEWEST_CANDIDATES, min(2 * self.limit, self.limit + _SPARE_CANDIDATES))
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    memory: AgentMemory
-    counts: dict[str, float]
-
-
 def fast_search(
     db: Notebook,
     agent_id: str,
@@ -68,7 +64,8 @@ def fast_search(
     opts: SearchOptions | FastSearchOptions | None = None,
 ) -> list[ScoredMemory]:
     """The agent's notes that match the query, best first: index rank, TF-IDF and age."""
-    return _fast(db, agent_id, query, _wish(opts)).memories
+    wish = _wish(opts)
+    return _ranked(db, agent_id, query, wish)[0][: wish.limit]
 
 
 async def deep_search(
@@ -79,7 +76,8 @@ async def deep_search(
     deep_search_fn: DeepSearchFn | None = None,
 ) -> list[ScoredMemory]:
     """The candidates of a fast search as a language model ranks them; without one, as they are."""
-    return (await _deep(db, agent_id, query, _wish(opts), deep_search_fn)).memories
+    deep = replace(_wish(opts), mode=SearchMode.DEEP)
+    return (await _find(db, agent_id, query, deep, deep_search_fn)).memories
 
 
 async def search(
@@ -101,10 +99,7 @@ async def find(
     deep_search_fn: DeepSearchFn | None = None,
 ) -> SearchResult:
     """What `search` finds, with the mode asked for and the number of candidates."""
-    wish = _wish(opts)
-    if wish.mode is SearchMode.DEEP:
-        return await _deep(db, agent_id, query, wish, deep_search_fn)
-    return await db.apart(_fast, db, agent_id, query, wish)
+    return await _find(db, agent_id, query, _wish(opts), deep_search_fn)
 
 
 def match_any(terms: Iterable[str]) -> str:
@@ -134,11 +129,6 @@ def _mode(given: object) -> SearchMode:
         ) from None
 
 
-def _fast(db: Notebook, agent_id: str, query: str, wish: _Wish) -> SearchResult:
-    ranked, total = _ranked(db, agent_id, query, wish)
-    return SearchResult(ranked[: wish.limit], wish.mode, total)
-
-
 def _ranked(db: Notebook, agent_id: str, query: str, wish: _Wish) -> tuple[list[ScoredMemory], int]:
     """Every candidate similar enough, best first, and how many candidates there were."""
     terms = query_terms(query)[:MAX_QUERY_TERMS]
@@ -155,77 +145,46 @@ def _ranked(db: Notebook, agent_id: str, query: str, wish: _Wish) -> tuple[list[
 
 def _candidates(db: Notebook, owner: Owner, terms: list[str], wish: _Wish) -> list[_Candidate]:
     """Bounded, by relevance; a category that leaves none of them is dropped."""
-    rows = _rows_of_category(db, owner, terms, wish) if wish.category else []
-    rows = rows or db.sqlite.fetch(
-        _QUERIES["candidates"],
-        match=match_any(terms),
-        first=owner.first,
-        last=owner.last,
-        limit=wish.candidates,
-    )
-    return [_Candidate(note(row), json.loads(row[COLUMNS])) for row in rows]
-
-
-def _rows_of_category(db: Notebook, owner: Owner, terms: list[str], wish: _Wish) -> list[Row]:
-    try:
-        return db.sqlite.fetch(
-            _QUERIES["candidates_of_category"],
-            match=match_any(terms),
-            first=owner.first,
-            last=owner.last,
-            category=wish.category,
-            limit=wish.candidates,
-        )
-    except MissingTable:
-        return []
+    within: dict[str, Value] = {"first": owner.first, "last": owner.last, "limit": wish.candidates}
+    asked = within | {"match": match_any(terms)}
+    rows: list[Row] = []
+    if wish.category:
+        query = _QUERIES["candidates_of_category"]
+        rows = kept_rows(db, query, category=wish.category, **asked)
+    rows = rows or db.sqlite.fetch(_QUERIES["candidates"], **asked)
+    return [(note(row), json.loads(row[COLUMNS])) for row in rows]
 
 
 def _scored(
     db: Notebook, owner: Owner, terms: list[str], candidates: list[_Candidate]
 ) -> list[ScoredMemory]:
     """Each candidate by its place among them, blended with its TF-IDF cosine to the query."""
-    vocabulary = set(terms).union(*(candidate.counts for candidate in candidates))
+    vocabulary = set(terms).union(*(counts for _, counts in candidates))
     corpus = corpora.corpus(db, owner, vocabulary)
     wanted = corpus.weights(term_frequency(terms))
     scored = []
-    for place, candidate in enumerate(candidates):
+    for place, (memory, counts) in enumerate(candidates):
         rank = 1 - place / len(candidates)
-        cosine = cosine_similarity_sparse(wanted, corpus.weights(candidate.counts))
-        scored.append(_blend(candidate.memory, rank, cosine, weighed=bool(wanted)))
+        cosine = cosine_similarity_sparse(wanted, corpus.weights(counts))
+        score = FTS_SHARE * rank + TFIDF_SHARE * cosine if wanted else rank
+        scored.append(ScoredMemory(memory, score, Source.COMBINED if cosine else Source.FTS5))
     return scored
 
 
-def _blend(memory: AgentMemory, rank: float, cosine: float, *, weighed: bool) -> ScoredMemory:
-    if not weighed:
-        return ScoredMemory(memory, rank, Source.FTS5)
-    score = FTS_SHARE * rank + TFIDF_SHARE * cosine
-    return ScoredMemory(memory, score, Source.COMBINED if cosine else Source.FTS5)
-
-
-async def _deep(
+async def _find(
     db: Notebook, agent_id: str, query: str, wish: _Wish, deep_search_fn: DeepSearchFn | None
 ) -> SearchResult:
     ranked, total = await db.apart(_ranked, db, agent_id, query, wish)
-    reranked = await _reranked(query, ranked, wish, deep_search_fn)
-    if reranked is None:
-        return SearchResult(ranked[: wish.limit], wish.mode, total)
-    decayed = apply_decay(reranked, db.clock())
-    return SearchResult(decayed[: wish.limit], wish.mode, total)
-
-
-async def _reranked(
-    query: str, ranked: list[ScoredMemory], wish: _Wish, deep_search_fn: DeepSearchFn | None
-) -> list[ScoredMemory] | None:
-    """What the callback answered, as far as it can be believed; None where it cannot."""
-    if deep_search_fn is None or not ranked:
-        return None
-    candidates = [result.memory for result in ranked]
-    try:
-        answer = await deep_search_fn(query, candidates, wish.limit)
-        return _believed(answer, candidates)
-    except Exception as error:  # noqa: BLE001  whatever a callback does, the search goes on
-        _log.warning("deep search failed, fast results are used", error=str(error))
-        return None
+    if wish.mode is SearchMode.DEEP and deep_search_fn is not None and ranked:
+        candidates = [result.memory for result in ranked]
+        try:
+            answer = await deep_search_fn(query, candidates, wish.limit)
+            believed = _believed(answer, candidates)
+        except Exception as error:  # noqa: BLE001  whatever a callback does, the search goes on
+            _log.warning("deep search failed, fast results are used", error=str(error))
+        else:
+            ranked = apply_decay(believed, db.clock())
+    return SearchResult(ranked[: wish.limit], wish.mode, total)
 
 
 def _believed(

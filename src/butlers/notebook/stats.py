@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from butlers.db import queries
-from butlers.db.sqlite import MissingTable
 from butlers.notebook.handle import Notebook, checked_agent
+from butlers.notebook.store import kept_rows
 
 _QUERIES = queries.load(__file__)
 
@@ -38,16 +38,12 @@ def agent_stats(db: Notebook, agent_id: str) -> AgentStats:
     owner = checked_agent(agent_id)
     with db.sqlite.snapshot():
         ((notes, archived, last_change),) = db.sqlite.fetch(_QUERIES["count_notes"], agent_id=owner)
-        return AgentStats(notes, archived, _categories(db, owner), last_change)
+        categories: dict[str, int] = dict(
+            kept_rows(db, _QUERIES["count_categories"], agent_id=owner)
+        )
+        return AgentStats(notes, archived, categories, last_change)
 
 
 def find_owners(db: Notebook) -> list[str]:
     """The `agent_id` of everybody who ever wrote a note."""
     return [owner for (owner,) in db.sqlite.fetch(_QUERIES["find_owners"])]
-
-
-def _categories(db: Notebook, owner: str) -> dict[str, int]:
-    try:
-        return dict(db.sqlite.fetch(_QUERIES["count_categories"], agent_id=owner))
-    except MissingTable:
-        return {}

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import astuple
 
 from butlers.db import queries
-from butlers.db.sqlite import MissingTable, Row
+from butlers.db.queries import Query
+from butlers.db.sqlite import MissingTable, Row, Value
 from butlers.notebook.handle import Notebook
 from butlers.notebook.model import (
     AgentMemory,
@@ -22,6 +23,14 @@ COLUMNS = 9
 _VOCABULARY_TERMS = 50
 
 
+def kept_rows(db: Notebook, query: Query, **values: Value) -> list[Row]:
+    """Every row; none where the notebook goes on without the tables they would be in."""
+    try:
+        return db.sqlite.fetch(query, **values)
+    except MissingTable:
+        return []
+
+
 def note(row: Row) -> AgentMemory:
     """The note in the first columns of a row."""
     note_id, owner, key, content, txid, status, archived, created_at, updated_at = row[:COLUMNS]
@@ -32,10 +41,8 @@ def note(row: Row) -> AgentMemory:
 
 def enriched(memory: AgentMemory, found: CategoryResult | None) -> EnrichedMemory:
     """The note with its category, where it has one."""
-    columns: dict[str, Any] = {name: getattr(memory, name) for name in AgentMemory.__slots__}
-    if found is not None:
-        columns |= {"category": found.category, "category_confidence": found.confidence}
-    return EnrichedMemory(**columns)
+    category = () if found is None else astuple(found)
+    return EnrichedMemory(*astuple(memory), *category)
 
 
 def upsert(db: Notebook, agent_id: str, key: str, content: str) -> AgentMemory:
@@ -66,20 +73,14 @@ def recent(db: Notebook, agent_id: str, limit: int) -> list[AgentMemory]:
 def recent_of_category(db: Notebook, agent_id: str, category: str, limit: int) -> list[AgentMemory]:
     """The agent's live notes of a category; none where categories are not kept."""
     query = _QUERIES["recent_notes_of_category"]
-    try:
-        rows = db.sqlite.fetch(query, agent_id=agent_id, category=category, limit=limit)
-    except MissingTable:
-        return []
+    rows = kept_rows(db, query, agent_id=agent_id, category=category, limit=limit)
     return [note(row) for row in rows]
 
 
 def get_category(db: Notebook, memory_id: str) -> CategoryResult | None:
     """The category a note was given; none where categories are not kept."""
-    try:
-        row = db.sqlite.fetch_one(_QUERIES["get_category"], memory_id=memory_id)
-    except MissingTable:
-        return None
-    return None if row is None else CategoryResult(MemoryCategory(row[0]), row[1])
+    rows = kept_rows(db, _QUERIES["get_category"], memory_id=memory_id)
+    return CategoryResult(MemoryCategory(rows[0][0]), rows[0][1]) if rows else None
 
 
 def set_category(db: Notebook, memory_id: str, found: CategoryResult) -> None:

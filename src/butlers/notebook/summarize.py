@@ -3,8 +3,6 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -27,15 +25,6 @@ _NO_PREFIX = "general"
 _SUMMARIES = "summary:"
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One agent's old notes, as of one moment."""
-
-    agent_id: str
-    before: str
-    date: str
-
-
 def summarize_old_memories(
     db: Notebook, agent_id: str, older_than_days: int = OLDER_THAN_DAYS
 ) -> int:
@@ -43,10 +32,12 @@ def summarize_old_memories(
     if older_than_days < 0:
         raise InvalidInput(f"older_than_days is {older_than_days}; give 0 or more")
     now = db.clock().astimezone(UTC)
-    before = to_text(now - timedelta(days=older_than_days))
-    run = _Run(checked_agent(agent_id), before, now.date().isoformat())
-    groups = _grouped(_old_keys(db, run))
-    return sum(_summarize(db, run, prefix, keys) for prefix, keys in groups.items())
+    old = {"agent_id": checked_agent(agent_id), "before": to_text(now - timedelta(older_than_days))}
+    groups = defaultdict(list)
+    for (key,) in db.sqlite.fetch(_QUERIES["old_keys"], **old, summaries=_SUMMARIES):
+        found = _PREFIX.match(key)
+        groups[f"{_SUMMARIES}{found[1] if found else _NO_PREFIX}:{now.date()}"].append(key)
+    return sum(_summarize(db, summary, keys, **old) for summary, keys in groups.items())
 
 
 async def summarize_everybody(db: Notebook, older_than_days: int) -> dict[str, Any]:
@@ -64,41 +55,20 @@ async def summarize_everybody(db: Notebook, older_than_days: int) -> dict[str, A
     return report
 
 
-def _old_keys(db: Notebook, run: _Run) -> list[str]:
-    query = _QUERIES["old_keys"]
-    rows = db.sqlite.fetch(query, agent_id=run.agent_id, before=run.before, summaries=_SUMMARIES)
-    return [key for (key,) in rows]
-
-
-def _grouped(keys: Iterable[str]) -> dict[str, list[str]]:
-    groups = defaultdict(list)
-    for key in keys:
-        found = _PREFIX.match(key)
-        groups[found[1] if found else _NO_PREFIX].append(key)
-    return groups
-
-
-def _summarize(db: Notebook, run: _Run, prefix: str, keys: list[str]) -> int:
+def _summarize(db: Notebook, summary: str, keys: list[str], agent_id: str, before: str) -> int:
     """Archive one group into its summary of the day; how many notes, none for a single one."""
+    wanted = json.dumps(keys, ensure_ascii=False)
     with db.sqlite.transaction():
         # Read again now that nobody else can write: a note changed meanwhile is not old.
-        notes = _old_notes(db, run, keys)
+        query = _QUERIES["old_notes"]
+        rows = db.sqlite.fetch(query, agent_id=agent_id, before=before, keys=wanted)
+        notes = [store.note(row) for row in rows]
         if len(notes) < _FEWEST_NOTES:
             return 0
-        _add_to_summary(db, run.agent_id, f"{_SUMMARIES}{prefix}:{run.date}", notes)
+        _add_to_summary(db, agent_id, summary, notes)
         ids = json.dumps([memory.id for memory in notes])
         db.sqlite.execute(_QUERIES["archive_notes"], ids=ids)
     return len(notes)
-
-
-def _old_notes(db: Notebook, run: _Run, keys: list[str]) -> list[AgentMemory]:
-    rows = db.sqlite.fetch(
-        _QUERIES["old_notes"],
-        agent_id=run.agent_id,
-        before=run.before,
-        keys=json.dumps(keys, ensure_ascii=False),
-    )
-    return [store.note(row) for row in rows]
 
 
 def _add_to_summary(db: Notebook, agent_id: str, key: str, notes: list[AgentMemory]) -> None:

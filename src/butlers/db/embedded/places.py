@@ -36,7 +36,9 @@ def reachable_place(directory: Path, account: Account) -> Path:
     """The recorded place; for a new database of root's, one the server's account can enter."""
     place = recorded_place(directory)
     if account.uid == os.geteuid() or account.can_enter(place):
-        return _without_colon(place)
+        if ":" in str(place):  # PostgreSQL separates the directories of extensions by colons
+            raise Unavailable(f"{place} contains a colon; choose a data directory without one")
+        return place
     if place != directory or (place / "data").exists():
         raise Unavailable(
             f"user {account.name}, who runs PostgreSQL, cannot enter {place}; make each directory "
@@ -74,23 +76,19 @@ def socket_directory_in(place: Path, account: Account, previous: Path | None) ->
 
 
 def _move_elsewhere(directory: Path) -> Path:
-    place = _unused_place(hashlib.sha256(os.fsencode(directory)).hexdigest()[:12])
+    """A place without a database in it, recorded in the directory.
+
+    The database of a home that was deleted may lie there still: it is neither taken up, for the
+    new home is meant to be empty, nor removed, for its owner may want it back.
+    """
+    shared, name = shared_place(), hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]
+    numbered = (shared / (f"{name}-{number}" if number else name) for number in itertools.count())
+    place = next(place for place in numbered if not (place / "data").exists())
     place.mkdir(mode=0o711, exist_ok=True)
     unfinished = directory / "location.new"
     unfinished.write_text(f"{place}\n", encoding="utf-8")
     unfinished.replace(directory / "location")
     return place
-
-
-def _unused_place(name: str) -> Path:
-    """A place without a database in it.
-
-    The database of a home that was deleted may lie there still: it is neither taken up, for the
-    new home is meant to be empty, nor removed, for its owner may want it back.
-    """
-    shared = shared_place()
-    numbered = (shared / (f"{name}-{number}" if number else name) for number in itertools.count())
-    return next(place for place in numbered if not (place / "data").exists())
 
 
 def _short_directory(account: Account, place: Path) -> Path:
@@ -113,9 +111,3 @@ def _fits(directory: Path) -> bool:
     """Short enough, and free of signs that connection strings or settings would split at."""
     path = str(directory / SOCKET_NAME)
     return len(path) <= _LONGEST_SOCKET_PATH and _PLAIN.fullmatch(path) is not None
-
-
-def _without_colon(place: Path) -> Path:
-    if ":" in str(place):  # PostgreSQL separates the directories of extensions by colons
-        raise Unavailable(f"{place} contains a colon; choose a data directory without one")
-    return place

@@ -45,13 +45,17 @@ class EmbeddedPostgres:
     def start(self) -> None:
         """Join the running server or start it; calling again brings back one that was killed."""
         with self._explained():
-            self._make_directory()
+            # The server's account must pass through root's directory; nobody need enter a user's.
+            mode = 0o711 if os.geteuid() == 0 else 0o700
+            self._directory.mkdir(mode, parents=True, exist_ok=True)
             with self._turn(), ExitStack() as undo:
                 if self._holder is None:
-                    self._holder = self._hold()
+                    self._holder = self._open("holders")
                     undo.callback(self._release)
+                    fcntl.flock(self._holder, fcntl.LOCK_SH)
                 self._cluster = self._prepared_cluster()
-                self._socket_directory = self._join_or_launch(self._cluster)
+                running = self._cluster.wait_for_running(self._start_timeout)
+                self._socket_directory = running or self._cluster.launch(self._start_timeout)
                 undo.pop_all()
 
     def stop(self) -> None:
@@ -60,7 +64,8 @@ class EmbeddedPostgres:
             return
         try:
             with self._explained(), self._turn():
-                if self._is_last() and self._cluster is not None:
+                # Asked in turn, so nobody comes meanwhile.
+                if _locked(self._holder) and self._cluster is not None:
                     self._cluster.shutdown()
         finally:
             self._release()
@@ -96,16 +101,6 @@ class EmbeddedPostgres:
         cluster.create_if_missing()
         return cluster
 
-    def _join_or_launch(self, cluster: Cluster) -> Path:
-        running = cluster.wait_for_running(self._start_timeout)
-        return running or cluster.launch(self._start_timeout)
-
-    def _make_directory(self) -> None:
-        # The server's account must pass through root's directory; nobody need enter a user's.
-        self._directory.mkdir(
-            mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True
-        )
-
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Be the only one, on this machine, who starts or stops this server."""
@@ -125,15 +120,6 @@ class EmbeddedPostgres:
                     f"{self._directory} for {self._start_timeout:g} seconds; wait for it or end it"
                 )
             time.sleep(_PAUSE_SECONDS)
-
-    def _hold(self) -> int:
-        descriptor = self._open("holders")
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        return descriptor
-
-    def _is_last(self) -> bool:
-        """Whether nobody else holds the server; asked in turn, so nobody comes meanwhile."""
-        return self._holder is not None and _locked(self._holder)
 
     def _release(self) -> None:
         if self._holder is not None:
