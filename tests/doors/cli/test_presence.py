@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from butlers.db.embedded_postgres import EmbeddedPostgres
-from butlers.db.postgres_liveness import read_pid_file
 
 from butlers import __version__
 from butlers.butler.home import Home
+from butlers.db.embedded.liveness import read_pid_file
+from butlers.db.embedded.server import EmbeddedPostgres
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
 from doors.pages.visitors import browsing
 
