@@ -8,9 +8,8 @@ from pydantic import Field
 from butlers.memory.flows import detail, entities, entity_merge, entity_resolution
 from butlers.memory.flows.entity_merge import MergeReport
 from butlers.memory.model import EntityType, EventSubject
-from butlers.memory.operations import answers
+from butlers.memory.operations import answers, fields
 from butlers.memory.operations.desk import Desk
-from butlers.memory.operations.fields import Aliases, Document, EntityId, EntityKind, Name
 from butlers.memory.operations.pages import EntityDetail
 from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Asked, Effect, Route, Toolset
@@ -19,12 +18,12 @@ from butlers.operation import Asked, Effect, Route, Toolset
 class CreateEntity(Asked):
     """Who or what."""
 
-    canonical_name: Name
+    canonical_name: fields.Name
     """What it is called in full."""
-    entity_type: EntityKind = EntityType.OTHER
+    entity_type: fields.EntityKind = EntityType.OTHER
     """What the entity is: person, organization, place or other."""
-    aliases: Aliases = None
-    metadata: Document | None = None
+    aliases: fields.Aliases = None
+    metadata: fields.Document | None = None
     """Anything else to keep about it, as a JSON object."""
 
 
@@ -60,7 +59,7 @@ async def create_entity(desk: Desk, asked: CreateEntity) -> UUID:
 class OneEntity(Asked):
     """One entity, by its id."""
 
-    entity_id: EntityId
+    entity_id: fields.EntityId
 
 
 @OPERATIONS.add(
@@ -102,10 +101,10 @@ async def explain_entity(desk: Desk, asked: OneEntity) -> dict[str, Any] | None:
 class UpdateEntity(OneEntity):
     """What changes; what is left out stays."""
 
-    canonical_name: Name | None = None
+    canonical_name: fields.Name | None = None
     """What it is called from now on."""
-    aliases: Aliases = None
-    metadata: Document | None = None
+    aliases: fields.Aliases = None
+    metadata: fields.Document | None = None
     """Keys to add or replace, as a JSON object."""
 
 
@@ -138,11 +137,11 @@ async def update_entity(desk: Desk, asked: UpdateEntity) -> dict[str, Any]:
 class ResolveEntity(Asked):
     """A name, and what tells namesakes apart."""
 
-    name: Name
+    name: fields.Name
     """The name as you heard it; case does not matter."""
-    entity_type: EntityKind | None = None
+    entity_type: fields.EntityKind | None = None
     """Only entities of this type."""
-    context_hints: Document | None = None
+    context_hints: fields.Document | None = None
     """What tells namesakes apart: topic (text), mentioned_with (names), domain_scores
     ({entity_id: number})."""
     enable_fuzzy: bool = False
@@ -179,8 +178,8 @@ async def resolve_entity(desk: Desk, asked: ResolveEntity) -> list[dict[str, Any
 class MergeEntities(Asked):
     """Which entity becomes part of which."""
 
-    source_entity_id: Annotated[EntityId, Field(description="The one that goes.")]
-    target_entity_id: Annotated[EntityId, Field(description="The one that stays.")]
+    source_entity_id: Annotated[fields.EntityId, Field(description="The one that goes.")]
+    target_entity_id: Annotated[fields.EntityId, Field(description="The one that stays.")]
 
 
 @OPERATIONS.add(

@@ -9,6 +9,7 @@ from butlers.memory.flows import forget as forgetting
 from butlers.memory.flows import links as linkage
 from butlers.memory.flows import restore as restoring
 from butlers.memory.model import Direction, EventSubject, Relation
+from butlers.memory.operations import fields
 from butlers.memory.operations.answers import (
     Confirmation,
     Forgetting,
@@ -18,29 +19,16 @@ from butlers.memory.operations.answers import (
     Restored,
 )
 from butlers.memory.operations.desk import Desk
-from butlers.memory.operations.fields import (
-    Confirmable,
-    Document,
-    Id,
-    Reference,
-    RuleId,
-    Told,
-    longest,
-    word,
-)
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.inputs import MAX_REASON
 from butlers.operation import Asked, Effect, Route, Toolset
 
-_STANDING = "Which kind of memory the id is of; an episode cannot be {}."
 
-
-class Confirm(Reference):
+class Confirm(fields.Reference):
     """A fact or rule, by its id."""
 
-    memory_type: Annotated[Confirmable | None, Field(description=_STANDING.format("confirmed"))] = (
-        None
-    )
+    memory_type: fields.Confirmable | None = None
+    """Which kind of memory the id is of; an episode cannot be confirmed."""
 
 
 @OPERATIONS.add(
@@ -67,11 +55,11 @@ async def confirm(desk: Desk, asked: Confirm) -> bool:
     return await feedback.confirm_memory(desk.memory, ref.type, ref.id, desk.lineage)
 
 
-class MarkHelpful(Told):
+class MarkHelpful(fields.Told):
     """A rule that helped."""
 
-    rule_id: RuleId
-    context: Document | None = None
+    rule_id: fields.RuleId
+    context: fields.Document | None = None
     """What it was applied to, as a JSON object, for whoever looks into it later."""
 
 
@@ -93,13 +81,13 @@ async def mark_helpful(desk: Desk, asked: MarkHelpful) -> dict[str, Any]:
     return await feedback.mark_helpful(desk.memory, rule, desk.lineage, asked.context)
 
 
-class MarkHarmful(Told):
+class MarkHarmful(fields.Told):
     """A rule that did harm."""
 
-    rule_id: RuleId
-    reason: Annotated[str, longest(MAX_REASON)] | None = None
+    rule_id: fields.RuleId
+    reason: Annotated[str, fields.longest(MAX_REASON)] | None = None
     """What harm was done, in a sentence."""
-    context: Document | None = None
+    context: fields.Document | None = None
     """What it was applied to, as a JSON object, for whoever looks into it later."""
 
 
@@ -122,7 +110,7 @@ async def mark_harmful(desk: Desk, asked: MarkHarmful) -> dict[str, Any]:
     return await feedback.mark_harmful(desk.memory, rule, asked.reason, desk.lineage, asked.context)
 
 
-class Forget(Reference):
+class Forget(fields.Reference):
     """One memory, by its id."""
 
 
@@ -152,12 +140,11 @@ async def forget(desk: Desk, asked: Forget) -> bool:
     return await forgetting.forget_memory(desk.memory, ref.type, ref.id, desk.lineage)
 
 
-class Restore(Reference):
+class Restore(fields.Reference):
     """A fact or rule that was forgotten, by its id."""
 
-    memory_type: Annotated[Confirmable | None, Field(description=_STANDING.format("restored"))] = (
-        None
-    )
+    memory_type: fields.Confirmable | None = None
+    """Which kind of memory the id is of; an episode cannot be restored."""
 
 
 @OPERATIONS.add(
@@ -185,10 +172,10 @@ async def restore(desk: Desk, asked: Restore) -> bool:
 class CreateLink(Asked):
     """Two memories and how they hang together."""
 
-    source_id: Annotated[Id, Field(description="The memory the link leaves.")]
-    relation: Annotated[Relation, *word(Relation)]
+    source_id: Annotated[fields.Id, Field(description="The memory the link leaves.")]
+    relation: Annotated[Relation, *fields.word(Relation)]
     """derived_from, supports, contradicts, supersedes or related_to."""
-    target_id: Annotated[Id, Field(description="The memory it leads to.")]
+    target_id: Annotated[fields.Id, Field(description="The memory it leads to.")]
 
 
 @OPERATIONS.add(
@@ -216,10 +203,10 @@ async def create_link(desk: Desk, asked: CreateLink) -> bool:
     )
 
 
-class GetLinks(Reference):
+class GetLinks(fields.Reference):
     """One memory, and which of its links."""
 
-    direction: Annotated[Direction, *word(Direction)] = Direction.BOTH
+    direction: Annotated[Direction, *fields.word(Direction)] = Direction.BOTH
     """outgoing (those that leave it), incoming (those that lead to it) or both."""
 
 

@@ -11,28 +11,15 @@ from butlers.memory.flows import timeline as daily
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page, Wanted
 from butlers.memory.flows.timeline import MAX_DAYS
 from butlers.memory.model import ConsolidationStatus, Maturity
-from butlers.memory.operations import pages
+from butlers.memory.operations import fields, pages
 from butlers.memory.operations.answers import Stats
 from butlers.memory.operations.desk import Desk
-from butlers.memory.operations.fields import (
-    EntityKind,
-    HowLong,
-    Name,
-    Predicate,
-    Scope,
-    ScopeSeen,
-    Subject,
-    Tag,
-    Uuid,
-    within,
-    word,
-)
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
 from butlers.memory.policy.timeline import Timeline
 from butlers.operation import Asked, Route, Toolset
 
-Many = Annotated[int, *within(1, MAX_LIMIT)]
+Many = Annotated[int, *fields.within(1, MAX_LIMIT)]
 
 
 class Paged(Asked):
@@ -59,19 +46,19 @@ class Paged(Asked):
 class ListFacts(Paged):
     """Which facts."""
 
-    state: Annotated[FactState, *word(FactState)] | None = None
+    state: Annotated[FactState, *fields.word(FactState)] | None = None
     """active, fading, superseded, expired or retracted."""
-    scope: Scope | None = None
+    scope: fields.Scope | None = None
     """Exactly this scope."""
-    permanence: HowLong | None = None
+    permanence: fields.HowLong | None = None
     """permanent, stable, standard, volatile or ephemeral."""
-    subject: Subject | None = None
+    subject: fields.Subject | None = None
     """Exactly this subject."""
-    predicate: Predicate | None = None
+    predicate: fields.Predicate | None = None
     """Exactly this predicate."""
-    tag: Tag | None = None
+    tag: fields.Tag | None = None
     """Only what has this label."""
-    entity_id: Uuid | None = None
+    entity_id: fields.Uuid | None = None
     """Only what is about this entity."""
 
 
@@ -94,13 +81,13 @@ async def list_facts(desk: Desk, asked: ListFacts) -> Page:
 class ListRules(Paged):
     """Which rules."""
 
-    state: Annotated[RuleUse, *word(RuleUse)] | None = None
+    state: Annotated[RuleUse, *fields.word(RuleUse)] | None = None
     """active, fading or forgotten."""
-    scope: Scope | None = None
+    scope: fields.Scope | None = None
     """Exactly this scope."""
-    maturity: Annotated[Maturity, *word(Maturity)] | None = None
+    maturity: Annotated[Maturity, *fields.word(Maturity)] | None = None
     """candidate, established, proven or anti_pattern."""
-    tag: Tag | None = None
+    tag: fields.Tag | None = None
     """Only what has this label."""
 
 
@@ -122,13 +109,13 @@ async def list_rules(desk: Desk, asked: ListRules) -> Page:
 class ListEpisodes(Paged):
     """Which episodes."""
 
-    state: Annotated[EpisodeState, *word(EpisodeState)] | None = None
+    state: Annotated[EpisodeState, *fields.word(EpisodeState)] | None = None
     """active or expired."""
-    status: Annotated[ConsolidationStatus, *word(ConsolidationStatus)] | None = None
+    status: Annotated[ConsolidationStatus, *fields.word(ConsolidationStatus)] | None = None
     """Where they stand on their way to knowledge."""
-    butler: Scope | None = None
+    butler: fields.Scope | None = None
     """Exactly this butler's."""
-    session_id: Uuid | None = None
+    session_id: fields.Uuid | None = None
     """Only what happened in this session."""
 
 
@@ -150,11 +137,11 @@ async def list_episodes(desk: Desk, asked: ListEpisodes) -> Page:
 class ListEntities(Paged):
     """Which entities."""
 
-    state: Annotated[EntityState, *word(EntityState)] | None = None
+    state: Annotated[EntityState, *fields.word(EntityState)] | None = None
     """active or merged."""
-    entity_type: EntityKind | None = None
+    entity_type: fields.EntityKind | None = None
     """person, organization, place or other."""
-    name: Name | None = None
+    name: fields.Name | None = None
     """Found anywhere in a name or an alias, in any case."""
 
 
@@ -179,9 +166,9 @@ class AskedActivity(Asked):
 
     limit: Many = DEFAULT_LIMIT
     """How many at most."""
-    cursor: Uuid | None = None
+    cursor: fields.Uuid | None = None
     """The next_cursor of the page before: older events."""
-    after: Uuid | None = None
+    after: fields.Uuid | None = None
     """The id of the newest event seen: only what happened since."""
 
 
@@ -206,7 +193,7 @@ async def activity(desk: Desk, asked: AskedActivity) -> Page:
 class AskedStats(Asked):
     """What is counted."""
 
-    scope: ScopeSeen = None
+    scope: fields.ScopeSeen = None
 
 
 @OPERATIONS.add(
@@ -229,7 +216,7 @@ async def stats(desk: Desk, asked: AskedStats) -> dict[str, Any]:
 class AskedOverview(Asked):
     """How much of what happened."""
 
-    events: Annotated[int, *within(1, MAX_LIMIT)] = 15
+    events: Annotated[int, *fields.within(1, MAX_LIMIT)] = 15
     """How many of the newest events."""
 
 
@@ -250,7 +237,7 @@ async def overview(desk: Desk, asked: AskedOverview) -> dict[str, Any]:
 class AskedTimeline(Asked):
     """How far back."""
 
-    days: Annotated[int, *within(1, MAX_DAYS)] = 30
+    days: Annotated[int, *fields.within(1, MAX_DAYS)] = 30
     """How many days, today included."""
 
 

@@ -11,23 +11,9 @@ from butlers.memory.flows import recall as finding
 from butlers.memory.flows.context import MAX_BUDGET, Context
 from butlers.memory.flows.recall import ALL_TYPES, Query, Recalled
 from butlers.memory.model import EventSubject, SearchMode
+from butlers.memory.operations import fields
 from butlers.memory.operations.answers import Happened, RecalledMemory, RememberedMemory
 from butlers.memory.operations.desk import Desk
-from butlers.memory.operations.fields import (
-    Amount,
-    EntityId,
-    Id,
-    Kind,
-    Predicate,
-    Reference,
-    Scope,
-    ScopeSeen,
-    ScopeStored,
-    Subject,
-    Told,
-    within,
-    word,
-)
 from butlers.memory.operations.pages import ContextBlock, ContextPreview, MemoryDetail
 from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Asked, Route, Toolset
@@ -35,19 +21,19 @@ from butlers.operation import Asked, Route, Toolset
 _THRESHOLD = "facts.retrieval_confidence_threshold"
 
 
-class Search(Told):
+class Search(fields.Told):
     """What is looked for, and among what."""
 
     query: str
     """What is sought: a question, a sentence or words."""
-    types: list[Kind] | None = None
+    types: list[fields.Kind] | None = None
     """Any of episode, fact, rule. Left out: all of them."""
-    scope: ScopeSeen = None
-    mode: Annotated[SearchMode, *word(SearchMode)] | None = None
+    scope: fields.ScopeSeen = None
+    mode: Annotated[SearchMode, *fields.word(SearchMode)] | None = None
     """hybrid (by meaning and words), semantic (meaning) or keyword (words)."""
-    limit: Amount = 10
+    limit: fields.Amount = 10
     """How many memories to return at most."""
-    min_confidence: Annotated[float, *within(0, 1)] | None = None
+    min_confidence: Annotated[float, *fields.within(0, 1)] | None = None
     """0 to 1; facts and rules that have faded below it are left out."""
 
 
@@ -74,15 +60,15 @@ async def search(desk: Desk, asked: Search) -> list[dict[str, Any]]:
     return await finding.search_memories(desk.memory, query, mode, asked.limit, desk.lineage)
 
 
-class Recall(Told):
+class Recall(fields.Told):
     """What is to be recalled."""
 
     topic: str
     """What it should be about: a question or a few words."""
-    scope: ScopeSeen = None
-    limit: Amount = 10
+    scope: fields.ScopeSeen = None
+    limit: fields.Amount = 10
     """How many memories to return at most."""
-    types: list[Kind] | None = None
+    types: list[fields.Kind] | None = None
     """Any of episode, fact, rule. Left out: all of them."""
     counted: bool = True
     """Whether what is returned counts as used."""
@@ -110,7 +96,7 @@ async def recall(desk: Desk, asked: Recall) -> list[Recalled]:
     )
 
 
-class Get(Reference, Told):
+class Get(fields.Reference, fields.Told):
     """One memory, by its id."""
 
 
@@ -133,15 +119,15 @@ async def get(desk: Desk, asked: Get) -> dict[str, Any] | None:
     return await finding.get_memory(desk.memory, ref.type, ref.id, desk.lineage)
 
 
-class LookUp(Told):
+class LookUp(fields.Told):
     """The key of a fact."""
 
-    subject: Subject
+    subject: fields.Subject
     """Who or what it is about, e.g. Ann."""
-    predicate: Predicate
+    predicate: fields.Predicate
     """Which property it gives, e.g. allergy."""
-    scope: ScopeStored = "global"
-    entity_id: EntityId | None = None
+    scope: fields.ScopeStored = "global"
+    entity_id: fields.EntityId | None = None
     """The subject's entity, where facts about it are stored under one."""
 
 
@@ -169,9 +155,9 @@ class AskedContext(Asked):
 
     trigger_prompt: str
     """What you were asked to do, in the user's words."""
-    butler: Scope | None = None
+    butler: fields.Scope | None = None
     """The butler's name, e.g. general: what is told is global or of that butler."""
-    token_budget: Annotated[int, *within(0, MAX_BUDGET)] | None = None
+    token_budget: Annotated[int, *fields.within(0, MAX_BUDGET)] | None = None
     """How long the text may be at most."""
 
 
@@ -215,7 +201,7 @@ async def preview_context(desk: Desk, asked: AskedContext) -> dict[str, Any]:
 class History(Asked):
     """A memory or an entity, by its id."""
 
-    memory_id: Annotated[Id, Field(description="The id, or at least its first 6 digits.")]
+    memory_id: Annotated[fields.Id, Field(description="The id, or at least its first 6 digits.")]
 
 
 @OPERATIONS.add(
@@ -233,7 +219,7 @@ async def history(desk: Desk, asked: History) -> list[dict[str, Any]]:
     return await past.memory_history(desk.memory, known.id, desk.lineage) if known else []
 
 
-class Explain(Reference):
+class Explain(fields.Reference):
     """One memory, by its id."""
 
 

@@ -12,35 +12,23 @@ from butlers.memory.model import (
     StoredFact,
     StoredRule,
 )
+from butlers.memory.operations import fields
 from butlers.memory.operations.answers import EpisodeStored, FactStored, RuleStored
 from butlers.memory.operations.desk import Desk
-from butlers.memory.operations.fields import (
-    Attached,
-    EntityId,
-    FactId,
-    HowLong,
-    Importance,
-    Labels,
-    Predicate,
-    Scope,
-    ScopeStored,
-    Subject,
-    Uuid,
-)
 from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Asked, Effect, Route, Toolset
 
 
-class StoreEpisode(Attached):
+class StoreEpisode(fields.Attached):
     """What happened."""
 
     content: str
     """What happened, in a few sentences."""
-    butler: Scope | None = None
+    butler: fields.Scope | None = None
     """The butler's name, e.g. general."""
-    session_id: Uuid | None = None
+    session_id: fields.Uuid | None = None
     """The session's UUID, if there was one."""
-    importance: Importance = 5.0
+    importance: fields.Importance = 5.0
 
 
 @OPERATIONS.add(
@@ -71,24 +59,24 @@ async def store_episode(desk: Desk, asked: StoreEpisode) -> StoredEpisode:
     return await remember.store_episode(desk.memory, new, desk.lineage)
 
 
-class StoreFact(Attached):
+class StoreFact(fields.Attached):
     """What is true."""
 
-    subject: Subject
+    subject: fields.Subject
     """Who or what it is about, e.g. Ann."""
-    predicate: Predicate
+    predicate: fields.Predicate
     """Which property it gives, e.g. allergy."""
     content: str
     """What is true, e.g. peanuts; carries an EpiPen."""
-    importance: Importance = 5.0
-    permanence: HowLong = Permanence.STANDARD
+    importance: fields.Importance = 5.0
+    permanence: fields.HowLong = Permanence.STANDARD
     """How long it stays true unless confirmed: permanent (a birthplace), stable (years), standard
     (months), volatile (weeks), ephemeral (days)."""
-    scope: ScopeStored = "global"
-    tags: Labels = None
-    entity_id: EntityId | None = None
+    scope: fields.ScopeStored = "global"
+    tags: fields.Labels = None
+    entity_id: fields.EntityId | None = None
     """The subject's entity, as resolving or creating it gave it, if known."""
-    source_episode_id: Uuid | None = None
+    source_episode_id: fields.Uuid | None = None
     """The episode it was drawn from, if there was one."""
 
 
@@ -129,14 +117,14 @@ async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
     return await remember.store_fact(desk.memory, new, desk.lineage)
 
 
-class StoreRule(Attached):
+class StoreRule(fields.Attached):
     """How to behave."""
 
     content: str
     """One instruction, in a sentence or two."""
-    scope: ScopeStored = "global"
-    tags: Labels = None
-    source_episode_id: Uuid | None = None
+    scope: fields.ScopeStored = "global"
+    tags: fields.Labels = None
+    source_episode_id: fields.Uuid | None = None
     """The episode it was drawn from, if there was one."""
 
 
@@ -171,12 +159,12 @@ async def store_rule(desk: Desk, asked: StoreRule) -> StoredRule:
 class CorrectFact(Asked):
     """What a fact should have said; what is left out stays as it was."""
 
-    fact_id: FactId
+    fact_id: fields.FactId
     content: str
     """What is true instead."""
-    importance: Importance | None = None
+    importance: fields.Importance | None = None
     """0 (trivial) to 10 (vital)."""
-    permanence: HowLong | None = None
+    permanence: fields.HowLong | None = None
     """How long it stays true unless confirmed."""
 
 
@@ -205,7 +193,7 @@ async def correct(desk: Desk, asked: CorrectFact) -> StoredFact:
 class UndoCorrection(Asked):
     """The fact whose correction is taken back."""
 
-    fact_id: FactId
+    fact_id: fields.FactId
 
 
 @OPERATIONS.add(

@@ -14,9 +14,8 @@ from butlers.memory.flows.every_tenant import for_every_tenant
 from butlers.memory.flows.reembed import VersionStatus
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
-from butlers.memory.operations import answers
+from butlers.memory.operations import answers, fields
 from butlers.memory.operations.desk import Desk
-from butlers.memory.operations.fields import Uuid, within
 from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Asked, Audience, Effect, Route, Toolset
 
@@ -47,7 +46,7 @@ async def run_consolidation(desk: Desk, asked: RunConsolidation) -> Consolidatio
 class RunEpisodeCleanup(Asked):
     """How much may stay."""
 
-    max_entries: Annotated[int, *within(0, MAX_ENTRIES)] | None = None
+    max_entries: Annotated[int, *fields.within(0, MAX_ENTRIES)] | None = None
     """How many episodes may stay; only consolidated ones make room."""
 
 
@@ -92,7 +91,7 @@ async def dead_letters(desk: Desk, asked: AskedDeadLetters) -> list[dict[str, An
 class Requeue(Asked):
     """Which dead letters."""
 
-    episode_ids: list[Uuid] | None = None
+    episode_ids: list[fields.Uuid] | None = None
     """Those to be tried again. Left out: all of them."""
 
 
