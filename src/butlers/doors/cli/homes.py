@@ -1,12 +1,16 @@
 """`butlers up`, `butlers new` and `butlers list`."""
 
-import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from butlers.doors.cli.options import HomeOption, JsonOption, existing_home
-from butlers.doors.cli.program import typed
+from butlers.doors.cli.options import HomeOption, JsonOption, existing_home, located
+from butlers.doors.cli.tables import show_json
 
 if TYPE_CHECKING:
     from butlers.butler.home import Home
@@ -32,10 +36,9 @@ def up(
     """
     import asyncio
 
-    from butlers.butler.home import Home
     from butlers.logs import configure
 
-    place = Home.locate(home)
+    place = located(home)
     place.ensure_general()
     given = {"host": host, "port": port, "allow_remote": allow_remote or None}
     house = _house(place, {key: value for key, value in given.items() if value is not None})
@@ -49,9 +52,7 @@ def new(
     home: HomeOption = None,
 ) -> None:
     """Add a butler to the home; it is served from the next `butlers up` on."""
-    from butlers.butler.home import Home
-
-    place = Home.locate(home)
+    place = located(home)
     file = place.create_butler(name, description)
     typer.echo(f"{name} is ready: {file}")
     command = typed(place, "token", "new", "--butler", name, "--tenant", "default")
@@ -63,8 +64,7 @@ def list_butlers(home: HomeOption = None, as_json: JsonOption = False) -> None:
     place = existing_home(home)
     files = {file.parent.name: str(file) for file in place.butler_files()}
     if as_json:
-        listed = [{"name": name, "file": file} for name, file in files.items()]
-        typer.echo(json.dumps(listed, indent=2))
+        show_json([{"name": name, "file": file} for name, file in files.items()])
         return
     for name, file in files.items():
         typer.echo(f"{name}\t{file}")
@@ -126,3 +126,21 @@ def _welcome(
         f"  {typed(home, 'connect', 'claude-code', *whose)}",
     ]
     typer.echo("\n".join(lines))
+
+
+def typed(home: "Home", *arguments: str) -> str:
+    """A command for this home that works in any directory of this user."""
+    default = Path(os.path.abspath(Path("~/.butlers").expanduser()))
+    where = [] if home.root == default else ["--home", str(home.root)]
+    return shlex.join([*_program(), *arguments, *where])
+
+
+def _program() -> list[str]:
+    """The program as it was started: by its name if that finds it, else by its path."""
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py":
+        return [sys.executable, "-m", "butlers"]
+    found = shutil.which("butlers")
+    if found is not None and started.exists() and os.path.samefile(found, started):
+        return ["butlers"]
+    return [str(started.absolute())]

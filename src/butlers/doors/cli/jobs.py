@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from butlers.doors.cli.opening import with_butler
-from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption, example
+from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption, example, with_butler
 from butlers.doors.cli.tables import Column, show_fields, show_json, show_line, show_table
 
 if TYPE_CHECKING:

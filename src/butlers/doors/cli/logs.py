@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from butlers.doors.cli.options import HomeOption
+from butlers.doors.cli.options import HomeOption, located
 from butlers.doors.cli.tables import show_line
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ def logs(
 
     Neither tokens nor what memories say are in it: both are masked before a line is written.
     """
-    from butlers.butler.home import Home
-
-    place = Home.locate(home)
+    place = located(home)
     with _opened(place) as newest:
         recent = _recent(place.log_file, newest, lines)
         for line in recent:
