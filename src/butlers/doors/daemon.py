@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import structlog
-from starlette.applications import Starlette
 
 from butlers import __version__
 from butlers.butler.butler import Butler
@@ -56,7 +55,7 @@ async def _serve(
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
         household = Household(home, butlers, TokenStore(home.tokens_file), house.fleet)
-        http = Server(_app(household, house, pages))
+        http = Server(build_app(household, house.server, pages))
         serving = await stack.enter_async_context(_serving(http, listener))
         await stack.enter_async_context(_on_schedule(butlers))
         stop.server = http
@@ -87,11 +86,6 @@ async def _warm_up(butlers: Mapping[str, Butler]) -> None:
             except ButlersError as error:
                 # Whoever needs it is told; everything else works without.
                 log.warning("not ready", butler=butler.name, module=module.name, error=str(error))
-
-
-def _app(household: Household, house: HouseSettings, pages: Pages | None) -> Starlette:
-    shown = pages(household) if pages is not None else None
-    return build_app(household.butlers, household.tokens, house.server, shown)
 
 
 @asynccontextmanager
