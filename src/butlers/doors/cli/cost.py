@@ -42,7 +42,7 @@ def cost(
 async def _ask(butler: "Butler", days: int) -> tuple[list[Row], Row, Row]:
     """What each day came to, what today did, and what it may come to."""
     spending = butler.spending
-    told = [asdict(one) | {"day": one.day.isoformat()} for one in await spending.days(days)]
+    told = [asdict(one) for one in await spending.days(days)]
     limits = {name: getattr(spending.limits, name) for name in _LIMITS}
     return told, asdict(await spending.today()), limits
 
@@ -50,7 +50,7 @@ async def _ask(butler: "Butler", days: int) -> tuple[list[Row], Row, Row]:
 def _row(day: Row) -> list[str]:
     from butlers.jobs.spending import amount
 
-    return [day["day"], *(amount(day[name]) for name in _NUMBERS)]
+    return [str(day["day"]), *(amount(day[name]) for name in _NUMBERS)]
 
 
 def _title(name: str) -> str:

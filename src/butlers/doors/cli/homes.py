@@ -35,13 +35,17 @@ def up(
     An empty home gets one butler, `general`, and a token for it.
     """
     import asyncio
+    from dataclasses import replace
 
     from butlers.logs import configure
+    from butlers.settings.files import load_house, override_server
 
     place = located(home)
     place.ensure_general()
     given = {"host": host, "port": port, "allow_remote": allow_remote or None}
-    house = _house(place, {key: value for key, value in given.items() if value is not None})
+    house = load_house(place.settings_file, place.butler_files())
+    chosen = {key: value for key, value in given.items() if value is not None}
+    house = replace(house, server=override_server(house.server, chosen))
     configure(house.server.log_level, log_file=place.log_file)
     asyncio.run(_serve(place, house, context.obj))
 
@@ -68,15 +72,6 @@ def list_butlers(home: HomeOption = None, as_json: JsonOption = False) -> None:
         return
     for name, file in files.items():
         typer.echo(f"{name}\t{file}")
-
-
-def _house(home: "Home", given: dict[str, object]) -> "HouseSettings":
-    from dataclasses import replace
-
-    from butlers.settings.files import load_house, override_server
-
-    house = load_house(home.settings_file, home.butler_files())
-    return replace(house, server=override_server(house.server, given))
 
 
 async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:
