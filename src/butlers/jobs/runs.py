@@ -81,7 +81,8 @@ _MAX_RESULT = 20_000
 
 def ending_of(result: dict[str, Any]) -> Ending:
     """How a job ended that returned; a result that lists errors is that of a failure."""
-    kept = result if _fits(result) else {"left_out": "the result was too long to keep"}
+    fits = len(json.dumps(result, allow_nan=False)) <= _MAX_RESULT
+    kept = result if fits else {"left_out": "the result was too long to keep"}
     errors = result.get("errors")
     if not errors:
         return Ending(Outcome.OK, result=kept)
@@ -99,10 +100,6 @@ def failed(error: Exception) -> Ending:
     if isinstance(error, ButlersError):
         return Ending(Outcome.FAILED, _line(str(error)) or type(error).__name__)
     return Ending(Outcome.FAILED, f"unexpected {type(error).__name__}; the log says more")
-
-
-def _fits(result: dict[str, Any]) -> bool:
-    return len(json.dumps(result, allow_nan=False)) <= _MAX_RESULT
 
 
 def _line(text: str) -> str:

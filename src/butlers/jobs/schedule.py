@@ -235,17 +235,14 @@ class Schedule:
     async def _settle(self, claim: Claim, ending: Ending) -> None:
         """Nothing happens if the run is no longer ours; its lease ends it if we cannot say so."""
         try:
-            await self._record_what_fits(claim, ending)
+            try:
+                await self._record(claim, ending)
+            except InvalidInput:
+                # A result the database cannot hold, because of a NUL for one, is left out.
+                await self._record(claim, replace(ending, result=None))
         except ButlersError as error:
             log.warning("a run could not be put on record", job=claim.job, error=str(error))
         self._when_ended(claim.job, ending.outcome)
-
-    async def _record_what_fits(self, claim: Claim, ending: Ending) -> None:
-        try:
-            await self._record(claim, ending)
-        except InvalidInput:
-            # A result the database cannot hold, because of a NUL for one, is left out.
-            await self._record(claim, replace(ending, result=None))
 
     async def _record(self, claim: Claim, ending: Ending) -> None:
         async with self._database.system_transaction() as tx:

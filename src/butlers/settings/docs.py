@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from butlers.settings.fields import Table, walk
-from butlers.settings.fleet import FleetSection
-from butlers.settings.sections import ButlerSettings
+from butlers.settings.sections import ButlerSettings, FleetSection
 
 HEAD = """\
 # Settings

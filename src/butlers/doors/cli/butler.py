@@ -51,7 +51,7 @@ def ask(
 
 
 async def _session(home: "Home", settings: "ButlerSettings", prompt: str) -> None:
-    from butlers.butler.sessions import opened_spawner
+    from butlers.butler.butler import opened_spawner
     from butlers.errors import InvalidInput
 
     if not prompt.strip():
