@@ -1,7 +1,7 @@
 """One butler: its settings, its database and its loaded modules."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -190,42 +190,49 @@ def butler_settings(home: Home, name: str) -> ButlerSettings:
 
 
 @asynccontextmanager
+async def hosted(
+    home: Home, settings: Iterable[ButlerSettings]
+) -> AsyncIterator[tuple[DatabaseServer, list[Butler]]]:
+    """Butlers yet to be started; at the end all are stopped, whatever happens."""
+    server = DatabaseServer(home)
+    butlers = [Butler(one, server) for one in settings]
+    try:
+        yield server, butlers
+    finally:
+        for butler in reversed(butlers):
+            await butler.stop()
+        await server.release()
+
+
+@asynccontextmanager
 async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
     """A butler, started in this process beside whoever else uses its home."""
-    server = DatabaseServer(home)
-    butler = Butler(butler_settings(home, name), server)
-    try:
+    async with hosted(home, [butler_settings(home, name)]) as (_, [butler]):
         await butler.start()
         yield butler
-    finally:
-        await butler.stop()
-        await server.release()
 
 
 @asynccontextmanager
 async def opened_spawner(home: Home, settings: ButlerSettings) -> AsyncIterator[Spawner]:
     """The sessions of a butler in this process; it answers even if its database never starts."""
-    server = DatabaseServer(home)
-    butler = Butler(settings, server)
-    starting = asyncio.create_task(butler.start())
-    # Whoever needs it is told of its failure; if nobody does, that is no surprise.
-    starting.add_done_callback(lambda one: one.cancelled() or one.exception())
+    async with hosted(home, [settings]) as (_, [butler]):
+        starting = asyncio.create_task(butler.start())
+        # Whoever needs it is told of its failure; if nobody does, that is no surprise.
+        starting.add_done_callback(lambda one: one.cancelled() or one.exception())
 
-    async def memory() -> Memory:
-        async with asyncio.timeout(_LATEST_SECONDS):
-            await asyncio.shield(starting)
-        return butler.memory
+        async def memory() -> Memory:
+            async with asyncio.timeout(_LATEST_SECONDS):
+                await asyncio.shield(starting)
+            return butler.memory
 
-    try:
-        if settings.runtime.kind != "none":
-            await forgiven("start of memory", memory, otherwise=None, seconds=_OPENING_SECONDS)
-        seconds = settings.runtime.context_timeout_seconds
-        yield butler.spawner(SessionMemory(butler.name, memory, seconds))
-    finally:
-        starting.cancel()
-        await asyncio.wait([starting])
-        await butler.stop()
-        await server.release()
+        try:
+            if settings.runtime.kind != "none":
+                await forgiven("start of memory", memory, otherwise=None, seconds=_OPENING_SECONDS)
+            seconds = settings.runtime.context_timeout_seconds
+            yield butler.spawner(SessionMemory(butler.name, memory, seconds))
+        finally:
+            starting.cancel()
+            await asyncio.wait([starting])
 
 
 def _count_run(butler: str, job: str, outcome: Outcome) -> None:

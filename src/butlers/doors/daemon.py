@@ -11,8 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 import structlog
 
 from butlers import __version__
-from butlers.butler.butler import Butler
-from butlers.butler.database import DatabaseServer
+from butlers.butler.butler import Butler, hosted
 from butlers.butler.home import Home
 from butlers.butler.presence import Running, alone, announced
 from butlers.butler.tokens import TokenStore
@@ -91,18 +90,12 @@ async def _warm_up(butlers: Mapping[str, Butler]) -> None:
 @asynccontextmanager
 async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dict[str, Butler]]:
     """Every butler of the house, started; all are stopped at the end, whatever happens."""
-    server = DatabaseServer(home)
-    butlers = {name: Butler(settings, server) for name, settings in house.butlers.items()}
-    try:
+    async with hosted(home, house.butlers.values()) as (server, butlers):
         # One at a time: a failure then names one butler, and migrations would queue anyway.
-        for butler in butlers.values():
+        for butler in butlers:
             await butler.start()
         async with server.kept_alive():
-            yield butlers
-    finally:
-        for butler in reversed(butlers.values()):
-            await butler.stop()
-        await server.release()
+            yield {butler.name: butler for butler in butlers}
 
 
 @asynccontextmanager

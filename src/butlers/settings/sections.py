@@ -50,23 +50,19 @@ class ButlerSection(Section):
 
     @model_validator(mode="after")
     def _tasks_can_be_named_and_run(self) -> Self:
-        refuse([*self._misnamed_tasks(), *self._sessions_without_prompt()])
-        return self
-
-    def _misnamed_tasks(self) -> list[Fault]:
-        return [
+        misnamed = [
             Fault(f"schedule.{name}", name, f"valid is {TASK_NAME_RULE}")
             for name in self.schedule
             if re.fullmatch(TASK_NAME, name) is None
         ]
-
-    def _sessions_without_prompt(self) -> list[Fault]:
         valid = f"must say what to ask; only {', '.join(MODULE_JOBS)} need no prompt"
-        return [
+        unasked = [
             Fault(f"schedule.{name}.prompt", entry.prompt, valid)
             for name, entry in self.schedule.items()
             if name not in MODULE_JOBS and not entry.prompt.strip()
         ]
+        refuse([*misnamed, *unasked])
+        return self
 
 
 class DatabaseSection(Section):
