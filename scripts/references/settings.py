@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from butlers.settings.fields import Table, walk
-from butlers.settings.fleet import FleetSection
-from butlers.settings.sections import ButlerSettings
+from butlers.settings.sections import ButlerSettings, FleetSection
 
 HEAD = """\
 # Settings

@@ -37,19 +37,14 @@ def main() -> None:
     # An agent must not suffer, whatever it is that goes wrong here.
     sys.excepthook = _give_up
     _answer(*_arguments(sys.argv[1:]))
-    _leave()
+    try:
+        sys.stdout.flush()
+    finally:
+        _give_up()  # with 0, even if nobody reads what was written
 
 
 def _give_up(*_: object) -> None:
     os._exit(0)
-
-
-def _leave() -> None:
-    """Exit with 0 even if nobody reads what was written."""
-    try:
-        sys.stdout.flush()
-    finally:
-        os._exit(0)
 
 
 def _arguments(given: list[str]) -> tuple[str, str]:
@@ -74,12 +69,8 @@ def _answer(butler: str, home: str) -> None:
             return
     context = _asked(butler, home, name, told).get("context")
     if name in INJECTING and isinstance(context, str) and context.strip():
-        _inject(name, context[:MAX_CONTEXT_CHARACTERS])
-
-
-def _inject(name: str, context: str) -> None:
-    output = {"hookEventName": name, "additionalContext": context}
-    sys.stdout.write(json.dumps({"hookSpecificOutput": output}) + "\n")
+        output = {"hookEventName": name, "additionalContext": context[:MAX_CONTEXT_CHARACTERS]}
+        sys.stdout.write(json.dumps({"hookSpecificOutput": output}) + "\n")
 
 
 def _transcript(path: Any) -> str:
@@ -110,7 +101,8 @@ def _asked(butler: str, home: str, name: str, told: dict[str, Any]) -> dict[str,
     except TimeoutError:
         # The end of a session takes its time, which says nothing of how a butler is.
         if name in INJECTING:
-            _write(mark, str(time.monotonic()))
+            with open(mark, "w", encoding="utf-8") as file:
+                file.write(str(time.monotonic()))
         return {}
     if unanswered:
         os.unlink(mark)
@@ -152,11 +144,6 @@ def _read(path: str) -> str:
             return file.read(MAX_INPUT_BYTES)
     except FileNotFoundError:
         return ""
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 if __name__ == "__main__":

@@ -88,11 +88,8 @@ def _shared() -> list[Processor]:
 
 
 def _formatter(on_terminal: bool, debugging: bool) -> logging.Formatter:
-    last: list[Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=True)]
-        if on_terminal
-        else [structlog.processors.JSONRenderer()]
-    )
+    in_colours, as_json = structlog.dev.ConsoleRenderer, structlog.processors.JSONRenderer
+    last: Processor = in_colours(colors=True) if on_terminal else as_json()
     explain: Processor = structlog.processors.format_exc_info if debugging else where_it_failed
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=_shared(),
@@ -100,7 +97,7 @@ def _formatter(on_terminal: bool, debugging: bool) -> logging.Formatter:
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             explain,
             mask_secrets,
-            *last,
+            last,
         ],
     )
 

@@ -7,12 +7,11 @@ import asyncpg
 import pytest
 
 from butlers.db.postgres import Database
-from butlers.jobs.language_model import CountedModel
 from butlers.jobs.planned import jobs_of
 from butlers.jobs.policy import Outcome
 from butlers.jobs.runs import Run
 from butlers.jobs.schedule import Schedule
-from butlers.jobs.spending import Spending
+from butlers.jobs.spending import CountedModel, Spending
 from butlers.kernel.sections import Limits
 from butlers.llm import LanguageModel
 from butlers.memory.handle import Memory

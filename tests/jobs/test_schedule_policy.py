@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from butlers.jobs.policy import (
     MAX_ATTEMPTS,
     Cause,
-    Held,
+    Claim,
     Step,
     decide,
     due_tick,
@@ -86,8 +86,8 @@ def test_only_the_newest_tick_is_due_and_only_after_what_was_done(
     assert due_tick(EVERY_SIX_HOURS, since, last, NOON + timedelta(hours=2)) == due
 
 
-def held(until: datetime, attempt: int = 1, cause: Cause = Cause.SCHEDULE) -> Held:
-    return Held(1, NOON - 6 * HOUR, cause, attempt, "host:1", until)
+def held(until: datetime, attempt: int = 1, cause: Cause = Cause.SCHEDULE) -> Claim:
+    return Claim(1, "sweep", NOON - 6 * HOUR, cause, attempt, "host:1", until)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def held(until: datetime, attempt: int = 1, cause: Cause = Cause.SCHEDULE) -> He
     ],
 )
 def test_what_to_do_depends_on_what_is_due_and_who_holds_the_job(
-    due: datetime | None, run: Held | None, step: Step
+    due: datetime | None, run: Claim | None, step: Step
 ) -> None:
     assert decide(due, run, NOON) is step
 

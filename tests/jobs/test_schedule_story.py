@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from butlers.db.postgres import Access, Database
-from butlers.jobs.policy import Outcome, newest_tick
-from butlers.jobs.runs import Claim, Ending, Run
+from butlers.jobs.policy import Claim, Outcome, newest_tick
+from butlers.jobs.runs import Ending, Run
 from butlers.jobs.schedule import Pace, Schedule
 from butlers.module import Job
 from conftest import WalkingClock

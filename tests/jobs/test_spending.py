@@ -9,8 +9,15 @@ import pytest
 
 from butlers.db.postgres import Access, Database
 from butlers.errors import BudgetExhausted, Unavailable
-from butlers.jobs.language_model import CountedModel, limits_of, model_of
-from butlers.jobs.spending import Account, Spending, Spent, refusal
+from butlers.jobs.spending import (
+    Account,
+    CountedModel,
+    Spending,
+    Spent,
+    limits_of,
+    model_of,
+    refusal,
+)
 from butlers.kernel.sections import Limits
 from butlers.llm import Completion, CompletionFailed, Usage
 from butlers.module import Rationed

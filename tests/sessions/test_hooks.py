@@ -18,8 +18,7 @@ import pytest
 
 from butlers import hook
 from butlers.butler.home import Home
-from butlers.butler.hook_token import ensure_hook_token, hook_token_file
-from butlers.butler.tokens import TokenStore
+from butlers.butler.tokens import TokenStore, ensure_hook_token
 from butlers.doors.http.hooks import MAX_BODY_BYTES
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
 
@@ -45,7 +44,7 @@ def daemon() -> Iterator[Daemon]:
 
 
 def client_of(daemon: Daemon) -> httpx2.Client:
-    token = hook_token_file(daemon.home, "general").read_text().strip()
+    token = daemon.home.hook_token_file("general").read_text().strip()
     headers = {"Authorization": f"Bearer {token}"}
     return httpx2.Client(trust_env=False, timeout=30, headers=headers)
 
@@ -213,7 +212,7 @@ def test_a_home_in_disorder_is_passed_over(empty_home: Home, silent_port: int) -
     # Left by a process that was killed: another may have taken its port.
     announce(empty_home, silent_port, dead.pid)
     assert min(run_hook(empty_home, start_event())[1] for _ in range(2)) < 1.2
-    hook_token_file(empty_home, "general").unlink()
+    empty_home.hook_token_file("general").unlink()
     announce(empty_home, silent_port)
     assert run_hook(empty_home, start_event())[0] == ""
 
@@ -331,7 +330,7 @@ def test_too_much_is_refused(client: httpx2.Client) -> None:
 
 
 def test_the_token_is_private_and_made_once(empty_home: Home) -> None:
-    file = hook_token_file(empty_home, "general")
+    file = empty_home.hook_token_file("general")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert ensure_hook_token(empty_home, "general", "default") is False

@@ -10,6 +10,7 @@ from butlers.settings.files import load_butler, load_home
 from butlers.settings.first_files import butler_toml, home_toml
 from butlers.settings.sections import ButlerSettings, HomeSettings
 from references.settings import settings_markdown
+from settings.test_sections import crons
 
 PLAN = (Path(__file__).parents[1] / "data" / "memory_plan.toml").read_text("utf-8")
 
@@ -42,7 +43,7 @@ def test_a_new_file_says_what_the_defaults_are(file):
     schedule = tomllib.loads(PLAN)["butler"]["schedule"]
     expected = defaults(description='Runs "the" house\n[at] C:\\', schedule=schedule)
     assert load_butler(file) == expected
-    assert load_butler(file).tasks() == defaults().tasks()
+    assert crons(load_butler(file)) == crons(defaults())
 
 
 def test_a_new_file_with_every_setting_uncommented_says_the_same(file):

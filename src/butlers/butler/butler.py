@@ -1,7 +1,7 @@
 """One butler: its settings, its database and its loaded modules."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -14,14 +14,14 @@ from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Database
 from butlers.errors import ButlersError, NotFound, Unavailable
 from butlers.ids import NewId, new_id
-from butlers.jobs.language_model import limits_of, model_of
-from butlers.jobs.planned import RunPrompt, jobs_of
+from butlers.jobs.planned import jobs_of
 from butlers.jobs.policy import Outcome
 from butlers.jobs.schedule import Schedule
-from butlers.jobs.spending import Account, Spending
+from butlers.jobs.spending import Account, Spending, limits_of, model_of
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import Caller, Health, Module, Surroundings
+from butlers.sessions.fail_open import forgiven
 from butlers.sessions.session import SessionMemory
 from butlers.sessions.spawner import Spawner, session_model
 from butlers.settings.files import load_butler
@@ -29,6 +29,10 @@ from butlers.settings.sections import ButlerSettings
 
 log = structlog.get_logger(__name__)
 _HEALTH_SECONDS = 5.0
+# Starting a database takes longer than asking it; still nobody waits for it for ever: not much
+# before the answer of a session, and a little longer once it is given.
+_OPENING_SECONDS = 6.0
+_LATEST_SECONDS = 15.0
 
 
 class Butler:
@@ -51,9 +55,9 @@ class Butler:
         limits, section = limits_of(settings)
         self.spending = Spending(lambda: self.database, limits, clock, Account.MODULES, section)
         model = model_of(settings, self.spending)
-        directory = server.butler_directory(self.name)
+        self._directory = server.home.butler_directory(self.name)
         tenant = settings.butler.tenant
-        surroundings = Surroundings(self.name, tenant, clock, new_id, model, directory)
+        surroundings = Surroundings(self.name, tenant, clock, new_id, model, self._directory)
         order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
         self.modules: Sequence[Module] = [
             known[name](surroundings, settings.module(name)) for name in order
@@ -75,17 +79,17 @@ class Butler:
 
     def schedule(self) -> Schedule:
         """The schedule of a butler that has started; without a runtime its prompts are skipped."""
-        planned = jobs_of(self.settings, self._started, self._run_prompt())
+        has_runtime = self.settings.runtime.kind != "none"
+        run_prompt = self.spawner(self.session_memory()).run_prompt if has_runtime else None
+        planned = jobs_of(self.settings, self._started, run_prompt)
         return Schedule(
             self.database, planned, clock=self._clock, when_ended=partial(_count_run, self.name)
         )
 
-    def _run_prompt(self) -> RunPrompt | None:
-        if self.settings.runtime.kind == "none":
-            return None
+    def spawner(self, memory: SessionMemory) -> Spawner:
+        """The sessions of its own, which take from this memory and leave there what happened."""
         model = session_model(self.settings, lambda: self.database)
-        directory = self._server.butler_directory(self.name)
-        return Spawner(self.settings, directory, self.session_memory(), model).run_prompt
+        return Spawner(self.settings, self._directory, memory, model)
 
     def session_memory(self, at_most: float = 600.0) -> SessionMemory:
         """The memory as sessions use it; it is waited for at most so many seconds."""
@@ -186,16 +190,49 @@ def butler_settings(home: Home, name: str) -> ButlerSettings:
 
 
 @asynccontextmanager
+async def hosted(
+    home: Home, settings: Iterable[ButlerSettings]
+) -> AsyncIterator[tuple[DatabaseServer, list[Butler]]]:
+    """Butlers yet to be started; at the end all are stopped, whatever happens."""
+    server = DatabaseServer(home)
+    butlers = [Butler(one, server) for one in settings]
+    try:
+        yield server, butlers
+    finally:
+        for butler in reversed(butlers):
+            await butler.stop()
+        await server.release()
+
+
+@asynccontextmanager
 async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
     """A butler, started in this process beside whoever else uses its home."""
-    server = DatabaseServer(home)
-    butler = Butler(butler_settings(home, name), server)
-    try:
+    async with hosted(home, [butler_settings(home, name)]) as (_, [butler]):
         await butler.start()
         yield butler
-    finally:
-        await butler.stop()
-        await server.release()
+
+
+@asynccontextmanager
+async def opened_spawner(home: Home, settings: ButlerSettings) -> AsyncIterator[Spawner]:
+    """The sessions of a butler in this process; it answers even if its database never starts."""
+    async with hosted(home, [settings]) as (_, [butler]):
+        starting = asyncio.create_task(butler.start())
+        # Whoever needs it is told of its failure; if nobody does, that is no surprise.
+        starting.add_done_callback(lambda one: one.cancelled() or one.exception())
+
+        async def memory() -> Memory:
+            async with asyncio.timeout(_LATEST_SECONDS):
+                await asyncio.shield(starting)
+            return butler.memory
+
+        try:
+            if settings.runtime.kind != "none":
+                await forgiven("start of memory", memory, otherwise=None, seconds=_OPENING_SECONDS)
+            seconds = settings.runtime.context_timeout_seconds
+            yield butler.spawner(SessionMemory(butler.name, memory, seconds))
+        finally:
+            starting.cancel()
+            await asyncio.wait([starting])
 
 
 def _count_run(butler: str, job: str, outcome: Outcome) -> None:

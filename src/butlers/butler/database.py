@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import structlog
@@ -27,14 +26,10 @@ class DatabaseServer:
     """Gives every butler of a home its database; starts the embedded server when one needs it."""
 
     def __init__(self, home: Home) -> None:
-        self._home = home
+        self.home = home
         self._embedded = EmbeddedPostgres(home.database_directory)
         self._starting = asyncio.Lock()
         self._holding = False
-
-    def butler_directory(self, butler: str) -> Path:
-        """The butler's directory in the home this server is for."""
-        return self._home.butler_directory(butler)
 
     async def prepare(
         self, butler: str, settings: DatabaseSection, branches: list[Branch], targets: list[str]
@@ -60,17 +55,10 @@ class DatabaseServer:
         where = listed.socket_directory if listed else None
         if where is None or ask(where) is Answer.SILENCE:
             raise Unavailable(
-                f"the embedded database of {self._home.root} is not running; "
+                f"the embedded database of {self.home.root} is not running; "
                 "start it with `butlers up`"
             )
         return f"postgresql://postgres@/{database_name(butler)}?host={quote(str(where))}"
-
-    async def revive(self) -> bool:
-        """Start the embedded server again should it have died; whether that was needed."""
-        if not self._holding or await asyncio.to_thread(self._answers):
-            return False
-        await to_its_end(asyncio.to_thread(self._embedded.start))
-        return True
 
     @asynccontextmanager
     async def kept_alive(self) -> AsyncIterator[None]:
@@ -98,7 +86,8 @@ class DatabaseServer:
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             try:
-                if await self.revive():
+                if self._holding and not await asyncio.to_thread(self._answers):
+                    await to_its_end(asyncio.to_thread(self._embedded.start))
                     log.warning("the database server had died and was started again")
             except ButlersError as error:
                 log.error("the database server is down", error=str(error))

@@ -82,6 +82,10 @@ class Home:
         """The directory of a butler, whether or not there is one."""
         return self.butlers_directory / validate_name(name)
 
+    def hook_token_file(self, name: str) -> Path:
+        """The token that agents' hooks use: a private file here, never one in a project."""
+        return self.root / "hooks" / f"{validate_name(name)}.token"
+
     def butler_file(self, name: str) -> Path:
         """The settings of a butler, whether or not there is one."""
         return self.butler_directory(name) / "butler.toml"

@@ -7,9 +7,10 @@ import signal
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import IO, Any
 
 from butlers.butler.home import Home
@@ -119,10 +120,10 @@ def ask_to_stop(home: Home, pid: int) -> bool:
     (where the system has such), and the lock asked again before anything is sent.
     """
     try:
-        with _handle(pid) as handle:
+        with _handle(pid) as send:
             if process_of(home) != pid:
                 return False
-            _send(handle, pid)
+            send(signal.SIGTERM)
     except ProcessLookupError:
         return False
     except PermissionError as error:
@@ -133,22 +134,16 @@ def ask_to_stop(home: Home, pid: int) -> bool:
 
 
 @contextmanager
-def _handle(pid: int) -> Iterator[int | None]:
+def _handle(pid: int) -> Iterator[Callable[[int], None]]:
+    """What sends a signal to the process."""
     if not hasattr(os, "pidfd_open"):
-        yield None
+        yield partial(os.kill, pid)
         return
     handle = os.pidfd_open(pid)
     try:
-        yield handle
+        yield partial(signal.pidfd_send_signal, handle)
     finally:
         os.close(handle)
-
-
-def _send(handle: int | None, pid: int) -> None:
-    if handle is None:
-        os.kill(pid, signal.SIGTERM)
-    else:
-        signal.pidfd_send_signal(handle, signal.SIGTERM)
 
 
 def health(url: str) -> tuple[str, dict[str, Any]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from butlers.butler.home import Home
 from butlers.clock import Clock, utc_now
 from butlers.errors import InvalidInput, NotFound, Unavailable
 from butlers.files import replace_file
@@ -139,6 +140,23 @@ class TokenStore:
             raise Unavailable(
                 f"cannot use {self._file} ({error.strerror}); mend its permissions or the disk"
             ) from error
+
+
+def ensure_hook_token(home: Home, butler: str, tenant: str) -> bool:
+    """See to it that hooks have a token that is valid; true when this call made one."""
+    file, store = home.hook_token_file(butler), TokenStore(home.tokens_file)
+    try:
+        known = store.verify(file.read_text("utf-8").strip(), butler) if file.exists() else None
+        if known is not None and known.tenant == tenant:
+            return False
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        _, token = store.create(butler, tenant, "hooks of agents")
+        replace_file(file, f"{token}\n")
+    except OSError as error:
+        raise Unavailable(
+            f"cannot write {file} ({error.strerror}); mend its permissions"
+        ) from error
+    return True
 
 
 def validate_tenant(tenant: str) -> str:

@@ -5,19 +5,21 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
+from butlers.butler import presence
 from butlers.butler.home import Home
-from butlers.doctor import database as doctor_database
-from butlers.doctor import server as doctor_server
+from butlers.butler.tokens import TokenStore
+from butlers.doctor.database import databases
 from butlers.doctor.finding import Finding, ok, problem, warning
+from butlers.doors.server import listen
 from butlers.errors import ButlersError, SettingsError
+from butlers.files import PRIVATE
 from butlers.kernel.sections import Check
 from butlers.modules import ModulesSection
-from butlers.settings.files import HouseSettings, load_house
-from butlers.settings.sections import RuntimeSection
+from butlers.settings.files import HouseSettings, load_house, override_server
+from butlers.settings.sections import RuntimeSection, ServerSection
 
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_BYTES, _TOO_LITTLE_BYTES = 2**30, 100 * 2**20
@@ -33,32 +35,26 @@ async def examine(home: Home) -> list[Finding]:
     house, faults = _settings(home)
     findings += faults
     if house is not None:
-        findings += await _house_findings(home, house)
+        findings += await asyncio.to_thread(_house_findings, home, house)
+        try:
+            findings += await databases(home, house)
+        except Exception as error:  # noqa: BLE001  a doctor that falls ill helps nobody
+            findings.append(_failed("database", error))
     return findings
 
 
-async def _house_findings(home: Home, house: HouseSettings) -> list[Finding]:
-    findings = await asyncio.to_thread(
-        lambda: [
-            *_guarded("server", lambda: doctor_server.listening(home, house.server)),
-            *_guarded("tokens", lambda: doctor_server.tokens(home, list(house.butlers))),
-            *_of_modules(house),
-            *_guarded("runtime", lambda: _runtimes(house)),
-        ]
-    )
-    return [*findings, *await _guarded_async("database", doctor_database.databases(home, house))]
+def _house_findings(home: Home, house: HouseSettings) -> list[Finding]:
+    return [
+        *_guarded("server", lambda: _listening(home, house.server)),
+        *_guarded("tokens", lambda: _tokens(home, list(house.butlers))),
+        *_of_modules(house),
+        *_guarded("runtime", lambda: _runtimes(house)),
+    ]
 
 
 def _guarded(check: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
     try:
         return list(look())
-    except Exception as error:  # noqa: BLE001  a doctor that falls ill helps nobody
-        return [_failed(check, error)]
-
-
-async def _guarded_async(check: str, look: Awaitable[list[Finding]]) -> list[Finding]:
-    try:
-        return await look
     except Exception as error:  # noqa: BLE001  a doctor that falls ill helps nobody
         return [_failed(check, error)]
 
@@ -97,7 +93,8 @@ def _home(home: Home) -> Iterator[Finding]:
 
 
 def _disk(home: Home) -> Iterator[Finding]:
-    free = shutil.disk_usage(_existing(home.root)).free
+    existing = next(place for place in (home.root, *home.root.parents) if place.exists())
+    free = shutil.disk_usage(existing).free
     told = f"{free / 2**30:.1f} GiB free"
     if free < _TOO_LITTLE_BYTES:
         yield problem("disk", told, "free some space: the database needs room to work")
@@ -105,10 +102,6 @@ def _disk(home: Home) -> Iterator[Finding]:
         yield warning("disk", told, "free some space soon")
     else:
         yield ok("disk", told)
-
-
-def _existing(path: Path) -> Path:
-    return next(place for place in (path, *path.parents) if place.exists())
 
 
 def _settings(home: Home) -> tuple[HouseSettings | None, list[Finding]]:
@@ -134,9 +127,8 @@ def _looked(check: Check) -> Iterator[Finding]:
     yield ok(check.name, check.look(check.about))
 
 
-def _runtimes(house: HouseSettings) -> Iterator[Finding]:
-    for name, settings in house.butlers.items():
-        yield _runtime(f"runtime of {name}", settings.runtime)
+def _runtimes(house: HouseSettings) -> list[Finding]:
+    return [_runtime(f"runtime of {name}", one.runtime) for name, one in house.butlers.items()]
 
 
 def _runtime(check: str, runtime: RuntimeSection) -> Finding:
@@ -158,3 +150,60 @@ def _http_runtime(check: str, runtime: RuntimeSection) -> Finding:
         remedy = f"export {variable} before `butlers up`"
         return problem(check, f"runtime.api_key_env names {variable}, which is not set", remedy)
     return ok(check, "completions are asked for over HTTP")
+
+
+def _listening(home: Home, server: ServerSection) -> Iterator[Finding]:
+    """The home is served and well, or nothing keeps it from being served."""
+    if presence.is_up(home):
+        yield _served(home)
+    else:
+        listen(server.host, server.port).close()
+        yield ok("server", f"not up; port {server.port} on {server.host} is free")
+    if _is_remote(server):
+        yield warning(
+            "server",
+            f"{server.host} can be reached by other machines, without encryption",
+            'set server.host to "127.0.0.1", or put a proxy with TLS before it',
+        )
+
+
+def _tokens(home: Home, butlers: Sequence[str]) -> Iterator[Finding]:
+    """Each butler can be called by somebody, and nobody else can read the list."""
+    records = TokenStore(home.tokens_file).all()
+    if not records:
+        remedy = "`butlers up` makes the first; more: butlers token new --butler NAME --tenant T"
+        yield warning("tokens", "there are none, so no agent can call", remedy)
+        return
+    mode = home.tokens_file.stat().st_mode & 0o777
+    if mode & ~PRIVATE:
+        file = home.tokens_file
+        yield problem("tokens", f"{file} is open to others ({mode:o})", f"run: chmod 600 {file}")
+    called = {record.butler for record in records}
+    for name in sorted(set(butlers) - called):
+        remedy = f"make one: butlers token new --butler {name} --tenant default"
+        yield warning("tokens", f"no token opens butler {name}", remedy)
+    for name in sorted(called - set(butlers)):
+        remedy = "revoke it: butlers token list, butlers token revoke ID"
+        yield warning("tokens", f"a token is for butler {name}, which is not here", remedy)
+    yield ok("tokens", f"{len(records)} kept, as hashes")
+
+
+def _is_remote(server: ServerSection) -> bool:
+    """Whether only the permission to be reachable makes the settings valid."""
+    try:
+        override_server(server, {"allow_remote": False})
+    except SettingsError:
+        return True
+    return False
+
+
+def _served(home: Home) -> Finding:
+    found = presence.running(home)
+    if found is None:
+        return warning("server", "the butlers are starting or stopping", "ask again in a moment")
+    status, report = presence.health(found.url)
+    if status == "ok":
+        return ok("server", f"up and well at {found.url}")
+    unwell = [name for name, butler in report.items() if butler["status"] != "ok"]
+    told = f"unwell: {', '.join(unwell)}" if unwell else "does not answer"
+    return problem("server", f"{found.url} {told}", f"see {home.log_file}")

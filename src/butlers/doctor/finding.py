@@ -1,6 +1,6 @@
 """What one check of `butlers doctor` has to say."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 from butlers.kernel.text import normalise_whitespace as _line
@@ -22,10 +22,6 @@ class Finding:
     verdict: Verdict
     message: str
     remedy: str = ""
-
-    def shown(self) -> dict[str, str]:
-        """As JSON shows it."""
-        return asdict(self)
 
 
 def ok(check: str, message: str) -> Finding:

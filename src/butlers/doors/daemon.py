@@ -9,11 +9,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import structlog
-from starlette.applications import Starlette
 
 from butlers import __version__
-from butlers.butler.butler import Butler
-from butlers.butler.database import DatabaseServer
+from butlers.butler.butler import Butler, hosted
 from butlers.butler.home import Home
 from butlers.butler.presence import Running, alone, announced
 from butlers.butler.tokens import TokenStore
@@ -56,7 +54,7 @@ async def _serve(
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
         household = Household(home, butlers, TokenStore(home.tokens_file), house.fleet)
-        http = Server(_app(household, house, pages))
+        http = Server(build_app(household, house.server, pages))
         serving = await stack.enter_async_context(_serving(http, listener))
         await stack.enter_async_context(_on_schedule(butlers))
         stop.server = http
@@ -89,26 +87,15 @@ async def _warm_up(butlers: Mapping[str, Butler]) -> None:
                 log.warning("not ready", butler=butler.name, module=module.name, error=str(error))
 
 
-def _app(household: Household, house: HouseSettings, pages: Pages | None) -> Starlette:
-    shown = pages(household) if pages is not None else None
-    return build_app(household.butlers, household.tokens, house.server, shown)
-
-
 @asynccontextmanager
 async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dict[str, Butler]]:
     """Every butler of the house, started; all are stopped at the end, whatever happens."""
-    server = DatabaseServer(home)
-    butlers = {name: Butler(settings, server) for name, settings in house.butlers.items()}
-    try:
+    async with hosted(home, house.butlers.values()) as (server, butlers):
         # One at a time: a failure then names one butler, and migrations would queue anyway.
-        for butler in butlers.values():
+        for butler in butlers:
             await butler.start()
         async with server.kept_alive():
-            yield butlers
-    finally:
-        for butler in reversed(butlers.values()):
-            await butler.stop()
-        await server.release()
+            yield {butler.name: butler for butler in butlers}
 
 
 @asynccontextmanager

@@ -19,7 +19,6 @@ from starlette.types import Lifespan
 
 from butlers import __version__, metrics
 from butlers.butler.butler import Butler
-from butlers.butler.tokens import TokenStore
 from butlers.doors.http.hooks import hook_routes
 from butlers.doors.http.household import Household
 from butlers.doors.mcp.server import ButlerMCP
@@ -39,35 +38,34 @@ Pages: TypeAlias = Callable[[Household], Starlette]
 """Makes the application that answers whatever is no door of ours."""
 
 
-def build_app(
-    butlers: Mapping[str, Butler],
-    tokens: TokenStore,
-    settings: ServerSection,
-    pages: Starlette | None = None,
-) -> Starlette:
+def build_app(household: Household, settings: ServerSection, pages: Pages | None) -> Starlette:
     """The whole HTTP surface over butlers that have started."""
-    servers = {name: _mcp_for(butler, tokens) for name, butler in butlers.items()}
+    butlers, tokens = household.butlers, household.tokens
+    servers = {
+        name: ButlerMCP(name, butler.modules, tokens, toolset=butler.settings.mcp.tools)
+        for name, butler in butlers.items()
+    }
     names = _host_names(settings)
     guard = _guard(names)
-    doors = [_mcp_route(f"/butlers/{name}/mcp", server, guard) for name, server in servers.items()]
+    shown = pages(household) if pages is not None else None
     # The MCP guard covers its own routes only; this one covers the rest.
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
+    doors = [_mcp_route(f"/butlers/{name}/mcp", one, guard) for name, one in servers.items()]
     app = Starlette(
         routes=[*_vital_signs(butlers), *hook_routes(butlers, tokens), *doors],
         middleware=[trusted],
-        lifespan=_lifespan(list(servers.values()), pages),
+        lifespan=_lifespan(list(servers.values()), shown),
     )
-    if pages is not None:
+    if shown is not None:
         # Not mounted at the root: a mount passes over a path that holds a line break.
-        app.router.default = pages
+        app.router.default = shown
     return app
 
 
 def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -> Route:
     """Exactly one path, so that the rest of what lies below a butler's name is for pages."""
-    return Route(
-        path, server.streamable_http_app(streamable_http_path=path, transport_security=guard)
-    )
+    app = server.streamable_http_app(streamable_http_path=path, transport_security=guard)
+    return Route(path, app)
 
 
 def _vital_signs(butlers: Mapping[str, Butler]) -> list[Route]:
@@ -135,10 +133,6 @@ class Server(uvicorn.Server):
         yield
 
 
-def _mcp_for(butler: Butler, tokens: TokenStore) -> ButlerMCP:
-    return ButlerMCP(butler.name, butler.modules, tokens, toolset=butler.settings.mcp.tools)
-
-
 def _host_names(settings: ServerSection) -> list[str]:
     """Every name a client may call us by, as it stands in a Host header."""
     own = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -146,16 +140,12 @@ def _host_names(settings: ServerSection) -> list[str]:
 
 
 def _guard(names: Sequence[str]) -> TransportSecuritySettings:
-    origins = [f"{scheme}://{name}" for name in names for scheme in ("http", "https")]
+    hosts = [host for name in names for host in (name, f"{name}:*")]
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
-        allowed_hosts=_with_any_port(names),
-        allowed_origins=_with_any_port(origins),
+        allowed_hosts=hosts,
+        allowed_origins=[f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")],
     )
-
-
-def _with_any_port(names: Sequence[str]) -> list[str]:
-    return [pattern for name in names for pattern in (name, f"{name}:*")]
 
 
 async def _health(butlers: Mapping[str, Butler]) -> dict[str, object]:

@@ -1,11 +1,13 @@
 """The jobs of a butler: those of its modules, and the prompts of its schedule."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from butlers.errors import SettingsError
 from butlers.module import Job, Module
-from butlers.settings.sections import ButlerSettings, ScheduledTask
+from butlers.settings.sections import MODULE_JOBS, ButlerSettings
 
 RunPrompt: TypeAlias = Callable[[str, str], Awaitable[dict[str, Any]]]
 """Runs a prompt as a session, given the task's name and the prompt; what came of it."""
@@ -21,9 +23,7 @@ def jobs_of(
     settings: ButlerSettings, modules: Sequence[Module], run_prompt: RunPrompt | None = None
 ) -> list[Job]:
     """Every job there is, by name; one whose cron is empty runs only when asked for."""
-    tasks = settings.tasks()
-    prompts = [_prompt_job(task, run_prompt) for task in tasks if task.module is None]
-    jobs = [*_module_jobs(settings, modules, tasks), *prompts]
+    jobs = [*_module_jobs(settings, modules), *_prompt_jobs(settings, run_prompt)]
     names = [job.name for job in jobs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -31,22 +31,21 @@ def jobs_of(
     return jobs
 
 
-def _module_jobs(
-    settings: ButlerSettings, modules: Sequence[Module], tasks: Sequence[ScheduledTask]
-) -> Iterator[Job]:
-    crons = {(task.module, task.name): task.cron for task in tasks}
+def _module_jobs(settings: ButlerSettings, modules: Sequence[Module]) -> Iterator[Job]:
     for module in modules:
-        # What the settings can set they decide, even if it is never.
-        settable = dict(getattr(settings.module(module.name), "schedule", ()))
+        settable = getattr(settings.module(module.name), "butler_jobs", ())
         for job in module.jobs():
-            otherwise = "" if job.name in settable else job.cron
-            yield Job(job.name, crons.get((module.name, job.name), otherwise), job.run)
+            entry = settings.butler.schedule.get(job.name) if job.name in settable else None
+            yield job if entry is None else replace(job, cron=entry.cron)
 
 
-def _prompt_job(task: ScheduledTask, run_prompt: RunPrompt | None) -> Job:
-    async def run() -> dict[str, Any]:
-        if run_prompt is None:
-            raise NotRun(NO_SESSIONS)
-        return await run_prompt(task.name, task.prompt)
+def _prompt_jobs(settings: ButlerSettings, run_prompt: RunPrompt | None) -> Iterator[Job]:
+    for name, entry in settings.butler.schedule.items():
+        if entry.cron and name not in MODULE_JOBS:
+            yield Job(name, entry.cron, partial(_run, run_prompt, name, entry.prompt))
 
-    return Job(task.name, task.cron, run)
+
+async def _run(run_prompt: RunPrompt | None, name: str, prompt: str) -> dict[str, Any]:
+    if run_prompt is None:
+        raise NotRun(NO_SESSIONS)
+    return await run_prompt(name, prompt)

@@ -31,10 +31,11 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A run that some process began and has not ended."""
+class Claim:
+    """A run that some process began and has not ended; each attempt is another holder's."""
 
     id: int
+    job: str
     fire_at: datetime
     cause: Cause
     attempt: int
@@ -75,7 +76,7 @@ def due_tick(
     return tick if tick is not None and tick > done else None
 
 
-def decide(due: datetime | None, held: Held | None, now: datetime) -> Step:
+def decide(due: datetime | None, held: Claim | None, now: datetime) -> Step:
     """What to do; after GIVE_UP the question is asked again, with nobody holding the job."""
     if held is None:
         return Step.WAIT if due is None else Step.START

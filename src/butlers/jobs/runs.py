@@ -2,26 +2,31 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from butlers.db.postgres import Database, Row, Transaction
 from butlers.db.queries import load
+from butlers.db.statements import FirstRow, FirstValue, OnlyValue, Touched
 from butlers.errors import ButlersError
-from butlers.jobs.policy import Cause, Held, Outcome
+from butlers.jobs.policy import Cause, Claim, Outcome
 from butlers.kernel.text import one_line
 
 _SQL = load(__file__)
 
+take_turn = Touched(_SQL["take_turn"])
+see_schedule = Touched(_SQL["see_schedule"])
+get_since = OnlyValue[datetime](_SQL["since"])
+last_fire_at = FirstValue[datetime](_SQL["last_fire_at"])
+skip = Touched(_SQL["skip"])
+renew = Touched(_SQL["renew"])
+prune = Touched(_SQL["prune"])
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A run in the hands of one worker; the attempt tells its holder from the next one."""
-
-    id: int
-    job: str
-    attempt: int = 1
+_held = FirstRow(_SQL["held"])
+_start = OnlyValue[int](_SQL["start"])
+_take_over = Touched(_SQL["take_over"])
+_settle = Touched(_SQL["settle"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,8 @@ _MAX_RESULT = 20_000
 
 def ending_of(result: dict[str, Any]) -> Ending:
     """How a job ended that returned; a result that lists errors is that of a failure."""
-    kept = result if _fits(result) else {"left_out": "the result was too long to keep"}
+    fits = len(json.dumps(result, allow_nan=False)) <= _MAX_RESULT
+    kept = result if fits else {"left_out": "the result was too long to keep"}
     errors = result.get("errors")
     if not errors:
         return Ending(Outcome.OK, result=kept)
@@ -96,97 +102,31 @@ def failed(error: Exception) -> Ending:
     return Ending(Outcome.FAILED, f"unexpected {type(error).__name__}; the log says more")
 
 
-def _fits(result: dict[str, Any]) -> bool:
-    return len(json.dumps(result, allow_nan=False)) <= _MAX_RESULT
-
-
 def _line(text: str) -> str:
     return one_line(text)[:_MAX_ERROR]
 
 
-async def take_turn(tx: Transaction, job: str) -> None:
-    """Wait until no other process is deciding about this job."""
-    await tx.execute(_SQL["take_turn"], key=f"butlers.job.{job}")
-
-
-async def see_schedule(tx: Transaction, job: str, cron: str, now: datetime) -> datetime:
-    """From when on the ticks of a job count: now, if its schedule is new or has changed."""
-    await tx.execute(_SQL["see_schedule"], job=job, cron=cron, now=now)
-    since: datetime = await tx.fetch_value(_SQL["since"], job=job)
-    return since
-
-
-async def last_fire_at(tx: Transaction, job: str, now: datetime) -> datetime | None:
-    """The newest time the job was due and dealt with."""
-    newest: datetime | None = await tx.fetch_value(_SQL["last_fire_at"], job=job, now=now)
-    return newest
-
-
-async def held(tx: Transaction, job: str) -> Held | None:
+async def held(tx: Transaction, job: str) -> Claim | None:
     """The run that some process began and has not ended."""
-    row = await tx.fetch_one(_SQL["held"], job=job)
-    return None if row is None else Held(**{**row, "cause": Cause(row["cause"])})
+    row = await _held(tx, job=job)
+    return None if row is None else Claim(**{**row, "cause": Cause(row["cause"])})
 
 
 async def start(tx: Transaction, job: str, fire_at: datetime, cause: Cause, hold: Hold) -> Claim:
     """Begin a run."""
-    number: int = await tx.fetch_value(
-        _SQL["start"],
-        job=job,
-        fire_at=fire_at,
-        cause=cause,
-        worker=hold.worker,
-        lease_until=hold.lease_until,
-        now=hold.now,
-    )
-    return Claim(number, job)
+    number = await _start(tx, job=job, fire_at=fire_at, cause=cause, **asdict(hold))
+    return Claim(number, job, fire_at, cause, 1, hold.worker, hold.lease_until)
 
 
-async def skip(tx: Transaction, job: str, fire_at: datetime, reason: str, hold: Hold) -> None:
-    """Put on record that a tick is not run."""
-    await tx.execute(
-        _SQL["skip"], job=job, fire_at=fire_at, reason=reason, worker=hold.worker, now=hold.now
-    )
-
-
-async def take_over(tx: Transaction, job: str, run: Held, hold: Hold) -> Claim:
+async def take_over(tx: Transaction, gone: Claim, hold: Hold) -> Claim:
     """Begin a run anew whose process is gone."""
-    await tx.execute(
-        _SQL["take_over"],
-        id=run.id,
-        attempt=run.attempt,
-        worker=hold.worker,
-        lease_until=hold.lease_until,
-        now=hold.now,
-    )
-    return Claim(run.id, job, run.attempt + 1)
+    await _take_over(tx, id=gone.id, attempt=gone.attempt, **asdict(hold))
+    return replace(gone, attempt=gone.attempt + 1, worker=hold.worker, lease_until=hold.lease_until)
 
 
-async def renew(tx: Transaction, claim: Claim, lease_until: datetime) -> bool:
-    """Hold a run for longer; whether it was still ours."""
-    touched = await tx.execute(
-        _SQL["renew"], id=claim.id, attempt=claim.attempt, lease_until=lease_until
-    )
-    return touched == 1
-
-
-async def settle(tx: Transaction, claim: Claim, ending: Ending, now: datetime) -> bool:
-    """Put on record how a run ended; whether it was still ours."""
-    touched = await tx.execute(
-        _SQL["settle"],
-        id=claim.id,
-        attempt=claim.attempt,
-        outcome=ending.outcome,
-        error=ending.error,
-        result=ending.result,
-        now=now,
-    )
-    return touched == 1
-
-
-async def prune(tx: Transaction, job: str, kept: int) -> int:
-    """Forget all but the newest runs of a job; how many."""
-    return await tx.execute(_SQL["prune"], job=job, kept=kept)
+async def settle(tx: Transaction, claim: Claim, ending: Ending, now: datetime) -> None:
+    """Put on record how a run ended, if it is still ours."""
+    await _settle(tx, id=claim.id, attempt=claim.attempt, now=now, **asdict(ending))
 
 
 async def find_latest(database: Database, names: Sequence[str]) -> dict[str, Run]:

@@ -1,6 +1,6 @@
 -- take_turn --
 -- Whoever decides about a job decides alone, until the transaction ends.
-select pg_advisory_xact_lock(hashtextextended(:key, 0))
+select pg_advisory_xact_lock(hashtextextended('butlers.job.' || :job::text, 0))
 
 -- see_schedule --
 -- A schedule counts from when it was first seen; one that changed, or lies ahead, counts anew.
@@ -19,7 +19,7 @@ select max(fire_at) from job_runs where job = :job and fire_at <= :now
 
 -- held --
 -- The run of a job that has not ended, if there is one.
-select id, fire_at, cause, attempt, worker, lease_until
+select id, job, fire_at, cause, attempt, worker, lease_until
 from job_runs
 where job = :job and outcome = 'running'
 

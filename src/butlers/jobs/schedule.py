@@ -23,8 +23,8 @@ from butlers.errors import BudgetExhausted, ButlersError, Conflict, InvalidInput
 from butlers.jobs import policy
 from butlers.jobs import runs as jobs
 from butlers.jobs.planned import NotRun
-from butlers.jobs.policy import Cause, Held, Outcome, Step
-from butlers.jobs.runs import Claim, Ending, Hold, Run
+from butlers.jobs.policy import Cause, Claim, Outcome, Step
+from butlers.jobs.runs import Ending, Hold, Run
 from butlers.module import Job
 
 log = structlog.get_logger(__name__)
@@ -144,10 +144,10 @@ class Schedule:
 
     async def _claim_due(self, job: Job) -> Claim | None:
         async with self._database.system_transaction() as tx:
-            await jobs.take_turn(tx, job.name)
+            await jobs.take_turn(tx, job=job.name)
             now = self._clock()
             since = await self._seen_since(tx, job, now)
-            last = await jobs.last_fire_at(tx, job.name, now)
+            last = await jobs.last_fire_at(tx, job=job.name, now=now)
             due = policy.due_tick(job.cron, since, last, now)
             return await self._act(tx, job, due, now)
 
@@ -155,7 +155,8 @@ class Schedule:
         """From when on ticks count; asked anew only if the clock was set back."""
         known = self._since.get(job.name)
         if known is None or known > now:
-            known = await jobs.see_schedule(tx, job.name, job.cron, now)
+            await jobs.see_schedule(tx, job=job.name, cron=job.cron, now=now)
+            known = await jobs.get_since(tx, job=job.name)
             self._since[job.name] = known
         return known
 
@@ -165,20 +166,22 @@ class Schedule:
         held, hold = await jobs.held(tx, job.name), self._hold(now)
         step = policy.decide(due, held, now)
         if step is Step.GIVE_UP and held is not None:
-            await self._give_up(tx, job, held, now)
+            await jobs.settle(tx, held, jobs.GONE, now)
             step = policy.decide(due, None, now)
         if step is Step.START and due is not None:
             return await jobs.start(tx, job.name, due, Cause.SCHEDULE, hold)
         if step is Step.TAKE_OVER and held is not None:
-            return await jobs.take_over(tx, job.name, held, hold)
+            return await jobs.take_over(tx, held, hold)
         if step is Step.SKIP and due is not None and held is not None:
             reason = f"the run of {held.fire_at:%Y-%m-%d %H:%M:%S} was still under way"
-            await jobs.skip(tx, job.name, due, reason, hold)
+            await jobs.skip(
+                tx, job=job.name, fire_at=due, reason=reason, worker=self._worker, now=now
+            )
         return None
 
     async def _claim_requested(self, job: Job) -> Claim:
         async with self._database.system_transaction() as tx:
-            await jobs.take_turn(tx, job.name)
+            await jobs.take_turn(tx, job=job.name)
             now = self._clock()
             held = await jobs.held(tx, job.name)
             if held is not None and held.lease_until > now:
@@ -186,12 +189,8 @@ class Schedule:
                     f"{job.name} is being run by {held.worker}; `butlers jobs` shows when it ended"
                 )
             if held is not None:
-                await self._give_up(tx, job, held, now)
+                await jobs.settle(tx, held, jobs.GONE, now)
             return await jobs.start(tx, job.name, now, Cause.REQUEST, self._hold(now))
-
-    async def _give_up(self, tx: Transaction, job: Job, held: Held, now: datetime) -> None:
-        claim = Claim(held.id, job.name, held.attempt)
-        await jobs.settle(tx, claim, jobs.GONE, now)
 
     def _hold(self, now: datetime) -> Hold:
         """A run is ours from now on."""
@@ -199,7 +198,8 @@ class Schedule:
 
     async def _renew(self, claim: Claim) -> bool:
         async with self._database.system_transaction() as tx:
-            return await jobs.renew(tx, claim, self._hold(self._clock()).lease_until)
+            until = self._hold(self._clock()).lease_until
+            return await jobs.renew(tx, id=claim.id, attempt=claim.attempt, lease_until=until) == 1
 
     def _begin(self, job: Job, claim: Claim) -> None:
         task = asyncio.create_task(self._run(job, claim))
@@ -235,22 +235,19 @@ class Schedule:
     async def _settle(self, claim: Claim, ending: Ending) -> None:
         """Nothing happens if the run is no longer ours; its lease ends it if we cannot say so."""
         try:
-            await self._record_what_fits(claim, ending)
+            try:
+                await self._record(claim, ending)
+            except InvalidInput:
+                # A result the database cannot hold, because of a NUL for one, is left out.
+                await self._record(claim, replace(ending, result=None))
         except ButlersError as error:
             log.warning("a run could not be put on record", job=claim.job, error=str(error))
         self._when_ended(claim.job, ending.outcome)
 
-    async def _record_what_fits(self, claim: Claim, ending: Ending) -> None:
-        try:
-            await self._record(claim, ending)
-        except InvalidInput:
-            # A result the database cannot hold, because of a NUL for one, is left out.
-            await self._record(claim, replace(ending, result=None))
-
     async def _record(self, claim: Claim, ending: Ending) -> None:
         async with self._database.system_transaction() as tx:
             await jobs.settle(tx, claim, ending, self._clock())
-            await jobs.prune(tx, claim.job, KEPT_RUNS)
+            await jobs.prune(tx, job=claim.job, kept=KEPT_RUNS)
 
     async def _ended(self, tasks: set[asyncio.Task[None]]) -> None:
         """The tasks have ended: by themselves within a moment, or because they were stopped."""

@@ -1,9 +1,13 @@
-"""What completions may cost in a day, and what they did cost. A day is a day in UTC."""
+"""What completions may cost in a day, what they did cost, and the model whose are counted.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+A day is a day in UTC.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 import structlog
 
@@ -12,7 +16,15 @@ from butlers.db.postgres import Database, Transaction
 from butlers.db.queries import load
 from butlers.errors import BudgetExhausted, ButlersError
 from butlers.kernel.sections import Limits
-from butlers.llm import Usage
+from butlers.llm import (
+    Completion,
+    CompletionFailed,
+    LanguageModel,
+    RuntimeOptions,
+    Usage,
+    language_model,
+)
+from butlers.settings.sections import ButlerSettings
 
 _SQL = load(__file__)
 # How much longer than its time limit a completion may take before it counts as lost.
@@ -129,14 +141,9 @@ class Spending:
         """Note what a completion cost; an answer is not given up because that fails."""
         try:
             async with self._database().system_transaction() as tx:
+                cost = asdict(usage)
                 await tx.execute(
-                    _SQL["settle"],
-                    id=number,
-                    outcome=outcome,
-                    now=self._now(),
-                    input_tokens=usage.input_tokens,
-                    output_tokens=usage.output_tokens,
-                    cost_usd=usage.cost_usd,
+                    _SQL["settle"], id=number, outcome=outcome, now=self._now(), **cost
                 )
         except ButlersError as error:
             log.error("what a completion cost could not be noted", error=str(error))
@@ -158,3 +165,54 @@ class Spending:
 
     def _now(self) -> datetime:
         return self._clock().astimezone(UTC)
+
+
+def limits_of(settings: ButlerSettings) -> tuple[Limits, str]:
+    """What a day's completions for modules may come to, and which section says so."""
+    told = (module.limits() for module in settings.modules.each())
+    return next((limits for limits in told if limits is not None), (Limits(), ""))
+
+
+def model_of(settings: ButlerSettings, spending: Spending) -> "CountedModel | None":
+    """The model that the settings choose, each completion counted; None when there is none."""
+    chosen = settings.runtime.model_dump(exclude={"context_timeout_seconds"})
+    model = language_model(RuntimeOptions(**chosen))
+    return None if model is None else CountedModel(model, spending)
+
+
+class CountedModel:
+    """A language model whose every completion is counted first, and refused beyond the budget."""
+
+    def __init__(self, model: LanguageModel, spending: Spending) -> None:
+        self.name = model.name
+        self._model = model
+        self._spending = spending
+
+    async def check(self) -> None:
+        """Raise BudgetExhausted if no completion may be asked for now."""
+        await self._spending.check()
+
+    async def complete(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        schema: Mapping[str, Any] | None = None,
+        timeout_seconds: float = 300.0,
+        label: str = "",
+    ) -> Completion:
+        """The model's answer; BudgetExhausted before it is asked if the budget is used up."""
+        number = await self._spending.reserve(self.name, label, timeout_seconds)
+        outcome, usage = Outcome.FAILED, Usage()
+        try:
+            completion = await self._model.complete(
+                prompt, system=system, schema=schema, timeout_seconds=timeout_seconds, label=label
+            )
+            outcome, usage = Outcome.OK, completion.usage
+        except CompletionFailed as failure:
+            usage = failure.usage
+            raise
+        finally:
+            # Also when the caller gave up waiting: the completion was asked for and counts.
+            await self._spending.settle(number, outcome, usage)
+        return completion

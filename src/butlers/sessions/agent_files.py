@@ -71,10 +71,10 @@ def json_change(path: Path, edit: Callable[[dict[str, Any]], None]) -> Change:
     edit(value)
     if before is not None and value == _parsed_json(path, before):
         return Change(path, before, before)
-    if not value:
-        return Change(path, before, None)
-    text = json.dumps(value, indent=_indent(before or ""), ensure_ascii=False)
-    return Change(path, before, text + "\n")
+    # Indented as it was.
+    found = re.search(r"\n([ \t]+)\S", before or "")
+    text = json.dumps(value, indent=found[1] if found else 2, ensure_ascii=False)
+    return Change(path, before, text + "\n" if value else None)
 
 
 def toml_change(path: Path, edit: Callable[[tomlkit.TOMLDocument], None]) -> Change:
@@ -115,11 +115,6 @@ def _parsed_json(path: Path, text: str | None) -> dict[str, Any]:
 
 def _damaged(path: Path, why: str) -> Unavailable:
     return Unavailable(f"{path} cannot be changed safely ({why}); mend it. Nothing was changed")
-
-
-def _indent(text: str) -> int | str:
-    found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else 2
 
 
 def _delete(path: Path) -> None:

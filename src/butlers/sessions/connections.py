@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from butlers.hook import EVENTS
 from butlers.sessions.agent_files import Change, json_change, table, toml_change
 
-HOOK_EVENTS = ("SessionStart", "UserPromptSubmit", "SessionEnd")
 # The hook gives up by itself before; Codex allows no more at the end of a session.
 HOOK_TIMEOUT_SECONDS = 3
 _HOOK_PROGRAM, _HOOK_MODULE = "butlers-hook", "butlers.hook"
@@ -22,6 +23,13 @@ class Client(StrEnum):
 
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
+
+
+_SERVERS: Mapping[Client, tuple[str, Callable[[Path, Callable[[Any], None]], Change]]] = {
+    Client.CLAUDE_CODE: ("mcpServers", json_change),
+    Client.CODEX: ("mcp_servers", toml_change),
+}
+"""Under which name each has its MCP servers, and how its file is changed."""
 
 
 class Scope(StrEnum):
@@ -94,47 +102,40 @@ class Connection:
 
 def connecting(connection: Connection, client: Client, where: Places) -> list[Change]:
     """What connecting changes; nothing where it was done before."""
+    servers, change = _SERVERS[client]
 
     def add_server(settings: Any) -> None:
         server = connection.snippet()["mcpServers"][connection.server_name]
         if client is Client.CODEX:
             del server["type"]
-        table(settings, where.servers, _servers_key(client))[connection.server_name] = server
+        table(settings, where.servers, servers)[connection.server_name] = server
 
     def add_hooks(settings: dict[str, Any]) -> None:
-        for event in HOOK_EVENTS:
+        for event in EVENTS:
             groups = table(settings, where.hooks, "hooks").setdefault(event, [])
             # Left where it is: Codex knows a hook that was trusted by its place.
             if connection.hook not in _handlers(groups):
                 _remove(groups, connection)
                 groups.append({"hooks": [connection.hook]})
 
-    return [_server_change(client, where, add_server), json_change(where.hooks, add_hooks)]
+    return [change(where.servers, add_server), json_change(where.hooks, add_hooks)]
 
 
 def disconnecting(connection: Connection, client: Client, where: Places) -> list[Change]:
     """What takes back what connecting wrote, and nothing else."""
+    servers, change = _SERVERS[client]
 
     def drop_server(settings: Any) -> None:
-        _drop(settings, _servers_key(client), connection.server_name)
+        _drop(settings, servers, connection.server_name)
 
     def drop_hooks(settings: dict[str, Any]) -> None:
         events: Any = settings.get("hooks")
-        for event in HOOK_EVENTS if isinstance(events, dict) else ():
+        for event in EVENTS if isinstance(events, dict) else ():
             _remove(events.get(event), connection)
             if events.get(event) == []:
                 _drop(settings, "hooks", event)
 
-    return [_server_change(client, where, drop_server), json_change(where.hooks, drop_hooks)]
-
-
-def _servers_key(client: Client) -> str:
-    return "mcpServers" if client is Client.CLAUDE_CODE else "mcp_servers"
-
-
-def _server_change(client: Client, where: Places, edit: Callable[[Any], None]) -> Change:
-    change = json_change if client is Client.CLAUDE_CODE else toml_change
-    return change(where.servers, edit)
+    return [change(where.servers, drop_server), json_change(where.hooks, drop_hooks)]
 
 
 def _drop(settings: Any, name: str, key: str) -> None:
@@ -174,12 +175,10 @@ def _is_ours(handler: Any, butler: str) -> bool:
         words = shlex.split(command) if isinstance(command, str) else []
     except ValueError:
         return False
-    programs = [place for place, word in enumerate(words) if _is_hook_program(word)]
-    return any(words[place + 1 : place + 2] == [butler] for place in programs)
-
-
-def _is_hook_program(word: str) -> bool:
-    return word == _HOOK_MODULE or os.path.basename(word) == _HOOK_PROGRAM
+    return any(
+        following == butler and (word == _HOOK_MODULE or os.path.basename(word) == _HOOK_PROGRAM)
+        for word, following in pairwise(words)
+    )
 
 
 def _program(script: str, module: str) -> list[str]:

@@ -54,7 +54,7 @@ def of_transcript(transcript: Transcript) -> Essence | None:
 def _pieces(asked: Sequence[Said], outcome: str) -> Iterator[tuple[str, str, int]]:
     yield "Request", asked[0].text, _REQUEST
     for one in _worth_keeping(asked[1:]):
-        yield _label(one), one.text, _LATER
+        yield "Correction" if _corrects(one) else "Then", one.text, _LATER
     yield "Outcome", outcome, _OUTCOME
 
 
@@ -62,10 +62,6 @@ def _worth_keeping(later: Sequence[Said]) -> list[Said]:
     """Corrections before other requests, the latest before earlier ones, in their order."""
     ranked = sorted(range(len(later)), key=lambda place: (not _corrects(later[place]), -place))
     return [later[place] for place in sorted(ranked[:_MOST_LATER])]
-
-
-def _label(one: Said) -> str:
-    return "Correction" if _corrects(one) else "Then"
 
 
 def _corrects(one: Said) -> bool:

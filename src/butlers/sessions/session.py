@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -39,16 +39,6 @@ _MOST_PARTS = 100
 _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
 
 OpenMemory = Callable[[], Awaitable[Memory]]
-
-
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """A finished session to be stored: its essence under its own name."""
-
-    essence: Essence
-    session_id: str
-    key: str
-    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 class SessionMemory:
@@ -104,9 +94,8 @@ class SessionMemory:
         found = essence.of_exchange(prompt, answer, [told])
         if found is None:
             return None
-        key = f"session:{session}"
-        episode = Episode(found, str(session), key)
-        return await self._kept(lambda: self._store(episode, caller))
+        stored = partial(self._store, found, str(session), f"session:{session}", {}, caller)
+        return await self._kept(stored)
 
     async def remember_transcript(
         self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller
@@ -120,21 +109,21 @@ class SessionMemory:
             found = await asyncio.to_thread(essence.of_transcript, said.after(through))
             if found is None:
                 return None
-            return await self._store(Episode(found, session, key, metadata), caller)
+            return await self._store(found, session, key, metadata, caller)
 
         return await self._kept(stored)
 
-    async def _store(self, episode: Episode, caller: Caller) -> UUID | None:
-        found = episode.essence
-        memory = await self._memory()
+    async def _store(
+        self, found: Essence, session: str, key: str, metadata: dict[str, Any], caller: Caller
+    ) -> UUID:
         new = NewEpisode(
             found.text,
             self._butler,
-            _as_uuid(episode.session_id),
-            metadata={**episode.metadata, "session": episode.session_id, "through": found.through},
-            idempotency_key=episode.key,
+            _as_uuid(session),
+            metadata={**metadata, "session": session, "through": found.through},
+            idempotency_key=key,
         )
-        stored = await remember.store_episode(memory, new, _lineage(caller))
+        stored = await remember.store_episode(await self._memory(), new, _lineage(caller))
         log.info(
             "session remembered",
             butler=self._butler,

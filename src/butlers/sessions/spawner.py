@@ -11,8 +11,7 @@ from uuid import UUID
 from butlers.db.postgres import Database
 from butlers.errors import Unavailable
 from butlers.ids import NewId, new_id
-from butlers.jobs.language_model import model_of
-from butlers.jobs.spending import Outcome, Spending
+from butlers.jobs.spending import Outcome, Spending, model_of
 from butlers.kernel.secrets import masked
 from butlers.kernel.sections import Limits
 from butlers.kernel.text import one_line
@@ -110,7 +109,9 @@ class Spawner:
             raise Unavailable(
                 f"cannot read {self._instructions_file} ({error.strerror}); mend or remove it"
             ) from error
-        return text or _introduction(self._settings)
+        about = self._settings.butler.description.strip()
+        name = self._settings.butler.name
+        return text or f"You are {name}, a butler." + (f" {about}" if about else "")
 
 
 def session_model(
@@ -138,8 +139,3 @@ class _ForgivenSpending(Spending):
         if number != _UNCOUNTED:
             settled = partial(super().settle, number, outcome, usage)
             await forgiven("cost of a session", settled, otherwise=None, seconds=_ACCOUNT_SECONDS)
-
-
-def _introduction(settings: ButlerSettings) -> str:
-    about = settings.butler.description.strip()
-    return f"You are {settings.butler.name}, a butler." + (f" {about}" if about else "")

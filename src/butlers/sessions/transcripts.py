@@ -50,6 +50,8 @@ class Transcript:
 
     said: list[Said] = field(default_factory=list)
     recalled: list[str] = field(default_factory=list)
+    memory_calls: set[str] = field(default_factory=set, compare=False)
+    """The calls of tools of memory, by their ids: what they answer is recalled."""
 
     def after(self, instant: str) -> "Transcript":
         """The part that a user began after an instant."""
@@ -60,14 +62,14 @@ class Transcript:
 
 def parse(text: str) -> Transcript:
     """The transcript in a file of either program; lines that are cut or unknown are passed over."""
-    transcript, memory_calls = Transcript(), set[str]()
-    for record in _records(text):
+    transcript = Transcript()
+    for record in filter(None, map(parse_object, text.splitlines())):
         at = str(record.get("timestamp") or "")
         payload = record.get("payload")
-        if isinstance(payload, dict):
-            _codex(transcript, memory_calls, record, payload, at)
-        else:
-            _claude(transcript, memory_calls, record, at)
+        if not isinstance(payload, dict):
+            _claude(transcript, record, at)
+        elif record.get("type") == "response_item":
+            _codex(transcript, payload, at)
     return transcript
 
 
@@ -77,13 +79,7 @@ def own_words(text: str) -> str:
     return "" if _NOT_SAID.match(text) else text
 
 
-def _records(text: str) -> Iterator[dict[str, Any]]:
-    return filter(None, map(parse_object, text.splitlines()))
-
-
-def _claude(
-    transcript: Transcript, memory_calls: set[str], record: Mapping[str, Any], at: str
-) -> None:
+def _claude(transcript: Transcript, record: Mapping[str, Any], at: str) -> None:
     if record.get("isSidechain"):
         return
     attachment, message = record.get("attachment"), record.get("message")
@@ -92,42 +88,30 @@ def _claude(
     if record.get("type") not in tuple(Speaker) or not isinstance(message, dict):
         return
     for part in _parts(message.get("content")):
-        _note_claude_tool(transcript, memory_calls, part)
+        _note_claude_tool(transcript, part)
     if not any(record.get(mark) for mark in _NOT_OF_THE_CONVERSATION):
         _say(transcript, record["type"], message.get("content"), at)
 
 
-def _note_claude_tool(
-    transcript: Transcript, memory_calls: set[str], part: Mapping[str, Any]
-) -> None:
+def _note_claude_tool(transcript: Transcript, part: Mapping[str, Any]) -> None:
+    calls = transcript.memory_calls
     if part.get("type") == "tool_use" and _MEMORY_TOOL.search(str(part.get("name"))):
-        memory_calls.add(str(part.get("id")))
-    if part.get("type") == "tool_result" and str(part.get("tool_use_id")) in memory_calls:
+        calls.add(str(part.get("id")))
+    if part.get("type") == "tool_result" and str(part.get("tool_use_id")) in calls:
         transcript.recalled += _texts(part.get("content"))
 
 
-def _codex(
-    transcript: Transcript,
-    memory_calls: set[str],
-    record: Mapping[str, Any],
-    payload: Mapping[str, Any],
-    at: str,
-) -> None:
-    if record.get("type") != "response_item":
-        return
+def _codex(transcript: Transcript, payload: Mapping[str, Any], at: str) -> None:
     kind, call = str(payload.get("type")), str(payload.get("call_id"))
+    called = " ".join(str(payload.get(key)) for key in ("namespace", "name", "input"))
     if kind == "message" and payload.get("role") == "developer":
         _recall(transcript, _texts(payload.get("content")))
     elif kind == "message":
         _say(transcript, str(payload.get("role")), payload.get("content"), at)
-    elif kind.endswith("_call") and _MEMORY_TOOL.search(_called(payload)):
-        memory_calls.add(call)
-    elif kind.endswith("_call_output") and call in memory_calls:
+    elif kind.endswith("_call") and _MEMORY_TOOL.search(called):
+        transcript.memory_calls.add(call)
+    elif kind.endswith("_call_output") and call in transcript.memory_calls:
         transcript.recalled += _texts(payload.get("output"))
-
-
-def _called(payload: Mapping[str, Any]) -> str:
-    return " ".join(str(payload.get(key)) for key in ("namespace", "name", "input"))
 
 
 def _say(transcript: Transcript, speaker: str, content: object, at: str) -> None:

@@ -44,7 +44,8 @@ class Setting:
         table, place = self.kind, ""
         if not is_model(table):
             items = [arg for arg in get_args(table) if is_model(arg)]
-            table, place = items[-1] if items else None, _item_place(table)
+            place = ".<n>" if get_origin(table) is tuple else ".<task>"
+            table = items[-1] if items else None
         fields = table.model_fields if is_model(table) else {}
         return [Setting.of(f"{self.name}{place}.{k}", f) for k, f in fields.items()] or [self]
 
@@ -119,10 +120,6 @@ def toml_value(value: object) -> str:
 
 def _is_section(kind: object) -> TypeGuard[type[BaseModel]]:
     return is_model(kind) and not issubclass(kind, InlineSection)
-
-
-def _item_place(kind: object) -> str:
-    return ".<n>" if get_origin(kind) is tuple else ".<task>"
 
 
 def _range_text(bounds: Sequence[object]) -> str:

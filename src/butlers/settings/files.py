@@ -13,12 +13,7 @@ from pydantic import BaseModel, ValidationError
 from butlers.errors import SettingsError
 from butlers.settings.faults import fault_line, fault_lines, shown
 from butlers.settings.fields import toml_value
-from butlers.settings.fleet import FleetSection
-from butlers.settings.sections import (
-    ButlerSettings,
-    HomeSettings,
-    ServerSection,
-)
+from butlers.settings.sections import ButlerSettings, FleetSection, HomeSettings, ServerSection
 
 Settings = TypeVar("Settings", bound=BaseModel)
 Document = dict[str, Any]
@@ -37,7 +32,9 @@ def load_butler(file: Path, home_file: Path | None = None) -> ButlerSettings:
     """The settings of one butler; what `home_file` says of the database is its default."""
     document = _read(file)
     faults = _misnamed(file, document)
-    _inherit_database(document, _read_home(home_file))
+    own, inherited = document.get("database", {}), _read_home(home_file).get("database")
+    if isinstance(own, dict) and isinstance(inherited, dict):
+        document["database"] = {**inherited, **own}
     try:
         settings = _validate(file, ButlerSettings, document)
     except SettingsError as error:
@@ -107,12 +104,6 @@ def _names_taken_at_home(
 
 def _chosen(section: ServerSection) -> dict[str, Any]:
     return section.model_dump(include=section.model_fields_set)
-
-
-def _inherit_database(document: Document, home: Document) -> None:
-    own = document.get("database", {})
-    if isinstance(own, dict) and isinstance(home.get("database"), dict):
-        document["database"] = {**home["database"], **own}
 
 
 def _misnamed(file: Path, document: Document) -> list[str]:

@@ -15,15 +15,10 @@ VALID_NAME = (
 )
 
 
-def is_valid_name(name: str) -> bool:
-    """Whether a butler may have this name."""
-    well_formed = re.fullmatch(r"[a-z][a-z0-9_]*", name, re.ASCII) is not None
-    return well_formed and len(name) <= LONGEST_NAME and name not in RESERVED_NAMES
-
-
 def validate_name(name: str) -> str:
     """The name itself when a butler may have it; otherwise InvalidInput."""
-    if not is_valid_name(name):
+    well_formed = re.fullmatch(r"[a-z][a-z0-9_]*", name, re.ASCII)
+    if not well_formed or len(name) > LONGEST_NAME or name in RESERVED_NAMES:
         raise InvalidInput(f"name: found {name!r}; valid is {VALID_NAME}")
     return name
 

@@ -2,22 +2,29 @@
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from butlers.errors import NotFound
-from butlers.kernel.sections import Cron, Fault, Section, Valid, refuse
+from butlers.kernel.sections import Cron, Fault, InlineSection, Section, Valid, refuse
 from butlers.modules import ModulesSection
 from butlers.operation import Toolset
-from butlers.settings.fleet import FleetSection
 from butlers.settings.names import VALID_NAME, validate_name
-from butlers.settings.types import DatabaseUrl, HttpUrl, Tenant, VariableName
+from butlers.settings.types import (
+    AnyTenant,
+    ButlerUrl,
+    DatabaseUrl,
+    HttpUrl,
+    Tenant,
+    TokenVariable,
+    VariableName,
+)
 
 # These entries of [butler.schedule] run jobs of modules; any other runs its prompt.
 MODULE_JOBS = tuple(job for module in ModulesSection().each() for job in module.butler_jobs)
+Name = Annotated[str, AfterValidator(validate_name), Valid(VALID_NAME)]
 TASK_NAME = "[a-z][a-z0-9_]{0,62}"
 TASK_NAME_RULE = "a name of lower-case letters, digits and underscores that starts with a letter"
 
@@ -32,9 +39,7 @@ class ScheduleEntry(Section):
 class ButlerSection(Section):
     """Who the butler is."""
 
-    name: Annotated[str, AfterValidator(validate_name), Valid(VALID_NAME)] = Field(
-        description="The butler's name, which is that of its directory."
-    )
+    name: Name = Field(description="The butler's name, which is that of its directory.")
     description: str = Field("", description="What the butler is for, in your own words.")
     tenant: Tenant = Field(
         "default", description="Whose memories a caller without a token reads and writes."
@@ -45,23 +50,19 @@ class ButlerSection(Section):
 
     @model_validator(mode="after")
     def _tasks_can_be_named_and_run(self) -> Self:
-        refuse([*self._misnamed_tasks(), *self._sessions_without_prompt()])
-        return self
-
-    def _misnamed_tasks(self) -> list[Fault]:
-        return [
+        misnamed = [
             Fault(f"schedule.{name}", name, f"valid is {TASK_NAME_RULE}")
             for name in self.schedule
             if re.fullmatch(TASK_NAME, name) is None
         ]
-
-    def _sessions_without_prompt(self) -> list[Fault]:
         valid = f"must say what to ask; only {', '.join(MODULE_JOBS)} need no prompt"
-        return [
+        unasked = [
             Fault(f"schedule.{name}.prompt", entry.prompt, valid)
             for name, entry in self.schedule.items()
             if name not in MODULE_JOBS and not entry.prompt.strip()
         ]
+        refuse([*misnamed, *unasked])
+        return self
 
 
 class DatabaseSection(Section):
@@ -157,16 +158,6 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-@dataclass(frozen=True)
-class ScheduledTask:
-    """Something to run at its times: a job of a module, or a prompt when `module` is None."""
-
-    name: str
-    cron: str
-    module: str | None = None
-    prompt: str = ""
-
-
 class ButlerSettings(Section):
     """All settings of one butler."""
 
@@ -187,24 +178,48 @@ class ButlerSettings(Section):
         """Whether the butler has the module; one without the setting is always on."""
         return bool(getattr(self.module(name), "enabled", True))
 
-    def tasks(self) -> tuple[ScheduledTask, ...]:
-        """What runs on a schedule: jobs of enabled modules, then prompts; no empty cron."""
-        return tuple(task for task in (*self._jobs(), *self._prompts()) if task.cron)
 
-    def _jobs(self) -> Iterator[ScheduledTask]:
-        for module in filter(self.is_enabled, type(self.modules).model_fields):
-            for name, cron in dict(getattr(self.module(module), "schedule", ())).items():
-                yield ScheduledTask(name, self._cron(module, name, cron), module)
+class RemoteButler(InlineSection):
+    """A butler that another process serves, here or on another host."""
 
-    def _cron(self, module: str, job: str, otherwise: str) -> str:
-        settable = getattr(self.module(module), "butler_jobs", ())
-        entry = self.butler.schedule.get(job) if job in settable else None
-        return otherwise if entry is None else entry.cron
+    name: Name = Field(description="What it is called here.")
+    url: ButlerUrl = Field(description="Where its API is.")
+    token_env: TokenVariable = Field(
+        description="Name of the environment variable that holds a token for it, never the token."
+    )
+    tenant: AnyTenant = Field(
+        "", description='Callers of this tenant see it too; "" shows it to the operator alone.'
+    )
 
-    def _prompts(self) -> Iterator[ScheduledTask]:
-        for name, entry in self.butler.schedule.items():
-            if name not in MODULE_JOBS:
-                yield ScheduledTask(name, entry.cron, prompt=entry.prompt)
+    @property
+    def pages(self) -> str:
+        """Where its own home shows what it remembers."""
+        place, _, name = self.url.rpartition("/api/butlers/")
+        return f"{place}/butlers/{name}/memory"
+
+
+class FleetSection(Section):
+    """Butlers of other homes, shown on the fleet page beside those of this one."""
+
+    remotes: Annotated[
+        tuple[RemoteButler, ...],
+        Valid("a list of tables with the keys " + ", ".join(RemoteButler.model_fields)),
+    ] = Field((), strict=False, description="The butlers, each `{ name, url, token_env }`.")
+    timeout_seconds: float = Field(
+        2.0, gt=0, le=60, description="How long one butler may take before it is shown as down."
+    )
+
+    @model_validator(mode="after")
+    def _each_has_a_name_of_its_own(self) -> Self:
+        names = [remote.name for remote in self.remotes]
+        refuse(
+            [
+                Fault(f"remotes.{place}.name", name, "must be one that no other remote has")
+                for place, name in enumerate(names)
+                if name in names[:place]
+            ]
+        )
+        return self
 
 
 class HomeSettings(Section):

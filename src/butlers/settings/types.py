@@ -1,6 +1,7 @@
 """Texts that settings take, each with the words for what is valid."""
 
 import re
+from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -11,22 +12,19 @@ from butlers.kernel.sections import Valid
 
 def matching(pattern: str, valid: str) -> tuple[AfterValidator, Valid]:
     """What makes a text setting match the whole pattern, and the words for it."""
-
-    def check(text: str) -> str:
-        if re.fullmatch(pattern, text) is None:
-            raise ValueError(valid)
-        return text
-
-    return AfterValidator(check), Valid(valid)
+    return _accepting(re.compile(pattern).fullmatch, valid)
 
 
 def url_of(schemes: tuple[str, ...], valid: str) -> tuple[AfterValidator, Valid]:
     """What makes a text setting empty or a URL of one of the schemes, and the words for it."""
+    return _accepting(lambda url: not url or _is_url(url, schemes), valid)
 
-    def check(url: str) -> str:
-        if url and not _is_url(url, schemes):
+
+def _accepting(is_valid: Callable[[str], object], valid: str) -> tuple[AfterValidator, Valid]:
+    def check(text: str) -> str:
+        if not is_valid(text):
             raise ValueError(valid)
-        return url
+        return text
 
     return AfterValidator(check), Valid(valid)
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from butlers.butler.home import Home
-from butlers.butler.hook_token import hook_token_file
 from butlers.sessions.connections import (
     Client,
     Connection,
@@ -82,7 +81,7 @@ def test_claude_code_is_given_a_server_and_three_hooks(home: Home, project: Path
     hooks = json.loads((project / ".claude" / "settings.json").read_text())["hooks"]
     assert set(hooks) == {"SessionStart", "UserPromptSubmit", "SessionEnd"}
     assert hook_of(hooks["SessionEnd"]).endswith(f"general --home {home.root}")
-    token = hook_token_file(home, "general").read_text().strip()
+    token = home.hook_token_file("general").read_text().strip()
     assert token not in "".join(files(project).values())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from butlers.butler.home import Home
-from butlers.doors.cli.program import typed
+from butlers.doors.cli.homes import typed
 from doors.daemons import ENVIRONMENT, Daemon, temporary_home, until
 
 SCRIPT = "import sys\nfrom butlers.entry import main\nmain()\n"

@@ -13,7 +13,7 @@ import pytest
 from butlers.doors.http.callers import Visitor
 from butlers.doors.http.fanout import Fleet, Question
 from butlers.doors.http.glance import Overview, overview_of
-from butlers.settings.fleet import FleetSection
+from butlers.settings.sections import FleetSection
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
 from doors.http.callers import calling, token_store, told
 from doors.pages.visitors import PageVisitor, browsing, link_of

@@ -18,7 +18,7 @@ from butlers.butler.tokens import TokenStore
 from butlers.doors.http.household import Household
 from butlers.doors.pages.app import build
 from butlers.doors.pages.signin import COOKIE
-from butlers.settings.fleet import FleetSection, RemoteButler
+from butlers.settings.sections import FleetSection, RemoteButler
 from doors.http.callers import ApiCaller
 
 STRANGE = (

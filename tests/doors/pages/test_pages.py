@@ -14,7 +14,7 @@ from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
 from butlers.doors.http.household import Household
 from butlers.doors.pages.app import build
-from butlers.settings.fleet import FleetSection
+from butlers.settings.sections import FleetSection
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
 from doors.http.callers import ApiCaller
 from doors.pages.visitors import Page, PageVisitor, browsing, link_of, visiting

@@ -16,7 +16,7 @@ from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
 from butlers.doors.http.household import Household
 from butlers.doors.pages.signin import COOKIE, MAX_SESSIONS, SESSION_LIFE, Sessions, give_cookie
-from butlers.settings.fleet import FleetSection
+from butlers.settings.sections import FleetSection
 from conftest import WalkingClock
 from doors.daemons import Daemon, butlers, temporary_home, up
 from doors.http.callers import token_store

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from butlers.doors.cli import (
-    ask,
+    butler,
     connect,
     cost,
-    database,
-    diagnosis,
     homes,
     jobs,
     logs,
-    mcp,
     memory,
     notes,
     presence,
@@ -43,13 +40,13 @@ app.command("open", epilog=example("butlers open --browser"))(presence.open_page
 app.command("logs", epilog=example("butlers logs -n 100 -f"))(logs.logs)
 app.command("new", epilog=example('butlers new kitchen --description "Meals"'))(homes.new)
 app.command("list", epilog=example("butlers list"))(homes.list_butlers)
-app.command("mcp", epilog=example("butlers mcp general"))(mcp.serve)
-app.command("ask", epilog=example('butlers ask general "What is due today?"'))(ask.ask)
+app.command("mcp", epilog=example("butlers mcp general"))(butler.serve)
+app.command("ask", epilog=example('butlers ask general "What is due today?"'))(butler.ask)
 app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
 app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
-app.command("doctor", epilog=example("butlers doctor"))(diagnosis.doctor)
+app.command("doctor", epilog=example("butlers doctor"))(presence.doctor)
 app.command("cost", epilog=example("butlers cost --days 7"))(cost.cost)
-app.add_typer(database.app, name="db", epilog=example('psql "$(butlers db url general)"'))
+app.add_typer(butler.database, name="db", epilog=example('psql "$(butlers db url general)"'))
 app.add_typer(tokens.app, name="token", epilog=example("butlers token list"))
 app.add_typer(memory.app, name="memory")
 app.add_typer(jobs.app, name="jobs", epilog=example("butlers jobs --butler kitchen"))

@@ -1,36 +1,21 @@
 """`butlers connect` and `butlers disconnect`: a butler for the agents people already use."""
 
-import json
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from butlers.doors.cli.options import ButlerOption, HomeOption
+from butlers.doors.cli.options import ButlerOption, HomeOption, home_of, inhabited, located
+from butlers.doors.cli.tables import show_json
 
 if TYPE_CHECKING:
-    from butlers.butler.home import Home
     from butlers.sessions.agent_files import Change
-    from butlers.sessions.connections import Client, Connection, Places
+    from butlers.sessions.connections import Client, Places
 
 
-class Agent(StrEnum):
-    """What a butler can be connected to."""
-
-    CLAUDE_CODE = "claude-code"
-    CODEX = "codex"
-    MCP_JSON = "mcp-json"
-
-
-class For(StrEnum):
-    """Whose settings are changed."""
-
-    PROJECT = "project"
-    USER = "user"
-
-
+Agent = Literal["claude-code", "codex", "mcp-json"]
+For = Literal["project", "user"]
 AgentArgument = Annotated[
     Agent, typer.Argument(help="The agent; mcp-json prints a snippet for any other client.")
 ]
@@ -42,11 +27,11 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before 
 PrintOption = Annotated[bool, typer.Option("--print", help="Show it and write nothing.")]
 
 _NEXT = {
-    Agent.CLAUDE_CODE: (
+    "claude-code": (
         "Claude Code reads this when a session starts; it asks once whether it may use the "
         "project's MCP server.",
     ),
-    Agent.CODEX: (
+    "codex": (
         "Codex runs a new hook only after you looked at it: start codex, type /hooks and trust "
         "the three of butlers-hook.",
         "Settings of a project count only where the project is trusted; codex asks when it starts.",
@@ -58,7 +43,7 @@ _ALWAYS = "Hooks reach the butler while `butlers up` runs; otherwise they do not
 def connect(
     agent: AgentArgument,
     butler: ButlerOption = "general",
-    scope: ScopeOption = For.PROJECT,
+    scope: ScopeOption = "project",
     project: ProjectOption = None,
     yes: YesOption = False,
     show: PrintOption = False,
@@ -68,16 +53,20 @@ def connect(
 
     What will be written is shown first; what is there is kept; doing it again changes nothing.
     """
-    from butlers.sessions.connections import connecting
+    from butlers.butler.butler import butler_settings
+    from butlers.butler.tokens import ensure_hook_token
+    from butlers.sessions.connections import Connection, connecting
 
-    place, connection = _connection(home, butler)
-    if agent is Agent.MCP_JSON:
-        typer.echo(json.dumps(connection.snippet(), indent=2))
+    inhabited(home)
+    place = home_of(butler, home)
+    connection = Connection(butler, place.root)
+    if agent == "mcp-json":
+        show_json(connection.snippet())
         return
     changes = connecting(connection, *_target(agent, scope, project))
     if not _agreed(changes, yes, show, "Write this?"):
         return
-    _give_token(place, butler)
+    ensure_hook_token(place, butler, butler_settings(place, butler).butler.tenant)
     for change in changes:
         change.apply()
     typer.echo(f"{agent} has butler {butler} now.")
@@ -88,38 +77,25 @@ def connect(
 def disconnect(
     agent: AgentArgument,
     butler: ButlerOption = "general",
-    scope: ScopeOption = For.PROJECT,
+    scope: ScopeOption = "project",
     project: ProjectOption = None,
     yes: YesOption = False,
     show: PrintOption = False,
     home: HomeOption = None,
 ) -> None:
     """Take back what `butlers connect` wrote; the memories stay."""
-    from butlers.butler.home import Home
     from butlers.errors import InvalidInput
     from butlers.sessions.connections import Connection, disconnecting
 
-    if agent is Agent.MCP_JSON:
+    if agent == "mcp-json":
         raise InvalidInput("agent: found mcp-json, which writes nothing; valid: claude-code, codex")
-    connection = Connection(butler, Home.locate(home).root)
+    connection = Connection(butler, located(home).root)
     changes = disconnecting(connection, *_target(agent, scope, project))
     if not _agreed(changes, yes, show, "Remove this?"):
         return
     for change in changes:
         change.apply()
     typer.echo(f"{agent} no longer has butler {butler}.")
-
-
-def _connection(home: Path | None, butler: str) -> "tuple[Home, Connection]":
-    from butlers.butler.home import Home
-    from butlers.doors.cli.options import known_butler
-    from butlers.sessions.connections import Connection
-
-    place = Home.locate(home)
-    if not place.butler_names():
-        place.ensure_general()
-    known_butler(place, butler)
-    return place, Connection(butler, place.root)
 
 
 def _target(agent: Agent, scope: For, project: Path | None) -> "tuple[Client, Places]":
@@ -143,10 +119,3 @@ def _agreed(changes: "Sequence[Change]", yes: bool, show: bool, question: str) -
         typer.echo("Nothing was changed.")
         raise typer.Exit(1)
     return True
-
-
-def _give_token(home: "Home", butler: str) -> None:
-    from butlers.butler.butler import butler_settings
-    from butlers.butler.hook_token import ensure_hook_token
-
-    ensure_hook_token(home, butler, butler_settings(home, butler).butler.tenant)

@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from butlers.doors.cli.opening import with_butler
-from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption
+from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption, with_butler
 from butlers.doors.cli.tables import Column, show_json, show_line, show_table
 
 if TYPE_CHECKING:
     from butlers.butler.butler import Butler
-    from butlers.jobs.spending import DaySpent, Spent
-    from butlers.kernel.sections import Limits
 
+Row = dict[str, Any]
 _NUMBERS = ("runs", "failed", "input_tokens", "output_tokens", "cost_usd")
 _LIMITS = {"runs": "daily_max_runs", "tokens": "daily_max_tokens", "cost_usd": "daily_max_cost_usd"}
 
@@ -29,53 +27,42 @@ def cost(
     Tokens and dollars are those the runtime reports; not every one does.
     """
     told, today, limits = with_butler(butler, home, lambda one: _ask(one, days))
+    total = {name: sum(day[name] for day in told) for name in _NUMBERS}
     if as_json:
-        show_json(_fields(told, today, limits))
+        show_json({"days": told, "total": total, "today": today, "limits": limits})
         return
     if told:
         columns = [Column("day"), *(Column(_title(name), "right") for name in _NUMBERS)]
-        show_table(columns, [_row(str(day["day"]), day) for day in [*_days(told), _total(told)]])
+        show_table(columns, [_row(day) for day in [*told, {"day": "total", **total}]])
     else:
         show_line(f"nothing was asked of a language model in the last {days} days")
     show_line(f"today: {_budget(today, limits)}")
 
 
-async def _ask(butler: "Butler", days: int) -> "tuple[list[DaySpent], Spent, Limits]":
+async def _ask(butler: "Butler", days: int) -> tuple[list[Row], Row, Row]:
+    """What each day came to, what today did, and what it may come to."""
     spending = butler.spending
-    return await spending.days(days), await spending.today(), spending.limits
+    told = [asdict(one) for one in await spending.days(days)]
+    limits = {name: getattr(spending.limits, name) for name in _LIMITS}
+    return told, asdict(await spending.today()), limits
 
 
-def _fields(told: "list[DaySpent]", today: "Spent", limits: "Limits") -> dict[str, Any]:
-    total = {name: value for name, value in _total(told).items() if name != "day"}
-    return {"days": _days(told), "total": total, "today": asdict(today), "limits": asdict(limits)}
-
-
-def _days(told: "list[DaySpent]") -> list[dict[str, Any]]:
-    return [asdict(one) | {"day": one.day.isoformat()} for one in told]
-
-
-def _total(told: "list[DaySpent]") -> dict[str, Any]:
-    sums: dict[str, Any] = {name: sum(getattr(one, name) for one in told) for name in _NUMBERS}
-    return {"day": "total", **sums}
-
-
-def _row(day: str, numbers: dict[str, Any]) -> list[str]:
+def _row(day: Row) -> list[str]:
     from butlers.jobs.spending import amount
 
-    return [day, *(amount(numbers[name]) for name in _NUMBERS)]
+    return [str(day["day"]), *(amount(day[name]) for name in _NUMBERS)]
 
 
 def _title(name: str) -> str:
     return name.replace("_usd", " (USD)").replace("_", " ")
 
 
-def _budget(today: "Spent", limits: "Limits") -> str:
+def _budget(spent: Row, limits: Row) -> str:
     from butlers.jobs.spending import amount
 
-    spent, allowed = asdict(today), asdict(limits)
     return "; ".join(
         f"{amount(spent[key])} of {amount(limit)} {_title(key)} ({_LIMITS[key]})"
         if limit
         else f"{amount(spent[key])} {_title(key)}, no limit"
-        for key, limit in allowed.items()
+        for key, limit in limits.items()
     )

@@ -1,12 +1,16 @@
 """`butlers up`, `butlers new` and `butlers list`."""
 
-import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from butlers.doors.cli.options import HomeOption, JsonOption, existing_home
-from butlers.doors.cli.program import typed
+from butlers.doors.cli.options import HomeOption, JsonOption, existing_home, located
+from butlers.doors.cli.tables import show_json
 
 if TYPE_CHECKING:
     from butlers.butler.home import Home
@@ -31,14 +35,17 @@ def up(
     An empty home gets one butler, `general`, and a token for it.
     """
     import asyncio
+    from dataclasses import replace
 
-    from butlers.butler.home import Home
     from butlers.logs import configure
+    from butlers.settings.files import load_house, override_server
 
-    place = Home.locate(home)
+    place = located(home)
     place.ensure_general()
     given = {"host": host, "port": port, "allow_remote": allow_remote or None}
-    house = _house(place, {key: value for key, value in given.items() if value is not None})
+    house = load_house(place.settings_file, place.butler_files())
+    chosen = {key: value for key, value in given.items() if value is not None}
+    house = replace(house, server=override_server(house.server, chosen))
     configure(house.server.log_level, log_file=place.log_file)
     asyncio.run(_serve(place, house, context.obj))
 
@@ -49,9 +56,7 @@ def new(
     home: HomeOption = None,
 ) -> None:
     """Add a butler to the home; it is served from the next `butlers up` on."""
-    from butlers.butler.home import Home
-
-    place = Home.locate(home)
+    place = located(home)
     file = place.create_butler(name, description)
     typer.echo(f"{name} is ready: {file}")
     command = typed(place, "token", "new", "--butler", name, "--tenant", "default")
@@ -63,20 +68,10 @@ def list_butlers(home: HomeOption = None, as_json: JsonOption = False) -> None:
     place = existing_home(home)
     files = {file.parent.name: str(file) for file in place.butler_files()}
     if as_json:
-        listed = [{"name": name, "file": file} for name, file in files.items()]
-        typer.echo(json.dumps(listed, indent=2))
+        show_json([{"name": name, "file": file} for name, file in files.items()])
         return
     for name, file in files.items():
         typer.echo(f"{name}\t{file}")
-
-
-def _house(home: "Home", given: dict[str, object]) -> "HouseSettings":
-    from dataclasses import replace
-
-    from butlers.settings.files import load_house, override_server
-
-    house = load_house(home.settings_file, home.butler_files())
-    return replace(house, server=override_server(house.server, given))
 
 
 async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:
@@ -126,3 +121,21 @@ def _welcome(
         f"  {typed(home, 'connect', 'claude-code', *whose)}",
     ]
     typer.echo("\n".join(lines))
+
+
+def typed(home: "Home", *arguments: str) -> str:
+    """A command for this home that works in any directory of this user."""
+    default = Path(os.path.abspath(Path("~/.butlers").expanduser()))
+    where = [] if home.root == default else ["--home", str(home.root)]
+    return shlex.join([*_program(), *arguments, *where])
+
+
+def _program() -> list[str]:
+    """The program as it was started: by its name if that finds it, else by its path."""
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py":
+        return [sys.executable, "-m", "butlers"]
+    found = shutil.which("butlers")
+    if found is not None and started.exists() and os.path.samefile(found, started):
+        return ["butlers"]
+    return [str(started.absolute())]

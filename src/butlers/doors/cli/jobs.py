@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from butlers.doors.cli.opening import with_butler
-from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption, example
+from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption, example, with_butler
 from butlers.doors.cli.tables import Column, show_fields, show_json, show_line, show_table
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def jobs(
         return
     planned = with_butler(butler, home, lambda one: one.schedule().plan())
     if as_json:
-        show_json([_planned_fields(job) for job in planned])
+        show_json([asdict(job) | {"last": job.last and _fields(job.last)} for job in planned])
         return
     columns = [*map(Column, ("job", "cron", "next run", "last run")), *_RUN]
     show_table(columns, [_planned_row(job) for job in planned])
@@ -57,7 +56,7 @@ def run(
     chosen, place = _chosen(context, butler, home)
     done = with_butler(chosen, place, lambda one: one.schedule().run_now(name))
     if as_json:
-        show_json(_run_fields(done))
+        show_json(_fields(done))
     else:
         show_line(f"{done.job}: {done.outcome} in {_took(done)}")
         told = {"why": done.error} | (done.result or {})
@@ -80,7 +79,7 @@ def history(
     names = [name] if name else []
     runs = with_butler(chosen, place, lambda one: one.schedule().history(names, limit))
     if as_json:
-        show_json([_run_fields(one) for one in runs])
+        show_json([_fields(one) for one in runs])
         return
     columns = [*map(Column, ("job", "due", "started", "attempt")), *_RUN]
     show_table(columns, [_history_row(one) for one in runs])
@@ -94,21 +93,8 @@ def _chosen(
     return butler or before[0], home or before[1]
 
 
-def _planned_fields(job: "Planned") -> dict[str, Any]:
-    return {
-        "name": job.name,
-        "cron": job.cron,
-        "next_at": job.next_at and job.next_at.isoformat(),
-        "last": job.last and _run_fields(job.last),
-    }
-
-
-def _run_fields(one: "Run") -> dict[str, Any]:
-    fields = asdict(one) | {"seconds": one.seconds}
-    return {
-        key: value.isoformat() if isinstance(value, datetime) else value
-        for key, value in fields.items()
-    }
+def _fields(one: "Run") -> dict[str, Any]:
+    return asdict(one) | {"seconds": one.seconds}
 
 
 def _planned_row(job: "Planned") -> list[str]:

@@ -4,12 +4,13 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from butlers.doors.cli.options import HomeOption
+from butlers.doors.cli.options import HomeOption, located
 from butlers.doors.cli.tables import show_line
 
 if TYPE_CHECKING:
@@ -30,15 +31,14 @@ def logs(
 
     Neither tokens nor what memories say are in it: both are masked before a line is written.
     """
-    from butlers.butler.home import Home
-
-    place = Home.locate(home)
+    place = located(home)
     with _opened(place) as newest:
-        recent = _recent(place.log_file, newest, lines)
-        for line in recent:
+        for line in _recent(place.log_file, newest, lines):
             _show(line, as_json)
         if follow:
-            _follow(place.log_file, newest, as_json)
+            with suppress(KeyboardInterrupt):
+                for line in _coming(place.log_file, newest):
+                    _show(line, as_json)
 
 
 def _opened(home: "Home") -> TextIO:
@@ -66,14 +66,6 @@ def _recent(file: Path, newest: TextIO, count: int) -> list[str]:
         with _open(older) as stream:
             found = stream.readlines() + found
     return found[len(found) - count :] if count < len(found) else found
-
-
-def _follow(file: Path, newest: TextIO, as_json: bool) -> None:
-    try:
-        for line in _coming(file, newest):
-            _show(line, as_json)
-    except KeyboardInterrupt:
-        return
 
 
 def _coming(file: Path, stream: TextIO) -> Iterator[str]:

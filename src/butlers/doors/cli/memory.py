@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from butlers.doors.cli.commands import TenantOption, commands, lazy_group
-from butlers.doors.cli.opening import with_butler
-from butlers.doors.cli.options import example
+from butlers.doors.cli.options import example, with_butler
 
 if TYPE_CHECKING:
     from butlers.butler.butler import Butler

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from butlers.doors.cli.commands import View, commands, lazy_group
-from butlers.doors.cli.options import existing_home, known_butler
+from butlers.doors.cli.options import home_of
 from butlers.doors.cli.tables import Column, show_fields, show_line, show_table, visible
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[Desk]"
     from butlers.notebook.manager import FILE, open_manager
     from butlers.notebook.operations import Desk
 
-    home = existing_home(place["home"])
-    name = known_butler(home, place["butler"])
+    name = place["butler"]
+    home = home_of(name, place["home"])
     settings = butler_settings(home, name)
     if not settings.is_enabled("notebook"):
         raise Unavailable(

@@ -1,11 +1,13 @@
-"""Options that several commands share."""
+"""What several commands share: options, the home they name, and a butler opened for a moment."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
+    from butlers.butler.butler import Butler
     from butlers.butler.home import Home
 
 HomeOption = Annotated[
@@ -13,7 +15,10 @@ HomeOption = Annotated[
     typer.Option("--home", help="Home directory [default: $BUTLERS_HOME, else ~/.butlers]."),
 ]
 ButlerOption = Annotated[str, typer.Option("--butler", "-b", help="Which butler.")]
+NameArgument = Annotated[str, typer.Argument(help="Which butler.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+T = TypeVar("T")
 
 
 def example(*commands: str) -> str:
@@ -22,25 +27,57 @@ def example(*commands: str) -> str:
     return "\b\nExample:\n" + "\n".join(f"  {command}" for command in commands)
 
 
+def located(home: Path | None) -> "Home":
+    """The home that was asked for, which need not be there yet."""
+    from butlers.butler.home import Home
+
+    return Home.locate(home)
+
+
+def inhabited(home: Path | None) -> "Home":
+    """The home, with a first butler if it had none."""
+    found = located(home)
+    if not found.butler_names():
+        found.ensure_general()
+    return found
+
+
 def existing_home(home: Path | None) -> "Home":
     """The home, which must have at least one butler."""
-    from butlers.butler.home import Home
     from butlers.errors import NotFound
 
-    found = Home.locate(home)
+    found = located(home)
     if not found.butler_names():
         raise NotFound(f"there are no butlers in {found.root}; start with `butlers up`")
     return found
 
 
-def known_butler(home: "Home", name: str) -> str:
-    """The name of a butler this home has."""
+def home_of(butler: str, home: Path | None) -> "Home":
+    """The home, which must have this butler."""
     from butlers.errors import NotFound
 
-    names = home.butler_names()
-    if name not in names:
+    found = existing_home(home)
+    names = found.butler_names()
+    if butler not in names:
         raise NotFound(
-            f"there is no butler {name!r} in {home.root}; there are {', '.join(names)}. "
-            f"`butlers new {name}` makes one"
+            f"there is no butler {butler!r} in {found.root}; there are {', '.join(names)}. "
+            f"`butlers new {butler}` makes one"
         )
-    return name
+    return found
+
+
+def with_butler(name: str, home: Path | None, question: "Callable[[Butler], Awaitable[T]]") -> T:
+    """The answer of a butler; its database is joined, or started for this moment."""
+    import asyncio
+
+    from butlers.butler.butler import opened_butler
+    from butlers.logs import configure
+
+    place = home_of(name, home)
+    configure("error")
+
+    async def asked() -> T:
+        async with opened_butler(place, name) as butler:
+            return await question(butler)
+
+    return asyncio.run(asked())

@@ -1,4 +1,4 @@
-"""`butlers status`, `butlers stop` and `butlers open`: the process that serves a home."""
+"""`butlers status`, `stop`, `open` and `doctor`: how a home is, and the process that serves it."""
 
 import os
 import time
@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from butlers.doors.cli.options import HomeOption, JsonOption
+from butlers.doors.cli.options import HomeOption, JsonOption, located
 from butlers.doors.cli.tables import Column, show_fields, show_json, show_line, show_table
 
 if TYPE_CHECKING:
     from butlers.butler.home import Home
+    from butlers.doctor.finding import Finding
 
 NOT_UP = 3
 _EXIT_CODES = {"ok": 0, "down": NOT_UP}
 _LOOK_AGAIN_SECONDS = 0.05
 _SECOND_SIGNAL_SECONDS = 0.3
 _LAST_SECONDS = 10.0
+_COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "problem": typer.colors.RED}
 
 
 def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
@@ -28,9 +30,7 @@ def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
     Exits 0 when all is well, 3 when the home is not up, and 1 when a butler is unwell, nobody
     answers, or the home is just starting or stopping.
     """
-    from butlers.butler.home import Home
-
-    place = Home.locate(home)
+    place = located(home)
     told = _told(place)
     if as_json:
         show_json(told)
@@ -49,11 +49,10 @@ def stop(
     Whoever is being answered is given a few seconds. It is said when the home is down; one that
     was not up is no error.
     """
-    from butlers.butler.home import Home
     from butlers.butler.presence import process_of
     from butlers.errors import Unavailable
 
-    place = Home.locate(home)
+    place = located(home)
     pid = process_of(place)
     if pid is None:
         show_line(f"the butlers of {place.root} are not up")
@@ -77,9 +76,7 @@ def open_pages(
     It stands alone on the last line, and works once, for ten minutes. Only the user who runs the
     butlers can make one.
     """
-    from butlers.butler.home import Home
-
-    place = Home.locate(home)
+    place = located(home)
     link = _new_link(place)
     if as_json:
         show_json({"url": link})
@@ -88,6 +85,29 @@ def open_pages(
         typer.echo(link)
     if browser:
         _browse(place, link)
+
+
+def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Check everything that could be wrong and say what to do; exits 1 on a problem."""
+    import asyncio
+
+    from butlers.doctor.checks import examine
+    from butlers.doctor.finding import Verdict
+
+    findings = asyncio.run(examine(located(home)))
+    if as_json:
+        show_json([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            _show_finding(finding)
+    if any(finding.verdict is Verdict.PROBLEM for finding in findings):
+        raise typer.Exit(1)
+
+
+def _show_finding(finding: "Finding") -> None:
+    verdict = typer.style(f"{finding.verdict:8}", fg=_COLOURS[finding.verdict])
+    remedy = f"; {finding.remedy}" if finding.remedy else ""
+    typer.echo(f"{verdict} {finding.check}: {finding.message}{remedy}")
 
 
 def _told(home: "Home") -> dict[str, Any]:

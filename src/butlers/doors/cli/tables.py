@@ -45,8 +45,8 @@ def short_id(memory_id: str) -> str:
 
 
 def show_json(value: Any) -> None:
-    """Print JSON; what a terminal would obey is escaped in it."""
-    typer.echo(json.dumps(value, indent=2))
+    """Print JSON, instants in ISO format; what a terminal would obey is escaped in it."""
+    typer.echo(json.dumps(value, indent=2, default=lambda one: one.isoformat()))
 
 
 def show_line(text: str, colour: str | None = None, indent: int = 0) -> None:

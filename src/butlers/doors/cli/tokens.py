@@ -1,6 +1,5 @@
 """`butlers token`: who may call a butler."""
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +10,9 @@ from butlers.doors.cli.options import (
     JsonOption,
     example,
     existing_home,
-    known_butler,
+    home_of,
 )
+from butlers.doors.cli.tables import show_json
 
 if TYPE_CHECKING:
     from butlers.butler.tokens import TokenStore
@@ -31,8 +31,7 @@ def new(
     home: HomeOption = None,
 ) -> None:
     """Make a token; it is printed once, alone on the last line, and kept only as a hash."""
-    place = existing_home(home)
-    known_butler(place, butler)
+    home_of(butler, home)
     record, token = _store(home).create(butler, tenant, note, agent)
     whose = f"tenant {tenant}" + (f", agent {agent}" if agent else "")
     typer.echo(f"token {record.id} for butler {butler}, {whose}; it is not shown again:")
@@ -44,7 +43,7 @@ def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """List the tokens: id, butler, tenant, age, note and agent, never the token itself."""
     records = [record.shown() for record in _store(home).all()]
     if as_json:
-        typer.echo(json.dumps(records, indent=2))
+        show_json(records)
         return
     if not records:
         typer.echo("no tokens yet; make one with: butlers token new --butler NAME --tenant T")

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from butlers.butler.tokens import TokenRecord, TokenStore
 from butlers.doors.http.household import Household
-from butlers.settings.fleet import FleetSection
+from butlers.settings.sections import FleetSection
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _SCHEME = "bearer "

@@ -19,7 +19,7 @@ from butlers.doors.http.callers import Visitor
 from butlers.doors.http.household import Household
 from butlers.doors.http.seats import Seat, take_seat
 from butlers.errors import ButlersError, Unavailable
-from butlers.settings.fleet import RemoteButler
+from butlers.settings.sections import RemoteButler
 
 log = structlog.get_logger(__name__)
 MAX_ANSWER_BYTES = 8 * 1024 * 1024

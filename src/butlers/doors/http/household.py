@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from butlers.butler.butler import Butler
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
-from butlers.settings.fleet import FleetSection
+from butlers.settings.sections import FleetSection
 
 
 @dataclass(frozen=True, slots=True)
