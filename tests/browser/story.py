@@ -9,7 +9,8 @@ from butlers.butler.butler import opened_butler
 from butlers.butler.home import Home
 from butlers.memory.flows import correct, entities, feedback, forget, remember
 from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.decay_sweep import sweep_all
+from butlers.memory.flows.decay_sweep import run_decay_sweep
+from butlers.memory.flows.every_tenant import for_every_tenant
 from butlers.memory.flows.recall import Query, recall
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, Permanence
@@ -85,7 +86,7 @@ async def _general(teller: Teller) -> Told:
     wrong = await teller.fact("Car", "parking", "Level 3, next to the lift")
     await forget.forget_memory(memory, "fact", wrong, who)
     teller.on(33)
-    await sweep_all(memory, "schedule:decay_sweep")
+    await for_every_tenant(memory, "schedule:decay_sweep", run_decay_sweep)
     await feedback.confirm_memory(memory, "fact", allergy, who)
     await recall(memory, Query("what should I cook for Ann?"), 5, who)
     teller.on(44.9)

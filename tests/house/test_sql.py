@@ -31,9 +31,12 @@ FILES = {
     for file in sorted(SOURCE.rglob("*.sql"))
     if FOREIGN not in file.parents
 }
+# Run whole by the revision beside it, and proved by the schema that comes of it.
+MIGRATIONS = [stem for stem in FILES if ".migrations." in stem]
 QUERIES = [
     pytest.param(stem, query, id=f"{stem}.{query.name}")
     for stem, file in FILES.items()
+    if stem not in MIGRATIONS
     for query in load(str(file)).values()
 ]
 ASKING = [one for one in QUERIES if one.values[0] not in CREATING]
@@ -84,6 +87,7 @@ def test_there_is_something_to_look_at():
     assert {"memory.store.facts", "jobs.runs", "notebook.search"} <= FILES.keys()
     assert len(POSTGRES) >= 100
     assert len(SQLITE) >= 20
+    assert len(MIGRATIONS) >= 14
 
 
 @pytest.mark.parametrize(("stem", "query"), POSTGRES)
@@ -153,7 +157,7 @@ def test_several_rows_come_in_a_total_order(stem, query):
     assert "order by" in statement
 
 
-@pytest.mark.parametrize("stem", [stem for stem in FILES if stem not in CREATING])
+@pytest.mark.parametrize("stem", [s for s in FILES if s not in (*CREATING, *MIGRATIONS)])
 def test_every_section_is_used_and_every_use_has_one(stem):
     if stem.endswith(".fragments"):
         return
@@ -168,6 +172,14 @@ def test_every_fragment_is_mentioned_by_those_it_is_for(stem):
     readers = file.parent.glob("*.sql") if file.stem == "fragments" else [file]
     text = "".join("".join(lines) for reader in readers for _, lines in sections(reader))
     assert [name for name, _ in sections(file) if "{" in name and name not in text] == []
+
+
+def test_a_revision_keeps_its_sql_beside_it():
+    revisions = sorted(SOURCE.glob("*/migrations/*.py"))
+    assert [FILES[stem].with_suffix(".py") for stem in MIGRATIONS] == revisions
+    for stem in MIGRATIONS:
+        texts = [node.value for node in ast.walk(module(stem)) if is_text(node)]
+        assert [text for text in texts if re.match(r"\s*(create|alter|update|grant)\b", text)] == []
 
 
 def module(stem):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from butlers.errors import Unavailable
 from butlers.memory.flows import decay_sweep, feedback, history, recall, remember
-from butlers.memory.flows.decay_sweep import SweepReport, run_decay_sweep, sweep_all
+from butlers.memory.flows.decay_sweep import SweepReport, run_decay_sweep
+from butlers.memory.flows.every_tenant import for_every_tenant
 from butlers.memory.model import (
     EventType,
     Lineage,
@@ -370,13 +371,15 @@ async def test_every_tenant_is_swept_and_one_in_trouble_stays_alone(
         "alter table memory_events add constraint trouble check (tenant_id <> 'acme') not valid"
     )
     try:
-        swept = await sweep_all(memory, "sweeper")
+        swept = await for_every_tenant(memory, "sweeper", run_decay_sweep)
     finally:
         await owner.execute("alter table memory_events drop constraint trouble")
     assert swept.done == {"rival": report(facts_checked=1, facts_fading=1)}
     assert list(swept.failed) == ["acme"]
     assert "IntegrityViolation" in swept.failed["acme"]
-    assert (await sweep_all(memory, "sweeper")).done["acme"].facts_fading == 1
+    assert (await for_every_tenant(memory, "sweeper", run_decay_sweep)).done[
+        "acme"
+    ].facts_fading == 1
     assert {e["actor"] for e in await events(owner) if "fading" in e["event_type"]} == {"sweeper"}
 
 

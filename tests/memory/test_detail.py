@@ -11,7 +11,7 @@ from butlers.memory.flows.detail import entity_detail, memory_detail
 from butlers.memory.flows.entities import create_entity
 from butlers.memory.flows.forget import forget_memory
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
-from butlers.memory.flows.stats import memory_overview
+from butlers.memory.flows.stats import memory_glance
 from butlers.memory.model import (
     Event,
     EventSubject,
@@ -107,12 +107,12 @@ async def test_only_what_holds_can_be_corrected(memory, lineage, stranger):
 
 async def test_the_overview_says_when_something_was_last_consolidated(memory, lineage, clock):
     await store_fact(memory, TEA, lineage)
-    assert (await memory_overview(memory, lineage))["last_consolidated_at"] is None
+    assert (await memory_glance(memory, 1, lineage))[0]["last_consolidated_at"] is None
     for _ in range(2):
         clock.advance(hours=1)
         event = Event(EventType.EPISODE_CONSOLIDATED, EventSubject.EPISODE, memory.new_id())
         async with memory.transaction(lineage) as tx:
             await events.append(tx, memory.new_id(), event, lineage, clock())
-    shown = await memory_overview(memory, lineage)
+    shown, _ = await memory_glance(memory, 1, lineage)
     assert shown["last_consolidated_at"] == clock().isoformat()
     assert shown["facts"]["active"] == 1

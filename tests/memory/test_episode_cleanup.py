@@ -11,9 +11,9 @@ from butlers.errors import InvalidInput
 from butlers.memory.flows import episode_cleanup, history, remember
 from butlers.memory.flows.episode_cleanup import (
     CleanupReport,
-    cleanup_all,
     run_episode_cleanup,
 )
+from butlers.memory.flows.every_tenant import for_every_tenant
 from butlers.memory.model import (
     EventType,
     Lineage,
@@ -227,7 +227,7 @@ async def test_each_tenant_is_cleaned_up_after_on_its_own(memory, lineage, stran
     clock.advance(days=8)
     assert (await run_episode_cleanup(memory, lineage)).expired_deleted == 1
     assert len(await left(owner, "rival")) == 1
-    cleaned = await cleanup_all(memory, "cleaner")
+    cleaned = await for_every_tenant(memory, "cleaner", run_episode_cleanup)
     assert cleaned.failed == {}
     assert cleaned.done == {"acme": CleanupReport(0, 0, 0), "rival": CleanupReport(1, 0, 0)}
 

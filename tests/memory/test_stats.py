@@ -28,6 +28,10 @@ update facts set validity = 'retracted' where subject = 'Ann'
 )
 
 
+async def overview(memory, lineage):
+    return (await stats.memory_glance(memory, 1, lineage))[0]
+
+
 async def facts_in_every_state(memory, lineage, owner, scope="global"):
     """Fifteen facts: one active, two fading, three superseded, four expired, five retracted."""
     wanted = ["active"] + ["fading"] * 2 + ["superseded"] * 3 + ["expired"] * 4 + ["retracted"] * 5
@@ -149,21 +153,21 @@ async def test_the_overview_follows_whatever_happens(memory, lineage, stranger):
         new = NewFact("Ann", "likes", f"tea {number}")
         # As another process would: this one is told by the audit stream alone.
         stored = await remember.store_fact(another, new, lineage)
-        seen.append((await stats.memory_overview(memory, lineage))["facts"])
+        seen.append((await overview(memory, lineage))["facts"])
     assert [(one["active"], one["superseded"]) for one in seen] == [(1, 0), (1, 1), (1, 2)]
     await forget.forget_memory(another, "fact", stored.id, lineage)
-    assert (await stats.memory_overview(memory, lineage))["facts"]["retracted"] == 1
-    assert (await stats.memory_overview(memory, stranger))["facts"]["active"] == 0
+    assert (await overview(memory, lineage))["facts"]["retracted"] == 1
+    assert (await overview(memory, stranger))["facts"]["active"] == 0
 
 
 async def test_nothing_is_counted_twice_while_nothing_happens(memory, lineage, owner):
     await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)
-    first = await stats.memory_overview(memory, lineage)
+    first = await overview(memory, lineage)
     # Behind the back of the audit stream, which no flow does.
     await owner.execute("update facts set validity = 'retracted'")
-    assert await stats.memory_overview(memory, lineage) == first
-    overview, newest = await stats.memory_glance(memory, 1, lineage)
-    assert overview == first
+    assert await overview(memory, lineage) == first
+    glanced, newest = await stats.memory_glance(memory, 15, lineage)
+    assert glanced == first
     assert [event["event_type"] for event in newest] == ["fact_created"]
     assert (await stats.memory_stats(memory, None, lineage))["facts"]["retracted"] == 1
 
@@ -176,8 +180,8 @@ async def test_an_event_told_late_is_not_missed(memory, lineage):
         await events.append(late, memory.new_id(), event, lineage, memory.now())
         await late.execute(SQL["retract"])
         await remember.store_fact(memory, NewFact("Bob", "likes", "tea"), lineage)
-        before = (await stats.memory_overview(memory, lineage))["facts"]
-    after = (await stats.memory_overview(memory, lineage))["facts"]
+        before = (await overview(memory, lineage))["facts"]
+    after = (await overview(memory, lineage))["facts"]
     assert (before["active"], before["retracted"]) == (2, 0)
     assert (after["active"], after["retracted"]) == (1, 1)
 
@@ -186,7 +190,7 @@ async def test_the_backlog_grows_older_while_nothing_happens(memory, lineage, cl
     await remember.store_episode(memory, NewEpisode("tea", "general"), lineage)
     ages = []
     for _ in range(3):
-        shown = await stats.memory_overview(memory, lineage)
+        shown = await overview(memory, lineage)
         ages.append(timedelta(hours=shown["episodes"]["backlog_age_hours"]))
         clock.advance(hours=2)
     assert ages == [timedelta(0), timedelta(hours=2), timedelta(hours=4)]

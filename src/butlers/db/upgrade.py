@@ -8,20 +8,24 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncpg
-from alembic import command
+from alembic import command, op
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import text
+from sqlalchemy.engine import AdaptedConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from butlers.db.migrate import Branch
 from butlers.db.postgres import translated_errors
+from butlers.db.queries import parse
 from butlers.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -41,6 +45,28 @@ def upgrade(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> Non
     """Bring one database to the targets; blocks, and is meant for a thread of its own."""
     with _one_at_a_time, _explained():
         asyncio.run(_under_lock(dsn, branches, targets))
+
+
+def run_sections(revision_file: str, **each: Sequence[str]) -> None:
+    """Run the `.sql` file beside a revision, section by section; a section is a script.
+
+    One that mentions `{table}` runs once for each of the values given as `table`.
+    """
+    source = Path(revision_file).with_suffix(".sql").read_text(encoding="utf-8")
+    names = [f"{{{name}}}" for name in each]
+    versions = [
+        parse(source, dict(zip(names, values, strict=True))) for values in product(*each.values())
+    ]
+    for section in versions[0]:
+        for script in dict.fromkeys(version[section].text for version in versions):
+            _run(script)
+
+
+def _run(script: str) -> None:
+    """Several statements as they are written: only the driver itself takes them so."""
+    adapted = op.get_bind().connection.dbapi_connection
+    assert isinstance(adapted, AdaptedConnection)
+    adapted.run_async(lambda driver: driver.execute(script))
 
 
 async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
@@ -78,11 +104,11 @@ def _explained() -> Iterator[None]:
             f"the database was written by a newer or another installation ({error}); "
             "install the version of butlers that wrote it"
         ) from error
-    except DBAPIError as error:
-        driver_error = (error.orig and error.orig.__cause__) or error
+    except (DBAPIError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        told = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig else error
         raise Unavailable(
             "the database could not be brought up to date and is unchanged: "
-            f"{str(driver_error).splitlines()[0]}"
+            f"{str(told or error).splitlines()[0]}"
         ) from error
 
 

@@ -13,9 +13,9 @@ from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
-from butlers.memory.model import Lineage, VersionState
+from butlers.memory.model import Event, Lineage, VersionState
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.memory.store import embeddings
+from butlers.memory.store import embeddings, events
 from butlers.memory.store.embeddings import ModelVersion
 
 _TENANTS, _COUNTS_LIVE_MS = 256, 30_000
@@ -82,6 +82,10 @@ class Memory:
         """One transaction in which only the caller's tenant exists."""
         async with self.database.transaction(lineage.tenant_id) as tx:
             yield tx
+
+    async def record(self, tx: Transaction, event: Event, lineage: Lineage, now: datetime) -> None:
+        """Append an event to the audit stream, in the transaction that made it happen."""
+        await events.append(tx, self.new_id(), event, lineage, now)
 
     async def embed(self, text: str, lineage: Lineage) -> Embedding:
         """The vector of a text, made while no connection is held."""

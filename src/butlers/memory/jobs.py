@@ -6,9 +6,9 @@ from typing import Any
 
 from butlers.llm import LanguageModel
 from butlers.memory.flows.consolidate import consolidate_all
-from butlers.memory.flows.decay_sweep import sweep_all
-from butlers.memory.flows.episode_cleanup import cleanup_all
-from butlers.memory.flows.every_tenant import TenantReports
+from butlers.memory.flows.decay_sweep import run_decay_sweep
+from butlers.memory.flows.episode_cleanup import run_episode_cleanup
+from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
 from butlers.memory.handle import Memory
 from butlers.memory.settings import ScheduleConfig
 from butlers.module import Job, Rationed
@@ -25,10 +25,12 @@ def memory_jobs(
         return await _consolidate(memory(), model)
 
     async def decay_sweep() -> dict[str, Any]:
-        return _summed(await sweep_all(memory(), "schedule:decay_sweep"))
+        return _summed(await for_every_tenant(memory(), "schedule:decay_sweep", run_decay_sweep))
 
     async def episode_cleanup() -> dict[str, Any]:
-        return _summed(await cleanup_all(memory(), "schedule:episode_cleanup"))
+        return _summed(
+            await for_every_tenant(memory(), "schedule:episode_cleanup", run_episode_cleanup)
+        )
 
     return [
         Job("consolidate", schedule.consolidate, consolidate),
@@ -42,8 +44,8 @@ async def _consolidate(memory: Memory, model: LanguageModel | None) -> dict[str,
     if isinstance(model, Rationed):
         await model.check()
     told = await consolidate_all(memory, model, "schedule:consolidate")
-    errors = [f"{one.tenant_id}: {error}" for one in told for error in one.report.errors]
-    result = _result((one.report.as_dict() for one in told), errors)
+    errors = [f"{tenant}: {error}" for tenant, report in told.items() for error in report.errors]
+    result = _result((report.as_dict() for report in told.values()), errors)
     return result | {"dry_run": True} if model is None else result
 
 

@@ -1,12 +1,11 @@
 """${message}"""
 
-from alembic import op
+from butlers.db.upgrade import run_sections
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
-branch_labels = ${repr(branch_labels)}
-depends_on = None
 
 
 def upgrade() -> None:
     """Say here what is true afterwards."""
+    run_sections(__file__)

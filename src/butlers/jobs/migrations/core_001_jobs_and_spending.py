@@ -1,77 +1,15 @@
-"""What every butler has, whichever modules it loads: job runs and what its sessions cost."""
+"""What every butler has, whichever modules it loads: job runs and what its sessions cost.
 
-from alembic import op
+They belong to the butler itself, not to a tenant: none holds a memory of anybody's.
+"""
+
+from butlers.db.upgrade import run_sections
 
 revision = "core_001"
 down_revision = None
 branch_labels = ("core",)
-depends_on = None
-
-# They belong to the butler itself, not to a tenant: none holds a memory of anybody's.
-TABLES = (
-    """
-    create table job_schedules (
-      job text primary key,
-      cron text not null,
-      since timestamptz not null
-    )
-    """,
-    """
-    create table job_runs (
-      id bigint generated always as identity primary key,
-      job text not null,
-      fire_at timestamptz not null,
-      cause text not null,
-      outcome text not null,
-      attempt integer not null default 1,
-      worker text not null,
-      lease_until timestamptz not null,
-      started_at timestamptz not null,
-      finished_at timestamptz,
-      error text,
-      result jsonb,
-      constraint job_runs_once unique (job, fire_at),
-      constraint job_runs_cause check (cause in ('schedule', 'request')),
-      constraint job_runs_outcome check (outcome in ('running', 'ok', 'failed', 'skipped')),
-      constraint job_runs_finished check ((outcome = 'running') = (finished_at is null))
-    )
-    """,
-    """
-    create table language_model_spend (
-      id bigint generated always as identity primary key,
-      day date not null,
-      account text not null,
-      runtime text not null,
-      label text not null,
-      outcome text not null,
-      started_at timestamptz not null,
-      ends_by timestamptz not null,
-      finished_at timestamptz,
-      input_tokens bigint,
-      output_tokens bigint,
-      cost_usd double precision,
-      constraint language_model_spend_account check (account in ('modules', 'sessions')),
-      constraint language_model_spend_outcome check (outcome in ('running', 'ok', 'failed'))
-    )
-    """,
-)
-
-INDEXES = (
-    # A job that is running cannot be started again, whatever its schedule says.
-    "create unique index job_runs_never_overlap on job_runs (job) where outcome = 'running'",
-    "create index job_runs_newest on job_runs (job, id desc)",
-    "create index language_model_spend_day on language_model_spend (day)",
-)
-
-RIGHTS = (
-    "grant usage on schema public to butlers_runtime",
-    "grant select, insert, update on job_schedules to butlers_runtime",
-    "grant select, insert, update, delete on job_runs to butlers_runtime",
-    "grant select, insert, update on language_model_spend to butlers_runtime",
-)
 
 
 def upgrade() -> None:
     """Job runs and completions are on record, for the role that serves requests."""
-    for statement in (*TABLES, *INDEXES, *RIGHTS):
-        op.execute(statement)
+    run_sections(__file__)

@@ -1,7 +1,7 @@
 """Looking through what is remembered, a page at a time; looking is not counted as a use."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -27,6 +27,21 @@ from butlers.memory.store.browse import Window
 
 MAX_LIMIT = 100
 DEFAULT_LIMIT = 20
+
+_WORDS: dict[str, type[StrEnum]] = {
+    "permanence": Permanence,
+    "maturity": Maturity,
+    "status": ConsolidationStatus,
+    "entity_type": EntityType,
+}
+_LINES = {
+    "scope": inputs.MAX_SCOPE,
+    "subject": inputs.MAX_SUBJECT,
+    "predicate": inputs.MAX_PREDICATE,
+    "tag": inputs.MAX_TAG,
+    "butler": inputs.MAX_SCOPE,
+    "name": inputs.MAX_NAME,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,58 +106,32 @@ class Page:
 
 async def browse_facts(memory: Memory, where: FactFilter, wanted: Wanted, lineage: Lineage) -> Page:
     """Facts, newest first; each with its state and its confidence now."""
-    checked = {
-        "state": _word("state", where.state, FactState),
-        "scope": _line("scope", where.scope, inputs.MAX_SCOPE),
-        "permanence": _word("permanence", where.permanence, Permanence),
-        "subject": _line("subject", where.subject, inputs.MAX_SUBJECT),
-        "predicate": _line("predicate", where.predicate, inputs.MAX_PREDICATE),
-        "tag": _line("tag", where.tag, inputs.MAX_TAG),
-        "entity_id": _id("entity_id", where.entity_id),
-    }
-    return await _browse(memory, browse.FACTS, checked, wanted, lineage)
+    return await _browse(memory, browse.FACTS, _checked(where, FactState), wanted, lineage)
 
 
 async def browse_rules(memory: Memory, where: RuleFilter, wanted: Wanted, lineage: Lineage) -> Page:
     """Rules, newest first; each with its state and its confidence now."""
-    checked = {
-        "state": _word("state", where.state, RuleUse),
-        "scope": _line("scope", where.scope, inputs.MAX_SCOPE),
-        "maturity": _word("maturity", where.maturity, Maturity),
-        "tag": _line("tag", where.tag, inputs.MAX_TAG),
-    }
-    return await _browse(memory, browse.RULES, checked, wanted, lineage)
+    return await _browse(memory, browse.RULES, _checked(where, RuleUse), wanted, lineage)
 
 
 async def browse_episodes(
     memory: Memory, where: EpisodeFilter, wanted: Wanted, lineage: Lineage
 ) -> Page:
     """Episodes, newest first; each with its state of consolidation."""
-    checked = {
-        "state": _word("state", where.state, EpisodeState),
-        "status": _word("status", where.status, ConsolidationStatus),
-        "butler": _line("butler", where.butler, inputs.MAX_SCOPE),
-        "session_id": _id("session_id", where.session_id),
-    }
-    return await _browse(memory, browse.EPISODES, checked, wanted, lineage)
+    return await _browse(memory, browse.EPISODES, _checked(where, EpisodeState), wanted, lineage)
 
 
 async def browse_entities(
     memory: Memory, where: EntityFilter, wanted: Wanted, lineage: Lineage
 ) -> Page:
     """Entities, newest first, those merged away included; each with its number of facts held."""
-    checked = {
-        "state": _word("state", where.state, EntityState),
-        "entity_type": _word("entity_type", where.entity_type, EntityType),
-        "name": _line("name", where.name, inputs.MAX_NAME),
-    }
-    return await _browse(memory, browse.ENTITIES, checked, wanted, lineage)
+    return await _browse(memory, browse.ENTITIES, _checked(where, EntityState), wanted, lineage)
 
 
 async def recent_activity(memory: Memory, limit: int, cursor: str | None, lineage: Lineage) -> Page:
     """What happened, newest first; the cursor is the id of the oldest event seen."""
     inputs.checked_limit(limit, MAX_LIMIT)
-    seen = _id("cursor", cursor)
+    seen = None if cursor is None else inputs.checked_id("cursor", cursor)
     async with memory.transaction(lineage) as tx:
         if seen is not None and not await events.exists(tx, id=seen):
             raise _unknown_event("cursor", seen)
@@ -192,16 +181,22 @@ def _page(rows: list[Row], limit: int) -> Page:
     return Page([as_json(row) for row in shown], cursors.encode(last) if last else None)
 
 
-def _word(field: str, value: str | None, vocabulary: type[StrEnum]) -> str | None:
-    return None if value is None else inputs.checked_word(field, value, vocabulary)
+def _checked(
+    where: FactFilter | RuleFilter | EpisodeFilter | EntityFilter, states: type[StrEnum]
+) -> dict[str, Any]:
+    """The fields of a filter, each a word, a line or an id."""
+    return {
+        name: value if value is None else _field(name, value, {**_WORDS, "state": states})
+        for name, value in asdict(where).items()
+    }
 
 
-def _line(field: str, value: str | None, limit: int) -> str | None:
-    return None if value is None else inputs.checked_line(field, value, limit)
-
-
-def _id(field: str, value: str | UUID | None) -> UUID | None:
-    return None if value is None else inputs.checked_id(field, value)
+def _field(name: str, value: str | UUID, words: Mapping[str, type[StrEnum]]) -> str | UUID:
+    if name in words:
+        return inputs.checked_word(name, str(value), words[name])
+    if name in _LINES:
+        return inputs.checked_line(name, str(value), _LINES[name])
+    return inputs.checked_id(name, value)
 
 
 def _aware(field: str, value: datetime | None) -> datetime | None:

@@ -7,6 +7,7 @@ state in one transaction that the lease guards → report.
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -17,11 +18,7 @@ from butlers.llm import CompletionFailed, LanguageModel
 from butlers.memory.flows import consolidation_lease as leases
 from butlers.memory.flows.consolidation_apply import Applied, Effect, apply
 from butlers.memory.flows.consolidation_lease import Claimed, GivenBack
-from butlers.memory.flows.consolidation_report import (
-    ConsolidationReport,
-    GroupReport,
-    TenantReport,
-)
+from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, Maturity, Permanence
 from butlers.memory.policy.consolidation import (
@@ -32,10 +29,8 @@ from butlers.memory.policy.consolidation import (
     build_prompt,
 )
 from butlers.memory.policy.consolidation_parser import parse_consolidation
-from butlers.memory.policy.consolidation_plan import Batch, Plan, plan
+from butlers.memory.policy.consolidation_plan import Batch, plan
 from butlers.memory.store import consolidation
-
-__all__ = ["ConsolidationReport", "TenantReport", "consolidate_all", "run_consolidation"]
 
 TRIGGER = "schedule:consolidation"
 TEMPLATE = Path(__file__).parents[1].joinpath("consolidation.md").read_text(encoding="utf-8")
@@ -60,12 +55,12 @@ async def run_consolidation(
 
 async def consolidate_all(
     memory: Memory, model: LanguageModel | None, actor: str
-) -> list[TenantReport]:
+) -> dict[str, ConsolidationReport]:
     """Consolidate for every tenant; the failure of one is reported and stops no other."""
-    return [
-        TenantReport(tenant, await _tenant(memory, model, Lineage(tenant, actor)))
+    return {
+        tenant: await _tenant(memory, model, Lineage(tenant, actor))
         for tenant in await memory.database.tenants()
-    ]
+    }
 
 
 async def _tenant(
@@ -88,21 +83,23 @@ async def _claimable(memory: Memory, lineage: Lineage) -> dict[str, int]:
 
 async def _group(
     memory: Memory, model: LanguageModel, butler: str, lineage: Lineage
-) -> GroupReport:
+) -> ConsolidationReport:
     """What became of one butler's episodes; a failure here stops no other butler."""
     try:
         claimed = await leases.claim(memory, butler, lineage)
         if not claimed.episodes:
-            return GroupReport(butler, failed=claimed.failed, dead_lettered=claimed.dead_lettered)
+            return ConsolidationReport(
+                episodes_failed=claimed.failed, episodes_dead_lettered=claimed.dead_lettered
+            )
         return await _settled(memory, model, claimed, lineage)
     except Exception as error:  # noqa: BLE001 - one group's failure must not block the others
         _log.warning("consolidation_group_failed", butler=butler, error=_name(error))
-        return GroupReport(butler, errors=(f"{butler}: {_told(error)}",))
+        return ConsolidationReport(errors=[f"{butler}: {_told(error)}"])
 
 
 async def _settled(
     memory: Memory, model: LanguageModel, claimed: Claimed, lineage: Lineage
-) -> GroupReport:
+) -> ConsolidationReport:
     """The attempt's report; whatever ends it early, the episodes are given back."""
     try:
         applied = await _attempt(memory, model, claimed, lineage)
@@ -132,7 +129,8 @@ async def _attempt(
     prompt = build_prompt(TEMPLATE, claimed.episodes, known)
     completion = _complete(memory, model, prompt)
     answer = await leases.while_held(memory, claimed.lease, lineage, completion)
-    planned = _planned(memory, answer, claimed, known)
+    batch = Batch(claimed.butler, claimed.lease.episode_ids)
+    planned = plan(parse_consolidation(answer), batch, known, memory.settings)
     return await apply(memory, claimed, known, planned, lineage)
 
 
@@ -150,11 +148,6 @@ async def _complete(memory: Memory, model: LanguageModel, prompt: str) -> str:
     except Unavailable as error:
         raise _NoSession(str(error)) from error
     return completion.text
-
-
-def _planned(memory: Memory, answer: str, claimed: Claimed, known: Known) -> Plan:
-    batch = Batch(claimed.butler, claimed.lease.episode_ids)
-    return plan(parse_consolidation(answer), batch, known, memory.settings)
 
 
 async def _known(memory: Memory, claimed: Claimed, lineage: Lineage) -> Known:
@@ -180,33 +173,40 @@ def _fact(row: Row) -> KnownFact:
 
 async def _failed(
     memory: Memory, claimed: Claimed, errors: list[str], lineage: Lineage
-) -> GroupReport:
+) -> ConsolidationReport:
     back = await leases.give_back(memory, claimed.lease, "; ".join(errors), lineage)
     return _unfinished(claimed, back, errors)
 
 
-def _unfinished(claimed: Claimed, back: GivenBack, errors: list[str]) -> GroupReport:
-    return GroupReport(
-        claimed.butler,
-        episodes=len(claimed.episodes),
-        failed=back.failed,
-        dead_lettered=claimed.dead_lettered + back.dead_lettered,
-        errors=tuple(f"{claimed.butler}: {error}" for error in errors),
+def _unfinished(claimed: Claimed, back: GivenBack, errors: list[str]) -> ConsolidationReport:
+    return ConsolidationReport(
+        **_group_of(claimed),
+        episodes_failed=back.failed,
+        episodes_dead_lettered=claimed.dead_lettered + back.dead_lettered,
+        errors=[f"{claimed.butler}: {error}" for error in errors],
     )
 
 
-def _finished(claimed: Claimed, applied: Applied) -> GroupReport:
-    return GroupReport(
-        claimed.butler,
-        episodes=len(claimed.episodes),
+def _finished(claimed: Claimed, applied: Applied) -> ConsolidationReport:
+    return ConsolidationReport(
+        **_group_of(claimed),
         facts_created=applied.effects[Effect.FACT_CREATED],
         facts_updated=applied.effects[Effect.FACT_UPDATED],
         rules_created=applied.effects[Effect.RULE_CREATED],
         confirmations_made=applied.effects[Effect.CONFIRMED],
-        consolidated=len(claimed.episodes),
-        dead_lettered=claimed.dead_lettered,
-        errors=tuple(f"{claimed.butler}: {error}" for error in applied.errors),
+        episodes_consolidated=len(claimed.episodes),
+        episodes_dead_lettered=claimed.dead_lettered,
+        errors=[f"{claimed.butler}: {error}" for error in applied.errors],
     )
+
+
+def _group_of(claimed: Claimed) -> dict[str, Any]:
+    episodes = len(claimed.episodes)
+    return {
+        "episodes_processed": episodes,
+        "butlers_processed": 1,
+        "groups": {claimed.butler: episodes},
+    }
 
 
 def _name(error: Exception) -> str:

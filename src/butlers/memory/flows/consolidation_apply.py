@@ -13,7 +13,6 @@ from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
 from butlers.kernel.text import normalise_whitespace
 from butlers.memory.flows.consolidation_lease import TAKEN_OVER, Claimed
 from butlers.memory.flows.feedback import confirm_in
-from butlers.memory.flows.record import record
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
@@ -194,7 +193,7 @@ async def _settle(work: _Work, claimed: Claimed, held: list[Row]) -> None:
     for row in held:
         payload = {"from": row["was"], "to": ConsolidationStatus.CONSOLIDATED, "created": made}
         event = Event(EventType.EPISODE_CONSOLIDATED, EventSubject.EPISODE, row["id"], payload)
-        await record(work.memory, work.tx, event, work.lineage, now)
+        await work.memory.record(work.tx, event, work.lineage, now)
 
 
 def _must_be_whole(held: int, claimed: Claimed) -> None:

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from butlers.db.lease import Renewal
 from butlers.db.postgres import Row, Transaction
 from butlers.kernel.text import one_line
-from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     ConsolidationStatus,
@@ -116,7 +115,7 @@ async def _record_failures(
     memory: Memory, tx: Transaction, rows: Sequence[Row], lineage: Lineage, now: datetime
 ) -> GivenBack:
     for row in rows:
-        await record(memory, tx, _failure(row), lineage, now)
+        await memory.record(tx, _failure(row), lineage, now)
     dead = sum(row["consolidation_status"] == ConsolidationStatus.DEAD_LETTER for row in rows)
     return GivenBack(len(rows) - dead, dead)
 

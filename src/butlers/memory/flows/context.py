@@ -19,10 +19,12 @@ _KNOWLEDGE = (MemoryType.FACT, MemoryType.RULE)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The block, and why each line was there to be chosen."""
+    """The block, and why each line was there to be chosen; of what, and within what."""
 
     block: Block
     recalled: dict[MemoryRef, recall.Recalled]
+    offers: list[Offer]
+    token_budget: int
 
     @property
     def text(self) -> str:
@@ -64,8 +66,9 @@ async def build_context(  # noqa: PLR0913 - a preview differs in nothing but wha
     limit = settings.retrieval.default_limit
     recalled = await recall.recall(memory, query, limit, lineage, counted=counted)
     recent = await _recent_episodes(memory, butler, lineage)
-    block = context.render(_offers(memory, recalled, recent), budget)
-    return Context(block, {one.ref: one for one in recalled})
+    offers = _offers(memory, recalled, recent)
+    block = context.render(offers, budget)
+    return Context(block, {one.ref: one for one in recalled}, offers, budget)
 
 
 def _offers(

@@ -9,8 +9,7 @@ from butlers.memory.flows.context import Context, build_context
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryRef
-from butlers.memory.policy.context import Line, Section
-from butlers.memory.settings import ContextConfig
+from butlers.memory.policy.context import Line, Offer
 
 Lines = list[dict[str, Any]]
 
@@ -20,36 +19,25 @@ async def preview_context(
 ) -> dict[str, Any]:
     """The very block that `build_context` gives, with its parts; not counted as a use."""
     built = await build_context(memory, prompt, butler, token_budget, lineage, counted=False)
-    default = memory.settings.retrieval.context_token_budget
-    budget = default if token_budget is None else token_budget
-    shares = _shares(memory.settings.context)
     return {
         "text": built.text,
         "tokens": built.block.tokens,
-        "token_budget": budget,
-        "sections": [_section(built, section, shares[section], budget) for section in Section],
+        "token_budget": built.token_budget,
+        "sections": [_section(built, offer) for offer in built.offers],
     }
 
 
-def _shares(settings: ContextConfig) -> dict[Section, float]:
-    return {
-        Section.FACTS: settings.facts_share,
-        Section.RULES: settings.rules_share,
-        Section.EPISODES: settings.episodes_share,
-    }
-
-
-def _section(built: Context, section: Section, share: float, budget: int) -> dict[str, Any]:
-    included = built.block.included[section]
-    heading = count_tokens(f"## {section}\n") if included else 0
+def _section(built: Context, offer: Offer) -> dict[str, Any]:
+    included = built.block.included[offer.section]
+    heading = count_tokens(f"## {offer.section}\n") if included else 0
     lines = _lines(included, built.recalled)
     return {
-        "heading": section,
-        "share": share,
-        "token_share": int(budget * share),
+        "heading": offer.section,
+        "share": offer.share,
+        "token_share": int(built.token_budget * offer.share),
         "tokens": heading + sum(line["tokens"] for line in lines),
         "included": lines,
-        "left_out": _lines(built.block.left_out[section], built.recalled),
+        "left_out": _lines(built.block.left_out[offer.section], built.recalled),
     }
 
 

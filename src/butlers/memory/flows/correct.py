@@ -9,6 +9,7 @@ from butlers.memory.flows import remember
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact, Permanence, StoredFact
 from butlers.memory.policy import inputs
+from butlers.memory.policy.attachments import checked_fact
 from butlers.memory.store import facts
 
 _IN_USE = ("active", "fading")
@@ -30,7 +31,7 @@ async def correct_fact(
         new = replace(new, importance=importance)
     if permanence is not None:
         new = replace(new, permanence=inputs.checked_word("permanence", permanence, Permanence))
-    new = remember.checked_fact(memory, new)
+    new = checked_fact(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
         # Whoever was quicker meanwhile is not overwritten unseen.

@@ -5,7 +5,6 @@ from typing import Any
 from uuid import UUID
 
 from butlers.kernel.json_values import as_json
-from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     ConsolidationStatus,
@@ -43,5 +42,5 @@ async def requeue(
                 "attempts": row["attempts"],
             }
             event = Event(EventType.EPISODE_REQUEUED, EventSubject.EPISODE, row["id"], payload)
-            await record(memory, tx, event, lineage, now)
+            await memory.record(tx, event, lineage, now)
     return len(requeued)

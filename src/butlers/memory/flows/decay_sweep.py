@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Row
 from butlers.db.statements import OnlyRow, Rows
-from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
 from butlers.memory.flows.feedback import invert_waiting
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, EventType, Lineage
@@ -40,44 +40,36 @@ class SweepReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Move:
-    """What a verdict makes of the memories that do not follow it yet."""
-
-    verdict: str
-    event: EventType
-    to: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Kind:
     """How one kind of memory is swept."""
 
     subject: EventSubject
     next_page: OnlyRow
     move: Rows
-    moves: tuple[_Move, ...]
+    moves: dict[str, tuple[EventType, str]]
+    """What each verdict makes of the memories that do not follow it yet: the event, the state."""
 
 
 _FACTS = _Kind(
     EventSubject.FACT,
     sweep.next_facts,
     sweep.move_facts,
-    (
-        _Move("spent", EventType.FACT_EXPIRED, "expired"),
-        _Move("fading", EventType.FACT_FADING, "fading"),
-        _Move("active", EventType.FACT_RECOVERED, "active"),
-    ),
+    {
+        "spent": (EventType.FACT_EXPIRED, "expired"),
+        "fading": (EventType.FACT_FADING, "fading"),
+        "active": (EventType.FACT_RECOVERED, "active"),
+    },
 )
 # Warnings wane like every other rule: an anti-pattern nobody confirms is forgotten too.
 _RULES = _Kind(
     EventSubject.RULE,
     sweep.next_rules,
     sweep.move_rules,
-    (
-        _Move("spent", EventType.RULE_FORGOTTEN, "forgotten"),
-        _Move("fading", EventType.RULE_FADING, "fading"),
-        _Move("active", EventType.RULE_RECOVERED, "active"),
-    ),
+    {
+        "spent": (EventType.RULE_FORGOTTEN, "forgotten"),
+        "fading": (EventType.RULE_FADING, "fading"),
+        "active": (EventType.RULE_RECOVERED, "active"),
+    },
 )
 
 
@@ -99,49 +91,33 @@ async def run_decay_sweep(memory: Memory, lineage: Lineage) -> SweepReport:
     )
 
 
-async def sweep_all(memory: Memory, actor: str) -> TenantReports[SweepReport]:
-    """Sweep every tenant; one that cannot be swept does not keep the others from it."""
-    return await for_every_tenant(memory, actor, run_decay_sweep)
-
-
 async def _sweep(memory: Memory, kind: _Kind, lineage: Lineage, now: datetime) -> Counter[str]:
     """Sweep one kind of memory; how many were `checked`, and how many came to each state."""
     counts, after = Counter[str](), UUID(int=0)
+    thresholds = {
+        "expiry_threshold": memory.settings.facts.expiry_confidence_threshold,
+        "retrieval_threshold": memory.settings.facts.retrieval_confidence_threshold,
+    }
     while True:
         async with memory.transaction(lineage) as tx:
             page = await kind.next_page(tx, after=after, limit=PAGE)
             if not page["checked"]:
                 return counts
-            moved = await _move(memory, tx, kind, (after, page["last"]), now)
-            for move in kind.moves:
-                told = _told(kind, move, moved)
-                counts[move.to] += await events.append_all(tx, memory.new_id, told, lineage, now)
+            moved = await kind.move(tx, after=after, last=page["last"], now=now, **thresholds)
+            for verdict, (event, state) in kind.moves.items():
+                told = Transition(event, kind.subject, _payloads(moved, verdict, state))
+                counts[state] += await events.append_all(tx, memory.new_id, told, lineage, now)
         after = page["last"]
         counts["checked"] += page["checked"]
 
 
-async def _move(
-    memory: Memory, tx: Transaction, kind: _Kind, page: tuple[UUID, UUID], now: datetime
-) -> list[Row]:
-    settings = memory.settings.facts
-    return await kind.move(
-        tx,
-        after=page[0],
-        last=page[1],
-        expiry_threshold=settings.expiry_confidence_threshold,
-        retrieval_threshold=settings.retrieval_confidence_threshold,
-        now=now,
-    )
-
-
-def _told(kind: _Kind, move: _Move, moved: Sequence[Row]) -> Transition:
-    payloads = {
+def _payloads(moved: Sequence[Row], verdict: str, state: str) -> dict[UUID, dict[str, Any]]:
+    return {
         row["id"]: {
             "from": row["was"],
-            "to": move.to,
+            "to": state,
             "effective_confidence": row["effective_confidence"],
         }
         for row in moved
-        if row["verdict"] == move.verdict
+        if row["verdict"] == verdict
     }
-    return Transition(move.event, kind.subject, payloads)

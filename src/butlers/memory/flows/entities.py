@@ -6,7 +6,6 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
-from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
 from butlers.memory.model import EntityType, Event, EventSubject, EventType, Lineage
 from butlers.memory.policy import entities as policy
@@ -35,7 +34,7 @@ async def create_entity(
         if not await entities.insert(tx, id=entity_id, now=now, **new):
             raise _taken(new, await _bearer(tx, new))
         event = Event(EventType.ENTITY_CREATED, EventSubject.ENTITY, entity_id, new)
-        await record(memory, tx, event, lineage, now)
+        await memory.record(tx, event, lineage, now)
     return entity_id
 
 
@@ -63,7 +62,7 @@ async def update_entity(
         await _refuse_taken_name(tx, before, after)
         now = memory.now()
         await entities.update(tx, entity_id, after, now)
-        await record(memory, tx, _updated(before, changes), lineage, now)
+        await memory.record(tx, _updated(before, changes), lineage, now)
     return _shown({**after, "updated_at": now})
 
 

@@ -8,7 +8,6 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
 from butlers.memory.flows.entities import living
-from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventSubject, EventType, Lineage
 from butlers.memory.policy import entities as policy
@@ -139,8 +138,8 @@ async def _record_merge(
     for pair in plan.rivals:
         payload = {"from": "active", "to": "superseded", "superseded_by": str(pair.winner_id)}
         event = Event(EventType.FACT_SUPERSEDED, EventSubject.FACT, pair.loser_id, payload)
-        await record(memory, tx, event, lineage, now)
+        await memory.record(tx, event, lineage, now)
     merged = Event(
         EventType.ENTITY_MERGE, EventSubject.ENTITY, plan.target["id"], asdict(plan.report)
     )
-    await record(memory, tx, merged, lineage, now)
+    await memory.record(tx, merged, lineage, now)

@@ -12,12 +12,7 @@ from butlers.memory.model import EntityType, Lineage
 from butlers.memory.policy import entities as names
 from butlers.memory.policy import entity_resolution as policy
 from butlers.memory.policy import inputs
-from butlers.memory.policy.entity_resolution import (
-    Candidate,
-    FuzzyMeasure,
-    Hints,
-    NameMatch,
-)
+from butlers.memory.policy.entity_resolution import FuzzyMeasure, Hints, NameMatch, candidate
 from butlers.memory.store import entities
 
 MAX_CANDIDATES = 50
@@ -60,16 +55,16 @@ def _checked_search(name: str, entity_type: str | None, hints: Hints) -> NameSea
     return NameSearch(names.checked_name("name", name), kind, tuple(hints.domain_scores))
 
 
-async def _find_by_name(tx: Transaction, search: NameSearch) -> list[Candidate]:
+async def _find_by_name(tx: Transaction, search: NameSearch) -> list[dict[str, Any]]:
     rows = await entities.find_by_name(tx, limit=MAX_CANDIDATES, **asdict(search))
-    return [Candidate.of(row, row["name_match"]) for row in rows]
+    return [candidate(row, row["name_match"]) for row in rows]
 
 
 async def _find_fuzzily(
-    tx: Transaction, search: NameSearch, found: list[Candidate]
-) -> list[Candidate]:
+    tx: Transaction, search: NameSearch, found: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Entities spelled like the name: measured by the server, or else by ourselves."""
-    ids, limit = [candidate.entity_id for candidate in found], MAX_CANDIDATES - len(found)
+    ids, limit = [one["entity_id"] for one in found], MAX_CANDIDATES - len(found)
     if await entities.has_trigrams(tx):
         measure = FuzzyMeasure.PG_TRGM
         rows = await entities.find_similar(
@@ -83,7 +78,7 @@ async def _find_fuzzily(
     else:
         measure = FuzzyMeasure.PRODUCT
         rows = await _measure(tx, search, ids, limit)
-    return [Candidate.of(row, NameMatch.FUZZY, measure) for row in rows]
+    return [candidate(row, NameMatch.FUZZY, measure) for row in rows]
 
 
 async def _measure(tx: Transaction, search: NameSearch, ids: list[UUID], limit: int) -> list[Row]:
@@ -94,12 +89,15 @@ async def _measure(tx: Transaction, search: NameSearch, ids: list[UUID], limit: 
     return await asyncio.to_thread(policy.similar, rows, search.name, limit)
 
 
-async def _extra_scores(tx: Transaction, found: list[Candidate], hints: Hints) -> dict[UUID, float]:
+async def _extra_scores(
+    tx: Transaction, found: list[dict[str, Any]], hints: Hints
+) -> dict[UUID, float]:
     """What hints add to the score of each candidate."""
-    extra = {one.entity_id: hints.domain_scores.get(one.entity_id, 0.0) for one in found}
+    ids = [one["entity_id"] for one in found]
+    extra = {entity_id: hints.domain_scores.get(entity_id, 0.0) for entity_id in ids}
     terms = frozenset(await entities.keywords(tx, text=hints.text) if hints.text else ())
     if terms:
-        known = await entities.find_fact_keywords(tx, list(extra), MAX_FACTS)
+        known = await entities.find_fact_keywords(tx, ids, MAX_FACTS)
         for entity_id, facts in known.items():
             extra[entity_id] += policy.overlap_boost(facts, terms)
     return extra

@@ -13,7 +13,6 @@ from typing import Any
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
-from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, EventType, Lineage
 from butlers.memory.store import cleanup, events, links
@@ -50,11 +49,6 @@ async def run_episode_cleanup(
     async with memory.transaction(lineage) as tx:
         remaining = await cleanup.remaining(tx)
     return CleanupReport(expired_deleted, capacity_deleted, remaining)
-
-
-async def cleanup_all(memory: Memory, actor: str) -> TenantReports[CleanupReport]:
-    """Clean up after every tenant; one that fails does not keep the others from it."""
-    return await for_every_tenant(memory, actor, run_episode_cleanup)
 
 
 async def _remove_all(

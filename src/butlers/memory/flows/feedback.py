@@ -12,7 +12,6 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput, NotFound, Unavailable
 from butlers.kernel.json_values import as_json
 from butlers.kernel.text import clean, preprocess_text
-from butlers.memory.flows.record import record
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -26,7 +25,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy import inputs, maturity
 from butlers.memory.policy.attachments import checked_document, checked_ref
-from butlers.memory.policy.maturity import RuleState, Verdict
+from butlers.memory.policy.maturity import RuleState
 from butlers.memory.store import facts, rule_applications, rules
 
 _log = structlog.get_logger(__name__)
@@ -70,9 +69,9 @@ async def confirm_in(memory: Memory, tx: Transaction, ref: MemoryRef, lineage: L
     before = await store.confirm(tx, id=ref.id, now=now)
     if before is None:
         return False
-    await record(memory, tx, _confirmed(ref, before, now), lineage, now)
+    await memory.record(tx, _confirmed(ref, before, now), lineage, now)
     if before["was"] == "fading":
-        await record(memory, tx, _recovered(ref), lineage, now)
+        await memory.record(tx, _recovered(ref), lineage, now)
     return True
 
 
@@ -116,8 +115,8 @@ async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Line
     now = memory.now()
     before = await _held(tx, use.rule_id, now)
     state = RuleState.of(before)
-    verdict = _AFTER[use.outcome](state, memory.settings.rules, now)
-    marked = await rules.mark(tx, id=use.rule_id, now=now, **_columns(before, verdict, use))
+    after = _AFTER[use.outcome](state, memory.settings.rules, now)
+    marked = await rules.mark(tx, id=use.rule_id, now=now, **_columns(before, after, use))
     await rule_applications.insert(
         tx,
         id=memory.new_id(),
@@ -126,11 +125,11 @@ async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Line
         now=now,
         **asdict(use),
     )
-    await record(memory, tx, _marked(before, marked, use), lineage, now)
-    if verdict.maturity is not state.maturity:
-        payload = {"from": state.maturity, "to": verdict.maturity}
+    await memory.record(tx, _marked(before, marked, use), lineage, now)
+    if after.maturity is not state.maturity:
+        payload = {"from": state.maturity, "to": after.maturity}
         moved = Event(_MOVED[use.outcome], EventSubject.RULE, use.rule_id, payload)
-        await record(memory, tx, moved, lineage, now)
+        await memory.record(tx, moved, lineage, now)
     return marked
 
 
@@ -169,7 +168,7 @@ async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
             return None
         written = _inversion(held, warning, embedding)
         inverted = await rules.invert(tx, id=held["id"], now=now, **written)
-        await record(memory, tx, _inverted(held), lineage, now)
+        await memory.record(tx, _inverted(held), lineage, now)
     return inverted
 
 
@@ -191,11 +190,11 @@ def _checked_reason(reason: str | None) -> str | None:
     return inputs.checked_text("reason", reason, inputs.MAX_REASON)
 
 
-def _columns(before: Row, verdict: Verdict, use: Application) -> dict[str, Any]:
+def _columns(before: Row, after: RuleState, use: Application) -> dict[str, Any]:
     """What a mark writes into the rule."""
-    columns = asdict(verdict)
+    columns = {name: getattr(after, name) for name in ("maturity", *_COUNTED)}
     metadata = {k: v for k, v in before["metadata"].items() if k != "needs_inversion"}
-    if columns.pop("needs_inversion"):
+    if after.needs_inversion:
         metadata["needs_inversion"] = True
     if use.reason is not None:
         metadata["harmful_reasons"] = maturity.with_reason(maturity.reasons(before), use.reason)

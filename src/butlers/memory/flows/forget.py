@@ -5,7 +5,6 @@ from typing import assert_never
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
-from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Event,
@@ -27,7 +26,7 @@ async def forget_memory(
     async with memory.transaction(lineage) as tx:
         forgotten = await _forget(tx, ref, now)
         if forgotten is not None:
-            await record(memory, tx, forgotten, lineage, now)
+            await memory.record(tx, forgotten, lineage, now)
     return forgotten is not None
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, assert_never
+from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.kernel.json_values import as_json
+from butlers.memory.flows.recall import FIND
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Direction,
@@ -20,7 +21,7 @@ from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.forecast import falls_below_at
 from butlers.memory.policy.inputs import checked_id
 from butlers.memory.settings import FactsConfig
-from butlers.memory.store import episodes, events, facts, links, rule_applications, rules
+from butlers.memory.store import episodes, events, facts, links, rule_applications
 
 SHOWN = 100
 """The most predecessors, successors and applications an explanation lists."""
@@ -45,9 +46,10 @@ async def explain_memory(
     applications, and when it will fade and expire; None when there is none."""
     ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
     async with memory.transaction(lineage) as tx:
-        found = await _find(tx, ref, now)
-        if found is None:
+        rows = await FIND[ref.type](tx, ids=[ref.id], now=now)
+        if not rows:
             return None
+        found = dict(rows[0])
         story = await _story(tx, ref, found)
     return as_json(
         {
@@ -60,19 +62,6 @@ async def explain_memory(
             **story,
         }
     )
-
-
-async def _find(tx: Transaction, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
-    match ref.type:
-        case MemoryType.EPISODE:
-            rows = await episodes.find(tx, ids=[ref.id])
-        case MemoryType.FACT:
-            rows = await facts.find(tx, ids=[ref.id], now=now)
-        case MemoryType.RULE:
-            rows = await rules.find(tx, ids=[ref.id], now=now)
-        case _:
-            assert_never(ref.type)
-    return dict(rows[0]) if rows else None
 
 
 async def _story(tx: Transaction, ref: MemoryRef, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from uuid import UUID
 from butlers.db.postgres import Transaction
 from butlers.errors import InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
-from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Direction,
@@ -71,7 +70,7 @@ async def _link(memory: Memory, tx: Transaction, link: Link, lineage: Lineage) -
     now = memory.now()
     added = await links.insert(tx, link, now)
     if added:
-        await record(memory, tx, _link_created(link), lineage, now)
+        await memory.record(tx, _link_created(link), lineage, now)
     return added
 
 

@@ -1,6 +1,6 @@
 """Finding memories: by meaning, by words, by both, and by all that makes one worth recalling."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, assert_never
@@ -24,6 +24,25 @@ FUSED_DEPTH = 50
 # Rows up to which a tenant's vectors are all read: exact, and about as quick as the index.
 READ_WHOLE = 10_000
 MAX_QUERY = 10_000
+
+Ways = dict[MemoryType, Callable[..., Awaitable[list[Row]]]]
+
+
+async def _find_episodes(tx: Transaction, *, ids: Sequence[UUID], now: datetime) -> list[Row]:
+    return await episodes.find(tx, ids=ids)
+
+
+FIND: Ways = {
+    MemoryType.EPISODE: _find_episodes,
+    MemoryType.FACT: facts.find,
+    MemoryType.RULE: rules.find,
+}
+"""How memories of each kind are read; what never fades does not ask what time it is."""
+_REFERENCE: Ways = {
+    MemoryType.EPISODE: episodes.reference,
+    MemoryType.FACT: facts.reference,
+    MemoryType.RULE: rules.reference,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +106,7 @@ async def search_memories(
     async with memory.transaction(lineage) as tx:
         look = await _look(memory, tx, query, question)
         found = (await _search(look, mode, limit))[:limit]
-        rows = await _rows(look, [one.candidate.ref for one in found])
+        rows = await _rows(tx, [one.candidate.ref for one in found], look.where.now, FIND)
     return [
         as_json({"memory_type": one.candidate.ref.type, **rows[one.candidate.ref], **one.scores})
         for one in found
@@ -107,7 +126,7 @@ async def recall(
         found = await hybrid_search(look, max(limit, FUSED_DEPTH))
         chosen = _best(memory, found, look.where)[:limit]
         refs = [one.candidate.ref for one, _, _ in chosen]
-        rows = await (_referenced(tx, refs, look.where.now) if counted else _rows(look, refs))
+        rows = await _rows(tx, refs, look.where.now, _REFERENCE if counted else FIND)
     return [
         Recalled(one.candidate.ref, rows[one.candidate.ref], score, parts, one.scores["rrf_score"])
         for one, score, parts in chosen
@@ -121,7 +140,7 @@ async def get_memory(
     """One memory, counted as used; None where there is none."""
     ref = MemoryRef(memory_type, memory_id)
     async with memory.transaction(lineage) as tx:
-        rows = await _referenced(tx, [ref], memory.now())
+        rows = await _rows(tx, [ref], memory.now(), _REFERENCE)
     return as_json({"memory_type": memory_type, **rows[ref]}) if ref in rows else None
 
 
@@ -215,41 +234,17 @@ def _best(
 def _checked(query: Query) -> Query:
     text = preprocess_search_query(query.text)
     inputs.checked_number("min_confidence", query.min_confidence, 0, 1)
-    if len(text) > MAX_QUERY:
-        text = text[:MAX_QUERY]
     scope = inputs.checked_line("scope", query.scope, inputs.MAX_SCOPE) if query.scope else None
-    return Query(text, query.types or ALL_TYPES, scope, query.min_confidence)
+    return Query(text[:MAX_QUERY], query.types or ALL_TYPES, scope, query.min_confidence)
 
 
-async def _rows(look: Look, refs: Sequence[MemoryRef]) -> dict[MemoryRef, Row]:
-    tx, now = look.tx, look.where.now
-    ids, rows = _ids_by_type(refs), dict[MemoryRef, Row]()
-    if ids[MemoryType.EPISODE]:
-        found = await episodes.find(tx, ids=ids[MemoryType.EPISODE])
-        rows |= _by_ref(MemoryType.EPISODE, found)
-    for kind, table in ((MemoryType.FACT, facts), (MemoryType.RULE, rules)):
-        if ids[kind]:
-            rows |= _by_ref(kind, await table.find(tx, ids=ids[kind], now=now))
-    return rows
-
-
-async def _referenced(
-    tx: Transaction, refs: Sequence[MemoryRef], now: datetime
+async def _rows(
+    tx: Transaction, refs: Sequence[MemoryRef], now: datetime, ways: Ways
 ) -> dict[MemoryRef, Row]:
-    ids, rows = _ids_by_type(refs), dict[MemoryRef, Row]()
-    for kind, table in (
-        (MemoryType.EPISODE, episodes),
-        (MemoryType.FACT, facts),
-        (MemoryType.RULE, rules),
-    ):
-        if ids[kind]:
-            rows |= _by_ref(kind, await table.reference(tx, ids=ids[kind], now=now))
+    """What there is under these, one statement for each kind."""
+    rows = dict[MemoryRef, Row]()
+    for kind, way in ways.items():
+        ids = [ref.id for ref in refs if ref.type is kind]
+        found = await way(tx, ids=ids, now=now) if ids else ()
+        rows |= {MemoryRef(kind, row["id"]): row for row in found}
     return rows
-
-
-def _ids_by_type(refs: Sequence[MemoryRef]) -> dict[MemoryType, list[UUID]]:
-    return {kind: [ref.id for ref in refs if ref.type is kind] for kind in MemoryType}
-
-
-def _by_ref(kind: MemoryType, rows: Sequence[Row]) -> dict[MemoryRef, Row]:
-    return {MemoryRef(kind, row["id"]): row for row in rows}

@@ -8,7 +8,6 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import IntegrityViolation, NotFound
 from butlers.kernel.text import preprocess_text
-from butlers.memory.flows.record import record
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -26,8 +25,8 @@ from butlers.memory.model import (
     StoredFact,
     StoredRule,
 )
-from butlers.memory.policy import confidence, inputs
-from butlers.memory.policy.attachments import checked_attachments, checked_origin
+from butlers.memory.policy import confidence
+from butlers.memory.policy.attachments import checked_episode, checked_fact, checked_rule
 from butlers.memory.store import entities, episodes, facts, links, rules
 from butlers.memory.store.facts import FactKey
 from butlers.memory.store.locks import take_turns
@@ -35,9 +34,7 @@ from butlers.memory.store.locks import take_turns
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
     """Store what happened; it expires after the configured days."""
-    new = checked_attachments(
-        inputs.checked_episode(new, memory.settings.episodes.max_content_chars)
-    )
+    new = checked_episode(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     now, episode_id = memory.now(), memory.new_id()
     expires_at = now + timedelta(days=memory.settings.episodes.default_ttl_days)
@@ -45,13 +42,13 @@ async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> St
     async with memory.transaction(lineage) as tx:
         if await episodes.insert(tx, expires_at=expires_at, **row) is None:
             return await _known_episode(tx, new)
-        await record(memory, tx, _episode_created(episode_id, new), lineage, now)
+        await memory.record(tx, _episode_created(episode_id, new), lineage, now)
     return StoredEpisode(episode_id, expires_at)
 
 
 async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFact:
     """Store what is true; an active fact with the same key is superseded by it."""
-    new = checked_fact(memory, new)
+    new = checked_fact(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
         return await store_fact_in(memory, tx, new, embedding, lineage)
@@ -70,9 +67,9 @@ async def store_fact_in(
     now, fact_id = memory.now(), memory.new_id()
     before = await facts.supersede_active(tx, FactKey.of(new))
     replaced: UUID | None = before["id"] if before else None
-    more = {"supersedes_id": replaced, "decay_rate": confidence.decay_rate(new.permanence)}
+    more = {"supersedes_id": replaced, "decay_rate": confidence.DECAY_RATES[new.permanence]}
     await facts.insert(tx, **more, **_row(fact_id, new, embedding, now))
-    await record(memory, tx, _fact_created(fact_id, new, replaced), lineage, now)
+    await memory.record(tx, _fact_created(fact_id, new, replaced), lineage, now)
     if before is not None:
         await _record_supersession(memory, tx, fact_id, before, lineage, now)
     return StoredFact(fact_id, replaced)
@@ -80,7 +77,7 @@ async def store_fact_in(
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
     """Store how to behave; every rule starts as a candidate."""
-    new = checked_rule(memory, new)
+    new = checked_rule(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
         return await store_rule_in(memory, tx, new, embedding, lineage)
@@ -97,20 +94,8 @@ async def store_rule_in(
         return await _known_rule(tx, new)
     payload = {"to": "candidate", "scope": new.scope, **_source(new)}
     event = Event(EventType.RULE_CREATED, EventSubject.RULE, rule_id, payload)
-    await record(memory, tx, event, lineage, now)
+    await memory.record(tx, event, lineage, now)
     return StoredRule(rule_id)
-
-
-def checked_fact(memory: Memory, new: NewFact) -> NewFact:
-    """A fact fit for `store_fact_in`."""
-    checked = inputs.checked_fact(new, memory.settings.facts.max_content_chars)
-    return checked_origin(checked_attachments(checked))
-
-
-def checked_rule(memory: Memory, new: NewRule) -> NewRule:
-    """A rule fit for `store_rule_in`."""
-    checked = inputs.checked_rule(new, memory.settings.rules.max_content_chars)
-    return checked_origin(checked_attachments(checked))
 
 
 async def _record_supersession(
@@ -121,7 +106,7 @@ async def _record_supersession(
     await links.insert(tx, Link(fact, Relation.SUPERSEDES, old), now)
     payload = {"from": before["was"], "to": "superseded", "superseded_by": str(fact_id)}
     event = Event(EventType.FACT_SUPERSEDED, EventSubject.FACT, old.id, payload)
-    await record(memory, tx, event, lineage, now)
+    await memory.record(tx, event, lineage, now)
 
 
 async def _source_must_exist(tx: Transaction, episode_id: UUID | None) -> None:

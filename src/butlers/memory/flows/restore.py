@@ -4,7 +4,6 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput
-from butlers.memory.flows.record import record
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Event,
@@ -38,7 +37,7 @@ async def restore_memory(
     async with memory.transaction(lineage) as tx:
         restored = await _restore(tx, ref)
         if restored is not None:
-            await record(memory, tx, restored, lineage, now)
+            await memory.record(tx, restored, lineage, now)
     return restored is not None
 
 

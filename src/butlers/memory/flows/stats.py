@@ -28,16 +28,10 @@ async def memory_stats(memory: Memory, scope: str | None, lineage: Lineage) -> d
     return {kind: counted[kind] for kind in ("episodes", "facts", "rules")}
 
 
-async def memory_overview(memory: Memory, lineage: Lineage) -> dict[str, Any]:
-    """All counts, and when something was last consolidated: what a fleet shows of one butler."""
-    overview, _ = await memory_glance(memory, _TELLING, lineage)
-    return overview
-
-
 async def memory_glance(
     memory: Memory, shown: int, lineage: Lineage
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The overview, and what happened last, newest first, each as its row is."""
+    """All counts and when something was last consolidated; what happened last, newest first."""
     inputs.checked_limit(shown, MAX_LIMIT)
     async with memory.transaction(lineage) as tx:
         newest = await events.find_before(tx, event_id=None, limit=max(shown, _TELLING))

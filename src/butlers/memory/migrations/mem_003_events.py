@@ -1,29 +1,11 @@
 """The audit stream of every change to memory."""
 
-from alembic import op
+from butlers.db.upgrade import run_sections
 
 revision = "mem_003"
 down_revision = "mem_002"
-branch_labels = None
-depends_on = None
-
-STATEMENTS = (
-    """
-    create table memory_events (
-      id uuid primary key default gen_random_uuid(),
-      event_type text not null,
-      actor text,
-      tenant_id text,
-      payload jsonb not null default '{}',
-      created_at timestamptz not null default now()
-    )
-    """,
-    "create index memory_events_type on memory_events (event_type, created_at desc)",
-    "create index memory_events_tenant on memory_events (tenant_id, created_at desc)",
-)
 
 
 def upgrade() -> None:
     """Every change can be recorded."""
-    for statement in STATEMENTS:
-        op.execute(statement)
+    run_sections(__file__)

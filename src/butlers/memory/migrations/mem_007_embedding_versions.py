@@ -1,55 +1,11 @@
 """Which model made each vector."""
 
-from alembic import op
+from butlers.db.upgrade import run_sections
 
 revision = "mem_007"
 down_revision = "mem_006"
-branch_labels = None
-depends_on = None
-
-VERSIONS = (
-    """
-    create table embedding_versions (
-      id uuid primary key,
-      tenant_id text not null,
-      model text not null,
-      version text not null,
-      dimensions integer not null,
-      created_at timestamptz not null,
-      constraint embedding_versions_unique unique (tenant_id, model, version),
-      constraint embedding_versions_tenant_id unique (tenant_id, id),
-      constraint embedding_versions_dimensions check (dimensions > 0)
-    )
-    """,
-    # Vectors from before versions were recorded: the product has only ever had one model.
-    """
-    insert into embedding_versions (id, tenant_id, model, version, dimensions, created_at)
-    select gen_random_uuid(), tenant_id, 'all-MiniLM-L6-v2', 'unrecorded', 384, now()
-    from (
-      select tenant_id from episodes where embedding is not null
-      union select tenant_id from facts where embedding is not null
-      union select tenant_id from rules where embedding is not null
-    ) tenants
-    """,
-)
-
-REFERENCES = tuple(
-    statement
-    for table in ("episodes", "facts", "rules")
-    for statement in (
-        f"alter table {table} add column embedding_version_id uuid",
-        f"update {table} m set embedding_version_id = v.id from embedding_versions v "  # noqa: S608
-        "where v.tenant_id = m.tenant_id and m.embedding is not null",
-        f"alter table {table} add constraint {table}_embedding_version "
-        "foreign key (tenant_id, embedding_version_id) "
-        "references embedding_versions (tenant_id, id)",
-        f"alter table {table} add constraint {table}_embedding_is_versioned "
-        "check ((embedding is null) = (embedding_version_id is null))",
-    )
-)
 
 
 def upgrade() -> None:
     """Every vector says which model and version made it."""
-    for statement in (*VERSIONS, *REFERENCES):
-        op.execute(statement)
+    run_sections(__file__, table=("episodes", "facts", "rules"))

@@ -1,14 +1,22 @@
-"""What comes along with a memory: metadata and context, keys and origins, fit to be stored."""
+"""New memories fit to be stored, with what comes along: metadata, keys and origins."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from butlers.errors import InvalidInput
 from butlers.kernel.text import clean_json
-from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule
+from butlers.memory.model import (
+    MemoryRef,
+    MemoryType,
+    NewEpisode,
+    NewFact,
+    NewRule,
+    Permanence,
+)
 from butlers.memory.policy import inputs
+from butlers.memory.settings import MemoryModuleConfig
 
 MAX_DOCUMENT = 50_000
 # With the tenant it forms an index entry, which PostgreSQL bounds at 2.7 kB.
@@ -18,9 +26,6 @@ MAX_KEY = 400
 RESERVED = frozenset(
     {"status", "forgotten", "needs_inversion", "harmful_reasons", "original_content"}
 )
-
-New = TypeVar("New", NewEpisode, NewFact, NewRule)
-Sourced = TypeVar("Sourced", NewFact, NewRule)
 
 
 def checked_document(field: str, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,24 +45,57 @@ def checked_document(field: str, value: Mapping[str, Any]) -> dict[str, Any]:
     return cleaned
 
 
-def checked_attachments(new: New) -> New:
-    """A new memory whose metadata and idempotency key can be stored."""
-    key = new.idempotency_key
-    metadata = checked_document("metadata", new.metadata)
-    for name in RESERVED & metadata.keys():
-        raise InvalidInput(f"metadata.{name}: found a reserved key; valid is any other name")
+def checked_episode(new: NewEpisode, settings: MemoryModuleConfig) -> NewEpisode:
+    """An episode fit to be stored."""
     return replace(
         new,
-        metadata=metadata,
-        idempotency_key=key and inputs.checked_line("idempotency_key", key, MAX_KEY),
+        content=inputs.checked_text("content", new.content, settings.episodes.max_content_chars),
+        butler=inputs.checked_line("butler", new.butler, inputs.MAX_SCOPE),
+        importance=inputs.checked_number("importance", new.importance, 0, 10),
+        **_attachments(new),
     )
 
 
-def checked_origin(new: Sourced) -> Sourced:
-    """A new memory whose source butler can be stored."""
+def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
+    """A fact fit to be stored."""
+    return replace(
+        new,
+        subject=inputs.checked_line("subject", new.subject, inputs.MAX_SUBJECT),
+        predicate=inputs.checked_line("predicate", new.predicate, inputs.MAX_PREDICATE),
+        content=inputs.checked_text("content", new.content, settings.facts.max_content_chars),
+        importance=inputs.checked_number("importance", new.importance, 0, 10),
+        permanence=inputs.checked_word("permanence", new.permanence, Permanence),
+        scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
+        tags=inputs.checked_tags(new.tags),
+        **_attachments(new),
+        source_butler=_origin(new),
+    )
+
+
+def checked_rule(new: NewRule, settings: MemoryModuleConfig) -> NewRule:
+    """A rule fit to be stored."""
+    return replace(
+        new,
+        content=inputs.checked_text("content", new.content, settings.rules.max_content_chars),
+        scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
+        tags=inputs.checked_tags(new.tags),
+        **_attachments(new),
+        source_butler=_origin(new),
+    )
+
+
+def _attachments(new: NewEpisode | NewFact | NewRule) -> dict[str, Any]:
+    """Metadata and idempotency key, which every memory may have."""
+    key, metadata = new.idempotency_key, checked_document("metadata", new.metadata)
+    for name in RESERVED & metadata.keys():
+        raise InvalidInput(f"metadata.{name}: found a reserved key; valid is any other name")
+    checked = key and inputs.checked_line("idempotency_key", key, MAX_KEY)
+    return {"metadata": metadata, "idempotency_key": checked}
+
+
+def _origin(new: NewFact | NewRule) -> str | None:
     butler = new.source_butler
-    checked = butler and inputs.checked_line("source_butler", butler, inputs.MAX_SCOPE)
-    return replace(new, source_butler=checked or None)
+    return inputs.checked_line("source_butler", butler, inputs.MAX_SCOPE) if butler else None
 
 
 def checked_ref(name: str, memory_type: str, memory_id: Any) -> MemoryRef:

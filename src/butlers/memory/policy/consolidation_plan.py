@@ -10,8 +10,7 @@ from uuid import UUID
 from butlers.errors import InvalidInput
 from butlers.kernel.text import normalise_whitespace
 from butlers.memory.model import MemoryRef, MemoryType, NewFact, NewRule
-from butlers.memory.policy import inputs
-from butlers.memory.policy.attachments import checked_attachments, checked_origin
+from butlers.memory.policy.attachments import checked_fact, checked_rule
 from butlers.memory.policy.consolidation import Known, KnownFact
 from butlers.memory.policy.consolidation_parser import (
     ConsolidationResult,
@@ -125,7 +124,7 @@ def _new_fact(
             "new_fact", entry.subject, entry.predicate, entry.content
         ),
     )
-    return StoreFact(label, _checked_fact(new, settings), sources)
+    return StoreFact(label, checked_fact(new, settings), sources)
 
 
 def _updated_fact(
@@ -140,7 +139,7 @@ def _updated_fact(
         raise InvalidInput(f"fact {entry.target_id} was not shown; it is left as it is")
     sources = batch.sources(entry.sources)
     new = _successor(target, entry, batch, sources)
-    return StoreFact(label, _checked_fact(new, settings), sources, target.id)
+    return StoreFact(label, checked_fact(new, settings), sources, target.id)
 
 
 def _successor(
@@ -173,8 +172,7 @@ def _new_rule(
         source_episode_id=_only(sources),
         idempotency_key=batch.idempotency_key("new_rule", entry.content),
     )
-    checked = inputs.checked_rule(new, settings.rules.max_content_chars)
-    return StoreRule(label, checked_origin(checked_attachments(checked)), sources)
+    return StoreRule(label, checked_rule(new, settings), sources)
 
 
 def _confirmation(memory_id: UUID, known: Known, label: str) -> Confirm:
@@ -183,11 +181,6 @@ def _confirmation(memory_id: UUID, known: Known, label: str) -> Confirm:
     if memory_id in known.rules:
         return Confirm(label, MemoryRef(MemoryType.RULE, memory_id))
     raise InvalidInput(f"memory {memory_id} was not shown; it is left as it is")
-
-
-def _checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
-    checked = inputs.checked_fact(new, settings.facts.max_content_chars)
-    return checked_origin(checked_attachments(checked))
 
 
 def _only(sources: tuple[UUID, ...]) -> UUID | None:

@@ -45,30 +45,20 @@ BASE_SCORES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An entity that the name may mean."""
-
-    entity_id: UUID
-    canonical_name: str
-    entity_type: str
-    aliases: list[str]
-    name_match: NameMatch
-    fuzzy_measure: FuzzyMeasure | None = None
-
-    @classmethod
-    def of(
-        cls, row: Mapping[str, Any], name_match: str, measure: FuzzyMeasure | None = None
-    ) -> "Candidate":
-        """The candidate a row of the store describes."""
-        return cls(
-            row["id"],
-            row["canonical_name"],
-            row["entity_type"],
-            list(row["aliases"]),
-            NameMatch(name_match),
-            measure,
-        )
+def candidate(
+    row: Mapping[str, Any], name_match: str, measure: FuzzyMeasure | None = None
+) -> dict[str, Any]:
+    """An entity that the name may mean, with the score that its name alone gives it."""
+    match = NameMatch(name_match)
+    return {
+        "entity_id": row["id"],
+        "canonical_name": row["canonical_name"],
+        "entity_type": row["entity_type"],
+        "score": BASE_SCORES[match],
+        "name_match": match.value,
+        "aliases": list(row["aliases"]),
+        **({"fuzzy_measure": measure.value} if measure else {}),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +91,18 @@ def overlap_boost(facts: Sequence[AbstractSet[str]], terms: AbstractSet[str]) ->
     return MAX_BOOST * max(jaccard(words, terms) for words in (together, *facts))
 
 
-def ranked(candidates: Iterable[Candidate], extra: Mapping[UUID, float]) -> list[dict[str, Any]]:
+def ranked(
+    candidates: Iterable[Mapping[str, Any]], extra: Mapping[UUID, float]
+) -> list[dict[str, Any]]:
     """What the caller is shown: best score first, then by name, then by id."""
-    shown = [_shown(candidate, extra.get(candidate.entity_id, 0.0)) for candidate in candidates]
+    shown = [
+        {
+            **one,
+            "entity_id": str(one["entity_id"]),
+            "score": round(one["score"] + extra[one["entity_id"]], 4),
+        }
+        for one in candidates
+    ]
     return sorted(shown, key=lambda one: (-one["score"], one["canonical_name"], one["entity_id"]))
 
 
@@ -117,20 +116,6 @@ def similar(rows: Iterable[Mapping[str, Any]], name: str, limit: int) -> list[Ma
 
 def _likeness(row: Mapping[str, Any], name: str) -> float:
     return max(trigram_similarity(own, name) for own in (row["canonical_name"], *row["aliases"]))
-
-
-def _shown(candidate: Candidate, extra: float) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "entity_id": str(candidate.entity_id),
-        "canonical_name": candidate.canonical_name,
-        "entity_type": candidate.entity_type,
-        "score": round(BASE_SCORES[candidate.name_match] + extra, 4),
-        "name_match": candidate.name_match.value,
-        "aliases": candidate.aliases,
-    }
-    if candidate.fuzzy_measure is not None:
-        shown["fuzzy_measure"] = candidate.fuzzy_measure.value
-    return shown
 
 
 def _texts(hint: str, value: object, most: int, length: int = inputs.MAX_NAME) -> list[str]:

@@ -2,15 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import TypeVar
 from uuid import UUID
 
 from butlers.errors import InvalidInput
 from butlers.kernel import text
-from butlers.memory.model import NewEpisode, NewFact, NewRule, Permanence
-from butlers.memory.policy.confidence import decay_rate
 
 # Together with scope and tenant these form an index entry, which PostgreSQL bounds at 2.7 kB.
 MAX_SUBJECT = 200
@@ -82,38 +79,3 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     if len(tags) > MAX_TAGS:
         raise InvalidInput(f"tags: found {len(tags)} of them; valid is at most {MAX_TAGS}")
     return tuple(dict.fromkeys(checked_line("tags", tag, MAX_TAG) for tag in tags))
-
-
-def checked_episode(new: NewEpisode, max_chars: int) -> NewEpisode:
-    """An episode fit to be stored."""
-    return replace(
-        new,
-        content=checked_text("content", new.content, max_chars),
-        butler=checked_line("butler", new.butler, MAX_SCOPE),
-        importance=checked_number("importance", new.importance, 0, 10),
-    )
-
-
-def checked_fact(new: NewFact, max_chars: int) -> NewFact:
-    """A fact fit to be stored."""
-    decay_rate(new.permanence)
-    return replace(
-        new,
-        subject=checked_line("subject", new.subject, MAX_SUBJECT),
-        predicate=checked_line("predicate", new.predicate, MAX_PREDICATE),
-        content=checked_text("content", new.content, max_chars),
-        importance=checked_number("importance", new.importance, 0, 10),
-        permanence=Permanence(new.permanence),
-        scope=checked_line("scope", new.scope, MAX_SCOPE),
-        tags=checked_tags(new.tags),
-    )
-
-
-def checked_rule(new: NewRule, max_chars: int) -> NewRule:
-    """A rule fit to be stored."""
-    return replace(
-        new,
-        content=checked_text("content", new.content, max_chars),
-        scope=checked_line("scope", new.scope, MAX_SCOPE),
-        tags=checked_tags(new.tags),
-    )

@@ -42,19 +42,7 @@ class RuleState:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a rule is after a mark."""
-
-    maturity: Maturity
-    applied_count: int
-    success_count: int
-    harmful_count: int
-    effectiveness_score: float
-    needs_inversion: bool
-
-
-def after_helpful(rule: RuleState, settings: RulesConfig, now: datetime) -> Verdict:
+def after_helpful(rule: RuleState, settings: RulesConfig, now: datetime) -> RuleState:
     """The rule once it helped: it may rise one step, and may earn its way out of inversion."""
     applied, successes = rule.applied_count + 1, rule.success_count + 1
     marked = replace(
@@ -64,10 +52,11 @@ def after_helpful(rule: RuleState, settings: RulesConfig, now: datetime) -> Verd
         effectiveness_score=successes / applied,
     )
     still_harmful = rule.needs_inversion and _is_harmful(marked, settings)
-    return _verdict(marked, _promoted(marked, settings, now), still_harmful)
+    risen = _promoted(marked, settings, now)
+    return replace(marked, maturity=risen, needs_inversion=still_harmful)
 
 
-def after_harmful(rule: RuleState, settings: RulesConfig, now: datetime) -> Verdict:
+def after_harmful(rule: RuleState, settings: RulesConfig, now: datetime) -> RuleState:
     """The rule once it harmed: it may fall one step, and may have to be inverted."""
     successes, harms = rule.success_count, rule.harmful_count + 1
     marked = replace(
@@ -76,7 +65,8 @@ def after_harmful(rule: RuleState, settings: RulesConfig, now: datetime) -> Verd
         harmful_count=harms,
         effectiveness_score=successes / (successes + HARM_WEIGHT * harms + _SMOOTHING),
     )
-    return _verdict(marked, _demoted(marked, settings), _is_harmful(marked, settings))
+    fallen, harmful = _demoted(marked, settings), _is_harmful(marked, settings)
+    return replace(marked, maturity=fallen, needs_inversion=harmful)
 
 
 def awaits_inversion(row: Mapping[str, Any]) -> bool:
@@ -99,17 +89,6 @@ def warning(content: str, given: Sequence[str]) -> str:
     """What an inverted rule says; a reason given twice is named once."""
     because = "; ".join(dict.fromkeys(given)) or _NO_REASON
     return f"ANTI-PATTERN: Do NOT {content}. This caused problems because: {because}"
-
-
-def _verdict(marked: RuleState, maturity: Maturity, needs_inversion: bool) -> Verdict:
-    return Verdict(
-        maturity=maturity,
-        applied_count=marked.applied_count,
-        success_count=marked.success_count,
-        harmful_count=marked.harmful_count,
-        effectiveness_score=marked.effectiveness_score,
-        needs_inversion=needs_inversion,
-    )
 
 
 def _promoted(rule: RuleState, settings: RulesConfig, now: datetime) -> Maturity:
