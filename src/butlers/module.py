@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from pydantic import BaseModel
 
 from butlers.clock import Clock, utc_now
-from butlers.db.migrate import Branch
+from butlers.db.branch import Branch
 from butlers.db.postgres import Database
 from butlers.errors import InvalidInput, Unavailable
 from butlers.ids import NewId, new_id

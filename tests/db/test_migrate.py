@@ -11,7 +11,8 @@ import asyncpg
 import pytest
 
 from butlers.butler.registry import branches
-from butlers.db.migrate import Branch, current_revisions, migrate
+from butlers.db.branch import Branch
+from butlers.db.migrate import current_revisions, migrate
 from butlers.db.upgrade import head_revision
 from butlers.errors import Unavailable
 from butlers.memory.module import MemoryModule

@@ -4,8 +4,7 @@ import pytest
 
 from butlers.kernel.tokens import count_tokens
 from butlers.memory.flows.browse import FactFilter, Wanted, browse_facts
-from butlers.memory.flows.context import build_context
-from butlers.memory.flows.context_preview import preview_context
+from butlers.memory.flows.context import build_context, preview_context
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
 from butlers.memory.model import NewEpisode, NewFact, NewRule
 from butlers.memory.policy.context import TITLE

@@ -6,7 +6,8 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from butlers.db.migrate import Branch, migrate
+from butlers.db.branch import Branch
+from butlers.db.migrate import migrate
 from butlers.memory.module import MemoryModule
 from db.databases import connected, fresh_database
 from memory.schema_rows import (

@@ -2,7 +2,7 @@
 
 from butlers.memory.flows import forget, remember
 from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.timeline import memory_timeline
+from butlers.memory.flows.stats import memory_timeline
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact
 from conftest import WalkingClock

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from butlers.sessions import essence
-from butlers.sessions.echo import Echo
+from butlers.sessions.essence import Echo
 from butlers.sessions.transcripts import Said, Speaker, Transcript, own_words, parse
 
 FACT = "the green tandem in bay seven belongs to Mrs. Okonkwo"

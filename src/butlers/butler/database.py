@@ -8,10 +8,11 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import structlog
 
 from butlers.butler.home import Home
+from butlers.db.branch import Branch
 from butlers.db.embedded.liveness import Answer, ask, read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.lease import to_its_end
-from butlers.db.migrate import Branch, migrate
+from butlers.db.migrate import migrate
 from butlers.db.postgres import Access
 from butlers.db.provision import RUNTIME_ROLE, external_access, provision
 from butlers.errors import ButlersError, Unavailable

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from butlers.db.migrate import Branch
+from butlers.db.branch import Branch
 from butlers.errors import Conflict, SettingsError
 from butlers.memory.module import MemoryModule
 from butlers.module import Module

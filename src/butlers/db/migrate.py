@@ -2,23 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import asyncpg
 
+from butlers.db.branch import Branch
 from butlers.db.postgres import translated_errors
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A chain of revisions: its Alembic label, the package resource that holds them, the newest.
-
-    A branch that does not name its newest revision is always left to Alembic to look at.
-    """
-
-    label: str
-    location: str
-    head: str = ""
 
 
 async def migrate(

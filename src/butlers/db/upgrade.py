@@ -23,7 +23,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from butlers.db.migrate import Branch
+from butlers.db.branch import Branch
 from butlers.db.postgres import translated_errors
 from butlers.db.queries import parse
 from butlers.errors import Unavailable

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from butlers.db.migrate import Branch
+from butlers.db.branch import Branch
 from butlers.db.postgres import Database
 from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import Unavailable

@@ -1,4 +1,4 @@
-"""How much is remembered, and in which state."""
+"""How much is remembered, in which state, now and over time."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,6 +10,7 @@ from butlers.memory.flows.browse import MAX_LIMIT
 from butlers.memory.handle import Counted, Memory
 from butlers.memory.model import Lineage
 from butlers.memory.policy import inputs
+from butlers.memory.policy.timeline import Timeline, days_until, timeline
 from butlers.memory.store import events, stats
 
 _TELLING = 15
@@ -59,3 +60,15 @@ def _overview(counted: Counted, now: datetime) -> dict[str, Any]:
     if age is not None:
         overview["episodes"]["backlog_age_hours"] = age + (now - counted.at) / timedelta(hours=1)
     return overview
+
+
+MAX_DAYS = 366
+
+
+async def memory_timeline(memory: Memory, days: int, lineage: Lineage) -> Timeline:
+    """Counts for each of the last days, today included; by the audit stream, in UTC."""
+    inputs.checked_limit(days, MAX_DAYS)
+    shown = days_until(memory.now().date(), days + 1)
+    async with memory.transaction(lineage) as tx:
+        moves = await events.find_moves(tx, first_day=shown[0], last_day=shown[-1])
+    return timeline(shown, moves)

@@ -7,9 +7,8 @@ from pydantic import AwareDatetime, Field
 from butlers.errors import InvalidInput
 from butlers.memory.flows import browse
 from butlers.memory.flows import stats as counts
-from butlers.memory.flows import timeline as daily
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page, Wanted
-from butlers.memory.flows.timeline import MAX_DAYS
+from butlers.memory.flows.stats import MAX_DAYS
 from butlers.memory.model import ConsolidationStatus, Maturity
 from butlers.memory.operations import fields, pages
 from butlers.memory.operations.answers import Stats
@@ -251,4 +250,4 @@ async def timeline(desk: Desk, asked: AskedTimeline) -> Timeline:
 
     Returns {days, facts, episodes, consolidation}: for each state one count a day.
     """
-    return await daily.memory_timeline(desk.memory, asked.days, desk.lineage)
+    return await counts.memory_timeline(desk.memory, asked.days, desk.lineage)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from butlers.memory.flows import context as block
-from butlers.memory.flows import context_preview, detail, lookup
+from butlers.memory.flows import detail, lookup
 from butlers.memory.flows import history as past
 from butlers.memory.flows import recall as finding
 from butlers.memory.flows.context import MAX_BUDGET, Context
@@ -195,7 +195,7 @@ async def preview_context(desk: Desk, asked: AskedContext) -> dict[str, Any]:
     Returns the text with its sections: the budget of each, and every line with its cost and why
     it is there or was left out.
     """
-    return await context_preview.preview_context(desk.memory, *_prompted(desk, asked), desk.lineage)
+    return await block.preview_context(desk.memory, *_prompted(desk, asked), desk.lineage)
 
 
 class History(Asked):
