@@ -8,6 +8,7 @@ import pytest
 from butlers.butler.tokens import TokenStore
 from doors.daemons import Daemon
 from doors.mcp.clients import over_http
+from doors.mcp.test_tools import BESIDES
 
 REQUIRED = object()
 OPTIONAL = None
@@ -92,7 +93,7 @@ ATTACHED = {"metadata": OPTIONAL, "idempotency_key": OPTIONAL}
 TOLD = {"detail": "brief"}
 ADDED = {
     "memory_store_episode": ATTACHED,
-    "memory_store_fact": ATTACHED | {"source_episode_id": OPTIONAL},
+    "memory_store_fact": ATTACHED | dict.fromkeys(BESIDES, OPTIONAL),
     "memory_store_rule": ATTACHED | {"source_episode_id": OPTIONAL},
     "memory_search": TOLD,
     "memory_recall": TOLD | {"types": OPTIONAL, "counted": True},

@@ -19,7 +19,9 @@ EPISODE_KEYS = {
     "last_consolidation_error", "next_consolidation_retry_at", "dead_letter_reason",
     "retry_count", "last_error", "created_at", "last_referenced_at", "expires_at", "metadata",
 }  # fmt: skip
-FACT_KEYS = {
+# What a fact may be stored with beyond what the contract names.
+BESIDES = {"source_episode_id"}
+FACT_KEYS = BESIDES | {
     "memory_type", "id", "tenant_id", "subject", "predicate", "content", "importance",
     "confidence", "decay_rate", "permanence", "source_butler", "source_episode_id",
     "supersedes_id", "entity_id", "validity", "state", "scope", "reference_count", "created_at",
