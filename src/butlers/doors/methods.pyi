@@ -49,6 +49,7 @@ class Methods:
         tags: Sequence[str] | None = ...,
         entity_id: str | UUID | None = ...,
         source_episode_id: str | UUID | None = ...,
+        said_at: datetime | None = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
     ) -> StoredFact: ...

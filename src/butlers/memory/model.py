@@ -218,6 +218,7 @@ class NewFact:
     source_episode_id: UUID | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
+    said_at: datetime | None = None
 
     @property
     def searchable_text(self) -> str:

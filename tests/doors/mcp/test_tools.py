@@ -20,7 +20,7 @@ EPISODE_KEYS = {
     "retry_count", "last_error", "created_at", "last_referenced_at", "expires_at", "metadata",
 }  # fmt: skip
 # What a fact may be stored with beyond what the contract names.
-BESIDES = {"source_episode_id"}
+BESIDES = {"source_episode_id", "said_at"}
 FACT_KEYS = BESIDES | {
     "memory_type", "id", "tenant_id", "subject", "predicate", "content", "importance",
     "confidence", "decay_rate", "permanence", "source_butler", "source_episode_id",
@@ -34,6 +34,7 @@ RULE_KEYS = {
     "last_confirmed_at", "reference_count", "last_referenced_at", "tags", "metadata", "state",
     "effective_confidence",
 }  # fmt: skip
+SAID = "2026-01-31T12:00:00+00:00"
 HYBRID = {"rrf_score", "semantic_rank", "keyword_rank"}
 
 
@@ -112,9 +113,8 @@ async def write(walk: Walk) -> Stored:
     assert set(episode) == {"id", "expires_at"}
     first = await walk("memory_store_fact", subject=mark, predicate="drinks", content="coffee")
     assert first == {"id": first["id"], "superseded_id": None}
-    fact = await walk(
-        "memory_store_fact", subject=mark, predicate="drinks", content="tea", tags=["taste"]
-    )
+    tea = {"subject": mark, "predicate": "drinks", "content": "tea", "tags": ["taste"]}
+    fact = await walk("memory_store_fact", **tea, said_at=SAID)
     assert fact == {"id": fact["id"], "superseded_id": first["id"]}
     rule = await walk("memory_store_rule", content=f"Offer quinces {mark}", scope="general")
     assert set(rule) == {"id"}
@@ -138,6 +138,7 @@ async def read(walk: Walk, stored: Stored) -> None:
     ]
     assert set(read) == FACT_KEYS
     assert (read["content"], read["tags"], read["state"]) == ("tea", ["taste"], "active")
+    assert read["said_at"] == SAID
     assert (read["supersedes_id"], read["tenant_id"]) == (stored.superseded, walk.tenant)
     old = (await walk("memory_get", memory_type="fact", memory_id=stored.superseded))["result"]
     assert old["state"] == "superseded"

@@ -1,5 +1,7 @@
 """Storing what happened, what is true and how to behave; and putting a fact right."""
 
+from pydantic import AwareDatetime
+
 from butlers.memory.flows import correct as correction
 from butlers.memory.flows import remember
 from butlers.memory.model import (
@@ -78,6 +80,8 @@ class StoreFact(fields.Attached):
     """The subject's entity, as resolving or creating it gave it, if known."""
     source_episode_id: fields.Uuid | None = None
     """The episode it was drawn from, if there was one."""
+    said_at: AwareDatetime | None = None
+    """When it was said, if that was not now; a time with its offset."""
 
 
 @OPERATIONS.add(
@@ -113,6 +117,7 @@ async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
         asked.source_episode_id,
         asked.metadata or {},
         asked.idempotency_key,
+        asked.said_at,
     )
     return await remember.store_fact(desk.memory, new, desk.lineage)
 

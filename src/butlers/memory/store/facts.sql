@@ -21,12 +21,12 @@ insert into facts
   (id, tenant_id, subject, predicate, content, embedding, embedding_version_id, search_vector,
    importance, confidence, decay_rate, permanence, source_butler, source_episode_id,
    supersedes_id, entity_id, scope, created_at, last_confirmed_at, tags, metadata,
-   idempotency_key)
+   idempotency_key, said_at)
 values
   (:id, :tenant_id, :subject, :predicate, :content, :embedding, :embedding_version_id,
    to_tsvector('english', :searchable), :importance, 1.0, :decay_rate, :permanence,
    :source_butler, :source_episode_id, :supersedes_id, :entity_id, :scope, :now, :now, :tags,
-   :metadata, :idempotency_key)
+   :metadata, :idempotency_key, :said_at)
 
 -- get_by_idempotency_key --
 -- The fact stored under a key.

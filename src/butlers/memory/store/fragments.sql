@@ -2,7 +2,7 @@
 -- What a reader is told of a fact beside what it says.
 importance, confidence, decay_rate, permanence, source_butler, source_episode_id, supersedes_id,
   entity_id, validity, fact_state(validity, metadata) as state, scope, reference_count, created_at,
-  last_referenced_at, last_confirmed_at, tags, metadata,
+  said_at, last_referenced_at, last_confirmed_at, tags, metadata,
   effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
 
 -- {fact} --
