@@ -33,7 +33,7 @@ TESTS, SOURCE = HERE.parent, HERE.parents[1] / "src"
 LISTS = (HERE / "python.toml", HERE / "sql.toml")
 MOST_SURVIVORS = 0.03
 _PATIENCE_SECONDS = 600
-_SECTION = re.compile(r"^-- \w+ --$", re.M)
+_SECTION = re.compile(r"^-- (?:\w+|\{\w+\}) --$", re.M)
 
 
 class Fate(StrEnum):
