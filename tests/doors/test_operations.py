@@ -1,7 +1,6 @@
 """One operation, one declaration: every door offers it, with the same fields, or says why not."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,10 @@ from butlers.doors import docs, methods
 from butlers.doors.cli import app
 from butlers.doors.http.routes import operation_routes
 from butlers.doors.mcp.server import ButlerMCP
-from butlers.errors import InvalidInput
 from butlers.kernel.tokens import count_tokens
-from butlers.memory.operations import OPERATIONS, Desk, retrieval, storage, upkeep
-from butlers.memory.settings import MemoryModuleConfig
+from butlers.memory.operations import OPERATIONS, Desk, retrieval, storage
 from butlers.module import Surroundings
-from butlers.operation import Answer, Asked, Detail, Effect, Operation, Table, Toolset
+from butlers.operation import Detail, Effect, Operation, Toolset
 
 DOCS = Path(__file__).parents[2] / "docs"
 ALL = [(name, operation) for name, module in KNOWN.items() for operation in module.operations]
@@ -118,23 +115,6 @@ def test_it_is_described_for_a_model_and_for_a_person(module: str, operation: Op
         assert field.description, name
 
 
-@every_operation
-def test_what_it_does_not_know_is_refused(module: str, operation: Operation) -> None:
-    with pytest.raises(InvalidInput, match="surprise: no such argument"):
-        operation.asked({"surprise": 1})
-
-
-def test_nothing_is_declared_twice() -> None:
-    async def greet(desk: Any, asked: Asked) -> None:
-        """Say hello."""
-
-    table = Table("toy_")
-    first = table.add(answers=Answer, example="greet")(greet)
-    with pytest.raises(ValueError, match="greet is declared twice"):
-        table.add(answers=Answer, example="greet")(greet)
-    assert list(table) == [first]
-
-
 @pytest.mark.parametrize("page", docs.PAGES)
 def test_the_references_are_up_to_date(page: str) -> None:
     written = (DOCS / page).read_text("utf-8")
@@ -200,40 +180,6 @@ async def test_metadata_is_told_as_it_was_given(memory, lineage) -> None:
     await storage.store_rule.perform(desk, content="Drink tea", metadata=given)
     (found,) = await retrieval.search.perform(desk, query="tea")
     assert found["metadata"] == given
-
-
-def desk_with(memory, lineage, **settings: Any) -> Desk:
-    return Desk(replace(memory, settings=MemoryModuleConfig.model_validate(settings)), lineage)
-
-
-async def test_a_search_is_as_the_settings_say_unless_it_says_otherwise(
-    memory, lineage, clock
-) -> None:
-    retrieval_settings = {"default_mode": "keyword"}
-    sure = {"retrieval_confidence_threshold": 0.9}
-    desk = desk_with(memory, lineage, retrieval=retrieval_settings, facts=sure)
-    await storage.store_fact.perform(desk, subject="Ann", predicate="drinks", content="tea")
-    (found,) = await retrieval.search.perform(desk, query="tea")
-    assert "rank" in found and "rrf_score" not in found
-    (found,) = await retrieval.search.perform(desk, query="tea", mode="hybrid")
-    assert "rrf_score" in found
-    clock.advance(days=30)  # four fifths of its confidence are left
-    assert await retrieval.search.perform(desk, query="tea") == []
-    assert await retrieval.recall.perform(desk, topic="tea") == []
-    assert len(await retrieval.search.perform(desk, query="tea", min_confidence=0)) == 1
-
-
-async def test_a_cleanup_keeps_as_many_as_the_settings_say_unless_it_says_otherwise(
-    memory, lineage, owner
-) -> None:
-    desk = desk_with(memory, lineage, episodes={"max_entries": 2})
-    for number in range(4):
-        await storage.store_episode.perform(desk, content=f"tea number {number}")
-    await owner.execute(
-        "update episodes set consolidated = true, consolidation_status = 'consolidated'"
-    )
-    assert (await upkeep.run_episode_cleanup.perform(desk))["remaining"] == 2
-    assert (await upkeep.run_episode_cleanup.perform(desk, max_entries=0))["remaining"] == 0
 
 
 def test_what_cannot_be_undone_is_known() -> None:
