@@ -36,6 +36,13 @@ def mutant(**fields):
     return Mutant("m", "f.sql", **{"old": "b", "new": "c", "tests": ("t",), **fields})
 
 
+def test_what_statements_share_is_a_section_of_its_own():
+    shared = "-- {named} --\nb\n"
+    named = mutant(section="{named}").applied(shared + TEXT)
+    assert named == shared.replace("b", "c") + TEXT
+    assert mutant(section="two").applied(TEXT + shared) == f"{TEXT[:-2]}c\n{shared}"
+
+
 def test_what_stands_once_in_its_section_is_changed_there_alone():
     assert mutant(section="two").applied(TEXT) == TEXT[:-2] + "c\n"
     assert mutant(section="one", after="b and").applied(TEXT) == TEXT.replace("and b", "and c")

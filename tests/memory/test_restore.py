@@ -46,6 +46,7 @@ async def test_a_fact_that_was_fading_is_fading_again(memory, lineage, owner):
     fact = (await store_fact(memory, TEA, lineage)).id
     await owner.execute("""update facts set metadata = '{"status": "fading"}'""")
     await forget_memory(memory, "fact", fact, lineage)
+    assert await state(memory, lineage, fact) == "retracted"
     assert await restore_memory(memory, "fact", fact, lineage)
     assert await state(memory, lineage, fact) == "fading"
     assert (await last_event(memory, lineage, fact))["payload"]["to"] == "fading"

@@ -33,7 +33,7 @@ TESTS, SOURCE = HERE.parent, HERE.parents[1] / "src"
 LISTS = (HERE / "python.toml", HERE / "sql.toml")
 MOST_SURVIVORS = 0.03
 _PATIENCE_SECONDS = 600
-_SECTION = re.compile(r"^-- \w+ --$", re.M)
+_SECTION = re.compile(r"^-- (?:\w+|\{\w+\}) --$", re.M)
 
 
 class Fate(StrEnum):
@@ -108,7 +108,8 @@ def mutated(mutant: Mutant | None) -> Iterator[Path]:
     """A copy of the source with the mutation, or with none, in it."""
     with tempfile.TemporaryDirectory(prefix="butlers-mutant-") as directory:
         source = Path(directory, "src")
-        shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))
+        # With what is compiled of it: what is mutated is newer than that, and compiled again.
+        shutil.copytree(SOURCE, source)
         if mutant is not None:
             file = source / mutant.path
             file.write_text(mutant.applied(file.read_text()))

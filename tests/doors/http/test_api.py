@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from butlers.doors.http.envelope import MAX_BODY_BYTES
-from doors.http.callers import ApiCaller, told
+from doors.http.callers import ApiCaller, calling, told
 from doors.mcp.clients import connect
 
 JSON = {"Content-Type": "application/json"}
@@ -360,6 +360,14 @@ async def test_a_path_nobody_serves_is_answered_in_the_same_shape(caller):
     wrong = await caller.send("DELETE", "/api/butlers/general/memory/facts")
     assert wrong.status_code == 405
     assert wrong.json()["error"]["message"]
+
+
+async def test_a_module_that_a_butler_does_not_have_is_not_there(daemon, tenant):
+    async with calling(daemon, tenant, "kitchen") as caller:
+        answer = await caller.send("GET", "/api/butlers/kitchen/notes")
+    assert answer.status_code == 404
+    said = answer.json()["error"]["message"]
+    assert said == "butler kitchen does not have the notebook module"
 
 
 async def test_two_corrections_at_once_leave_one_fact(caller):

@@ -204,7 +204,8 @@ async def test_naming_another_tenant_is_refused(
     named = [tool for tool in offered if "tenant_id" in calls[tool]]
     assert len(named) == 5
     async with over_http(daemon, token) as client:
-        for tool in named:
+        # Backwards, so that nothing can be resolved before it is created.
+        for tool in sorted(named, reverse=True):
             for other in (OWNER, "default", "nobody"):
                 if (tool, other) == ("entity_resolve", "default"):
                     # There it is the default, and means that none was named.
