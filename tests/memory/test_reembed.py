@@ -14,7 +14,7 @@ from butlers.memory.flows import (
     recall,
     reembed,
     remember,
-    vector_making,
+    vectors,
 )
 from butlers.memory.flows.recall import Query
 from butlers.memory.flows.reembed import (
@@ -168,7 +168,7 @@ async def test_the_two_models_really_differ():
 
 @pytest.mark.contract("R31.2")
 async def test_whoever_searches_meanwhile_sees_one_model_or_the_other(filled, lineage, monkeypatch):
-    monkeypatch.setattr(vector_making, "BATCH", 1)
+    monkeypatch.setattr(vectors, "BATCH", 1)
     monkeypatch.setattr(reembed, "SETTLED", 1)
     seen, over = [], False
 
@@ -189,7 +189,7 @@ async def test_whoever_searches_meanwhile_sees_one_model_or_the_other(filled, li
 
 @pytest.mark.contract("R31.2")
 async def test_a_run_cut_short_goes_on_where_it_was(filled, lineage, owner, monkeypatch):
-    monkeypatch.setattr(vector_making, "BATCH", 1)
+    monkeypatch.setattr(vectors, "BATCH", 1)
 
     async def die(texts):
         if len(dying.texts) == 3:
@@ -209,7 +209,7 @@ async def test_a_run_cut_short_goes_on_where_it_was(filled, lineage, owner, monk
 
 
 async def test_progress_counts_up_to_all_there_is(filled, lineage, monkeypatch):
-    monkeypatch.setattr(vector_making, "BATCH", 2)
+    monkeypatch.setattr(vectors, "BATCH", 2)
     told = []
     await start_reembedding(filled, TWO, lineage, lambda done, total: told.append((done, total)))
     assert told == [(0, 6), (1, 6), (3, 6), (5, 6), (6, 6)]
@@ -217,7 +217,7 @@ async def test_progress_counts_up_to_all_there_is(filled, lineage, monkeypatch):
 
 @pytest.mark.contract("R31.2")
 async def test_what_is_stored_meanwhile_is_found_after_the_move(filled, lineage, monkeypatch):
-    monkeypatch.setattr(vector_making, "BATCH", 2)
+    monkeypatch.setattr(vectors, "BATCH", 2)
     daemon = with_models(filled, ONE, TWO)
     stored = []
 
