@@ -9,11 +9,12 @@ from uuid import UUID
 import structlog
 
 from butlers.kernel.lru import LRUCache
-from butlers.memory.flows import recall, remember
-from butlers.memory.flows.context import build_context
 from butlers.memory.flows.lookup import find_episode_by_key
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, MemoryType, NewEpisode, SearchMode
+from butlers.memory.model import Lineage, MemoryType, SearchMode
+from butlers.memory.operations import Desk
+from butlers.memory.operations.retrieval import AskedContext, Get, Search, context, get, search
+from butlers.memory.operations.storage import StoreEpisode, store_episode
 from butlers.memory.policy import context as lines
 from butlers.module import Caller
 from butlers.sessions import essence
@@ -34,7 +35,7 @@ PREFACE = (
 # By meaning; below it the nearest memory has nothing to do with the prompt.
 RELEVANT_SIMILARITY = 0.35
 _RELEVANT_LINES = 5
-_KNOWLEDGE = (MemoryType.FACT, MemoryType.RULE)
+_KNOWLEDGE = [MemoryType.FACT, MemoryType.RULE]
 _MOST_PARTS = 100
 _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
 
@@ -54,8 +55,8 @@ class SessionMemory:
         """What to know before answering a prompt; "" when memory fails or takes too long."""
 
         async def built() -> str:
-            memory = await self._memory()
-            found = await build_context(memory, prompt, self._butler, None, _lineage(caller))
+            asked = AskedContext(trigger_prompt=prompt)
+            found = await context.run(await self._desk(caller), asked)
             return found.text if found.recalled or "\n## " in found.text else ""
 
         return await self._in_time("context of a session", built)
@@ -64,10 +65,10 @@ class SessionMemory:
         """What an agent is told when its session starts, short enough to be taken whole."""
 
         async def built() -> str:
-            memory = await self._memory()
+            desk = await self._desk(caller)
             allowed = (MAX_HOOK_CHARACTERS - len(PREFACE)) // 4
-            budget = min(memory.settings.retrieval.context_token_budget, allowed)
-            found = await build_context(memory, about, self._butler, budget, _lineage(caller))
+            budget = min(desk.memory.settings.retrieval.context_token_budget, allowed)
+            found = await context.run(desk, AskedContext(trigger_prompt=about, token_budget=budget))
             shown = [line.ref for some in found.block.included.values() for line in some]
             self._told.set(session, {str(ref.id) for ref in shown})
             return PREFACE + found.text if shown else ""
@@ -78,10 +79,10 @@ class SessionMemory:
         """What bears on a prompt and was not told to this session before; often nothing."""
 
         async def built() -> str:
-            memory, lineage = await self._memory(), _lineage(caller)
+            desk = await self._desk(caller)
             told = self._told.get(session) or set()
-            chosen = [one for one in await _near(memory, prompt, lineage) if one["id"] not in told]
-            text = "".join([await _line(memory, one, lineage) for one in chosen[:_RELEVANT_LINES]])
+            chosen = [one for one in await _near(desk, prompt) if one["id"] not in told]
+            text = "".join([await _line(desk, one) for one in chosen[:_RELEVANT_LINES]])
             self._told.set(session, told | {one["id"] for one in chosen[:_RELEVANT_LINES]})
             return f"{PREFACE}{MEMORY_TITLE}\n{text}"[:MAX_HOOK_CHARACTERS] if text else ""
 
@@ -103,8 +104,7 @@ class SessionMemory:
         """Store what is new in a session since it was last stored; None when nothing is."""
 
         async def stored() -> UUID | None:
-            memory, lineage = await self._memory(), _lineage(caller)
-            key, through = await _last_part(memory, session, lineage)
+            key, through = await _last_part(await self._desk(caller), session)
             said = await asyncio.to_thread(parse, transcript)
             found = await asyncio.to_thread(essence.of_transcript, said.after(through))
             if found is None:
@@ -116,21 +116,24 @@ class SessionMemory:
     async def _store(
         self, found: Essence, session: str, key: str, metadata: dict[str, Any], caller: Caller
     ) -> UUID:
-        new = NewEpisode(
-            found.text,
-            self._butler,
-            _as_uuid(session),
+        new = StoreEpisode(
+            content=found.text,
+            session_id=_as_uuid(session),
             metadata={**metadata, "session": session, "through": found.through},
             idempotency_key=key,
         )
-        stored = await remember.store_episode(await self._memory(), new, _lineage(caller))
+        stored = await store_episode.run(await self._desk(caller), new)
         log.info(
             "session remembered",
             butler=self._butler,
             episode=str(stored.id),
             secrets_masked=found.secrets_masked,
         )
-        return stored.id
+        episode: UUID = stored.id
+        return episode
+
+    async def _desk(self, caller: Caller) -> Desk:
+        return Desk(await self._memory(), Lineage(caller.tenant_id, caller.actor))
 
     async def _in_time(self, what: str, built: Callable[[], Awaitable[str]]) -> str:
         return await forgiven(what, built, otherwise="", seconds=self._context_seconds)
@@ -141,36 +144,37 @@ class SessionMemory:
         )
 
 
-def _lineage(caller: Caller) -> Lineage:
-    return Lineage(caller.tenant_id, caller.actor)
-
-
-async def _near(memory: Memory, prompt: str, lineage: Lineage) -> list[dict[str, Any]]:
-    threshold = memory.settings.facts.retrieval_confidence_threshold
-    query = recall.Query(prompt, _KNOWLEDGE, memory.butler, threshold)
-    limit = min(2 * _RELEVANT_LINES, memory.settings.retrieval.max_limit)
-    found = await recall.search_memories(memory, query, SearchMode.HYBRID, limit, lineage)
+async def _near(desk: Desk, prompt: str) -> list[dict[str, Any]]:
+    limit = min(2 * _RELEVANT_LINES, desk.memory.settings.retrieval.max_limit)
+    asked = Search(
+        query=prompt,
+        types=_KNOWLEDGE,
+        scope=desk.memory.butler,
+        mode=SearchMode.HYBRID,
+        limit=limit,
+    )
+    found = await search.run(desk, asked)
     return [one for one in found if one.get("similarity", 0.0) >= RELEVANT_SIMILARITY]
 
 
-async def _line(memory: Memory, found: dict[str, Any], lineage: Lineage) -> str:
+async def _line(desk: Desk, found: dict[str, Any]) -> str:
     """The line of a memory, which counts as used by being shown."""
     kind = MemoryType(found["memory_type"])
-    row = await recall.get_memory(memory, kind, UUID(found["id"]), lineage) or found
+    row = await get.run(desk, Get(memory_type=kind, memory_id=found["id"])) or found
     if kind is MemoryType.FACT:
         told = (row["subject"], row["predicate"], row["content"])
         return lines.fact_line(*told, float(row["effective_confidence"]))
     return lines.rule_line(row["content"], row["maturity"], float(row["effectiveness_score"]))
 
 
-async def _last_part(memory: Memory, session: str, lineage: Lineage) -> tuple[str, str]:
+async def _last_part(desk: Desk, session: str) -> tuple[str, str]:
     """Under which key the next part of a session is stored, and through when it is stored.
 
     A session that is resumed ends again; each of its parts names the end of the one before.
     """
     key, through = f"session:{session}", ""
     for _ in range(_MOST_PARTS):
-        known = await find_episode_by_key(memory, key, lineage)
+        known = await find_episode_by_key(desk.memory, key, desk.lineage)
         if known is None:
             break
         through = str(known["metadata"].get("through") or "~")
