@@ -55,8 +55,5 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     errors = import_module("butlers.errors")
-    return getattr(errors, name) if hasattr(errors, name) else getattr(_api(), name)
-
-
-def _api() -> Any:
-    return import_module("butlers.doors.python")
+    place = errors if hasattr(errors, name) else import_module("butlers.doors.python")
+    return getattr(place, name)

@@ -173,12 +173,9 @@ class Operation:
         """A result in the shape of the answer; briefly, without what only full detail tells."""
         plain = json_value(_plain(result))
         if result is not None and not isinstance(plain, dict | list):
-            (name,) = self._answer_fields()
+            (name,) = self.answers.model_fields
             return {name: plain}
         return brief(plain) if detail is Detail.BRIEF else plain
-
-    def _answer_fields(self) -> Sequence[str]:
-        return list(getattr(self.answers, "model_fields", ()))
 
 
 class Table:

@@ -16,7 +16,7 @@ SCHEMA = {
             "items": {
                 "type": "object",
                 "properties": {"subject": {"type": "string"}, "note": {"type": "string"}},
-                "required": ["subject"],
+                "required": ["subject", "note"],
                 "additionalProperties": False,
             },
         }
@@ -24,7 +24,7 @@ SCHEMA = {
     "required": ["facts"],
     "additionalProperties": False,
 }
-GOOD = {"facts": [{"subject": "Alice"}]}
+GOOD = {"facts": [{"subject": "Alice", "note": "black coffee"}]}
 PROMPT = "Alice likes her coffee black, said Grüße 🐙 before nine in the morning.\n" * 3
 SYSTEM = "You extract facts from what is between the fences."
 KEY = "sk-test-0123456789"

@@ -22,7 +22,8 @@ SCHEMA = {
         "facts": {"type": "array", "items": {"type": "string"}},
         "why": {"type": "string"},
     },
-    "required": ["facts"],
+    "required": ["facts", "why"],
+    "additionalProperties": False,
 }
 PROMPT = "Alice said that her favourite colour has always been a very dark green."
 
@@ -89,14 +90,13 @@ async def test_the_address_of_the_api_is_enough(server: Server, url: str):
     assert (await http(base + "/").complete(PROMPT)).text == "hello"
 
 
-async def test_the_schema_is_asked_for_and_answers_fit_it(server: Server, url: str):
-    server.answer = lambda: JSONResponse(chat('{"facts": ["a"], "why": null}'))
+async def test_the_schema_is_asked_for_as_it_is(server: Server, url: str):
+    server.answer = lambda: JSONResponse(chat('{"facts": ["a"], "why": "b"}'))
     completion = await http(url).complete(PROMPT, schema=SCHEMA)
-    assert json.loads(completion.text) == {"facts": ["a"]}
+    assert json.loads(completion.text) == {"facts": ["a"], "why": "b"}
     asked = server.asked["response_format"]
     assert asked["type"] == "json_schema" and asked["json_schema"]["strict"] is True
-    assert asked["json_schema"]["schema"]["required"] == ["facts", "why"]
-    assert asked["json_schema"]["schema"]["additionalProperties"] is False
+    assert asked["json_schema"]["schema"] == SCHEMA
 
 
 async def test_the_key_is_sent_as_a_bearer(

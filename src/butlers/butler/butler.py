@@ -20,7 +20,7 @@ from butlers.jobs.schedule import Schedule
 from butlers.jobs.spending import Account, Spending, limits_of, model_of
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
-from butlers.module import Caller, Health, Module, Surroundings
+from butlers.module import Health, Module, Surroundings
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.session import SessionMemory
 from butlers.sessions.spawner import Spawner, session_model
@@ -64,11 +64,6 @@ class Butler:
         ]
         self._started: list[Module] = []
         self._database: Database | None = None
-
-    @property
-    def caller(self) -> Caller:
-        """Who asks when nobody signed in: the configured tenant."""
-        return Caller(self.settings.butler.tenant, "local")
 
     @property
     def database(self) -> Database:

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-import asyncpg
-
 from butlers.db.branch import Branch
 from butlers.db.postgres import translated_errors
+from butlers.db.provision import connected
 
 
 async def migrate(
@@ -31,13 +30,10 @@ async def migrate(
 async def current_revisions(dsn: str) -> tuple[str, ...]:
     """The revisions a database stands at, one per branch that was ever applied."""
     with translated_errors():
-        connection = await asyncpg.connect(dsn, timeout=10)
-        try:
+        async with connected(dsn) as connection:
             if await connection.fetchval("select to_regclass('alembic_version')") is None:
                 return ()
             rows = await connection.fetch("select version_num from alembic_version order by 1")
-        finally:
-            await connection.close()
     return tuple(row["version_num"] for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Values as JSON can carry them, and briefly."""
+"""Values as JSON can carry them, and briefly; schemas of those that others send."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -53,6 +53,16 @@ def brief(told: Any) -> Any:
     if isinstance(content, str) and len(content) > EXCERPT:
         kept |= {"content": content[:EXCERPT], "content_length": len(content)}
     return kept
+
+
+def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object with these properties, all of them, and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def _shorter(key: str, value: Any) -> Any:

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from butlers.llm.completion import DEFAULT_SYSTEM, Completion, CompletionFailed, Usage, answered
-from butlers.llm.envelopes import count, mapping, parse_object, text_of
+from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
 from butlers.llm.process import Finished, find_program, read_answer
 from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
-from butlers.llm.schema import fitted, strict
 
 KEY_VARIABLE = "CODEX_API_KEY"
 
@@ -67,7 +66,7 @@ class CodexRuntime(ProgramRuntime):
         if self._options.model:
             argv += ["--model", self._options.model]
         if request.schema is not None:
-            schema_file = request.write("schema.json", json.dumps(strict(request.schema)))
+            schema_file = request.write("schema.json", json_text(request.schema))
             argv += ["--output-schema", str(schema_file)]
         return [*argv, "--output-last-message", str(request.files / _ANSWER), "-"]
 
@@ -81,7 +80,7 @@ class CodexRuntime(ProgramRuntime):
         text = read_answer("codex", request.files / _ANSWER, usage)
         threads = (text_of(event.get("thread_id")) for event in events)
         thread = next(filter(None, threads), None)
-        return fitted(answered("codex", text, usage, thread), request.schema)
+        return answered("codex", text, usage, thread)
 
 
 def _overrides(request: Request, environment: Mapping[str, str]) -> Iterator[str]:

@@ -1,13 +1,13 @@
 """Completions from any program that reads a prompt and writes an answer."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from butlers.llm.completion import Completion, CompletionFailed, Usage, answered
 from butlers.llm.envelopes import json_text
 from butlers.llm.process import Finished, decoded_answer, find_program, read_answer
 from butlers.llm.program import ProgramRuntime, Request
 from butlers.llm.redaction import Redaction
-from butlers.llm.schema import instruction
 
 SCHEMA_FILE, SYSTEM_FILE, OUTPUT_FILE = "{schema_file}", "{system_file}", "{output_file}"
 
@@ -42,7 +42,7 @@ class CommandRuntime(ProgramRuntime):
         if request.system and not self._has(SYSTEM_FILE):
             parts.insert(0, request.system)
         if request.schema is not None and not self._has(SCHEMA_FILE):
-            parts.append(instruction(request.schema))
+            parts.append(_asking_for(request.schema))
         return "\n\n".join(parts)
 
     def _completion(self, request: Request, left: Finished, redaction: Redaction) -> Completion:
@@ -58,6 +58,13 @@ class CommandRuntime(ProgramRuntime):
 
     def _has(self, placeholder: str) -> bool:
         return any(placeholder in argument for argument in self._options.command[1:])
+
+
+def _asking_for(schema: Mapping[str, Any]) -> str:
+    return (
+        "Answer with one JSON value and nothing else: no explanation and no code fence. "
+        f"It must fit this JSON Schema:\n{json_text(schema)}\n"
+    )
 
 
 def _filled(argument: str, values: Mapping[str, str]) -> str:

@@ -52,7 +52,10 @@ class LanguageModel(Protocol):
         timeout_seconds: float = 300.0,
         label: str = "",
     ) -> Completion:
-        """The answer to the prompt, or CompletionFailed; `label` names what asked for it."""
+        """The answer to the prompt, or CompletionFailed; `label` names what asked for it.
+
+        Services enforce a schema only if it closes every object and requires every property.
+        """
         ...
 
 

@@ -8,19 +8,11 @@ MAX_COUNT = 2**53
 """Above this a number of tokens is nonsense."""
 
 
-def parse_json(text: str) -> Any:
-    """The value the text stands for; ValueError for anything that is not JSON."""
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
 def parse_object(text: str) -> dict[str, Any] | None:
     """The JSON object the text stands for, or None."""
     try:
-        value = parse_json(text)
-    except ValueError:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

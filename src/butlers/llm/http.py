@@ -13,7 +13,6 @@ from butlers.kernel.text import replace_surrogates
 from butlers.llm.completion import Completion, CompletionFailed, RuntimeOptions, Usage, answered
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
 from butlers.llm.redaction import Redaction
-from butlers.llm.schema import fitted, strict
 
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 CONNECT_SECONDS = 10.0
@@ -50,7 +49,7 @@ class HttpRuntime:
         seconds = min(timeout_seconds, self._options.timeout_seconds)
         body = replace_surrogates(json_text(self._request(prompt, system, schema))).encode()
         status, content = await self._ask(body, key, seconds, redaction)
-        return fitted(_completion(status, content.decode("utf-8", "replace"), redaction), schema)
+        return _completion(status, content.decode("utf-8", "replace"), redaction)
 
     def _key(self) -> str:
         key = self._options.api_key()
@@ -72,7 +71,7 @@ class HttpRuntime:
         if self._options.model:
             request["model"] = self._options.model
         if schema is not None:
-            asked = {"name": "answer", "strict": True, "schema": strict(schema)}
+            asked = {"name": "answer", "strict": True, "schema": schema}
             request["response_format"] = {"type": "json_schema", "json_schema": asked}
         return request
 

@@ -1,7 +1,7 @@
 """The handle every flow is given: database, embedder, settings, clock and ids in one place."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -77,11 +77,9 @@ class Memory:
         """This instant."""
         return self.clock()
 
-    @asynccontextmanager
-    async def transaction(self, lineage: Lineage) -> AsyncIterator[Transaction]:
+    def transaction(self, lineage: Lineage) -> AbstractAsyncContextManager[Transaction]:
         """One transaction in which only the caller's tenant exists."""
-        async with self.database.transaction(lineage.tenant_id) as tx:
-            yield tx
+        return self.database.transaction(lineage.tenant_id)
 
     async def record(self, tx: Transaction, event: Event, lineage: Lineage, now: datetime) -> None:
         """Append an event to the audit stream, in the transaction that made it happen."""

@@ -75,8 +75,7 @@ class NotebookModule(Module):
     async def health(self) -> Health:
         """Well when the file answers."""
         db = self.manager.db
-        found = await db.apart(file_stats, db)
-        return Health(ok=True, details={"agents": found.agents, "notes": found.notes})
+        return Health(ok=True, details=await db.apart(file_stats, db))
 
     def _open(self) -> None:
         directory = self.surroundings.directory

@@ -1,6 +1,6 @@
 """What the notebook can be asked to do, for every door: each operation declared once."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -277,5 +277,5 @@ async def stats(desk: Desk, asked: Stats) -> dict[str, Any]:
     """
     db = desk.manager.db
     whole = {"path": str(desk.file), "bytes": desk.file.stat().st_size}
-    found = asdict(await db.apart(agent_stats, db, desk.owner))
-    return {**found, "file": {**whole, **asdict(await db.apart(file_stats, db))}}
+    found = await db.apart(agent_stats, db, desk.owner)
+    return {**found, "file": {**whole, **await db.apart(file_stats, db)}}

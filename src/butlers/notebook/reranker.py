@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, OnErrorOmit
 
 from butlers.errors import Unavailable
+from butlers.kernel.json_values import closed_object
 from butlers.kernel.text import one_line
 from butlers.llm import LanguageModel
 from butlers.notebook.categories import categorize
@@ -80,8 +81,8 @@ def ranking_prompt(query: str, candidates: Sequence[AgentMemory], limit: int) ->
 
 def answer_schema(candidates: int) -> dict[str, Any]:
     """The shape of the answer, strict enough for runtimes that enforce one."""
-    ranked = _closed({"note": {"type": "integer"}, "score": {"type": "number"}})
-    return _closed({"ranking": {"type": "array", "items": ranked, "maxItems": candidates}})
+    ranked = closed_object({"note": {"type": "integer"}, "score": {"type": "number"}})
+    return closed_object({"ranking": {"type": "array", "items": ranked, "maxItems": candidates}})
 
 
 def read_ranking(answer: str, candidates: Sequence[AgentMemory]) -> list[ScoredMemory]:
@@ -117,12 +118,3 @@ def _shown(memory: AgentMemory) -> str:
 def _escaped(text: str, limit: int) -> str:
     line = one_line(text[: 2 * limit])
     return html.escape(line if len(line) <= limit else line[:limit] + "…", quote=False)
-
-
-def _closed(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }

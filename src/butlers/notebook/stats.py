@@ -1,6 +1,6 @@
 """How much a notebook holds, and whose it is."""
 
-from dataclasses import dataclass
+from typing import Any
 
 from butlers.db import queries
 from butlers.notebook.handle import Notebook, checked_agent
@@ -9,39 +9,19 @@ from butlers.notebook.store import kept_rows
 _QUERIES = queries.load(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class FileStats:
-    """What the whole file holds."""
-
-    agents: int
-    notes: int
-
-
-@dataclass(frozen=True, slots=True)
-class AgentStats:
-    """What one agent has written."""
-
-    notes: int
-    archived: int
-    categories: dict[str, int]
-    last_change: str | None
-
-
-def file_stats(db: Notebook) -> FileStats:
+def file_stats(db: Notebook) -> dict[str, Any]:
     """How many agents have notes in this file, and how many live notes there are."""
     (row,) = db.sqlite.fetch(_QUERIES["count_file"])
-    return FileStats(*row)
+    return dict(zip(("agents", "notes"), row, strict=True))
 
 
-def agent_stats(db: Notebook, agent_id: str) -> AgentStats:
+def agent_stats(db: Notebook, agent_id: str) -> dict[str, Any]:
     """How many notes an agent has, of which categories, and when one changed last."""
-    owner = checked_agent(agent_id)
+    owner = {"agent_id": checked_agent(agent_id)}
     with db.sqlite.snapshot():
-        ((notes, archived, last_change),) = db.sqlite.fetch(_QUERIES["count_notes"], agent_id=owner)
-        categories: dict[str, int] = dict(
-            kept_rows(db, _QUERIES["count_categories"], agent_id=owner)
-        )
-        return AgentStats(notes, archived, categories, last_change)
+        ((notes, archived, changed),) = db.sqlite.fetch(_QUERIES["count_notes"], **owner)
+        found: dict[str, int] = dict(kept_rows(db, _QUERIES["count_categories"], **owner))
+    return {"notes": notes, "archived": archived, "categories": found, "last_change": changed}
 
 
 def find_owners(db: Notebook) -> list[str]:

@@ -94,13 +94,12 @@ def toml_change(path: Path, edit: Callable[[tomlkit.TOMLDocument], None]) -> Cha
     return Change(path, before, after if after.strip() else None)
 
 
-def table(value: Any, path: Path, *names: str) -> Any:
-    """The table of these names inside a value, made where it is missing."""
-    for name in names:
-        value = value.setdefault(name, {})
-        if not isinstance(value, dict):
-            raise _damaged(path, f"{name} is not a table")
-    return value
+def table(settings: Any, path: Path, name: str) -> Any:
+    """The table of this name in the settings of a file, made where it is missing."""
+    found = settings.setdefault(name, {})
+    if not isinstance(found, dict):
+        raise _damaged(path, f"{name} is not a table")
+    return found
 
 
 def _parsed_json(path: Path, text: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 
 from butlers.doors.http.callers import Visitor
 from butlers.doors.http.fanout import Fleet, Question
-from butlers.doors.http.glance import Overview, overview_of
+from butlers.doors.http.glance import Overview, get_overview
 from butlers.settings.sections import FleetSection
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
 from doors.http.callers import calling, token_store, told
@@ -217,7 +217,7 @@ class Stumbling:
 async def test_a_fault_nobody_foresaw_at_one_butler_does_not_spoil_the_rest():
     household = SimpleNamespace(butlers={"stumbling": Stumbling()}, fleet=FleetSection())
     visitor = Visitor("test", {"stumbling": "default"})
-    question = Question(Overview, overview_of, "overview", {})
+    question = Question(Overview, get_overview, "overview", {})
     (reply,) = await Fleet(household).ask(visitor, "request", question)
     assert (reply.name, reply.said) == ("stumbling", None)
     assert reply.error == "failed (ZeroDivisionError); the log says more"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from butlers.doors.pages import charts, graph, small_drawings
+from butlers.doors.pages import charts, graph, svg
 from butlers.doors.pages.charts import Decay
 from butlers.doors.pages.graph import Node
 from butlers.memory.policy.confidence import effective_confidence
@@ -122,7 +122,7 @@ def test_a_graph_of_many_draws_a_few():
 def test_hostile_words_in_a_drawing_stay_words():
     drawings = [
         graph.provenance([Node("fact", HOSTILE, HOSTILE, "/f/1")], Node("this", HOSTILE), []),
-        small_drawings.meter(0.5, HOSTILE),
+        svg.meter(0.5, HOSTILE),
         charts.histogram(HOSTILE, [(HOSTILE, 1)]).svg,
     ]
     for drawn in drawings:
@@ -134,5 +134,5 @@ def test_hostile_words_in_a_drawing_stay_words():
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_meter_is_never_fuller_than_full(share: float):
-    part = list(parsed(small_drawings.meter(share, "x")).iter("rect"))[1]
+    part = list(parsed(svg.meter(share, "x")).iter("rect"))[1]
     assert 0 <= float(part.get("width") or 0) <= 72

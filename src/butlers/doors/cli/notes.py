@@ -10,6 +10,7 @@ import typer
 from butlers.doors.cli.commands import View, commands, lazy_group
 from butlers.doors.cli.options import home_of
 from butlers.doors.cli.tables import Column, show_fields, show_line, show_table, visible
+from butlers.doors.cli.wording import says
 
 if TYPE_CHECKING:
     from butlers.notebook.operations import Desk
@@ -22,7 +23,6 @@ AgentOption = Annotated[
     str | None, typer.Option("--agent", help="Whose notes [default: the butler's own].")
 ]
 Row = Mapping[str, Any]
-_EXCERPT = 280
 
 
 def _build() -> typer.Typer:
@@ -117,12 +117,12 @@ def _related(found: Sequence[Row], _: Row) -> None:
 
 
 def _cells(found: Row) -> tuple[str, str]:
-    return found["memory"]["key"], _excerpt(found["memory"])
+    return found["memory"]["key"], says(found["memory"])
 
 
 def _listed(notes: Sequence[Row], _: Row) -> None:
     columns = (Column("changed (UTC)"), Column("key"), Column("content", wraps=True))
-    show_table(columns, [(note["updated_at"], note["key"], _excerpt(note)) for note in notes])
+    show_table(columns, [(note["updated_at"], note["key"], says(note)) for note in notes])
 
 
 def _summarized(report: Row, _: Row) -> None:
@@ -143,11 +143,6 @@ def _counted(found: Row, _: Row) -> None:
             ("in the file", f"{whole['notes']} notes of {whole['agents']} agents"),
         ]
     )
-
-
-def _excerpt(note: Row) -> str:
-    text = note["content"]
-    return text if len(text) <= _EXCERPT else f"{text[:_EXCERPT].rstrip()}…"
 
 
 VIEWS: Mapping[str, View] = {

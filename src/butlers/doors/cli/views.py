@@ -167,11 +167,6 @@ def _activity(page: Row, given: Row) -> None:
 
 
 def _explained(told: Row, _: Row) -> None:
-    show_fields(explained(told))
-
-
-def explained(told: Row) -> list[tuple[str, str]]:
-    """An explanation as names and values."""
     memory = told["memory"]
     fields = [
         (told["memory_type"], f"{memory['id']}\n{says(memory)}"),
@@ -188,7 +183,7 @@ def explained(told: Row) -> list[tuple[str, str]]:
         ("fades", when(told["fades_at"])),
         ("expires", when(told["expires_at"])),
     ]
-    return [(name, value) for name, value in fields if value]
+    show_fields([(name, value) for name, value in fields if value])
 
 
 def _confidence(told: Row) -> str:

@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 
+from butlers.doors.http import jobs
 from butlers.doors.http.fanout import Fleet, Question, Reply
-from butlers.doors.http.glance import Overview, overview_of
-from butlers.doors.http.jobs import Jobs, jobs_of
+from butlers.doors.http.glance import Overview, get_overview
+from butlers.doors.http.jobs import Jobs
 from butlers.doors.http.seats import MEMORY, Visiting
 from butlers.kernel.ranking import best_first
 from butlers.memory.model import SearchMode
@@ -114,7 +115,7 @@ async def list_butlers(request: Request, visitor: Visiting) -> Any:
 @router.get("/memory/overview", response_model=FleetOverview)
 async def overview(request: Request, visitor: Visiting) -> Any:
     """Counts, backlog, last consolidation and health of every butler."""
-    question = Question(Overview, overview_of, "overview", {})
+    question = Question(Overview, get_overview, "overview", {})
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
     return {"butlers": [{**status_of(reply), "overview": reply.said} for reply in replies]}
 
@@ -170,7 +171,7 @@ async def activity(
 @router.get("/memory/jobs", response_model=FleetJobs)
 async def list_jobs(request: Request, visitor: Visiting) -> Any:
     """When the jobs of every butler run next, and how they ran."""
-    question = Question(Jobs, jobs_of, "jobs", {})
+    question = Question(Jobs, jobs.list_jobs, "jobs", {})
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
     return {"butlers": [{**status_of(reply), "jobs": reply.said} for reply in replies]}
 

@@ -31,25 +31,15 @@ class Glance(Answer):
 @router.get("/overview", response_model=Overview)
 async def get_overview(seat: Seated) -> Any:
     """All counts, the last consolidation and the health of one butler."""
-    return await overview_of(seat)
-
-
-@router.get("/glance", response_model=Glance)
-async def glance(seat: Seated, asked: Annotated[listing.AskedOverview, Query()]) -> Any:
-    """The overview, the newest events and the jobs of one butler."""
-    return await glance_of(seat, asked.events)
-
-
-async def overview_of(seat: Seat) -> dict[str, Any]:
-    """What a fleet shows of one butler."""
     told = await seat.ask(listing.overview)
     del told["activity"]
     return {**told, "health": await _health(seat)}
 
 
-async def glance_of(seat: Seat, events: int) -> dict[str, Any]:
-    """What the fleet's page shows of one butler."""
-    told = await seat.ask(listing.overview, events=events)
+@router.get("/glance", response_model=Glance)
+async def glance(seat: Seated, asked: Annotated[listing.AskedOverview, Query()]) -> Any:
+    """The overview, the newest events and the jobs of one butler."""
+    told = await seat.ask(listing.overview, events=asked.events)
     activity = told.pop("activity")
     overview = {**told, "health": await _health(seat)}
     return {"overview": overview, "activity": activity, "plan": await plan_of(seat)}

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from butlers.doors.http.seats import Seat, Seated
 from butlers.jobs.runs import Run
-from butlers.jobs.schedule import Planned, Schedule
+from butlers.jobs.schedule import Planned
 from butlers.memory.operations.answers import Instant
 from butlers.operation import Answer
 
@@ -95,7 +95,8 @@ class JobAsked(Answer):
 @router.get("/jobs", response_model=Jobs)
 async def list_jobs(seat: Seated) -> Any:
     """Every job with its next run, and the newest runs of all."""
-    return await jobs_of(seat)
+    history = await seat.butler.schedule().history(limit=_SHOWN)
+    return {**await plan_of(seat), "history": [_shown(run, seat) for run in history]}
 
 
 @router.post("/jobs/{job}/run", response_model=JobAsked)
@@ -108,20 +109,9 @@ async def run_job(seat: Seated, request: Request, job: Annotated[str, Path(max_l
     return {"job": job, "run": run and _shown(run, seat)}
 
 
-async def jobs_of(seat: Seat) -> dict[str, Any]:
-    """The jobs of one butler as a caller may see them."""
-    schedule = seat.butler.schedule()
-    history = await schedule.history(limit=_SHOWN)
-    return {**await _plan(schedule, seat), "history": [_shown(run, seat) for run in history]}
-
-
 async def plan_of(seat: Seat) -> dict[str, Any]:
     """The jobs of one butler without their history."""
-    return await _plan(seat.butler.schedule(), seat)
-
-
-async def _plan(schedule: Schedule, seat: Seat) -> dict[str, Any]:
-    planned = await schedule.plan()
+    planned = await seat.butler.schedule().plan()
     return {"jobs": [_planned(one, seat) for one in planned], "may_run": seat.may_run_jobs}
 
 

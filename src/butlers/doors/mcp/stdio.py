@@ -1,4 +1,4 @@
-"""One butler in this process, for an agent on stdio; `opening` does without the MCP server."""
+"""One butler in this process, for an agent on stdio."""
 
 import asyncio
 import os
@@ -10,13 +10,10 @@ from contextlib import contextmanager, suppress
 
 import structlog
 
-from butlers.butler.butler import Butler, butler_settings, opened_butler
-from butlers.butler.database import DatabaseServer
+from butlers.butler.butler import Butler, butler_settings, hosted
 from butlers.butler.home import Home
 from butlers.doors.mcp.server import ButlerMCP
 from butlers.errors import ButlersError, Unavailable
-
-__all__ = ["butler_settings", "opened_butler", "serve_stdio"]
 
 log = structlog.get_logger(__name__)
 
@@ -27,20 +24,16 @@ async def serve_stdio(home: Home, name: str) -> None:
     The client is answered at once; database and migrations start meanwhile, and the first tool
     call waits for them.
     """
-    server = DatabaseServer(home)
-    butler = Butler(butler_settings(home, name), server)
+    settings = butler_settings(home, name)
     with input_ended_by_signals():
-        start = _Start(butler)
-        try:
-            async with server.kept_alive():
-                door = ButlerMCP(
-                    name, butler.modules, ready=start.finished, toolset=butler.settings.mcp.tools
-                )
-                await door.run_stdio_async()
-        finally:
-            await start.abandon()
-            await butler.stop()
-            await server.release()
+        async with hosted(home, [settings]) as (server, [butler]):
+            start, toolset = _Start(butler), settings.mcp.tools
+            try:
+                async with server.kept_alive():
+                    door = ButlerMCP(name, butler.modules, ready=start.finished, toolset=toolset)
+                    await door.run_stdio_async()
+            finally:
+                await start.abandon()
 
 
 class _Start:

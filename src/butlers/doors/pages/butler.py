@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from butlers.doors.http import jobs as api
-from butlers.doors.http.glance import overview_of
+from butlers.doors.http.glance import get_overview
 from butlers.doors.http.seats import Seat
 from butlers.doors.pages import pictures
 from butlers.doors.pages.pictures import retrieval_latency
@@ -28,7 +28,7 @@ async def overview(visit: Visiting, name: Name) -> Response:
     """Counts, plots, and the newest of everything."""
     seat = visit.seat(name)
     told, timeline, facts, (rules, warnings), episodes, activity = await asyncio.gather(
-        overview_of(seat),
+        get_overview(seat),
         seat.ask(listing.timeline),
         seat.ask(listing.list_facts, limit=_FEW),
         _newest_rules(seat),
@@ -66,7 +66,7 @@ async def activity(visit: Visiting, name: Name, cursor: str | None = None) -> Re
 @router.get(_PATH + "/jobs")
 async def jobs(visit: Visiting, name: Name, done: str = "") -> Response:
     """Every job with its next run, and the newest runs of all."""
-    told = await api.jobs_of(visit.seat(name))
+    told = await api.list_jobs(visit.seat(name))
     return render(visit.request, "jobs.html", **seated(visit, name, "jobs"), told=told, done=done)
 
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from butlers.doors.http.seats import Seat
 from butlers.doors.pages import pictures
-from butlers.doors.pages.fields import given, known
+from butlers.doors.pages.memories import listed_page, render_list
 from butlers.doors.pages.rendering import render, seated
 from butlers.doors.pages.routing import PageRoute, go_to
 from butlers.doors.pages.visits import Name, Sending, Visiting
@@ -25,19 +25,9 @@ _PATH = "/butlers/{name}/memory/entities"
 @router.get(_PATH)
 async def listed(visit: Visiting, name: Name) -> Response:
     """Entities, newest first."""
-    asked = known(listing.list_entities, given(visit.request))
-    page = await visit.seat(name).ask(listing.list_entities, **asked)
-    return render(
-        visit.request,
-        "entities.html",
-        **seated(visit, name, "entities"),
-        entities=page["items"],
-        types=list(EntityType),
-        states=list(EntityState),
-        asked=given(visit.request, without=("cursor",)),
-        cursor=visit.request.query_params.get("cursor"),
-        next_cursor=page["next_cursor"],
-    )
+    page = await listed_page(visit, name, listing.list_entities)
+    words = {"types": list(EntityType), "states": list(EntityState)}
+    return render_list(visit, name, "entities", page, {"entities": page["items"], **words})
 
 
 @router.get(_PATH + "/{entity_id}")

@@ -5,13 +5,14 @@ from starlette.responses import Response
 
 from butlers.doors.http import fleet as api
 from butlers.doors.http.fanout import Question
-from butlers.doors.http.glance import Glance, glance_of
+from butlers.doors.http.glance import Glance, glance
 from butlers.doors.pages.fields import given, known, searched
 from butlers.doors.pages.rendering import render
 from butlers.doors.pages.routing import PageRoute
 from butlers.doors.pages.visits import Visiting
 from butlers.memory.model import MemoryType, SearchMode
 from butlers.memory.operations import retrieval
+from butlers.memory.operations.listing import AskedOverview
 
 router = APIRouter(route_class=PageRoute)
 _EVENTS = 15
@@ -20,9 +21,8 @@ _EVENTS = 15
 @router.get("/memory")
 async def fleet(visit: Visiting) -> Response:
     """Every butler, the search, the feed and the jobs."""
-    question = Question(
-        Glance, lambda seat: glance_of(seat, _EVENTS), "glance", {"events": _EVENTS}
-    )
+    asked = AskedOverview(events=_EVENTS)
+    question = Question(Glance, lambda seat: glance(seat, asked), "glance", asked.model_dump())
     replies = await visit.fleet.ask(visit.visitor, visit.request.state.request_id, question)
     seen = {reply.name: reply.said for reply in replies if reply.said}
     return render(

@@ -6,12 +6,12 @@ from urllib.parse import parse_qsl
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from butlers.doors.pages.signin import Session, is_from_here
+from butlers.doors.pages.signin import is_from_here
 
 CSRF_FIELD = "csrf"
 _TYPE = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 50
-_NOT_MEANT = "this form is out of date or was not sent from here; go back, reload and try again"
+NOT_MEANT = "this form is out of date or was not sent from here; go back, reload and try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,10 @@ async def sent_form(request: Request) -> Form:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TYPE:
         raise HTTPException(415, f"a form is sent as {_TYPE}")
     if not is_from_here(request):
-        raise HTTPException(403, _NOT_MEANT)
+        raise HTTPException(403, NOT_MEANT)
     try:
         body = (await request.body()).decode("utf-8")
         pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:
         raise HTTPException(400, "the form could not be read; try again") from None
     return Form(dict(pairs))
-
-
-async def meant_form(request: Request, session: Session) -> Form:
-    """The fields of a form that this very session was given."""
-    form = await sent_form(request)
-    if not session.vouches(form[CSRF_FIELD]):
-        raise HTTPException(403, _NOT_MEANT)
-    return form

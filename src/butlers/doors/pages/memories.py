@@ -93,37 +93,41 @@ def _context(visit: Visit, name: str, asked: dict[str, str], preview: Any) -> Re
 async def facts(visit: Visiting, name: Name) -> Response:
     """Facts, newest first."""
     words = {"states": list(FactState), "permanences": list(Permanence)}
-    page = await _listed(visit, name, listing.list_facts)
+    page = await listed_page(visit, name, listing.list_facts)
     shown = pictures.with_decay(page["items"], visit.seat(name))
-    return _list(visit, name, "facts", page, {"facts": shown, **words})
+    return render_list(visit, name, "facts", page, {"facts": shown, **words})
 
 
 @router.get(_PATH + "/rules")
 async def rules(visit: Visiting, name: Name) -> Response:
     """Rules, newest first; the warnings among them stand apart."""
-    page = await _listed(visit, name, listing.list_rules)
+    page = await listed_page(visit, name, listing.list_rules)
     shown = pictures.with_decay(page["items"], visit.seat(name))
     apart = {
         "rules": [one for one in shown if one["maturity"] != Maturity.ANTI_PATTERN],
         "warnings": [one for one in shown if one["maturity"] == Maturity.ANTI_PATTERN],
     }
     words = {"states": list(RuleUse), "maturities": list(Maturity)}
-    return _list(visit, name, "rules", page, {**apart, **words})
+    return render_list(visit, name, "rules", page, {**apart, **words})
 
 
 @router.get(_PATH + "/episodes")
 async def episodes(visit: Visiting, name: Name) -> Response:
     """Episodes, newest first, each with where it stands on its way to knowledge."""
-    page = await _listed(visit, name, listing.list_episodes)
+    page = await listed_page(visit, name, listing.list_episodes)
     words = {"states": list(EpisodeState), "statuses": list(ConsolidationStatus)}
-    return _list(visit, name, "episodes", page, {"episodes": page["items"], **words})
+    return render_list(visit, name, "episodes", page, {"episodes": page["items"], **words})
 
 
-async def _listed(visit: Visit, name: str, operation: Operation) -> Any:
+async def listed_page(visit: Visit, name: str, operation: Operation) -> Any:
+    """The page of a listing that the address asks for."""
     return await visit.seat(name).ask(operation, **known(operation, given(visit.request)))
 
 
-def _list(visit: Visit, name: str, section: str, page: Any, values: dict[str, Any]) -> Response:
+def render_list(
+    visit: Visit, name: str, section: str, page: Any, values: dict[str, Any]
+) -> Response:
+    """A page of a listing, with what was asked for and where it goes on."""
     return render(
         visit.request,
         f"{section}.html",

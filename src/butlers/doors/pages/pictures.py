@@ -1,8 +1,7 @@
 """The drawings of a page from what the flows tell."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import Any
 
 from markupsafe import Markup
@@ -18,20 +17,8 @@ from butlers.doors.pages.shown import instant
 _RETRIEVALS = ("memory_search", "memory_recall", "memory_context")
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """Retrievals since the start: how many took up to how long."""
-
-    buckets: list[tuple[str, int]]
-
-    @property
-    def count(self) -> int:
-        """How many there were."""
-        return sum(count for _, count in self.buckets)
-
-
-def retrieval_latency(butler: str) -> Latency:
-    """The retrievals of one butler by duration; none of it tells one tenant from another."""
+def retrieval_latency(butler: str) -> list[tuple[str, int]]:
+    """How many retrievals of one butler took up to how long; nothing tells tenants apart."""
     cumulated: dict[float, float] = {}
     for metric in metrics.TOOL_SECONDS.collect():
         for sample in metric.samples:
@@ -41,7 +28,7 @@ def retrieval_latency(butler: str) -> Latency:
             if labels["tool"] in _RETRIEVALS:
                 edge = float(labels["le"])
                 cumulated[edge] = cumulated.get(edge, 0.0) + sample.value
-    return Latency(_each(sorted(cumulated.items())))
+    return _each(sorted(cumulated.items()))
 
 
 def _each(cumulated: list[tuple[float, float]]) -> list[tuple[str, int]]:
@@ -77,14 +64,11 @@ def decay_of(row: Mapping[str, Any], seat: Seat) -> Decay:
 
 def with_decay(rows: Sequence[Mapping[str, Any]], seat: Seat) -> list[dict[str, Any]]:
     """Facts or rules, each with its curve and the day it fades."""
-    return [{**row, **_faded(decay_of(row, seat))} for row in rows]
+    decays = ((row, decay_of(row, seat)) for row in rows)
+    return [{**r, "spark": charts.decay_spark(d), "fades_at": d.fades_at} for r, d in decays]
 
 
-def _faded(decay: Decay) -> dict[str, Markup | datetime | None]:
-    return {"spark": charts.decay_spark(decay), "fades_at": decay.fades_at}
-
-
-def plots(told: Mapping[str, Any], latency: Latency) -> list[dict[str, Any]]:
+def plots(told: Mapping[str, Any], latency: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
     """The plots of a butler; one without numbers says what would fill it."""
     days = [date.fromisoformat(day) for day in told["days"]]
     return [
@@ -95,7 +79,7 @@ def plots(told: Mapping[str, Any], latency: Latency) -> list[dict[str, Any]]:
         _plot("Consolidation outcomes",
               charts.bars("Consolidation outcomes by day", days, told["consolidation"]),
               "Nothing was consolidated in these days. Run the job consolidate to begin."),
-        _plot("Retrieval latency", charts.histogram("Retrievals by duration", latency.buckets),
+        _plot("Retrieval latency", charts.histogram("Retrievals by duration", latency),
               "Agents have not searched, recalled or asked for context since the start."),
     ]  # fmt: skip
 

@@ -1,6 +1,5 @@
 """Templates: every value escaped, every text made visible, every instant told in words."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -74,10 +73,6 @@ def _words(value: str) -> str:
     return value.replace("_", " ")
 
 
-def _query(values: Mapping[str, Any]) -> str:
-    return phrases.query(values)
-
-
 _environment = Environment(
     loader=PackageLoader("butlers.doors.pages"),
     autoescape=True,
@@ -95,7 +90,7 @@ _environment.filters |= {
     "words": _words,
     "cut": shown.cut,
     "span": shown.span_of,
-    "query": _query,
+    "query": phrases.query,
     "event": phrases.event_words,
     "changes": phrases.changes,
     "actor": phrases.actor_words,

@@ -11,7 +11,7 @@ from butlers.doors.http.callers import Visitor
 from butlers.doors.http.fanout import Fleet
 from butlers.doors.http.household import Household
 from butlers.doors.http.seats import Seat, household_of, take_seat
-from butlers.doors.pages.forms import Form, meant_form
+from butlers.doors.pages.forms import CSRF_FIELD, NOT_MEANT, Form, sent_form
 from butlers.doors.pages.signin import Session, Sessions
 
 
@@ -86,7 +86,10 @@ async def sent_in_visit(
     request: Request, visit: Annotated[Visit, Depends(visit_of_request)]
 ) -> Sent:
     """The form of a visit; 403 when it is not one the session was given."""
-    return Sent(visit, await meant_form(request, visit.session))
+    form = await sent_form(request)
+    if not visit.session.vouches(form[CSRF_FIELD]):
+        raise HTTPException(403, NOT_MEANT)
+    return Sent(visit, form)
 
 
 Visiting = Annotated[Visit, Depends(visit_of_request)]

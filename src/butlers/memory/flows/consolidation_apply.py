@@ -23,7 +23,6 @@ from butlers.memory.model import (
     Lineage,
     MemoryRef,
     MemoryType,
-    NewFact,
 )
 from butlers.memory.policy.consolidation import Known
 from butlers.memory.policy.consolidation_plan import (
@@ -81,7 +80,8 @@ async def apply(
     async with memory.transaction(lineage) as tx:
         held = await consolidation.hold(tx, now=memory.now(), **asdict(claimed.lease))
         _must_be_whole(len(held), claimed)
-        await facts.hold_keys(tx, *(FactKey.of(new) for new in _new_facts(plan)))
+        stored = [action.new for action in plan.actions if isinstance(action, StoreFact)]
+        await facts.hold_keys(tx, *map(FactKey.of, stored))
         work = _Work(memory, tx, lineage, {*known.facts, *known.rules}, applied)
         for action, embedding in zip(plan.actions, embeddings, strict=True):
             await _isolated(work, action, embedding)
@@ -200,10 +200,6 @@ def _must_be_whole(held: int, claimed: Claimed) -> None:
     """An answer counts only while the run holds every episode that went into it."""
     if held != len(claimed.episodes):
         raise Conflict(TAKEN_OVER)
-
-
-def _new_facts(plan: Plan) -> list[NewFact]:
-    return [action.new for action in plan.actions if isinstance(action, StoreFact)]
 
 
 def _says_the_same(one: str, other: str) -> bool:

@@ -24,7 +24,7 @@ class Context:
     """The block, and why each line was there to be chosen; of what, and within what."""
 
     block: Block
-    recalled: dict[MemoryRef, recall.Recalled]
+    recalled: dict[MemoryRef, Recalled]
     offers: list[Offer]
     token_budget: int
 
@@ -73,9 +73,7 @@ async def build_context(  # noqa: PLR0913 - a preview differs in nothing but wha
     return Context(block, {one.ref: one for one in recalled}, offers, budget)
 
 
-def _offers(
-    memory: Memory, recalled: Sequence[recall.Recalled], recent: Sequence[Row]
-) -> list[Offer]:
+def _offers(memory: Memory, recalled: Sequence[Recalled], recent: Sequence[Row]) -> list[Offer]:
     shares = memory.settings.context
     facts = [one for one in recalled if one.ref.type is MemoryType.FACT]
     rules = [one for one in recalled if one.ref.type is MemoryType.RULE]
@@ -96,7 +94,7 @@ async def _recent_episodes(memory: Memory, butler: str, lineage: Lineage) -> lis
         return await episodes.find_recent(tx, butler=butler, limit=wanted, now=memory.now())
 
 
-def _fact(one: recall.Recalled) -> Line:
+def _fact(one: Recalled) -> Line:
     row = one.row
     text = context.fact_line(
         row["subject"], row["predicate"], row["content"], row["effective_confidence"]
@@ -104,7 +102,7 @@ def _fact(one: recall.Recalled) -> Line:
     return Line(one.ref, text)
 
 
-def _rule(one: recall.Recalled) -> Line:
+def _rule(one: Recalled) -> Line:
     row = one.row
     text = context.rule_line(row["content"], row["maturity"], row["effectiveness_score"])
     return Line(one.ref, text)
@@ -121,9 +119,6 @@ def _checked_budget(memory: Memory, token_budget: int | None) -> int:
     if not 0 <= budget <= MAX_BUDGET:
         raise InvalidInput(f"token_budget: found {budget}; valid is 0 to {MAX_BUDGET}")
     return budget
-
-
-Lines = list[dict[str, Any]]
 
 
 async def preview_context(
@@ -153,7 +148,7 @@ def _section(built: Context, offer: Offer) -> dict[str, Any]:
     }
 
 
-def _lines(lines: Sequence[Line], recalled: Mapping[MemoryRef, Recalled]) -> Lines:
+def _lines(lines: Sequence[Line], recalled: Mapping[MemoryRef, Recalled]) -> list[dict[str, Any]]:
     return [
         {
             "memory_type": line.ref.type,

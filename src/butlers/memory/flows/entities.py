@@ -57,8 +57,9 @@ async def update_entity(
     """Change an entity: name and aliases are replaced, metadata is merged key by key."""
     changes = _checked_changes(canonical_name, aliases, metadata)
     async with memory.transaction(lineage) as tx:
-        before = await _hold_living(tx, entity_id)
-        after = _changed(before, changes)
+        before = living(entity_id, (await entities.hold(tx, entity_id)).get(entity_id))
+        joined = policy.joined_metadata(before["metadata"], changes.get("metadata", {}))
+        after = {**before, **changes, "metadata": joined}
         await _refuse_taken_name(tx, before, after)
         now = memory.now()
         await entities.update(tx, entity_id, after, now)
@@ -76,11 +77,6 @@ def living(entity_id: UUID, row: Row | None, role: str = "entity") -> Row:
             f"{role}_id: entity {entity_id} was merged into {merged_into}; use that instead"
         )
     return row
-
-
-async def _hold_living(tx: Transaction, entity_id: UUID) -> Row:
-    held = await entities.hold(tx, entity_id)
-    return living(entity_id, held.get(entity_id))
 
 
 def _checked_changes(
@@ -101,11 +97,6 @@ def _checked_changes(
             "entity_update: found nothing to change; give canonical_name, aliases or metadata"
         )
     return changes
-
-
-def _changed(before: Row, changes: dict[str, Any]) -> dict[str, Any]:
-    metadata = policy.joined_metadata(before["metadata"], changes.get("metadata", {}))
-    return {**before, **changes, "metadata": metadata}
 
 
 async def _refuse_taken_name(tx: Transaction, before: Row, after: Row) -> None:

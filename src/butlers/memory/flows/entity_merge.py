@@ -30,22 +30,14 @@ class MergeReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rivals:
-    """Two active facts that would share a key once their entities are one."""
-
-    winner_id: UUID
-    loser_id: UUID
-    source_wins: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Plan:
     """Everything a merge will write, decided while both entities and their facts are held."""
 
     source: Row
     target: Row
     source_facts: int
-    rivals: list[_Rivals]
+    rivals: list[Row]
+    """Pairs of active facts that would share a key once their entities are one."""
 
     @property
     def new_aliases(self) -> list[str]:
@@ -66,7 +58,7 @@ class _Plan:
 
     @property
     def report(self) -> MergeReport:
-        lost_by_source = sum(not pair.source_wins for pair in self.rivals)
+        lost_by_source = sum(not pair["source_wins"] for pair in self.rivals)
         return MergeReport(
             source_entity_id=str(self.source["id"]),
             target_entity_id=str(self.target["id"]),
@@ -114,7 +106,7 @@ async def _plan(tx: Transaction, source_id: UUID, target_id: UUID) -> _Plan:
     target = living(target_id, held.get(target_id), "target_entity")
     source_facts = await entities.hold_facts(tx, source_id=source_id, target_id=target_id)
     rivals = await entities.find_rivals(tx, source_id=source_id, target_id=target_id)
-    return _Plan(source, target, source_facts, [_Rivals(**row) for row in rivals])
+    return _Plan(source, target, source_facts, rivals)
 
 
 async def _merge_facts(tx: Transaction, plan: _Plan, now: datetime) -> None:
@@ -123,8 +115,8 @@ async def _merge_facts(tx: Transaction, plan: _Plan, now: datetime) -> None:
     Then every fact of the source moves, superseded ones too: history follows the entity, and
     nothing is left behind at the tombstone.
     """
-    winners = [pair.winner_id for pair in plan.rivals]
-    losers = [pair.loser_id for pair in plan.rivals]
+    winners = [pair["winner_id"] for pair in plan.rivals]
+    losers = [pair["loser_id"] for pair in plan.rivals]
     await entities.supersede(tx, losers=losers)
     await entities.succeed(tx, winners=winners, losers=losers)
     await links.supersede(tx, winners=winners, losers=losers, now=now)
@@ -136,8 +128,8 @@ async def _record_merge(
 ) -> None:
     """One event per superseded fact and one for the merge, under the entity that lives on."""
     for pair in plan.rivals:
-        payload = {"from": "active", "to": "superseded", "superseded_by": str(pair.winner_id)}
-        event = Event(EventType.FACT_SUPERSEDED, EventSubject.FACT, pair.loser_id, payload)
+        payload = {"from": "active", "to": "superseded", "superseded_by": str(pair["winner_id"])}
+        event = Event(EventType.FACT_SUPERSEDED, EventSubject.FACT, pair["loser_id"], payload)
         await memory.record(tx, event, lineage, now)
     merged = Event(
         EventType.ENTITY_MERGE, EventSubject.ENTITY, plan.target["id"], asdict(plan.report)

@@ -73,7 +73,9 @@ async def _story(tx: Transaction, ref: MemoryRef, found: Mapping[str, Any]) -> d
         "replaced": _plain(await facts.find_replaced(tx, id=ref.id, limit=SHOWN)),
         "replaced_by": _plain(await facts.find_replacements(tx, id=ref.id, limit=SHOWN)),
         "confirmations": [
-            _confirmation(row) for row in happened if row["event_type"] in _CONFIRMED
+            {"at": row["created_at"], "by": row["actor"], "request_id": row["request_id"]}
+            for row in happened
+            if row["event_type"] in _CONFIRMED
         ],
         "applications": _plain(applied),
         "links": _plain(linked),
@@ -111,14 +113,6 @@ async def _sources(tx: Transaction, ids: Sequence[UUID]) -> list[dict[str, Any]]
 def _source(episode_id: UUID, row: Row | None) -> dict[str, Any]:
     known = {name: row[name] if row else None for name in ("butler", "content", "created_at")}
     return {"id": episode_id, "gone": row is None, **known}
-
-
-def _confirmation(event: Row) -> dict[str, Any]:
-    return {
-        "at": event["created_at"],
-        "by": event["actor"],
-        "request_id": event["request_id"],
-    }
 
 
 def _prospects(found: Mapping[str, Any], settings: FactsConfig) -> dict[str, datetime | None]:

@@ -47,7 +47,13 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
     if link.source == link.target:
         raise InvalidInput(f"target_id: found {link.target.id}, the source itself; name another")
     async with memory.transaction(lineage) as tx:
-        return await _link(memory, tx, link, lineage)
+        await _must_exist(tx, "source_id", link.source)
+        await _must_exist(tx, "target_id", link.target)
+        now = memory.now()
+        added = await links.insert(tx, link, now)
+        if added:
+            await memory.record(tx, _link_created(link), lineage, now)
+    return added
 
 
 async def get_links(
@@ -62,16 +68,6 @@ async def get_links(
     wanted = checked_word("direction", direction, Direction)
     async with memory.transaction(lineage) as tx:
         return [as_json(row) for row in await links.find(tx, ref, wanted)]
-
-
-async def _link(memory: Memory, tx: Transaction, link: Link, lineage: Lineage) -> bool:
-    await _must_exist(tx, "source_id", link.source)
-    await _must_exist(tx, "target_id", link.target)
-    now = memory.now()
-    added = await links.insert(tx, link, now)
-    if added:
-        await memory.record(tx, _link_created(link), lineage, now)
-    return added
 
 
 async def _must_exist(tx: Transaction, field: str, ref: MemoryRef) -> None:

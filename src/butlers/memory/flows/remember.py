@@ -42,7 +42,9 @@ async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> St
     async with memory.transaction(lineage) as tx:
         if await episodes.insert(tx, expires_at=expires_at, **row) is None:
             return await _known_episode(tx, new)
-        await memory.record(tx, _episode_created(episode_id, new), lineage, now)
+        payload = {"to": "pending", "butler": new.butler, "importance": new.importance}
+        event = Event(EventType.EPISODE_CREATED, EventSubject.EPISODE, episode_id, payload)
+        await memory.record(tx, event, lineage, now)
     return StoredEpisode(episode_id, expires_at)
 
 
@@ -150,11 +152,6 @@ async def _known_rule(tx: Transaction, new: NewRule) -> StoredRule:
     if found is None:
         raise IntegrityViolation("the rule with this idempotency key vanished; try again")
     return StoredRule(found["id"])
-
-
-def _episode_created(episode_id: UUID, new: NewEpisode) -> Event:
-    payload = {"to": "pending", "butler": new.butler, "importance": new.importance}
-    return Event(EventType.EPISODE_CREATED, EventSubject.EPISODE, episode_id, payload)
 
 
 def _fact_created(fact_id: UUID, new: NewFact, replaced: UUID | None) -> Event:

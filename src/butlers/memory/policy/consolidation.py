@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from butlers.kernel.json_values import closed_object
 from butlers.kernel.text import clean, one_line
 from butlers.memory.model import Maturity, Permanence
 from butlers.memory.policy.consolidation_parser import LISTS, MAX_ACTIONS
@@ -85,12 +86,12 @@ def answer_schema() -> dict[str, Any]:
     }
     origin = {"tags": _list(_TEXT), "source_episode_ids": _list(_TEXT)}
     lists = (
-        _closed({**key, **quality, **origin}),
-        _closed({"target_id": _TEXT, **key, **quality, **origin}),
-        _closed({"content": _TEXT, **origin}),
+        closed_object({**key, **quality, **origin}),
+        closed_object({"target_id": _TEXT, **key, **quality, **origin}),
+        closed_object({"content": _TEXT, **origin}),
         _TEXT,
     )
-    return _closed({name: _list(item) for name, item in zip(LISTS, lists, strict=True)})
+    return closed_object({name: _list(item) for name, item in zip(LISTS, lists, strict=True)})
 
 
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -98,15 +99,6 @@ _TEXT: dict[str, Any] = {"type": "string"}
 
 def _list(items: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items, "maxItems": MAX_ACTIONS}
-
-
-def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 def _fenced(tag: str, lines: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeVar
 from uuid import UUID
@@ -150,13 +151,12 @@ def parse_consolidation(text: str) -> ConsolidationResult:
     if fault is not None:
         return ConsolidationResult(parse_errors=(fault,))
     errors: list[str] = []
+    confirmed = partial(_identifier, "confirmation")
     return ConsolidationResult(
         new_facts=_entries(answer, "new_facts", _new_fact, errors),
         updated_facts=_entries(answer, "updated_facts", _updated_fact, errors),
         new_rules=_entries(answer, "new_rules", _new_rule, errors),
-        confirmations=tuple(
-            dict.fromkeys(_entries(answer, "confirmations", _confirmation, errors))
-        ),
+        confirmations=tuple(dict.fromkeys(_entries(answer, "confirmations", confirmed, errors))),
         parse_errors=tuple(errors),
     )
 
@@ -185,11 +185,7 @@ def _entries(
 def _new_fact(entry: Any) -> NewFactEntry:
     fields = _fields(entry)
     return NewFactEntry(
-        subject=inputs.checked_line("subject", _text(fields, "subject"), inputs.MAX_SUBJECT),
-        predicate=inputs.checked_line(
-            "predicate", _text(fields, "predicate"), inputs.MAX_PREDICATE
-        ),
-        content=inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER),
+        **_statement(fields),
         permanence=_permanence(fields) or Permanence.STANDARD,
         importance=_importance(fields) or 5.0,
         tags=_tags(fields) or (),
@@ -201,11 +197,7 @@ def _updated_fact(entry: Any) -> UpdatedFactEntry:
     fields = _fields(entry)
     return UpdatedFactEntry(
         target_id=_identifier("target_id", fields.get("target_id")),
-        subject=inputs.checked_line("subject", _text(fields, "subject"), inputs.MAX_SUBJECT),
-        predicate=inputs.checked_line(
-            "predicate", _text(fields, "predicate"), inputs.MAX_PREDICATE
-        ),
-        content=inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER),
+        **_statement(fields),
         permanence=_permanence(fields),
         importance=_importance(fields),
         tags=_tags(fields),
@@ -219,8 +211,14 @@ def _new_rule(entry: Any) -> NewRuleEntry:
     return NewRuleEntry(content, _tags(fields) or (), _sources(fields))
 
 
-def _confirmation(entry: Any) -> UUID:
-    return _identifier("confirmation", entry)
+def _statement(fields: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "subject": inputs.checked_line("subject", _text(fields, "subject"), inputs.MAX_SUBJECT),
+        "predicate": inputs.checked_line(
+            "predicate", _text(fields, "predicate"), inputs.MAX_PREDICATE
+        ),
+        "content": inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER),
+    }
 
 
 def _fields(entry: Any) -> Mapping[str, Any]:
