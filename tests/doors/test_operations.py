@@ -183,6 +183,16 @@ async def test_metadata_is_told_as_it_was_given(memory, lineage) -> None:
     assert found["metadata"] == given
 
 
+def test_what_changes_something_says_so() -> None:
+    """Whoever forgets to say it would be offered as reading only, and called unasked."""
+    writing = {operation.name for _, operation in ALL if operation.effect is Effect.WRITES}
+    assert writing == {
+        "store_episode", "store_fact", "store_rule", "correct", "undo_correction", "confirm",
+        "mark_helpful", "mark_harmful", "forget", "restore", "create_link", "create_entity",
+        "update_entity", "run_consolidation", "requeue", "reembed", "save", "summarize",
+    }  # fmt: skip
+
+
 def test_what_cannot_be_undone_is_known() -> None:
     final = {operation.name for _, operation in ALL if operation.effect is Effect.FINAL}
     assert final == {"merge_entities", "run_episode_cleanup"}
