@@ -19,7 +19,10 @@ def test_there_is_something_to_change():
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[one.meaning for one in MUTANTS])
 def test_it_still_fits_the_source_and_names_its_tests(mutant):
     text = (SOURCE / mutant.path).read_text()
-    assert mutant.applied(text) != text
+    changed = mutant.applied(text)
+    assert changed != text
+    if mutant.path.suffix == ".py":
+        compile(changed, mutant.file, "exec")  # a change of meaning, not a fault of syntax
     assert mutant.tests
     assert [test for test in mutant.tests if not (TESTS / test).is_file()] == []
 
