@@ -8,7 +8,7 @@ from pathlib import Path
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
-from butlers.db.provision import RUNTIME_ROLE, embedded_access, provision
+from butlers.db.provision import RUNTIME_ROLE, provision
 from butlers.embedding import Embedder, get_embedding_engine
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
@@ -52,7 +52,7 @@ async def laboratory(embedder: Embedder | None = None) -> AsyncIterator[tuple[Me
             await provision(server.dsn(), NAME, sign_in=True)
             assert MemoryModule.migrations is not None
             await migrate(server.dsn(NAME), [MemoryModule.migrations])
-            access = embedded_access(server.dsn(NAME), server.dsn(NAME, RUNTIME_ROLE))
+            access = Access(server.dsn(NAME), server.dsn(NAME, RUNTIME_ROLE))
             database = await Database.open(access)
             engine = embedder or get_embedding_engine()
             try:

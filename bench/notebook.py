@@ -63,7 +63,7 @@ class Times:
         )
 
 
-def main(sizes: list[int]) -> int:
+def main(options: list[str]) -> int:
     """Print one line per size; fail where a search or a recall misses its ratio."""
     print("Processor time, best round. A cold search has forgotten every document frequency, as")
     print("after each write; the ratios of both searches are to the bare query.")
@@ -73,7 +73,7 @@ def main(sizes: list[int]) -> int:
     )
     print(f" {'table':>10} {'cached':>10} {'ratio':>6}")
     missed = []
-    for size in sizes:
+    for size in [int(size) for size in options] or SIZES:
         times = _measure(size)
         print(times.line(size), flush=True)
         missed += [f"{name} at {size}" for name in times.missed()]
@@ -159,4 +159,4 @@ def _us(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main([int(size) for size in sys.argv[1:]] or list(SIZES)))
+    sys.exit(main(sys.argv[1:]))
