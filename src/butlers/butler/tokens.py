@@ -164,6 +164,11 @@ def validate_tenant(tenant: str) -> str:
     return _validate_word("tenant", tenant)
 
 
+def acting_tenant(own: str, given: str | None) -> str:
+    """The tenant that a door of this machine acts for: the one given, else the butler's own."""
+    return own if given is None else validate_tenant(given)
+
+
 def validate_agent(agent: str) -> str:
     """The agent's name itself when it can be one, or none; otherwise InvalidInput."""
     return _validate_word("agent", agent) if agent else ""

@@ -11,7 +11,7 @@ import structlog
 
 from butlers.butler.butler import opened_butler
 from butlers.butler.home import FIRST_BUTLER, Home
-from butlers.butler.tokens import validate_tenant
+from butlers.butler.tokens import acting_tenant
 from butlers.doors.methods import Methods
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.entity_merge import MergeReport
@@ -68,7 +68,7 @@ async def open_memory(
     if butler == FIRST_BUTLER and not place.butler_names():
         place.ensure_general()
     async with opened_butler(place, butler) as opened:
-        acting = opened.settings.butler.tenant if tenant is None else validate_tenant(tenant)
+        acting = acting_tenant(opened.settings.butler.tenant, tenant)
         yield ButlerMemory(opened.memory, Lineage(acting, actor))
 
 

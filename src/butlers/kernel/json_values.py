@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 EXCERPT = 2_000
-"""How much of a text is told briefly; what reads one memory tells all of it."""
+"""How much of a text is told of one among several; who reads one memory is told all of it."""
 
 _WITHHELD = frozenset({"embedding", "search_vector"})
 """What no answer carries, should a statement ever select it."""
@@ -39,9 +39,11 @@ def json_value(value: Any) -> Any:
 def brief(told: Any) -> Any:
     """Rows without what is empty or internal, numbers and instants no longer than anybody reads."""
     if isinstance(told, list):
-        return [brief(one) for one in told]
-    if not isinstance(told, dict):
-        return told
+        return [_cut(_brief_row(one)) for one in told]
+    return _brief_row(told) if isinstance(told, dict) else told
+
+
+def _brief_row(told: dict[str, Any]) -> dict[str, Any]:
     kept = {
         key: _shorter(key, value)
         for key, value in told.items()
@@ -49,10 +51,14 @@ def brief(told: Any) -> Any:
     }
     if kept.get("last_confirmed_at") == kept.get("created_at"):
         kept.pop("last_confirmed_at", None)  # storing it was the only confirmation
-    content = kept.get("content")
-    if isinstance(content, str) and len(content) > EXCERPT:
-        kept |= {"content": content[:EXCERPT], "content_length": len(content)}
     return kept
+
+
+def _cut(row: dict[str, Any]) -> dict[str, Any]:
+    content = row.get("content", "")
+    if len(content) <= EXCERPT:
+        return row
+    return {**row, "content": content[:EXCERPT], "content_length": len(content)}
 
 
 def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:

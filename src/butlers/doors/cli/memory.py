@@ -40,6 +40,8 @@ app = lazy_group(
 
 def ask(operation: "Operation", place: dict[str, Any], given: dict[str, Any]) -> Any:
     """The answer of a butler's memory; the database is joined, or started for this moment."""
+    from dataclasses import replace
+
     from butlers.operation import Detail
 
     if "detail" in operation.fields:
@@ -49,8 +51,6 @@ def ask(operation: "Operation", place: dict[str, Any], given: dict[str, Any]) ->
     async def asked(opened: "Butler") -> Any:
         desk = _desk(opened, place["tenant"])
         with _progress(operation) as on_progress:
-            from dataclasses import replace
-
             return await operation.perform(replace(desk, on_progress=on_progress), **given)
 
     answer = with_butler(place["butler"], place["home"], asked)
@@ -59,10 +59,10 @@ def ask(operation: "Operation", place: dict[str, Any], given: dict[str, Any]) ->
 
 
 def _desk(opened: "Butler", tenant: str | None) -> Any:
-    from butlers.butler.tokens import validate_tenant
+    from butlers.butler.tokens import acting_tenant
     from butlers.module import Caller
 
-    acting = opened.settings.butler.tenant if tenant is None else validate_tenant(tenant)
+    acting = acting_tenant(opened.settings.butler.tenant, tenant)
     return opened.module("memory").desk(Caller(acting, "cli"))
 
 

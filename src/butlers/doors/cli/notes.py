@@ -67,7 +67,7 @@ async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[Desk]"
     """The notebook, beside whoever else uses it; only a deep search starts the whole butler,
     whose runtime and budget it uses."""
     from butlers.butler.butler import butler_settings, opened_butler
-    from butlers.butler.tokens import validate_agent, validate_tenant
+    from butlers.butler.tokens import acting_tenant, validate_agent
     from butlers.errors import Unavailable
     from butlers.module import Caller
     from butlers.notebook.manager import FILE, open_manager
@@ -81,8 +81,7 @@ async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[Desk]"
             f"butler {name} does not have the notebook module; "
             "set modules.notebook.enabled = true in its butler.toml"
         )
-    given = place["tenant"]
-    tenant = settings.butler.tenant if given is None else validate_tenant(given)
+    tenant = acting_tenant(settings.butler.tenant, place["tenant"])
     agent = validate_agent(place["agent"] or "") or name
     if deep:
         async with opened_butler(home, name) as butler:

@@ -17,7 +17,6 @@ from butlers.operation import Effect, Operation, Toolset
 
 Perform = Callable[[Module, Operation, dict[str, Any]], Awaitable[Any]]
 
-LEFT_OUT_TENANT = "default"
 _LINEAGE = (
     'Optional lineage, e.g. {"request_id": "r-17"}: kept with every change, and told with the '
     "answer."
@@ -28,9 +27,10 @@ _TENANT = {
         str | None,
         Field(None, description="Your own tenant or nothing; any other is refused."),
     ),
+    # Left out, or "default", it names none.
     "default": (
         str,
-        Field(LEFT_OUT_TENANT, description="Your own tenant, which leaving it out means too."),
+        Field("default", description="Your own tenant, which leaving it out means too."),
     ),
 }
 
@@ -116,15 +116,11 @@ def _arguments(module: Module, operation: Operation) -> type[ArgModelBase]:
 
 
 def _argument(module: Module, operation: Operation, name: str, info: FieldInfo) -> tuple[Any, Any]:
-    kind, described = _unbundled(info), Field(description=info.description)
+    kind, default = _unbundled(info), info.default
     if name in operation.tool_needs:
-        return _without_none(kind), described
-    if info.is_required():
-        return kind, described
-    default = info.default
-    if name in operation.defaults:
-        default = module.default(operation.defaults[name])
-        kind = _without_none(kind)
+        kind, default = _without_none(kind), ...
+    elif name in operation.defaults:
+        kind, default = _without_none(kind), module.default(operation.defaults[name])
     return kind, Field(default, description=info.description)
 
 
@@ -170,11 +166,12 @@ def _concise(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _concise_field(field: dict[str, Any]) -> dict[str, Any]:
-    told = {key: value for key, value in field.items() if key not in ("title", "anyOf")}
+    told = {key: value for key, value in field.items() if key != "title"}
     choices = [one for one in field.get("anyOf", []) if one != {"type": "null"}]
     if len(choices) != 1 or "type" not in choices[0]:
-        return told | {key: field[key] for key in ("anyOf",) if key in field}
+        return told
     (choice,) = choices
+    del told["anyOf"]
     null = {"enum": [*choice["enum"], None]} if "enum" in choice else {}
     return {**choice, "type": [choice["type"], "null"], **null, **told}
 

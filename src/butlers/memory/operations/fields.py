@@ -119,9 +119,7 @@ FactId = Annotated[
 HowMuch = Annotated[
     Detail,
     *word(Detail),
-    Field(
-        description="brief leaves out what is empty or internal, and cuts long texts; full does not"
-    ),
+    Field(description="brief leaves out what is empty or internal, and cuts long texts of lists"),
 ]
 
 
