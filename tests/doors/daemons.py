@@ -117,8 +117,9 @@ class Daemon:
         self.process.wait(timeout=30)
 
     def _is_announced(self) -> bool:
+        """Whether it can be found, and has said how to connect."""
         try:
-            return self.running["pid"] == self.process.pid
+            return self.running["pid"] == self.process.pid and self.stdout != ""
         except FileNotFoundError:
             return False
 
