@@ -1,10 +1,20 @@
 """What a query finds: words, their beginnings, other spellings, scripts without spaces."""
 
 import math
+from contextlib import closing
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from butlers.notebook import MemoryManager, Notebook, ScoredMemory, fast_search, save_memory
+from butlers.notebook import (
+    MemoryManager,
+    Notebook,
+    ScoredMemory,
+    fast_search,
+    open_notebook,
+    save_memory,
+)
 
 
 def keys(found: list[ScoredMemory]) -> list[str]:
@@ -135,3 +145,31 @@ def test_the_words_of_a_query_that_are_nowhere_dilute_the_others(db: Notebook) -
     (alone,), (diluted,) = fast_search(db, "a", "tea"), fast_search(db, "a", "tea zebra")
     assert diluted.score < alone.score
     assert diluted.source == "combined"
+
+
+_ASKED = st.lists(
+    st.sampled_from(
+        ["tea", "te", "ea", "thé", "THE", "to be", "café-bar", "日本", "本語", "の", "x", "?", "🎉"]
+    ),
+    max_size=4,
+)
+
+
+@pytest.mark.contract("K-I17", "K-I3")
+@given(_ASKED)
+def test_whatever_is_asked_every_score_is_a_rank_or_a_blend(asked: list[str]) -> None:
+    with closing(open_notebook(":memory:").sqlite) as sqlite:
+        db = Notebook(sqlite)
+        for number, content in enumerate(
+            ["the tea", "thé café", "bar 日本語の本", "teapot to be x"]
+        ):
+            save_memory(db, "a", f"n{number}", content)
+        found = fast_search(db, "a", " ".join(asked))
+    ranks = [1 - 0.9 * place / max(len(found), 2) for place in range(len(found))]
+    scores = [result.score for result in found]
+    assert scores == sorted(scores, reverse=True)
+    if {result.source for result in found} == {"fts5"}:
+        assert scores == pytest.approx(ranks)
+    else:
+        assert {result.source for result in found} <= {"combined"}
+        assert all(0.4 * ranks[-1] - 1e-9 <= score <= 1 + 1e-9 for score in scores)
