@@ -71,16 +71,15 @@ def test_no_match_is_an_empty_list(db: Notebook, query: str) -> None:
 )
 def test_operators_are_plain_text(db: Notebook, query: str) -> None:
     save_memory(db, "a", "drink", "green tea")
-    save_memory(db, "a", "tex", "teapot")
-    assert "drink" in keys(fast_search(db, "a", query))
-    assert "tex" not in keys(fast_search(db, "a", query))
+    save_memory(db, "a", "pot", "teapot")
+    save_memory(db, "a", "far", "t something a")
+    assert keys(fast_search(db, "a", query)) == ["drink", "pot"]
 
 
 def test_words_of_any_script_and_spelling_are_found(db: Notebook) -> None:
     save_memory(db, "a", "hindi", "मुझे हिन्दी पसंद है")
     save_memory(db, "a", "cafe", "le café d'Émile")
     assert keys(fast_search(db, "a", "हिन्दी")) == ["hindi"]
-    assert fast_search(db, "a", "हिन") == []
     assert keys(fast_search(db, "a", "cafe EMILE")) == ["cafe"]
     assert keys(fast_search(db, "a", "cafe\u0301")) == ["cafe"]
 
@@ -105,7 +104,7 @@ def test_scores_blend_rank_and_cosine(db: Notebook) -> None:
     found = fast_search(db, "a", "kubernetes")
     assert keys(found) == ["k1", "k2"]
     assert [r.score for r in found] == pytest.approx(
-        [0.4 * 1.0 + 0.6 * cosine["k1"], 0.4 * 0.5 + 0.6 * cosine["k2"]]
+        [0.4 * 1.0 + 0.6 * cosine["k1"], 0.4 * 0.55 + 0.6 * cosine["k2"]]
     )
     assert {r.source for r in found} == {"combined"}
 
@@ -117,7 +116,7 @@ def test_where_terms_weigh_nothing_the_index_decides(db: Notebook) -> None:
     found = fast_search(db, "a", "kubernetes")
     assert [(r.memory.key, r.score, r.source) for r in found] == [
         ("k1", 1.0, "fts5"),
-        ("k2", 0.5, "fts5"),
+        ("k2", 0.55, "fts5"),
     ]
 
 
@@ -239,7 +238,9 @@ def test_long_notes_and_long_queries_are_searched(db: Notebook) -> None:
     save_memory(db, "a", "long", " ".join(f"word{n}" for n in range(3_000)))
     save_memory(db, "a", "short", "word2999")
     assert keys(fast_search(db, "a", "word2999")) == ["short", "long"]
-    assert keys(fast_search(db, "a", " ".join(f"word{n}" for n in range(5_000)))) == ["long"]
+    save_memory(db, "a", "other", "elsewhere")
+    many = " ".join(f"word{n}" for n in range(100, 5_000))
+    assert keys(fast_search(db, "a", many)) == ["long"]
 
 
 def test_search_reads_candidates_not_every_note(db: Notebook) -> None:
@@ -250,7 +251,7 @@ def test_search_reads_candidates_not_every_note(db: Notebook) -> None:
     fast_search(db, "a", "common number7")
     db.sqlite.connection.set_trace_callback(None)
     queries = [statement for statement in ran if statement.startswith(("select", "with"))]
-    assert len(queries) == 3
+    assert len(queries) == 4
     for statement in queries:
         steps = db.sqlite.connection.execute(f"explain query plan {statement}").fetchall()
         scans = [step[3] for step in steps if step[3].startswith("SCAN")]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from butlers.notebook import tokenize
-from butlers.notebook.tokens import query_terms, term_counts
+from butlers.notebook import Notebook, fast_search, save_memory, tokenize
+from butlers.notebook.tokens import folded, query_terms, term_counts, terms
 
 
 @pytest.mark.contract("K-A1")
@@ -42,3 +42,28 @@ def test_a_query_of_stop_words_alone_is_still_a_query() -> None:
 def test_terms_are_counted_the_most_frequent_first_and_data_left_out() -> None:
     counts = term_counts("topic:b", "aa bb bb topic " + "z" * 65)
     assert list(counts.items()) == [("topic", 2), ("bb", 2), ("aa", 1)]
+
+
+@pytest.mark.contract("K-I17")
+@pytest.mark.parametrize(
+    ("word", "bare"),
+    [
+        ("café", "cafe"),
+        ("cafe\u0301", "cafe"),
+        ("ångström", "angstrom"),
+        ("tiếng", "tieng"),
+        ("straße", "straße"),
+        ("ёлка", "ёлка"),
+        ("हिन्दी", "हिन्दी"),
+        ("が", "が"),
+    ],
+)
+def test_terms_are_folded_as_the_index_folds_them(db: Notebook, word: str, bare: str) -> None:
+    assert folded(word) == bare
+    assert terms(word * 2) == [bare * 2]
+    save_memory(db, "a", "k", word)
+    assert [r.memory.key for r in fast_search(db, "a", bare)] == ["k"]
+
+
+def test_a_term_of_data_and_a_stop_word_weigh_nothing() -> None:
+    assert terms("the " + "z" * 65 + " " + "y" * 64) == ["y" * 64]

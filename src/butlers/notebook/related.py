@@ -8,8 +8,8 @@ from butlers.db.sqlite import Row
 from butlers.kernel.similarity import jaccard
 from butlers.notebook import terms as corpora
 from butlers.notebook.handle import Notebook, checked_limit
+from butlers.notebook.matching import match_any
 from butlers.notebook.model import AgentMemory, RelatedMemory
-from butlers.notebook.search import match_any
 from butlers.notebook.store import COLUMNS, kept_rows, note
 from butlers.notebook.terms import Owner
 

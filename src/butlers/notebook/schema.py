@@ -10,6 +10,7 @@ from butlers.db.queries import Query
 from butlers.db.sqlite import Database, connect
 from butlers.ids import NewId, new_id
 from butlers.notebook.handle import Limits, Notebook
+from butlers.notebook.renewal import renew_notes
 
 _CORE = queries.load(__file__)
 _EXTENSIONS = queries.load(str(Path(__file__).with_name("schema_extensions.py")))
@@ -26,12 +27,14 @@ def open_notebook(
 ) -> Notebook:
     """The notebook kept in a file, or in `:memory:`, with the tables of the notes themselves."""
     sqlite = connect(path)
+    db = Notebook(sqlite, clock, new_id, limits or Limits(), worker=worker)
     try:
         _create(sqlite, _CORE)
+        renew_notes(db)
     except BaseException:
         sqlite.close()
         raise
-    return Notebook(sqlite, clock, new_id, limits or Limits(), worker=worker)
+    return db
 
 
 def ensure_memory_schema(db: Notebook) -> None:

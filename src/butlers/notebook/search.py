@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -11,10 +11,11 @@ from butlers.db import queries
 from butlers.db.sqlite import Row, Value
 from butlers.errors import InvalidInput
 from butlers.kernel.similarity import cosine_similarity_sparse
-from butlers.kernel.tfidf import term_frequency
+from butlers.kernel.tfidf import IDFCorpus
 from butlers.notebook import terms as corpora
 from butlers.notebook.decay import apply_decay
 from butlers.notebook.handle import Notebook, checked_agent, checked_limit
+from butlers.notebook.matching import Asked, find_matching, stand_ins
 from butlers.notebook.model import (
     AgentMemory,
     DeepSearchFn,
@@ -27,7 +28,6 @@ from butlers.notebook.model import (
 )
 from butlers.notebook.store import COLUMNS, kept_rows, note
 from butlers.notebook.terms import Owner
-from butlers.notebook.tokens import query_terms
 
 _QUERIES = queries.load(__file__)
 _log = structlog.get_logger(__name__)
@@ -35,9 +35,11 @@ _log = structlog.get_logger(__name__)
 FTS_SHARE = 0.4
 TFIDF_SHARE = 0.6
 DEFAULT_LIMIT = 10
-MAX_QUERY_TERMS = 64
 _FEWEST_CANDIDATES = 20
 _SPARE_CANDIDATES = 200
+_RANK_SPAN = 0.9
+"""How far the last candidate falls behind the first, however many there are."""
+
 _Candidate = tuple[AgentMemory, dict[str, float]]
 """A note and how often each of its terms stands in it."""
 
@@ -102,11 +104,6 @@ async def find(
     return await _find(db, agent_id, query, _wish(opts), deep_search_fn)
 
 
-def match_any(terms: Iterable[str]) -> str:
-    """The full-text expression for notes with any of these terms, each taken literally."""
-    return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
-
-
 def _wish(opts: SearchOptions | FastSearchOptions | None) -> _Wish:
     given = dict(opts or {})
     unknown = given.keys() - _Wish.__slots__
@@ -131,44 +128,61 @@ def _mode(given: object) -> SearchMode:
 
 def _ranked(db: Notebook, agent_id: str, query: str, wish: _Wish) -> tuple[list[ScoredMemory], int]:
     """Every candidate similar enough, best first, and how many candidates there were."""
-    terms = query_terms(query)[:MAX_QUERY_TERMS]
+    asked = Asked.by(query)
     with db.sqlite.snapshot():
         owner = corpora.get_owner(db, checked_agent(agent_id))
-        if owner is None or not terms:
+        if owner is None or not asked.words:
             return [], 0
-        candidates = _candidates(db, owner, terms, wish)
-        scored = _scored(db, owner, terms, candidates)
+        candidates = _candidates(db, owner, asked, wish)
+        scored = _scored(db, owner, asked.terms, candidates)
     # Before decay: age alone never takes a note out of the results.
     similar = [result for result in scored if result.score >= wish.min_similarity]
     return apply_decay(similar, db.clock()), len(candidates)
 
 
-def _candidates(db: Notebook, owner: Owner, terms: list[str], wish: _Wish) -> list[_Candidate]:
+def _candidates(db: Notebook, owner: Owner, asked: Asked, wish: _Wish) -> list[_Candidate]:
     """Bounded, by relevance; a category that leaves none of them is dropped."""
     within: dict[str, Value] = {"first": owner.first, "last": owner.last, "limit": wish.candidates}
-    asked = within | {"match": match_any(terms)}
+
+    def of_category(match: str) -> list[Row]:
+        query = _QUERIES["candidates_of_category"]
+        return kept_rows(db, query, match=match, category=wish.category, **within)
+
+    def of_any(match: str) -> list[Row]:
+        return db.sqlite.fetch(_QUERIES["candidates"], match=match, **within)
+
     rows: list[Row] = []
     if wish.category:
-        query = _QUERIES["candidates_of_category"]
-        rows = kept_rows(db, query, category=wish.category, **asked)
-    rows = rows or db.sqlite.fetch(_QUERIES["candidates"], **asked)
-    return [(note(row), json.loads(row[COLUMNS])) for row in rows]
+        rows = find_matching(db, owner, asked, wish.limit, of_category)
+    rows = rows or find_matching(db, owner, asked, wish.limit, of_any)
+    return [(note(row), json.loads(row[COLUMNS])) for row in rows[: wish.candidates]]
 
 
 def _scored(
     db: Notebook, owner: Owner, terms: list[str], candidates: list[_Candidate]
 ) -> list[ScoredMemory]:
     """Each candidate by its place among them, blended with its TF-IDF cosine to the query."""
-    vocabulary = set(terms).union(*(counts for _, counts in candidates))
-    corpus = corpora.corpus(db, owner, vocabulary)
-    wanted = corpus.weights(term_frequency(terms))
+    vocabulary = set[str]().union(*(counts for _, counts in candidates))
+    corpus = corpora.corpus(db, owner, vocabulary.union(terms))
+    wanted = _wanted(corpus, terms, vocabulary)
     scored = []
     for place, (memory, counts) in enumerate(candidates):
-        rank = 1 - place / len(candidates)
+        rank = 1 - _RANK_SPAN * place / max(len(candidates), 2)
         cosine = cosine_similarity_sparse(wanted, corpus.weights(counts))
         score = FTS_SHARE * rank + TFIDF_SHARE * cosine if wanted else rank
-        scored.append(ScoredMemory(memory, score, Source.COMBINED if cosine else Source.FTS5))
+        scored.append(ScoredMemory(memory, score, Source.COMBINED if wanted else Source.FTS5))
     return scored
+
+
+def _wanted(corpus: IDFCorpus, terms: list[str], vocabulary: set[str]) -> dict[str, float]:
+    """The query's TF-IDF vector over what its terms stand for; none where that is nothing."""
+    shares: dict[str, float] = {}
+    standing = stand_ins(terms, vocabulary)
+    for others in standing.values():
+        for other in others:
+            shares[other] = shares.get(other, 0.0) + 1 / len(others)
+    nowhere = dict.fromkeys((term for term, others in standing.items() if not others), 1.0)
+    return corpus.weights(shares | nowhere) if shares else {}
 
 
 async def _find(

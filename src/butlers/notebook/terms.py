@@ -63,16 +63,20 @@ def find_uncounted(db: Notebook, limit: int) -> list[AgentMemory]:
 
 def corpus(db: Notebook, owner: Owner, terms: Iterable[str]) -> IDFCorpus:
     """The agent's whole corpus, as far as these terms go; call it inside a snapshot."""
+    return IDFCorpus(owner.documents, frequencies(db, owner, terms))
+
+
+def frequencies(db: Notebook, owner: Owner, terms: Iterable[str]) -> dict[str, int]:
+    """In how many of the agent's live notes each term stands; call it inside a snapshot."""
     wanted = set(terms)
     known = db.frequencies.at(db.sqlite.stamp(), owner.number)
     unknown = wanted.difference(known)
     if unknown:
-        known |= dict.fromkeys(unknown, 0) | frequencies(db, owner, unknown)
-    return IDFCorpus(owner.documents, {term: known[term] for term in wanted})
+        known |= dict.fromkeys(unknown, 0) | _read_frequencies(db, owner, unknown)
+    return {term: known[term] for term in wanted}
 
 
-def frequencies(db: Notebook, owner: Owner, terms: Iterable[str]) -> dict[str, int]:
-    """In how many of the agent's live notes each term stands; terms in none are left out."""
+def _read_frequencies(db: Notebook, owner: Owner, terms: Iterable[str]) -> dict[str, int]:
     wanted = json.dumps(list(terms), ensure_ascii=False)
     query = _QUERIES["document_frequencies"]
     return dict(db.sqlite.fetch(query, owner=owner.number, terms=wanted))

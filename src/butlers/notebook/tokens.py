@@ -1,5 +1,6 @@
 """How notes and queries are taken apart into terms."""
 
+import re
 import unicodedata
 from collections import Counter
 
@@ -19,6 +20,7 @@ then there these they this those through to too under until up very was we were 
 where which while who whom why will with would you your yours yourself yourselves
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
+_ACCENTED = re.compile("([a-z])[\u0300-\u036f]+")
 
 
 class _Letters(dict[int, str]):
@@ -48,12 +50,29 @@ def tokenize(text: str) -> list[str]:
     return [word for word in words(text) if len(word) > 1 and word not in STOP_WORDS]
 
 
+def folded(word: str) -> str:
+    """The word as the full-text index compares it: Latin letters without their accents."""
+    if word.isascii():
+        return word
+    bare = _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", word))
+    return unicodedata.normalize("NFC", bare)
+
+
+def terms(text: str) -> list[str]:
+    """What a text is weighed by: its words that carry meaning, folded, and no data."""
+    return [folded(word) for word in tokenize(text) if len(word) <= LONGEST_TERM]
+
+
+def distinct_terms(text: str) -> list[str]:
+    """Each term of a text once, in order."""
+    return list(dict.fromkeys(terms(text)))
+
+
 def query_terms(query: str) -> list[str]:
-    """The distinct terms of a query; of one made of stop words alone, all its words."""
-    return list(dict.fromkeys(tokenize(query) or words(query)))
+    """The distinct words a query is matched by; of one made of stop words alone, all its words."""
+    return list(dict.fromkeys(map(folded, tokenize(query) or words(query))))
 
 
 def term_counts(key: str, content: str) -> dict[str, int]:
     """How often each term stands in a note, the most frequent first."""
-    found = (term for term in tokenize(f"{key}\n{content}") if len(term) <= LONGEST_TERM)
-    return dict(Counter(found).most_common())
+    return dict(Counter(terms(f"{key}\n{content}")).most_common())
