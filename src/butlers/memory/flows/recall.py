@@ -174,12 +174,13 @@ async def _looked(
 async def _asked(memory: Memory, query: Query, mode: SearchMode, standing: Standing) -> Asked:
     """What is looked up: the words unless only meaning counts, the vector unless only words do."""
     words = "" if mode is SearchMode.SEMANTIC else prepared(query.text)
+    names, total = len(standing.names), standing.memories
     if mode is SearchMode.KEYWORD:
-        return Asked(standing.current_id, len(standing.names), words)
+        return Asked(standing.current_id, names, total, words)
     question = await memory.embed_question(query.text, standing)
     if question is None:
-        return Asked(None, len(standing.names), words)
-    return Asked(question.version_id, len(standing.names), words, question.vector)
+        return Asked(None, names, total, words)
+    return Asked(question.version_id, names, total, words, question.vector)
 
 
 async def _search(

@@ -54,45 +54,78 @@ begin atomic
   group by r.number, r.factor, w.doc;
 end;
 
--- matching_docs --
--- The best by words, of those that may be shown. Four times as many as asked for are looked up;
--- only where most of those may not be shown, all are.
-create function matching_docs(
-  tenant text, numbers smallint[], readings text[], factors real[], weights float[], {asked},
-  depth integer
-) returns bigint[]
-language plpgsql stable as $$
-    declare
-      docs bigint[];
-      scored bigint;
-      enough bigint := 4 * depth;
-    begin
-      loop
-        with scored as materialized (
-          select p.doc, sum(p.impact * weights[p.number]) as score
-          from question_postings(tenant, numbers, readings, factors) p
-          group by p.doc
-          order by score desc, p.doc desc
-          limit enough
-        )
-        select (array_agg(s.doc order by s.score desc, s.doc desc))[1:depth],
-          (select count(*) from scored)
-        into docs, scored
-        from scored s
-        join index_memories m on m.tenant_id = tenant and m.doc = s.doc and is_found(m, {given});
-        exit when cardinality(docs) = depth or scored < enough;
-        enough := 16 * enough;
-      end loop;
-      return coalesce(docs, '{}');
-    end
-    $$;
+-- matches --
+-- What the words of a question say of the memories: how many have each word and what it weighs,
+-- which memories are best by them, and what each of these, and of those wanted besides, has.
+create type word_match as (
+  doc bigint, rank float, matched smallint[], impacts real[], places smallint[]
+);
+create type word_matches as (
+  scored bigint, counts bigint[], docs bigint[], said word_match[]
+);
+
+-- match_words --
+-- The best by words of those that may be shown, out of the `enough` best of all: a rare word counts
+-- for more, and so does one that says much of a memory.
+create function match_words(
+  tenant text, total bigint, numbers smallint[], readings text[], factors real[], wanted bigint[],
+  {asked}, depth integer, enough bigint
+) returns word_matches
+language sql stable
+begin atomic
+  with hits as materialized (
+    select p.number, p.doc, p.impact, p.place
+    from question_postings(tenant, numbers, readings, factors) p
+  ),
+  weighted as materialized (
+    select h.number, count(*) as found,
+      ln(1 + (greatest(total, count(*)) - count(*) + 0.5) / (count(*) + 0.5))::float as weight
+    from hits h
+    group by h.number
+  ),
+  scored as materialized (
+    select h.doc, sum(h.impact * w.weight) as score
+    from hits h
+    join weighted w on w.number = h.number
+    group by h.doc
+    order by score desc, h.doc desc
+    limit enough
+  ),
+  best as materialized (
+    select (array_agg(s.doc order by s.score desc, s.doc desc))[1:depth] as docs
+    from scored s
+    join index_memories m on m.tenant_id = tenant and m.doc = s.doc and is_found(m, {given})
+  ),
+  said as materialized (
+    select h.doc, sum(h.impact * w.weight) as rank,
+      array_agg(h.number order by h.number) as matched,
+      array_agg(h.impact order by h.number) as impacts,
+      array_agg(h.place order by h.number) as places
+    from (
+      select distinct d.doc from best b cross join unnest(b.docs || wanted) as d (doc)
+    ) d
+    join hits h on h.doc = d.doc
+    join weighted w on w.number = h.number
+    group by h.doc
+  )
+  select (
+    (select count(*) from scored),
+    (
+      select array_agg(coalesce(w.found, 0) order by n.number)
+      from generate_series(1, numbers[cardinality(numbers)]) as n (number)
+      left join weighted w on w.number = n.number
+    ),
+    (select coalesce(b.docs, '{}') from best b),
+    (select array_agg((s.doc, s.rank, s.matched, s.impacts, s.places)::word_match) from said s)
+  )::word_matches;
+end;
 
 -- find_candidates --
 -- The best by meaning, by meaning without the names in the question, and by words, each to the
 -- same depth, with what there is to rank them by. The first row is about the question.
 create function find_candidates(
   tenant text, version uuid, asked text, bare text, near vector, near_bare vector, {asked},
-  depth integer, names_known bigint, read_whole bigint
+  depth integer, names_known bigint, total_known bigint, read_whole bigint
 ) returns table (
   stale boolean, words text[], bare_words text[], counts bigint[], total bigint,
   memory_type text, id uuid, created_at timestamptz, said_at timestamptz, session_id uuid,
@@ -107,40 +140,48 @@ language plpgsql as $$
       numbers smallint[];
       readings text[];
       factors real[];
-      weights float[];
       near_docs bigint[];
       bare_docs bigint[];
-      word_docs bigint[] := '{}';
+      by_words word_matches;
+      enough bigint := 4 * depth;
     begin
       perform set_config('butlers.tenant', tenant, true);
       words := question_words(asked);
       bare_words := question_words(bare);
-      total := (select count(*) from index_memories m where m.tenant_id = tenant);
+      -- Counted no further than it decides something: a hundred thousand would take ten
+      -- milliseconds, and how rare a word is does not hang on the last few of them.
+      total := (
+        select count(*) from (
+          select from index_memories m where m.tenant_id = tenant limit read_whole + 1
+        ) counted
+      );
+      if total > read_whole then
+        total := greatest(total, total_known);
+      end if;
       stale := names_known <> (select count(*) from index_names n where n.tenant_id = tenant)
         or version is distinct from (
           select e.id from embedding_versions e where e.tenant_id = tenant and e.state = 'current'
         );
+      near_docs := nearest_docs(tenant, version, half, {given}, depth, total > read_whole);
+      bare_docs := nearest_docs(tenant, version, half_bare, {given}, depth, total > read_whole);
       select array_agg(r.number), array_agg(r.word), array_agg(r.factor)
       into numbers, readings, factors
       from question_readings(tenant, words) r;
-      select array_agg(coalesce(c.found, 0) order by w.number),
-        array_agg(ln(1 + (greatest(total, c.found) - c.found + 0.5) / (c.found + 0.5))
-          order by w.number)
-      into counts, weights
-      from generate_series(1, cardinality(words)) as w (number)
-      left join (
-        select p.number, count(*) as found
-        from question_postings(tenant, numbers, readings, factors) p
-        group by p.number
-      ) c on c.number = w.number;
-      return next;
-      near_docs := nearest_docs(tenant, version, half, {given}, depth, total > read_whole);
-      bare_docs := nearest_docs(tenant, version, half_bare, {given}, depth, total > read_whole);
       if numbers is not null then
-        word_docs := matching_docs(
-          tenant, numbers, readings, factors, weights, {given}, depth
-        );
+        loop
+          by_words := match_words(
+            tenant, total, numbers, readings, factors, near_docs || bare_docs, {given}, depth,
+            enough
+          );
+          exit when cardinality(by_words.docs) = depth or by_words.scored < enough;
+          enough := 16 * enough;
+        end loop;
       end if;
+      counts := (
+        select array_agg(coalesce(by_words.counts[n], 0) order by n)
+        from generate_series(1, cardinality(words)) as n
+      );
+      return next;
       return query
       with legs as materialized (
         select f.doc, min(f.near) as near, min(f.bare) as bare, min(f.word) as word
@@ -150,18 +191,10 @@ language plpgsql as $$
           union all
           select n.doc, null, n.place, null from unnest(bare_docs) with ordinality as n (doc, place)
           union all
-          select n.doc, null, null, n.place from unnest(word_docs) with ordinality as n (doc, place)
+          select n.doc, null, null, n.place
+          from unnest(by_words.docs) with ordinality as n (doc, place)
         ) f
         group by f.doc
-      ),
-      said as materialized (
-        select p.doc, sum(p.impact * weights[p.number]) as rank,
-          array_agg(p.number order by p.number) as matched,
-          array_agg(p.impact order by p.number) as impacts,
-          array_agg(p.place order by p.number) as places
-        from question_postings(tenant, numbers, readings, factors) p
-        where p.doc in (select l.doc from legs l)
-        group by p.doc
       )
       select null::boolean, null::text[], null::text[], null::bigint[], null::bigint,
         m.memory_type, m.memory_id, m.created_at, m.said_at, m.session_id, m.place, m.author,
@@ -172,7 +205,7 @@ language plpgsql as $$
       join index_memories m on m.tenant_id = tenant and m.doc = l.doc
       left join index_vectors v on v.tenant_id = tenant and v.version_id = version
         and v.doc = l.doc
-      left join said s on s.doc = l.doc;
+      left join unnest(by_words.said) as s on s.doc = l.doc;
     end
     $$;
 
@@ -223,8 +256,10 @@ language plpgsql as $$
     $$;
 
 -- tenant_standing --
--- What a process may remember of a tenant: the models it knows and the names of its people.
-create function tenant_standing(tenant text) returns table (versions jsonb, names text[])
+-- What a process may remember of a tenant: the models it knows, the names of its people, and how
+-- many memories it has.
+create function tenant_standing(tenant text)
+returns table (versions jsonb, names text[], memories bigint)
 language plpgsql as $$
     begin
       perform set_config('butlers.tenant', tenant, true);
@@ -239,6 +274,7 @@ language plpgsql as $$
         select coalesce(array_agg(n.name order by n.name), '{}')
         from index_names n where n.tenant_id = tenant
       );
+      memories := (select count(*) from index_memories m where m.tenant_id = tenant);
       return next;
     end
     $$;

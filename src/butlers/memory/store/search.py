@@ -4,7 +4,7 @@ Each of these is one round trip: the function it calls names the tenant itself.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -39,6 +39,7 @@ class Asked:
 
     version_id: UUID | None
     names_known: int
+    total_known: int
     asked: str = ""
     near: Sequence[float] | None = None
     bare: str | None = None
@@ -49,8 +50,9 @@ class Asked:
 class Header:
     """What the index knows of a question before anything is found.
 
-    `stale` where the asker's memo of the tenant is. A word that no memory has counts as those that
-    stand in for it do.
+    `total` is exact for tenants that are read whole, and what was known last for larger ones;
+    `stale` says that the asker's memo of the tenant is. A word that no memory has counts as those
+    that stand in for it do.
     """
 
     stale: bool
@@ -97,10 +99,14 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What may be remembered of a tenant: the models it knows, newest first, and its names."""
+    """What may be remembered of a tenant: the models it knows, newest first, and its names.
+
+    How many memories it has matters no more than roughly, and is not asked anew when it changes.
+    """
 
     versions: tuple[ModelVersion, ...]
     names: frozenset[str]
+    memories: int = field(compare=False)
 
     @property
     def current_id(self) -> UUID | None:
@@ -139,7 +145,7 @@ async def tenant_standing(database: Database, tenant_id: str) -> Standing:
     """The models a tenant knows and the names of its people, as they are now."""
     [row] = await database.fetch_as(tenant_id, _SQL["tenant_standing"])
     versions = tuple(as_version(_revived(version)) for version in row["versions"])
-    return Standing(versions, frozenset(row["names"]))
+    return Standing(versions, frozenset(row["names"]), row["memories"])
 
 
 def _candidate(row: Row) -> Candidate:

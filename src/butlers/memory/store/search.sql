@@ -5,7 +5,7 @@ select stale, words, bare_words, counts, total, memory_type, id, created_at, sai
   words_place, matched, impacts, places
 from find_candidates(
   :tenant_id, :version_id, :asked, :bare, :near, :near_bare, :types, :scope, :min_confidence, :now,
-  :depth, :names_known, :read_whole
+  :depth, :names_known, :total_known, :read_whole
 )
 order by stale nulls last, meaning_place, words_place, bare_place
 
@@ -14,5 +14,5 @@ order by stale nulls last, meaning_place, words_place, bare_place
 select memory_type, id, told from tell_memories(:tenant_id, :types, :ids, :now) order by id
 
 -- tenant_standing --
--- The models a tenant knows and the names of its people.
-select versions, names from tenant_standing(:tenant_id) order by versions
+-- The models a tenant knows, the names of its people and how many memories it has.
+select versions, names, memories from tenant_standing(:tenant_id) order by versions
