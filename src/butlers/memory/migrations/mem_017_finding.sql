@@ -121,9 +121,17 @@ types text[], by_scope text, least_confidence float, at timestamptz
 -- The same by name.
 types, by_scope, least_confidence, at
 
+-- {seen} --
+-- The memory of a number, if it may be found; looked up one by one, as few as there are.
+cross join lateral (
+        select from index_memories m
+        where m.tenant_id = tenant and m.doc = n.doc and is_found(m, {given})
+        offset 0
+      ) seen
+
 -- nearest_exact --
--- The memories nearest to a vector, every vector of the version read. Four times as many as asked
--- for are compared by themselves; only where most of those may not be shown, all are looked up.
+-- The memories nearest to a vector, every vector of the version read. Twice as many as asked for
+-- are looked up; only where most of those may not be shown, all are.
 create function nearest_exact(
   tenant text, version uuid, near halfvec, {asked}, depth integer
 ) returns bigint[]
@@ -139,14 +147,14 @@ language plpgsql stable as $$
           offset 0
         ) every
         order by distance, doc desc
-        limit 4 * depth
+        limit 2 * depth
       )
       select (array_agg(n.doc order by n.distance, n.doc desc))[1:depth],
         (select count(*) from nearest)
       into docs, compared
       from nearest n
-      join index_memories m on m.tenant_id = tenant and m.doc = n.doc and is_found(m, {given});
-      if coalesce(cardinality(docs), 0) < depth and compared = 4 * depth then
+      {seen};
+      if coalesce(cardinality(docs), 0) < depth and compared = 2 * depth then
         select array_agg(doc order by distance, doc desc) into docs
         from (
           select doc, distance from (
@@ -176,11 +184,11 @@ begin atomic
     select v.doc, v.embedding <=> near as distance from index_vectors v
     where v.tenant_id = tenant and v.version_id = version
     order by v.embedding <=> near
-    limit 4 * depth
+    limit 2 * depth
   )
   select (array_agg(n.doc order by n.distance, n.doc desc))[1:depth]
   from nearest n
-  join index_memories m on m.tenant_id = tenant and m.doc = n.doc and is_found(m, {given});
+  {seen};
 end;
 
 -- nearest_docs --

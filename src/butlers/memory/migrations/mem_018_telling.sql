@@ -54,71 +54,83 @@ begin atomic
   group by r.number, r.factor, w.doc;
 end;
 
--- matches --
--- What the words of a question say of the memories: how many have each word and what it weighs,
--- which memories are best by them, and what each of these, and of those wanted besides, has.
-create type word_match as (
-  doc bigint, rank float, matched smallint[], impacts real[], places smallint[]
-);
-create type word_matches as (
-  scored bigint, counts bigint[], docs bigint[], said word_match[]
-);
-
--- match_words --
--- The best by words of those that may be shown, out of the `enough` best of all: a rare word counts
--- for more, and so does one that says much of a memory.
-create function match_words(
-  tenant text, total bigint, numbers smallint[], readings text[], factors real[], wanted bigint[],
-  {asked}, depth integer, enough bigint
-) returns word_matches
+-- word_counts --
+-- How many memories have each word of a question, or one that stands in for it.
+create function word_counts(tenant text, numbers smallint[], readings text[], factors real[])
+returns table (number smallint, found bigint)
 language sql stable
 begin atomic
-  with hits as materialized (
-    select p.number, p.doc, p.impact, p.place
-    from question_postings(tenant, numbers, readings, factors) p
-  ),
-  weighted as materialized (
-    select h.number, count(*) as found,
-      ln(1 + (greatest(total, count(*)) - count(*) + 0.5) / (count(*) + 0.5))::float as weight
-    from hits h
-    group by h.number
-  ),
-  scored as materialized (
-    select h.doc, sum(h.impact * w.weight) as score
-    from hits h
-    join weighted w on w.number = h.number
-    group by h.doc
-    order by score desc, h.doc desc
-    limit enough
-  ),
-  best as materialized (
-    select (array_agg(s.doc order by s.score desc, s.doc desc))[1:depth] as docs
-    from scored s
-    join index_memories m on m.tenant_id = tenant and m.doc = s.doc and is_found(m, {given})
-  ),
-  said as materialized (
-    select h.doc, sum(h.impact * w.weight) as rank,
-      array_agg(h.number order by h.number) as matched,
-      array_agg(h.impact order by h.number) as impacts,
-      array_agg(h.place order by h.number) as places
-    from (
-      select distinct d.doc from best b cross join unnest(b.docs || wanted) as d (doc)
-    ) d
-    join hits h on h.doc = d.doc
-    join weighted w on w.number = h.number
-    group by h.doc
+  select r.number, (
+    select count(*) from index_words w where w.tenant_id = tenant and w.word = r.word
   )
-  select (
-    (select count(*) from scored),
-    (
-      select array_agg(coalesce(w.found, 0) order by n.number)
-      from generate_series(1, numbers[cardinality(numbers)]) as n (number)
-      left join weighted w on w.number = n.number
-    ),
-    (select coalesce(b.docs, '{}') from best b),
-    (select array_agg((s.doc, s.rank, s.matched, s.impacts, s.places)::word_match) from said s)
-  )::word_matches;
+  from unnest(numbers, readings, factors) as r (number, word, factor)
+  where r.factor = 1
+  union all
+  select r.number, count(distinct w.doc)
+  from unnest(numbers, readings, factors) as r (number, word, factor)
+  join index_words w on w.tenant_id = tenant and w.word = r.word
+  where r.factor < 1
+  group by r.number;
 end;
+
+-- matching_docs --
+-- The best by words, of those that may be shown: a rare word counts for more, and so does one that
+-- says much of a memory. All are added up; twice as many as asked for are looked up, and only where
+-- most of those may not be shown, more.
+create function matching_docs(
+  tenant text, numbers smallint[], readings text[], factors real[], weights float[], {asked},
+  depth integer
+) returns bigint[]
+language plpgsql stable as $$
+    declare
+      docs bigint[];
+      scored bigint;
+      enough bigint := 2 * depth;
+    begin
+      loop
+        with scored as materialized (
+          select p.doc, sum(p.impact * weights[p.number]) as score
+          from question_postings(tenant, numbers, readings, factors) p
+          group by p.doc
+          order by score desc, p.doc desc
+          limit enough
+        )
+        select (array_agg(n.doc order by n.score desc, n.doc desc))[1:depth],
+          (select count(*) from scored)
+        into docs, scored
+        from scored n
+        cross join lateral (
+          select from index_memories m
+          where m.tenant_id = tenant and m.doc = n.doc and is_found(m, {given})
+          offset 0
+        ) seen;
+        exit when cardinality(docs) = depth or scored < enough;
+        enough := 16 * enough;
+      end loop;
+      return docs;
+    end
+    $$;
+
+-- said_words --
+-- Which words of a question each of these memories has, how much they say of it, and where.
+create function said_words(
+  tenant text, numbers smallint[], readings text[], factors real[], weights float[], docs bigint[]
+) returns table (doc bigint, rank float, matched smallint[], impacts real[], places smallint[])
+language plpgsql stable as $$
+    begin
+      return query
+      select h.doc, sum(h.impact * weights[h.number]), array_agg(h.number order by h.number),
+        array_agg(h.impact order by h.number), array_agg(h.place order by h.number)
+      from (
+        select r.number, w.doc, max(w.impact * r.factor) as impact, min(w.place) as place
+        from index_words w
+        join unnest(numbers, readings, factors) as r (number, word, factor) on r.word = w.word
+        where w.tenant_id = tenant and w.word = any(readings) and w.doc = any(docs)
+        group by r.number, w.doc
+      ) h
+      group by h.doc;
+    end
+    $$;
 
 -- find_candidates --
 -- The best by meaning, by meaning without the names in the question, and by words, each to the
@@ -142,8 +154,8 @@ language plpgsql as $$
       factors real[];
       near_docs bigint[];
       bare_docs bigint[];
-      by_words word_matches;
-      enough bigint := 4 * depth;
+      weights float[];
+      word_docs bigint[];
     begin
       perform set_config('butlers.tenant', tenant, true);
       words := question_words(asked);
@@ -167,20 +179,16 @@ language plpgsql as $$
       select array_agg(r.number), array_agg(r.word), array_agg(r.factor)
       into numbers, readings, factors
       from question_readings(tenant, words) r;
+      select array_agg(coalesce(c.found, 0) order by n),
+        array_agg(ln(1 + (greatest(total, c.found) - c.found + 0.5) / (c.found + 0.5)) order by n)
+      into counts, weights
+      from generate_series(1, cardinality(words)) as n
+      left join word_counts(tenant, numbers, readings, factors) c on c.number = n;
       if numbers is not null then
-        loop
-          by_words := match_words(
-            tenant, total, numbers, readings, factors, near_docs || bare_docs, {given}, depth,
-            enough
-          );
-          exit when cardinality(by_words.docs) = depth or by_words.scored < enough;
-          enough := 16 * enough;
-        end loop;
+        word_docs := matching_docs(
+          tenant, numbers, readings, factors, weights, {given}, depth
+        );
       end if;
-      counts := (
-        select array_agg(coalesce(by_words.counts[n], 0) order by n)
-        from generate_series(1, cardinality(words)) as n
-      );
       return next;
       return query
       with legs as materialized (
@@ -192,7 +200,7 @@ language plpgsql as $$
           select n.doc, null, n.place, null from unnest(bare_docs) with ordinality as n (doc, place)
           union all
           select n.doc, null, null, n.place
-          from unnest(by_words.docs) with ordinality as n (doc, place)
+          from unnest(word_docs) with ordinality as n (doc, place)
         ) f
         group by f.doc
       )
@@ -205,7 +213,9 @@ language plpgsql as $$
       join index_memories m on m.tenant_id = tenant and m.doc = l.doc
       left join index_vectors v on v.tenant_id = tenant and v.version_id = version
         and v.doc = l.doc
-      left join unnest(by_words.said) as s on s.doc = l.doc;
+      left join said_words(
+        tenant, numbers, readings, factors, weights, near_docs || bare_docs || word_docs
+      ) s on s.doc = l.doc;
     end
     $$;
 
