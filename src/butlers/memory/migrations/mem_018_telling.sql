@@ -74,9 +74,8 @@ begin atomic
 end;
 
 -- matching_docs --
--- The best by words, of those that may be shown: a rare word counts for more, and so does one that
--- says much of a memory. All are added up; twice as many as asked for are looked up, and only where
--- most of those may not be shown, more.
+-- The best by words, of those that may be shown. All are added up; twice as many as asked for are
+-- looked up, and only where most of those may not be shown, more.
 create function matching_docs(
   tenant text, numbers smallint[], readings text[], factors real[], weights float[], {asked},
   depth integer
