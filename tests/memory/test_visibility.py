@@ -235,13 +235,15 @@ async def narrow_database(worker_access):
 
 
 @pytest.mark.contract("L15", "L16")
+@pytest.mark.parametrize("hidden", [True, False])
 async def test_what_the_index_misses_is_found_by_reading_everything(
-    memory, clock, lineage, monkeypatch, narrow_database
+    memory, clock, lineage, monkeypatch, narrow_database, hidden
 ):
-    """The index sees only the best match, which may not be shown, and comes back empty."""
+    """The index sees the best match alone; may that not be shown, it comes back empty."""
     monkeypatch.setattr(recall, "READ_WHOLE", -1)
     it = Searcher(replace(memory, database=narrow_database), clock, lineage, SearchMode.SEMANTIC)
-    await it.store(MemoryType.FACT, BEST, scope="health")
+    if hidden:
+        await it.store(MemoryType.FACT, BEST, scope="health")
     shown = {await it.store(MemoryType.FACT, f"{WORSE} {n}") for n in range(WANTED)}
     assert set(await it.found(WANTED)) == shown
 
