@@ -153,7 +153,8 @@ async def owner(owner_session: asyncpg.Connection) -> asyncpg.Connection:
     """The database as its owner sees it, every table empty."""
     await owner_session.execute(
         "truncate episodes, facts, rules, entities, memory_links, memory_events, "
-        "rule_applications, embedding_versions, memory_tenants cascade"
+        "rule_applications, embedding_versions, memory_tenants, index_memories, index_words, "
+        "index_vectors, index_names cascade"
     )
     return owner_session
 

@@ -33,6 +33,7 @@ CHECKED = {
     ("memory_events", "memory_type"): EventSubject,
     ("rule_applications", "outcome"): Outcome,
     ("embedding_versions", "state"): VersionState,
+    ("index_memories", "memory_type"): MemoryType,
 }
 # Words of the code that are not stored under a CHECK, and why.
 UNCHECKED = {

@@ -237,10 +237,11 @@ async def fill(connection, revision: str) -> None:
 
 
 async def contents(connection) -> dict[str, dict[str, dict]]:
-    """Every row of every table by its key, as the database writes it."""
+    """Every row of every table that is not derived by its key, as the database writes it."""
     tables = await connection.fetch(
         "select tablename from pg_tables where schemaname = 'public' "
-        "and tablename not in ('alembic_version', 'memory_tenants')"
+        "and tablename not in ('alembic_version', 'memory_tenants') "
+        "and tablename not like 'index\\_%'"
     )
     return {row["tablename"]: await _rows(connection, row["tablename"]) for row in tables}
 

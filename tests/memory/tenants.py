@@ -8,6 +8,8 @@ import asyncpg
 
 APPEND_ONLY = ("memory_events", "rule_applications")
 VECTORS = ("episode_vectors", "fact_vectors", "rule_vectors")
+DERIVED = ("index_memories", "index_names", "index_vectors", "index_words")
+"""What the tables fill by themselves when a memory is stored."""
 WITHOUT_ID = ("memory_links", *VECTORS)
 TENANTS = ("acme", "rival")
 
@@ -23,7 +25,12 @@ def samples(tenant):
         "embedding_versions": {"model": "toy", "version": "1", "dimensions": 384},
         "entities": {"canonical_name": "Ann", "entity_type": "person"},
         "episodes": {"butler": "general", "content": "secret"},
-        "facts": {"subject": "Ann", "predicate": "likes", "content": "secret"},
+        "facts": {
+            "subject": "Ann",
+            "predicate": "likes",
+            "content": "secret",
+            "search_vector": "'secret':3",
+        },
         "rules": {"content": "secret"},
         "rule_applications": {"rule_id": str(id_of(tenant, "rules")), "outcome": "helpful"},
         "memory_events": {"event_type": "tested"},

@@ -9,6 +9,7 @@ from butlers.db.migrate import current_revisions, migrate
 from butlers.memory.module import MemoryModule
 from db.databases import catalog, connected, fresh_database
 from memory import legacy
+from memory.index import differences
 from memory.legacy import id_of
 
 MEMORY = MemoryModule.migrations
@@ -44,7 +45,9 @@ def expected_changes(revision):
 
 
 # Each of these has a test of its own.
-OTHERWISE_PROVED = {"tenant_id", "metadata", "source_episode_id", "supersedes_id"}
+OTHERWISE_PROVED = {
+    "tenant_id", "metadata", "source_episode_id", "supersedes_id", "search_vector",
+}  # fmt: skip
 
 
 async def test_every_revision_is_tried(postgres, template):
@@ -159,6 +162,27 @@ async def test_workers_find_every_tenant_there_was(upgraded):
     found = {row[0] for row in await connection.fetch("select memory_tenant_names()")}
     tables = ("episodes", "facts", "rules", "entities")
     assert found == {row["tenant_id"] for table in tables for row in after[table].values()}
+
+
+async def test_the_words_of_every_script_are_told_apart_and_none_is_invented(upgraded):
+    """Rows stored before mem_016 with letters beyond ASCII are made anew, the others stay."""
+    revision, before, after, _ = upgraded
+    for table in ("episodes", "facts", "rules"):
+        for key, row in before[table].items():
+            found, was = after[table][key]["search_vector"], row["search_vector"]
+            if was is not None and not row["content"].isascii() and revision < "mem_016":
+                assert "'日本'" in found and "'本語'" in found and "'unicod'" in found
+            else:
+                assert found == was
+
+
+async def test_whatever_was_stored_before_is_in_the_index(upgraded):
+    *_, connection = upgraded
+    assert await connection.fetchval("select count(*) from index_memories") > 12
+    assert await differences(connection) == []
+    if any("Ann" in row["canonical_name"] for row in upgraded[2]["entities"].values()):
+        names = await connection.fetch("select name from index_names where tenant_id = 'acme'")
+        assert {"ann", "annie", "änn"} <= {row["name"] for row in names}
 
 
 @pytest.mark.contract("P8")

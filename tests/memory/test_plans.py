@@ -39,10 +39,8 @@ async def plan(owner, database, clock):
         await owner.execute(FILLED.format(table=table, columns=columns, values=values), VERSION)
     await owner.execute("vacuum analyze episodes, facts, rules")
     asked = {
-        "version_id": VERSION, "embedding": [0.1] * 384, "now": clock.now, "scope": "general",
-        "types": ["episode", "fact", "rule"], "min_confidence": 0.2, "limit": 10,
-        "query": "word170", "corpus_size": 300, "max_terms": 64, "butler": "general",
-        "episode_ids": [uuid.uuid4()],
+        "now": clock.now, "scope": "general", "min_confidence": 0.2, "limit": 10,
+        "butler": "general", "episode_ids": [uuid.uuid4()],
     }  # fmt: skip
 
     async def explain(file, name, off=()):
@@ -62,9 +60,6 @@ async def plan(owner, database, clock):
 @pytest.mark.parametrize(
     ("file", "name"),
     [
-        ("search", "nearest_exact"),
-        ("search", "nearest_indexed"),
-        ("search", "matching"),
         ("stats", "count"),
         ("episodes", "find_recent"),
         ("consolidation", "find_known_facts"),
@@ -78,26 +73,18 @@ async def test_what_is_visible_is_contained_in_the_statement(plan, file, name):
         assert function not in found
 
 
-@pytest.mark.contract("L16")
-async def test_every_kind_has_its_vector_index_on_the_indexed_path(plan):
-    found = await plan("search", "nearest_indexed", ANYTHING_ELSE)
-    for table in ROWS:
-        assert f"Index Scan using {table}_embedding on {table}" in found
-
-
-@pytest.mark.contract("L16")
-async def test_the_exact_path_goes_by_the_tenant_and_never_by_the_vector_index(plan):
-    for off in ((), ANYTHING_ELSE):
-        assert "_embedding on" not in await plan("search", "nearest_exact", off)
-    found = await plan("search", "nearest_exact", ANYTHING_ELSE)
-    assert found.count("tenant_id = 'acme'::text") >= 6
-    assert "Seq Scan on facts" not in found
-
-
-async def test_words_are_found_by_their_index_in_every_table(plan):
-    found = await plan("search", "matching", ANYTHING_ELSE)
-    for table in ROWS:
-        assert f"Bitmap Index Scan on {table}_search" in found
+async def test_what_may_be_found_is_contained_in_the_statement_that_asks(plan, database, clock):
+    """Asked of every candidate, a call would cost more than all else."""
+    async with database.transaction("acme") as tx:
+        rows = await tx._connection.fetch(
+            "explain select doc from index_memories m where m.tenant_id = 'acme' "
+            "and is_found(m, array['fact'], 'general', 0.2, $1)",
+            clock.now,
+        )
+    found = "\n".join(row[0] for row in rows)
+    assert "shown" in found
+    for function in ("is_found(", "_state(", "is_seen(", "effective_confidence("):
+        assert function not in found
 
 
 async def test_facts_are_counted_from_indexes_alone(plan):

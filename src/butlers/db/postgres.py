@@ -168,6 +168,11 @@ class Database:
             rows: list[Row] = await connection.fetch(query.positional, *query.arguments(values))
         return rows
 
+    async def fetch_as(self, tenant_id: str, query: Query, /, **values: object) -> list[Row]:
+        """One statement for a tenant in one round trip; the functions it calls name the tenant."""
+        async with self._connection() as connection:
+            return await Transaction(connection, tenant_id).fetch(query, **values)
+
     async def tenants(self) -> list[str]:
         """Every tenant that ever stored something here; for workers, never for a caller."""
         async with self._connection() as connection:

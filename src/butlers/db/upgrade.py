@@ -6,7 +6,7 @@ lock; a lock in the database keeps other processes out.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from itertools import product
 from pathlib import Path
@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from butlers.db.branch import Branch
-from butlers.db.postgres import translated_errors
+from butlers.db.postgres import Row, translated_errors
 from butlers.db.queries import parse
 from butlers.errors import Unavailable
 
@@ -50,23 +50,47 @@ def upgrade(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> Non
 def run_sections(revision_file: str, **each: Sequence[str]) -> None:
     """Run the `.sql` file beside a revision, section by section; a section is a script.
 
-    One that mentions `{table}` runs once for each of the values given as `table`.
+    One that mentions `{table}` runs once for each of the values given as `table`. One that has
+    parameters, or answers with rows, is left for `fetch_section`.
     """
-    source = Path(revision_file).with_suffix(".sql").read_text(encoding="utf-8")
+    source = _source(revision_file)
     names = [f"{{{name}}}" for name in each]
     versions = [
         parse(source, dict(zip(names, values, strict=True))) for values in product(*each.values())
     ]
-    for section in versions[0]:
-        for script in dict.fromkeys(version[section].text for version in versions):
+    for name, section in versions[0].items():
+        if section.parameters or section.text.startswith("select"):
+            continue
+        for script in dict.fromkeys(version[name].text for version in versions):
             _run(script)
+
+
+def fetch_section(
+    revision_file: str, name: str, values: Mapping[str, object], **mentioned: str
+) -> list[Row]:
+    """The rows of one section of the `.sql` file beside a revision, with these values."""
+    fragments = {f"{{{fragment}}}": text for fragment, text in mentioned.items()}
+    section = parse(_source(revision_file), fragments)[name]
+    arguments = section.arguments(values)
+    rows: list[Row] = _driver().run_async(
+        lambda driver: driver.fetch(section.positional, *arguments)
+    )
+    return rows
 
 
 def _run(script: str) -> None:
     """Several statements as they are written: only the driver itself takes them so."""
+    _driver().run_async(lambda driver: driver.execute(script))
+
+
+def _source(revision_file: str) -> str:
+    return Path(revision_file).with_suffix(".sql").read_text(encoding="utf-8")
+
+
+def _driver() -> AdaptedConnection:
     adapted = op.get_bind().connection.dbapi_connection
     assert isinstance(adapted, AdaptedConnection)
-    adapted.run_async(lambda driver: driver.execute(script))
+    return adapted
 
 
 async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:

@@ -15,8 +15,9 @@ from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
 from butlers.memory.model import Event, Lineage, VersionState
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.memory.store import embeddings, events
+from butlers.memory.store import embeddings, events, search
 from butlers.memory.store.embeddings import ModelVersion
+from butlers.memory.store.search import Standing
 
 _TENANTS, _COUNTS_LIVE_MS = 256, 30_000
 
@@ -31,14 +32,10 @@ class Embedding:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query's vector, and the one version whose vectors it may be compared with.
-
-    `scattered` while some of these lie aside, where no index leads.
-    """
+    """A query's vector, and the one version whose vectors it may be compared with."""
 
     vector: list[float]
     version_id: UUID
-    scattered: bool
 
 
 def installed_embedder(version: ModelVersion) -> Embedder | None:
@@ -72,6 +69,8 @@ class Memory:
     embedders: Callable[[ModelVersion], Embedder | None] = installed_embedder
     counts: LRUCache[Counted] = field(default_factory=lambda: LRUCache(_TENANTS, _COUNTS_LIVE_MS))
     """What was counted last for a tenant; for the flow that counts."""
+    standings: LRUCache[Standing] = field(default_factory=lambda: LRUCache(_TENANTS))
+    """What was known last of a tenant; every search says whether it still is so."""
 
     def now(self) -> datetime:
         """This instant."""
@@ -98,20 +97,28 @@ class Memory:
         version_id = version.id if version else await self._registered(engine, lineage)
         return [Embedding(vector, version_id) for vector in vectors]
 
-    async def embed_question(self, text: str, lineage: Lineage) -> Question | None:
+    async def embed_question(self, text: str, standing: Standing) -> Question | None:
         """A query's vector; None for a tenant that has nothing to compare it with."""
-        version, engine = self._in_use(await self.versions(lineage))
+        version, engine = self._in_use(standing.versions)
         if version is None:
             return None
         vector = await engine.embed_async(text)
         self._check_length([vector])
-        return Question(vector, version.id, version.scattered)
+        return Question(vector, version.id)
 
     async def vectors(self, engine: Embedder, texts: Sequence[str]) -> list[list[float]]:
         """Bare vectors by one model, of the length that the tables hold."""
         vectors = await engine.embed_batch_async(list(texts))
         self._check_length(vectors)
         return vectors
+
+    async def standing(self, lineage: Lineage, *, anew: bool = False) -> Standing:
+        """What is remembered of the tenant; whoever finds it outdated has it asked `anew`."""
+        known = None if anew else self.standings.get(lineage.tenant_id)
+        if known is None:
+            known = await search.tenant_standing(self.database, lineage.tenant_id)
+            self.standings.set(lineage.tenant_id, known)
+        return known
 
     async def versions(self, lineage: Lineage) -> list[ModelVersion]:
         """The models the tenant knows; asked anew each time, since another process may move it."""

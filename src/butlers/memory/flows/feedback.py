@@ -12,6 +12,7 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput, NotFound, Unavailable
 from butlers.kernel.json_values import as_json
 from butlers.kernel.text import clean, preprocess_text
+from butlers.kernel.words import prepared
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -209,7 +210,7 @@ def _inversion(held: Row, warning: str, embedding: Embedding) -> dict[str, Any]:
         "metadata": metadata | {"original_content": held["content"]},
         "embedding": embedding.vector,
         "embedding_version_id": embedding.version_id,
-        "searchable": preprocess_text(warning),
+        "searchable": prepared(preprocess_text(warning)),
     }
 
 

@@ -1,6 +1,6 @@
 """Finding memories: by meaning, by words, by both, and by all that makes one worth recalling."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, assert_never
@@ -10,12 +10,13 @@ from butlers.db.postgres import Row, Transaction
 from butlers.kernel import fusion, ranking
 from butlers.kernel.json_values import as_json
 from butlers.kernel.text import preprocess_search_query
-from butlers.memory.handle import Memory, Question
+from butlers.kernel.words import prepared
+from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, SearchMode
 from butlers.memory.policy import inputs
 from butlers.memory.policy.scoring import ScoreParts, score_parts
 from butlers.memory.store import episodes, facts, rules, search
-from butlers.memory.store.search import Candidate, Filter
+from butlers.memory.store.search import Asked, Candidate, Filter, Looked, Standing
 
 ALL_TYPES = tuple(MemoryType)
 # Fusing longer lists than the caller wants finds what is middling in both; on conversations,
@@ -24,6 +25,8 @@ FUSED_DEPTH = 50
 # Rows up to which a tenant's vectors are all read: exact, and about as quick as the index.
 READ_WHOLE = 10_000
 MAX_QUERY = 10_000
+DEFAULT_IMPORTANCE = 5.0
+"""How important a rule is, of which nobody says so."""
 
 Ways = dict[MemoryType, Callable[..., Awaitable[list[Row]]]]
 
@@ -84,29 +87,15 @@ class Recalled:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One search under way: its transaction, its question and what it may find."""
-
-    tx: Transaction
-    text: str
-    question: Question | None
-    where: Filter
-    corpus_size: int
-
-
 async def search_memories(
     memory: Memory, query: Query, mode: SearchMode, limit: int, lineage: Lineage
 ) -> list[dict[str, Any]]:
     """The best matches, each tagged with its type and scores; filters apply before the limit."""
     query = _checked(query)
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
-    by_words = mode is SearchMode.KEYWORD
-    question = None if by_words else await memory.embed_question(query.text, lineage)
-    async with memory.transaction(lineage) as tx:
-        look = await _look(memory, tx, query, question)
-        found = (await _search(look, mode, limit))[:limit]
-        rows = await _rows(tx, [one.candidate.ref for one in found], look.where.now, FIND)
+    found = (await _search(memory, query, mode, limit, lineage))[:limit]
+    refs = [one.candidate.ref for one in found]
+    rows = await search.tell_memories(memory.database, lineage.tenant_id, refs, memory.now())
     return [
         as_json({"memory_type": one.candidate.ref.type, **rows[one.candidate.ref], **one.scores})
         for one in found
@@ -120,17 +109,18 @@ async def recall(
     """The memories most worth recalling now; each is counted as used, unless told not to."""
     query = _checked(query)
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
-    question = await memory.embed_question(query.text, lineage)
-    async with memory.transaction(lineage) as tx:
-        look = await _look(memory, tx, query, question)
-        found = await hybrid_search(look, max(limit, FUSED_DEPTH))
-        chosen = _best(memory, found, look.where)[:limit]
-        refs = [one.candidate.ref for one, _, _ in chosen]
-        rows = await _rows(tx, refs, look.where.now, _REFERENCE if counted else FIND)
+    now, depth = memory.now(), max(limit, FUSED_DEPTH)
+    found = hybrid_search(await _looked(memory, query, SearchMode.HYBRID, depth, lineage), depth)
+    refs = [one.candidate.ref for one in found]
+    told = await search.tell_memories(memory.database, lineage.tenant_id, refs, now)
+    chosen = _best(memory, found, told, now)[:limit]
+    if counted:
+        async with memory.transaction(lineage) as tx:
+            told = await _rows(tx, [one.candidate.ref for one, _, _ in chosen], now, _REFERENCE)
     return [
-        Recalled(one.candidate.ref, rows[one.candidate.ref], score, parts, one.scores["rrf_score"])
+        Recalled(one.candidate.ref, told[one.candidate.ref], score, parts, one.scores["rrf_score"])
         for one, score, parts in chosen
-        if one.candidate.ref in rows
+        if one.candidate.ref in told
     ]
 
 
@@ -144,57 +134,85 @@ async def get_memory(
     return as_json({"memory_type": memory_type, **rows[ref]}) if ref in rows else None
 
 
-async def semantic_search(look: Look, limit: int) -> list[Candidate]:
-    """The nearest by meaning; exact where the tenant is small or the index comes up short."""
-    asked = look.question
-    if asked is None:
-        return []
-    if look.corpus_size > READ_WHOLE and not asked.scattered:
-        found = await search.nearest_indexed(
-            look.tx, asked.vector, asked.version_id, look.where, limit
-        )
-        if len(found) == limit:
-            return found
-    return await search.nearest(look.tx, asked.vector, asked.version_id, look.where, limit)
+def semantic_search(looked: Looked) -> list[Candidate]:
+    """The nearest by meaning, nearest first."""
+    return _in_order((one.meaning_place, one) for one in looked.candidates)
 
 
-async def keyword_search(look: Look, limit: int) -> list[Candidate]:
-    """The best by shared words; nothing asked finds nothing."""
-    if not look.text:
-        return []
-    return await search.matching(look.tx, look.text, look.where, limit, look.corpus_size)
+def keyword_search(looked: Looked) -> list[Candidate]:
+    """The best by shared words, best first."""
+    return _in_order((one.words_place, one) for one in looked.candidates)
 
 
-async def hybrid_search(look: Look, limit: int) -> list[Found]:
-    """Both searches to the same depth, fused; up to twice as many results."""
-    near = await semantic_search(look, limit)
-    return fuse(near, await keyword_search(look, limit), limit)
+def hybrid_search(looked: Looked, depth: int) -> list[Found]:
+    """Both searches, fused; up to twice as many results as either was deep."""
+    return fuse(semantic_search(looked), keyword_search(looked), depth)
 
 
-async def _look(memory: Memory, tx: Transaction, query: Query, question: Question | None) -> Look:
+async def look(memory: Memory, query: Query, asked: Asked, depth: int, lineage: Lineage) -> Looked:
+    """What may answer, by meaning and by words, each to a depth: one round trip."""
     where = Filter(query.types, query.scope, query.min_confidence, memory.now())
-    size = await search.corpus_size(tx, types=query.types, most=READ_WHOLE + 1)
-    return Look(tx, query.text, question, where, size)
+    return await search.find_candidates(
+        memory.database, lineage.tenant_id, asked, where, depth, READ_WHOLE
+    )
 
 
-async def _search(look: Look, mode: SearchMode, limit: int) -> list[Found]:
+async def _looked(
+    memory: Memory, query: Query, mode: SearchMode, depth: int, lineage: Lineage
+) -> Looked:
+    """A look with what is remembered of the tenant; if that was outdated, another one."""
+    standing = await memory.standing(lineage)
+    looked = await look(memory, query, await _asked(memory, query, mode, standing), depth, lineage)
+    if looked.header.stale:
+        fresh = await memory.standing(lineage, anew=True)
+        if fresh != standing:
+            asked = await _asked(memory, query, mode, fresh)
+            looked = await look(memory, query, asked, depth, lineage)
+    return looked
+
+
+async def _asked(memory: Memory, query: Query, mode: SearchMode, standing: Standing) -> Asked:
+    """What is looked up: the words unless only meaning counts, the vector unless only words do."""
+    words = "" if mode is SearchMode.SEMANTIC else prepared(query.text)
+    names, total = len(standing.names), standing.memories
+    if mode is SearchMode.KEYWORD:
+        return Asked(standing.current_id, names, total, words)
+    question = await memory.embed_question(query.text, standing)
+    if question is None:
+        return Asked(None, names, total, words)
+    return Asked(question.version_id, names, total, words, question.vector)
+
+
+async def _search(
+    memory: Memory, query: Query, mode: SearchMode, limit: int, lineage: Lineage
+) -> list[Found]:
+    depth = max(limit, FUSED_DEPTH) if mode is SearchMode.HYBRID else limit
+    looked = await _looked(memory, query, mode, depth, lineage)
     match mode:
         case SearchMode.SEMANTIC:
-            near = await semantic_search(look, limit)
-            return [Found(one, {"similarity": one.score}) for one in near]
+            return [Found(one, {"similarity": _near(one)}) for one in semantic_search(looked)]
         case SearchMode.KEYWORD:
-            matching = await keyword_search(look, limit)
-            return [Found(one, {"rank": one.score}) for one in matching]
+            return [Found(one, {"rank": one.rank}) for one in keyword_search(looked)]
         case SearchMode.HYBRID:
-            return await hybrid_search(look, max(limit, FUSED_DEPTH))
+            return hybrid_search(looked, depth)
     assert_never(mode)
+
+
+def _in_order(placed: Iterable[tuple[int | None, Candidate]]) -> list[Candidate]:
+    """Those that have a place, by it."""
+    there = {place: one for place, one in placed if place is not None}
+    return [there[place] for place in sorted(there)]
+
+
+def _near(one: Candidate) -> float:
+    return one.similarity or 0.0
 
 
 def fuse(near: Sequence[Candidate], matching: Sequence[Candidate], limit: int) -> list[Found]:
     """Both lists as one, by reciprocal rank; what one lacks ranks just below its end."""
     candidates = {one.ref: one for one in (*matching, *near)}
-    similarity = {one.ref: one.score for one in near}
-    rank = {one.ref: one.score for one in matching}
+    similarity = {one.ref: _near(one) for one in near}
+    rank = {one.ref: one.rank for one in matching}
     fused = fusion.reciprocal_rank_fusion(
         [one.ref for one in near], [one.ref for one in matching], limit
     )
@@ -214,20 +232,29 @@ def fuse(near: Sequence[Candidate], matching: Sequence[Candidate], limit: int) -
 
 
 def _best(
-    memory: Memory, found: Sequence[Found], where: Filter
+    memory: Memory, found: Sequence[Found], told: Mapping[MemoryRef, Row], now: datetime
 ) -> list[tuple[Found, float, ScoreParts]]:
     """Everything found in its one order: composite score, then newest, then id."""
     weights = memory.settings.retrieval.score_weights
-    scored = []
-    for one in found:
-        it = one.candidate
-        parts = score_parts(
-            one.scores["rrf_score"], it.importance, it.last_referenced_at, it.confidence, where.now
-        )
-        scored.append((one, parts.composite(weights), parts))
+    scored = [
+        (one, parts.composite(weights), parts)
+        for one in found
+        if (row := told.get(one.candidate.ref)) and (parts := _parts(one, row, now))
+    ]
     return sorted(
         scored,
         key=lambda s: ranking.best_first(s[1], s[0].candidate.created_at, s[0].candidate.ref.id),
+    )
+
+
+def _parts(one: Found, row: Row, now: datetime) -> ScoreParts:
+    """What an episode has no doubt about counts as sure, what a rule does not say as middling."""
+    return score_parts(
+        one.scores["rrf_score"],
+        row.get("importance", DEFAULT_IMPORTANCE),
+        row["last_referenced_at"],
+        row.get("effective_confidence", 1.0),
+        now,
     )
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import IntegrityViolation, NotFound
 from butlers.kernel.text import preprocess_text
+from butlers.kernel.words import prepared
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -125,7 +126,7 @@ def _row(
         "id": memory_id,
         "embedding": embedding.vector,
         "embedding_version_id": embedding.version_id,
-        "searchable": preprocess_text(new.searchable_text),
+        "searchable": prepared(preprocess_text(new.searchable_text)),
         "now": now,
     }
 

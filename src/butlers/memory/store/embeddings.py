@@ -24,7 +24,7 @@ _join = FirstValue[str](_SQL["join"])
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
-    """A model as one tenant knows it; `scattered` while vectors of it lie aside."""
+    """A model as one tenant knows it."""
 
     id: UUID
     model: str
@@ -32,7 +32,6 @@ class ModelVersion:
     dimensions: int
     directory: str
     state: VersionState
-    scattered: bool
     created_at: datetime
 
     @property
@@ -69,7 +68,7 @@ async def register_version(
 
 async def find_versions(tx: Transaction) -> list[ModelVersion]:
     """Every model known to this tenant, newest first."""
-    return [_version(row) for row in await _find_versions(tx)]
+    return [as_version(row) for row in await _find_versions(tx)]
 
 
 async def join(tx: Transaction, version_id: UUID) -> VersionState:
@@ -77,5 +76,6 @@ async def join(tx: Transaction, version_id: UUID) -> VersionState:
     return VersionState(await _join(tx, id=version_id) or "")
 
 
-def _version(row: Row) -> ModelVersion:
+def as_version(row: Row) -> ModelVersion:
+    """A version from its row."""
     return ModelVersion(**{**row, "state": VersionState(row["state"])})

@@ -23,15 +23,9 @@ order by id
 limit 1
 
 -- find_versions --
--- Every model known to this tenant, newest first, and whether vectors of it lie aside.
-select id, model, version, dimensions, directory, state, created_at,
-  exists (select from episode_vectors v
-    where v.tenant_id = :tenant_id and v.embedding_version_id = e.id)
-  or exists (select from fact_vectors v
-    where v.tenant_id = :tenant_id and v.embedding_version_id = e.id)
-  or exists (select from rule_vectors v
-    where v.tenant_id = :tenant_id and v.embedding_version_id = e.id) as scattered
-from embedding_versions e
+-- Every model known to this tenant, newest first.
+select id, model, version, dimensions, directory, state, created_at
+from embedding_versions
 where tenant_id = :tenant_id
 order by created_at desc, id
 

@@ -1,24 +1,23 @@
-"""Looking for memories: by meaning, by words, and how many there are to look through."""
+"""Looking for memories: what may answer a question, and what the answers say.
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+Each of these is one round trip: the function it calls names the tenant itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Database, Row
 from butlers.db.queries import load
-from butlers.db.statements import OnlyValue, Rows
-from butlers.memory.model import MemoryRef, MemoryType
+from butlers.memory.model import MemoryRef, MemoryType, VersionState
+from butlers.memory.store.embeddings import ModelVersion, as_version
 
 _SQL = load(__file__)
-# A whole pasted document asks for its first distinct words; each further one costs a pass.
-_MAX_TERMS = 64
-
-corpus_size = OnlyValue[int](_SQL["corpus_size"])
-
-_nearest_exact = Rows(_SQL["nearest_exact"])
-_nearest_indexed = Rows(_SQL["nearest_indexed"])
-_matching = Rows(_SQL["matching"])
+_FLOATS = frozenset(
+    {"importance", "confidence", "decay_rate", "effectiveness_score", "effective_confidence"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,50 +31,138 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A question as it is looked up: its words and its vector, with and without the names in it.
+
+    Without a vector it is looked for by words, without words by meaning.
+    """
+
+    version_id: UUID | None
+    names_known: int
+    total_known: int
+    asked: str = ""
+    near: Sequence[float] | None = None
+    bare: str | None = None
+    near_bare: Sequence[float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the index knows of a question before anything is found.
+
+    `total` is exact for tenants that are read whole, and what was known last for larger ones;
+    `stale` says that the asker's memo of the tenant is. A word that no memory has counts as those
+    that stand in for it do.
+    """
+
+    stale: bool
+    words: list[str]
+    bare_words: list[str]
+    counts: list[int]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
-    """A memory that a search found, with what is needed to score it."""
+    """A memory that may answer, and how it stands to the question.
+
+    A place counts from 1 within the best by meaning, by meaning without names, or by words; None
+    where it is not among them. `matched` numbers the question's words it has, from 1.
+    """
 
     ref: MemoryRef
     created_at: datetime
-    importance: float
-    last_referenced_at: datetime | None
-    confidence: float
-    score: float
+    said_at: datetime | None
+    session_id: UUID | None
+    place: int | None
+    author: str | None
+    entity_id: UUID | None
+    length: int
+    similarity: float | None
+    bare_similarity: float | None
+    rank: float
+    meaning_place: int | None
+    bare_place: int | None
+    words_place: int | None
+    matched: list[int]
+    impacts: list[float]
+    places: list[int]
 
 
-async def nearest(
-    tx: Transaction, embedding: Sequence[float], version_id: UUID, where: Filter, limit: int
-) -> list[Candidate]:
-    """The nearest memories, every vector of the tenant read."""
-    asked = {"embedding": embedding, "version_id": version_id, "limit": limit}
-    return _candidates(await _nearest_exact(tx, **asked, **asdict(where)), "similarity")
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look into the index brought."""
+
+    header: Header
+    candidates: list[Candidate]
 
 
-async def nearest_indexed(
-    tx: Transaction, embedding: Sequence[float], version_id: UUID, where: Filter, limit: int
-) -> list[Candidate]:
-    """The nearest memories by the vector indexes; may miss some."""
-    asked = {"embedding": embedding, "version_id": version_id, "limit": limit}
-    return _candidates(await _nearest_indexed(tx, **asked, **asdict(where)), "similarity")
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What may be remembered of a tenant: the models it knows, newest first, and its names.
+
+    How many memories it has matters no more than roughly, and is not asked anew when it changes.
+    """
+
+    versions: tuple[ModelVersion, ...]
+    names: frozenset[str]
+    memories: int = field(compare=False)
+
+    @property
+    def current_id(self) -> UUID | None:
+        """The version in use; none before the first vector."""
+        current = (one.id for one in self.versions if one.state is VersionState.CURRENT)
+        return next(current, None)
 
 
-async def matching(
-    tx: Transaction, query: str, where: Filter, limit: int, corpus_size: int
-) -> list[Candidate]:
-    """The memories that share words with a query, fuller and rarer matches first."""
-    asked = {"query": query, "limit": limit, "corpus_size": corpus_size, "max_terms": _MAX_TERMS}
-    return _candidates(await _matching(tx, **asked, **asdict(where)), "rank")
+async def find_candidates(
+    database: Database, tenant_id: str, asked: Asked, where: Filter, depth: int, read_whole: int
+) -> Looked:
+    """The best by meaning and by words, each to the same depth, with what ranks them.
+
+    Tenants of up to `read_whole` memories are read whole; larger ones by index, if it finds enough.
+    """
+    limits = {"depth": depth, "read_whole": read_whole}
+    about, *found = await database.fetch_as(
+        tenant_id, _SQL["find_candidates"], **asdict(asked), **asdict(where), **limits
+    )
+    header = Header(*(about[name] for name in Header.__slots__))
+    return Looked(header, [_candidate(row) for row in found])
 
 
-def _candidates(rows: Sequence[Row], score: str) -> list[Candidate]:
-    return [
-        Candidate(
-            MemoryRef(MemoryType(row["memory_type"]), row["id"]),
-            row["created_at"],
-            row["importance"],
-            row["last_referenced_at"],
-            row["confidence"],
-            row[score],
-        )
-        for row in rows
-    ]
+async def tell_memories(
+    database: Database, tenant_id: str, refs: Sequence[MemoryRef], now: datetime
+) -> dict[MemoryRef, Row]:
+    """What there is under these, as their readers get it."""
+    asked = {"types": [ref.type for ref in refs], "ids": [ref.id for ref in refs], "now": now}
+    rows = await database.fetch_as(tenant_id, _SQL["tell_memories"], **asked)
+    return {
+        MemoryRef(MemoryType(row["memory_type"]), row["id"]): _revived(row["told"]) for row in rows
+    }
+
+
+async def tenant_standing(database: Database, tenant_id: str) -> Standing:
+    """The models a tenant knows and the names of its people, as they are now."""
+    [row] = await database.fetch_as(tenant_id, _SQL["tenant_standing"])
+    versions = tuple(as_version(_revived(version)) for version in row["versions"])
+    return Standing(versions, frozenset(row["names"]), row["memories"])
+
+
+def _candidate(row: Row) -> Candidate:
+    ref = MemoryRef(MemoryType(row["memory_type"]), row["id"])
+    return Candidate(ref, *(row[name] for name in Candidate.__slots__[1:]))
+
+
+def _revived(told: Mapping[str, Any]) -> dict[str, Any]:
+    """A row that came as JSON with its instants, ids and floats as the driver would give them."""
+    return {name: _value(name, value) for name, value in told.items()}
+
+
+def _value(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name.endswith("_at"):
+        return datetime.fromisoformat(value)
+    if name == "id" or (name.endswith("_id") and name != "tenant_id"):
+        return UUID(value)
+    return float(value) if name in _FLOATS else value

@@ -1,98 +1,18 @@
--- {found} --
--- What every search says of a memory it may return.
-memory_type, id, created_at, importance, last_referenced_at, confidence
-
--- nearest_exact --
--- The memories nearest to a vector, found by reading every vector of the tenant, wherever it lies:
--- OFFSET 0 keeps the planner from taking the index, which finds a small tenant's rows badly.
-select {found}, 1 - (embedding <=> :embedding) as similarity
-from (
-  select {found}, embedding
-  from visible_memories_embedded_by(
-    :version_id, :types, :tenant_id, :scope, :min_confidence, :now
-  )
-  offset 0
-) visible
-order by similarity desc, created_at desc, id
-limit :limit
-
--- nearest_indexed --
--- The same by the vector indexes, for tenants too large to be read whole with no vector aside.
-select {found}, 1 - distance as similarity
-from (
-  (
-    select {found}, embedding <=> :embedding as distance
-    from visible_episodes(:tenant_id, :scope, :min_confidence, :now)
-    where 'episode' = any(:types::text[]) and embedding_version_id = :version_id
-    order by distance
-    limit :limit
-  )
-  union all
-  (
-    select {found}, embedding <=> :embedding as distance
-    from visible_facts(:tenant_id, :scope, :min_confidence, :now)
-    where 'fact' = any(:types::text[]) and embedding_version_id = :version_id
-    order by distance
-    limit :limit
-  )
-  union all
-  (
-    select {found}, embedding <=> :embedding as distance
-    from visible_rules(:tenant_id, :scope, :min_confidence, :now)
-    where 'rule' = any(:types::text[]) and embedding_version_id = :version_id
-    order by distance
-    limit :limit
-  )
-) candidates
-order by similarity desc, created_at desc, id
-limit :limit
-
--- matching --
--- The memories that share words with a query. Terms are joined with OR; each counts by how rare
--- it is among the rows searched, so that fuller and rarer matches come first.
-with terms as materialized (
-  select term::tsquery as term
-  from unnest(string_to_array(plainto_tsquery('english', :query)::text, ' & '))
-    with ordinality as asked (term, place)
-  where term <> ''
-  group by term
-  order by min(place)
-  limit :max_terms
-),
-matches as materialized (
-  select {found}, search_vector
-  from visible_memories(:types, :tenant_id, :scope, :min_confidence, :now)
-  where search_vector @@ (select string_agg(term::text, ' | ')::tsquery from terms)
-),
-counted as materialized (
-  select term, (select count(*) from matches where search_vector @@ term)::float as found
-  from terms
-),
-corpus as (
-  select greatest(count(*), :corpus_size::bigint)::float as total from matches
-),
-weighted as materialized (
-  select term, ln(1 + (total - found + 0.5) / (found + 0.5)) as weight from counted, corpus
+-- find_candidates --
+-- What is known of a question, then what may answer it.
+select stale, words, bare_words, counts, total, memory_type, id, created_at, said_at, session_id,
+  place, author, entity_id, length, similarity, bare_similarity, rank, meaning_place, bare_place,
+  words_place, matched, impacts, places
+from find_candidates(
+  :tenant_id, :version_id, :asked, :bare, :near, :near_bare, :types, :scope, :min_confidence, :now,
+  :depth, :names_known, :total_known, :read_whole
 )
-select {found}, sum(weight * ts_rank(search_vector, term, 1)) as rank
-from matches, weighted
-where search_vector @@ term
-group by {found}
-order by rank desc, created_at desc, id
-limit :limit
+order by stale nulls last, meaning_place, words_place, bare_place
 
--- corpus_size --
--- How many rows a search would read, counted no further than asked.
-select
-  (select count(*) from (
-    select from episodes
-    where 'episode' = any(:types::text[]) and tenant_id = :tenant_id limit :most
-  ) counted)
-  + (select count(*) from (
-    select from facts
-    where 'fact' = any(:types::text[]) and tenant_id = :tenant_id and validity = 'active'
-    limit :most
-  ) counted)
-  + (select count(*) from (
-    select from rules where 'rule' = any(:types::text[]) and tenant_id = :tenant_id limit :most
-  ) counted)
+-- tell_memories --
+-- Memories as their readers get them.
+select memory_type, id, told from tell_memories(:tenant_id, :types, :ids, :now) order by id
+
+-- tenant_standing --
+-- The models a tenant knows, the names of its people and how many memories it has.
+select versions, names, memories from tenant_standing(:tenant_id) order by versions
