@@ -19,6 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -66,18 +67,21 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--tenants", type=int, default=1_000, help="0 leaves them out")
     parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--vectors", type=Path, help="keep what is embedded here, for next time")
     options = parser.parse_args(arguments)
     stores = [*map(alone, options.sizes), share(max(options.sizes))]
     stores += [crowd(options.tenants)] if options.tenants else []
     if not LANGGRAPH_IS_THERE:
         print(f"LangGraph's store is not installed and not measured; to have it: {INSTALL}")
-    return asyncio.run(_measure(stores, options.questions))
-
-
-async def _measure(stores: Sequence[Store], questions: int) -> int:
     engine, started = get_embedding_engine(), time.perf_counter()
-    vectors = Vectors(engine, max(store.last for store in stores))
+    vectors = Vectors(engine, max(store.last for store in stores), options.vectors)
     print(f"embedded {len(vectors):,} texts: {time.perf_counter() - started:.0f} s", flush=True)
+    return asyncio.run(_measure(stores, engine, vectors, options.questions))
+
+
+async def _measure(
+    stores: Sequence[Store], engine: EmbeddingEngine, vectors: Vectors, questions: int
+) -> int:
     async with AsyncExitStack() as stack:
         loaded = [await _loaded(stack, store, engine, vectors) for store in stores]
         await _ask(loaded, questions)
