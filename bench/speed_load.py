@@ -104,7 +104,8 @@ class Vectors:
         if len(known) < count or not np.allclose(known[count - 1], last, atol=1e-5):
             known = np.array(engine.embed_batch(texts), dtype=np.float32)
             if kept:
-                np.save(kept, known)
+                with kept.open("wb") as file:
+                    np.save(file, known)
         self._real = known[:count]
 
     def __len__(self) -> int:
