@@ -1,236 +1,191 @@
-"""How long remembering and recalling take as a memory grows, and what an index costs in recall.
+"""How long recalling and storing take as a memory grows, beside LangGraph's store and pgvector.
 
-    python -m bench speed [--sizes 1000 10000 100000] [--queries 60]
+    python -m bench speed [--sizes 1000 10000 100000] [--tenants 1000] [--questions 100]
 
-Facts are real sentences embedded by the real model, multiplied with noise into clusters. Each
-size is measured twice: as one tenant's whole table, and as a tenant that owns one row in a
-hundred. Times depend on the machine, so only ratios within the run are judged: recall@10 of the
-semantic search against an exact scan (at least 0.99), and the time of a whole recall against its
-own SQL and embedding (at most 30 % more).
+Stores of realistic texts (see `speed_texts`): one tenant who has all facts, at each size; one who
+has a hundredth of the largest; and many tenants of 1,000 facts each, asked in turn. Each store is a
+PostgreSQL of its own with all systems in it. All are loaded first; then every question is asked in
+every store and of every system before the next one is, so that what disturbs the machine disturbs
+all alike. Times are of whole calls, the question's embedding included.
+
+Times depend on the machine, so only ratios within the run are judged. The vectors of the first
+10,000 texts are the model's, those of the others are mixed from them.
 """
 
 import argparse
 import asyncio
-import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 import numpy as np
-from pgvector.asyncpg import register_vector
 
 from bench.lab import laboratory
-from butlers.memory.flows import recall, remember
-from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, MemoryType, NewFact, SearchMode
+from bench.speed_load import Store, Vectors, alone, copy_tenants, crowd, indexes_made_later, share
+from bench.speed_report import Times, report
+from bench.speed_systems import INSTALL, LANGGRAPH_IS_THERE, LIMIT, PRODUCT, System, systems
+from bench.speed_texts import fact, question
+from butlers.embedding import EmbeddingEngine, get_embedding_engine
 
-LEAST_RECALL = 0.99
-MOST_OVERHEAD = 0.30
-_WORDS = """
-Ann Bob Cem Dora Emil Fay Gus Hana Ivo June Kofi Lena Milo Nora Omar Pia
-likes, worries about, asked for, has finished, sold, talks of, wants, postponed
-green tea, the night train to Lisbon, an allergy to peanuts, a red bicycle, the tax return, \
-her sister's wedding, a flat near the harbour, the piano lessons, chess on Sundays, a boiler, \
-the dentist in May, work at the library, a blue parrot, the quarterly report, running shoes, \
-the garden fence, a sourdough starter, the Kubernetes migration, Portuguese classes, jazz records
-"""
-_people, _verbs, _things = _WORDS.strip().splitlines()
-_PEOPLE, _VERBS, _THINGS = _people.split(), _verbs.split(", "), _things.split(", ")
+_WARM_UP = 10
+# No store has as many facts: the first of those that are stored to see how long it takes.
+_FIRST_NEW = 2_000_000
 
 
 @dataclass
-class Clock:
-    """Time spent in the database and in the model during a measurement."""
+class Loaded:
+    """A store with its systems in it, and what was measured of them so far."""
 
-    seconds: float = 0.0
-    samples: list[float] = field(default_factory=list)
+    store: Store
+    there: dict[str, System]
+    times: dict[str, Times]
+
+    def tenant(self, number: int) -> str:
+        """Whom a question is asked for."""
+        return self.store.asked[number * 7 % len(self.store.asked)]
+
+    def question(self, number: int) -> str:
+        """One that no other store is asked, since a text embedded lately is not embedded anew."""
+        facts = self.store.facts_of(self.tenant(number))
+        return question(f"{self.store.name} {number}", facts[number * 37 % len(facts)])
+
+    def in_turn(self, number: int) -> list[str]:
+        """All systems, each time another first."""
+        names = list(self.there)
+        first = number % len(names)
+        return names[first:] + names[:first]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure every size, print a table, and fail where a ratio does not hold."""
+    """Measure, print a table, and fail where a ratio does not hold."""
     parser = argparse.ArgumentParser(prog="python -m bench speed", description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    parser.add_argument("--queries", type=int, default=60)
+    parser.add_argument("--tenants", type=int, default=1_000, help="0 leaves them out")
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--vectors", type=Path, help="keep what is embedded here, for next time")
     options = parser.parse_args(arguments)
-    return asyncio.run(_measure_all(options.sizes, options.queries))
+    stores = [*map(alone, options.sizes), share(max(options.sizes))]
+    stores += [crowd(options.tenants)] if options.tenants else []
+    if not LANGGRAPH_IS_THERE:
+        print(f"LangGraph's store is not installed and not measured; to have it: {INSTALL}")
+    engine, started = get_embedding_engine(), time.perf_counter()
+    vectors = Vectors(engine, max(store.last for store in stores), options.vectors)
+    print(f"embedded {len(vectors):,} texts: {time.perf_counter() - started:.0f} s", flush=True)
+    return asyncio.run(_measure(stores, engine, vectors, options.questions))
 
 
-async def _measure_all(sizes: Sequence[int], queries: int) -> int:
-    print(
-        f"{'rows':>7} {'tenant':>7} {'exact p50':>10} {'recall p50':>11} {'p95':>7} "
-        f"{'store p50':>10} {'p95':>7} {'recall@10':>10} {'overhead':>9}    (times in ms)"
-    )
-    failures = 0
-    for size in sizes:
-        for share in (1.0, 0.01):
-            failures += await _measure(size, share, queries)
-    return 1 if failures else 0
-
-
-async def _measure(size: int, share: float, queries: int) -> int:
-    async with laboratory() as (memory, access):
-        owner = await asyncpg.connect(access.owner_dsn)
-        await register_vector(owner)
-        try:
-            await _fill(memory, owner, size, share)
-            return await _report(memory, owner, size, share, queries)
-        finally:
-            await owner.close()
-
-
-async def _report(
-    memory: Memory, owner: asyncpg.Connection, size: int, share: float, queries: int
+async def _measure(
+    stores: Sequence[Store], engine: EmbeddingEngine, vectors: Vectors, questions: int
 ) -> int:
-    lineage = Lineage("measured")
-    asked = [_question(number) for number in range(queries)]
-    for text in asked[:5]:
-        await recall.recall(memory, recall.Query(text), 10, lineage)
-    exact_times, agreement = [], []
-    for text in asked:
-        vector = memory.embedder().embed(text)
-        exact, seconds = await _timed(lambda v=vector: _exact(owner, v))
-        exact_times.append(seconds)
-        query = recall.Query(text, types=(MemoryType.FACT,))
-        found = await recall.search_memories(memory, query, SearchMode.SEMANTIC, 10, lineage)
-        agreement.append(len(exact & {UUID(one["id"]) for one in found}) / len(exact))
-    # Other words than before: a question just asked is not embedded anew.
-    recalls, overhead = await _recalls(memory, [f"Again: {text}" for text in asked], lineage)
-    stores = await _stores(memory, lineage)
-    agreed = statistics.mean(agreement)
-    print(
-        f"{size:>7} {int(size * share):>7} {_ms(exact_times, 50):>10} {_ms(recalls, 50):>11} "
-        f"{_ms(recalls, 95):>7} {_ms(stores, 50):>10} {_ms(stores, 95):>7} {agreed:>10.3f} "
-        f"{overhead:>8.0%}",
-        flush=True,
-    )
-    return (agreed < LEAST_RECALL) + (overhead > MOST_OVERHEAD)
+    async with AsyncExitStack() as stack:
+        loaded = [await _loaded(stack, store, engine, vectors) for store in stores]
+        await _ask(loaded, questions)
+        for one in loaded:
+            await _count_statements(one, questions)
+            await _compare(one, engine, vectors, questions)
+        await _store(loaded, questions // 2)
+    return report({one.store: one.times for one in loaded})
 
 
-async def _recalls(
-    memory: Memory, asked: Sequence[str], lineage: Lineage
-) -> tuple[list[float], float]:
-    """How long recalls take, and how much more than their own SQL and embedding."""
-    times, inside = [], Clock()
-    with (
-        _timing(asyncpg.Connection, ("fetch", "fetchrow", "fetchval", "execute"), inside),
-        _timing(type(memory.embedder()), ("embed_async", "embed_batch_async"), inside),
-    ):
-        for text in asked:
-            _, seconds = await _timed(
-                lambda t=text: recall.recall(memory, recall.Query(t), 10, lineage)
-            )
-            times.append(seconds)
-    return times, sum(times) / inside.seconds - 1
-
-
-async def _stores(memory: Memory, lineage: Lineage) -> list[float]:
-    times = []
-    for number in range(40):
-        new = NewFact("bench", f"store {number}", f"{_question(number)} is stored")
-        times.append((await _timed(lambda n=new: remember.store_fact(memory, n, lineage)))[1])
-    return times
-
-
-async def _exact(owner: asyncpg.Connection, vector: Sequence[float]) -> set[UUID]:
-    """The ten nearest by a bare scan of the whole table."""
-    async with owner.transaction():
-        await owner.execute("set local enable_indexscan = off")
-        rows = await owner.fetch(
-            "select id from facts where tenant_id = 'measured' and validity = 'active' "
-            "order by embedding <=> $1 limit 10",
-            vector,
-        )
-    return {row["id"] for row in rows}
-
-
-async def _fill(memory: Memory, owner: asyncpg.Connection, size: int, share: float) -> None:
-    """Rows of the measured tenant and of others, loaded before the index is built."""
-    texts = [_sentence(number) for number in range(min(size, 2_000))]
-    vectors = np.array(memory.embedder().embed_batch([" ".join(text) for text in texts]))
-    chance = np.random.default_rng(7)
-    versions = {
-        tenant: (await memory.embed(" ", Lineage(tenant))).version_id
-        for tenant in ("measured", "others")
-    }
-    index = await owner.fetchval("select pg_get_indexdef('facts_embedding'::regclass)")
-    await owner.execute("drop index facts_embedding")
-    own = int(size * share)
-    rows = (
-        _row(number, texts, vectors, chance, "measured" if number < own else "others", versions)
-        for number in range(size)
-    )
-    while batch := [row for _, row in zip(range(5_000), rows, strict=False)]:
-        await owner.executemany(_INSERT, batch)
-    await owner.execute("set maintenance_work_mem = '1GB'")
-    await owner.execute(index)
-    await owner.execute("vacuum analyze facts")
-
-
-_INSERT = """
-    insert into facts (id, tenant_id, subject, predicate, content, embedding,
-      embedding_version_id, search_vector, last_confirmed_at)
-    values (gen_random_uuid(), $1, $2, $3, $4, $5, $6,
-      to_tsvector('english', $2 || ' ' || $4), now())
-"""
-
-
-def _row(
-    number: int, texts: Sequence[Any], vectors: Any, chance: Any, tenant: str, versions: Any
-) -> tuple[Any, ...]:
-    subject, verb, thing = texts[number % len(texts)]
-    noisy = vectors[number % len(texts)] + chance.normal(0, 0.02, vectors.shape[1])
-    vector = noisy / np.linalg.norm(noisy)
-    return (tenant, subject, f"{verb} {number}", thing, vector, versions[tenant])
-
-
-def _sentence(number: int) -> tuple[str, str, str]:
-    person = _PEOPLE[number % len(_PEOPLE)]
-    verb = _VERBS[number // 16 % len(_VERBS)]
-    thing = _THINGS[number // 128 % len(_THINGS)]
-    return f"{person} {number % 97}", verb, f"{thing} (note {number})"
-
-
-def _question(number: int) -> str:
-    person, thing = _PEOPLE[number % len(_PEOPLE)], _THINGS[number * 7 % len(_THINGS)]
-    return f"What did {person} say about {thing}?"
-
-
-async def _timed(call: Callable[[], Awaitable[Any]]) -> tuple[Any, float]:
+async def _loaded(
+    stack: AsyncExitStack, store: Store, engine: EmbeddingEngine, vectors: Vectors
+) -> Loaded:
+    """A store with its facts in it; how long that took is said."""
+    memory, access = await stack.enter_async_context(laboratory(engine))
+    opening = systems(memory, access, engine, others=not store.is_crowd)
+    there = await stack.enter_async_context(opening)
+    owner = await asyncpg.connect(access.owner_dsn)
     started = time.perf_counter()
-    return await call(), time.perf_counter() - started
+    try:
+        async with indexes_made_later(owner):
+            spent = {name: await _timed(_fill(one, store, vectors)) for name, one in there.items()}
+            spent["copying"] = await _timed(copy_tenants(owner, store))
+    finally:
+        await owner.close()
+    spent["indexes"] = time.perf_counter() - started - sum(spent.values())
+    told = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in spent.items())
+    print(f"loaded {store.name}: {told}", flush=True)
+    return Loaded(store, there, {name: Times() for name in there})
+
+
+async def _fill(system: System, store: Store, vectors: Vectors) -> None:
+    for tenant, numbers in store.tenants.items():
+        for notes in vectors.notes(numbers):
+            await system.load(tenant, notes)
+
+
+async def _ask(loaded: Sequence[Loaded], questions: int) -> None:
+    for number in range(-_WARM_UP, questions):
+        for one in loaded:
+            tenant, text = one.tenant(number), one.question(number)
+            for name in one.in_turn(number):
+                seconds = await _timed(one.there[name].ask(tenant, text))
+                if number >= 0:
+                    one.times[name].asked.append(seconds)
+
+
+async def _store(loaded: Sequence[Loaded], facts: int) -> None:
+    for number in range(facts):
+        new = fact(_FIRST_NEW + number)
+        for one in loaded:
+            for name in one.in_turn(number):
+                seconds = await _timed(one.there[name].store(one.tenant(number), new))
+                one.times[name].stored.append(seconds)
+
+
+async def _count_statements(one: Loaded, first: int) -> None:
+    """How many statements a recall sends to the server, those that begin and end included."""
+    with _counting() as sent:
+        for number in range(first, first + _WARM_UP):
+            await one.there[PRODUCT].ask(one.tenant(number), one.question(number))
+    one.times[PRODUCT].statements = len(sent) / _WARM_UP
+
+
+async def _compare(one: Loaded, engine: EmbeddingEngine, vectors: Vectors, questions: int) -> None:
+    """How many of the ten that are nearest each system finds; which those are, arithmetic says."""
+    known = {numbers: vectors.of(numbers) for numbers in one.store.tenants.values()}
+    for number in range(questions):
+        tenant, text = one.tenant(number), one.question(number)
+        numbers = one.store.facts_of(tenant)
+        nearness = known[numbers] @ np.array(engine.embed(text), dtype=np.float32)
+        exact = {fact(numbers[n]).searchable_text for n in np.argsort(-nearness)[:LIMIT]}
+        for name, system in one.there.items():
+            found = await system.nearest(tenant, text)
+            one.times[name].found.append(len(exact & found) / len(exact))
 
 
 @contextmanager
-def _timing(owner: type, names: Sequence[str], clock: Clock) -> Iterator[None]:
-    """Count the time spent in methods of a class."""
-    kept = {name: getattr(owner, name) for name in names}
+def _counting() -> Iterator[list[str]]:
+    """The name of every method that sends a statement, as often as it is called."""
+    names = ("fetch", "fetchrow", "fetchval", "fetchmany", "execute", "executemany")
+    kept = {name: getattr(asyncpg.Connection, name) for name in names}
+    sent: list[str] = []
 
-    def timed(inner: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def call(*arguments: Any, **named: Any) -> Any:
-            started = time.perf_counter()
-            try:
-                return await inner(*arguments, **named)
-            finally:
-                clock.seconds += time.perf_counter() - started
+    def counted(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            sent.append(name)
+            return kept[name](*arguments, **named)
 
         return call
 
-    for name, inner in kept.items():
-        setattr(owner, name, timed(inner))
+    for name in names:
+        setattr(asyncpg.Connection, name, counted(name))
     try:
-        yield
+        yield sent
     finally:
-        for name, inner in kept.items():
-            setattr(owner, name, inner)
+        for name, method in kept.items():
+            setattr(asyncpg.Connection, name, method)
 
 
-def _ms(samples: Sequence[float], percentile: int) -> str:
-    return f"{np.percentile(samples, percentile) * 1000:.1f}"
+async def _timed(call: Awaitable[object]) -> float:
+    started = time.perf_counter()
+    await call
+    return time.perf_counter() - started
 
 
 if __name__ == "__main__":
