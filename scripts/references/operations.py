@@ -176,6 +176,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.flows.browse import Page
 from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.flows.context import Context
@@ -223,8 +224,8 @@ def _given_type(name: str, kind: Any) -> str:
     if get_origin(kind) in (Union, UnionType):
         return " | ".join(_given_type(name, part) for part in get_args(kind))
     if get_origin(kind) is list:
-        return "Sequence[str | UUID]" if name.endswith("_ids") else "Sequence[str]"
-    if get_origin(kind) is dict:
+        return f"Sequence[{_given_type(name.removesuffix('s'), get_args(kind)[0])}]"
+    if kind is Any or get_origin(kind) is dict:
         return "Mapping[str, Any]"
     if name.endswith("_id") and kind in (str, UUID):
         return "str | UUID"

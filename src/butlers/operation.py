@@ -101,6 +101,8 @@ class Operation:
     """Fields left out that are then as a setting says, by the setting's name."""
     tool_needs: tuple[str, ...] = ()
     """Fields that the tool's contract requires, though another door can do without."""
+    tool_without: tuple[str, ...] = ()
+    """Fields the tool does not offer: hooks and programs fill them, an agent would guess."""
     tool_text: str = ""
     """The key of the answer that alone is the tool's, where that is a text."""
     tool_tenant: str = ""

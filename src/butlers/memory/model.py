@@ -195,6 +195,9 @@ class NewEpisode:
     importance: float = 5.0
     metadata: dict[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
+    place: int | None = None
+    author: str | None = None
+    said_at: datetime | None = None
 
     @property
     def searchable_text(self) -> str:
@@ -218,6 +221,9 @@ class NewFact:
     source_episode_id: UUID | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
+    session_id: UUID | None = None
+    place: int | None = None
+    author: str | None = None
     said_at: datetime | None = None
 
     @property
@@ -265,3 +271,7 @@ class StoredRule:
     """A rule that was stored."""
 
     id: UUID
+
+
+New = NewEpisode | NewFact | NewRule
+Stored = StoredEpisode | StoredFact | StoredRule

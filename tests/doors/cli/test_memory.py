@@ -75,7 +75,7 @@ def test_without_a_daemon_the_database_runs_for_the_command(home: Home) -> None:
 
 def test_search_shows_scores_and_stored_text_steers_nothing(life: Life, daemon: Daemon) -> None:
     heading, *lines = life.run("search", "what is Ann allergic to?").splitlines()
-    assert heading.split() == ["score", "meaning", "words", "kind", "id", "says"]
+    assert heading.split() == ["relevance", "meaning", "words", "kind", "id", "says"]
     (fact,) = [line for line in lines if life.cashews in line]
     assert fact.split()[3] == "fact"
     assert fact.endswith(f"Ann · allergy: {WRITTEN_OUT}")

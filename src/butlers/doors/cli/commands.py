@@ -78,10 +78,12 @@ def commands(
     views: Mapping[str, View],
     prefix: str,
     place: Mapping[str, Any],
+    written: Mapping[str, Callable[..., None]] | None = None,
 ) -> typer.Typer:
     """The commands of a module; `place` are the options that say where and as whom.
 
-    The view without a name shows the answer of an operation that has none of its own.
+    The view without a name shows the answer of an operation that has none of its own. A command
+    that cannot be made from its operation alone is `written` for it.
     """
     groups = {"": _group("", "")}
     for operation in operations:
@@ -92,7 +94,9 @@ def commands(
             shown = example(f"{prefix} {operation.example}")
             groups[group] = _group(_GROUPS[group], shown)
             groups[""].add_typer(groups[group], name=group)
-        command = _command(operation, asking, views.get(operation.name, views[""]), place)
+        command = (written or {}).get(operation.name) or _command(
+            operation, asking, views.get(operation.name, views[""]), place
+        )
         words = _RETURNS.sub("", operation.words).strip()
         epilog = example(f"{prefix} {operation.example}")
         groups[group].command(name, help=words, epilog=epilog)(command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from butlers.doors.cli.commands import TenantOption, commands, lazy_group
-from butlers.doors.cli.options import example, with_butler
+from butlers.doors.cli.options import example, memory_desk, with_butler
 
 if TYPE_CHECKING:
     from butlers.butler.butler import Butler
@@ -24,11 +24,12 @@ _NOT_THERE = {
 
 
 def _build() -> typer.Typer:
-    from butlers.doors.cli import cost
+    from butlers.doors.cli import batch, cost
     from butlers.doors.cli.views import VIEWS
     from butlers.memory.operations import OPERATIONS
 
-    app = commands(OPERATIONS, ask, VIEWS, "butlers memory", {"tenant": TenantOption})
+    written = {"store_batch": batch.store_batch}
+    app = commands(OPERATIONS, ask, VIEWS, "butlers memory", {"tenant": TenantOption}, written)
     app.command("cost", epilog=example("butlers memory cost --days 7"))(cost.cost)
     return app
 
@@ -49,21 +50,13 @@ def ask(operation: "Operation", place: dict[str, Any], given: dict[str, Any]) ->
     operation.asked(given)  # refused before anything is opened
 
     async def asked(opened: "Butler") -> Any:
-        desk = _desk(opened, place["tenant"])
+        desk = memory_desk(opened, place["tenant"])
         with _progress(operation) as on_progress:
             return await operation.perform(replace(desk, on_progress=on_progress), **given)
 
     answer = with_butler(place["butler"], place["home"], asked)
     _refuse_nothing(operation, answer, place["butler"], given)
     return answer
-
-
-def _desk(opened: "Butler", tenant: str | None) -> Any:
-    from butlers.butler.tokens import acting_tenant
-    from butlers.module import Caller
-
-    acting = acting_tenant(opened.settings.butler.tenant, tenant)
-    return opened.module("memory").desk(Caller(acting, "cli"))
 
 
 def _refuse_nothing(

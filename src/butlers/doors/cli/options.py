@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -81,3 +81,12 @@ def with_butler(name: str, home: Path | None, question: "Callable[[Butler], Awai
             return await question(butler)
 
     return asyncio.run(asked())
+
+
+def memory_desk(opened: "Butler", tenant: str | None) -> Any:
+    """Where operations of a butler's memory are called for whoever sits at this terminal."""
+    from butlers.butler.tokens import acting_tenant
+    from butlers.module import Caller
+
+    acting = acting_tenant(opened.settings.butler.tenant, tenant)
+    return opened.module("memory").desk(Caller(acting, "cli"))

@@ -11,7 +11,7 @@ from butlers.doors.cli.wording import change, happened, number, plain, says, sta
 
 Row = Mapping[str, Any]
 _MEMORY = (Column("kind"), Column("id"), Column("says", wraps=True))
-_SCORES = {"rrf_score": "score", "similarity": "meaning", "rank": "words"}
+_SCORES = {"relevance": "relevance", "similarity": "meaning", "rank": "words"}
 _PARTS = {"rel": "relevance", "imp": "importance", "rec": "recency", "conf": "confidence"}
 _SHOWN_FIRST = ("memory_type", "id", "subject", "predicate", "content")
 _TOLD_BY_STATE = ("state", "validity", "maturity", "consolidation_status", "consolidated")
@@ -43,16 +43,13 @@ def _found(found: Sequence[Row], _: Row) -> None:
         return
     scores = [name for name in _SCORES if any(name in one for one in found)]
     columns = [*(Column(_SCORES[name], "right") for name in scores), *_MEMORY]
-    rows = [
-        [*(number(one.get(name), 4 if name == "rrf_score" else 2) for name in scores), *_cells(one)]
-        for one in found
-    ]
+    rows = [[*(number(one.get(name)) for name in scores), *_cells(one)] for one in found]
     show_table(columns, rows)
 
 
 def _recalled(found: Sequence[Row], _: Row) -> None:
     if not found:
-        show_line("nothing to recall")
+        show_line("nothing that is remembered answers this; --nearest shows what comes nearest")
         return
     columns = [Column(title, "right") for title in ("score", *_PARTS)]
     rows = [

@@ -104,7 +104,8 @@ def _arguments(module: Module, operation: Operation) -> type[ArgModelBase]:
     fields: dict[str, Any] = {}
     known = operation.asks.model_fields
     needed = [n for n in known if known[n].is_required() or n in operation.tool_needs]
-    for name in dict.fromkeys([*needed, *operation.fields]):
+    offered = [name for name in operation.fields if name not in operation.tool_without]
+    for name in dict.fromkeys([*needed, *offered]):
         fields[name] = _argument(module, operation, name, known[name])
     if operation.tool_tenant:
         fields["tenant_id"] = _TENANT[operation.tool_tenant]

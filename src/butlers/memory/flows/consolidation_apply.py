@@ -1,7 +1,7 @@
 """Doing what an answer says: every action on its own, all of them or none with the lease."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 from uuid import UUID
@@ -23,6 +23,7 @@ from butlers.memory.model import (
     Lineage,
     MemoryRef,
     MemoryType,
+    NewFact,
 )
 from butlers.memory.policy.consolidation import Known
 from butlers.memory.policy.consolidation_plan import (
@@ -32,7 +33,7 @@ from butlers.memory.policy.consolidation_plan import (
     StoreFact,
     StoreRule,
 )
-from butlers.memory.store import consolidation, facts, links, rules
+from butlers.memory.store import consolidation, episodes, facts, links, rules
 from butlers.memory.store.facts import FactKey
 
 _log = structlog.get_logger(__name__)
@@ -138,9 +139,18 @@ async def _store_fact(work: _Work, action: StoreFact, embedding: Embedding) -> E
     _may_replace(work, action, holder)
     if holder is not None and _says_the_same(holder["content"], action.new.content):
         return await _confirm_if_shown(work, MemoryRef(MemoryType.FACT, holder["id"]))
-    stored = await store_fact_in(work.memory, work.tx, action.new, embedding, work.lineage)
+    new = await _said_as_its_source(work.tx, action.new)
+    stored = await store_fact_in(work.memory, work.tx, new, embedding, work.lineage)
     await _created(work, MemoryRef(MemoryType.FACT, stored.id), action.sources)
     return Effect.FACT_CREATED if action.target_id is None else Effect.FACT_UPDATED
+
+
+async def _said_as_its_source(tx: Transaction, new: NewFact) -> NewFact:
+    """A fact that comes from one episode was said where, by whom and when the episode was."""
+    if new.source_episode_id is None:
+        return new
+    said = await episodes.get_circumstances(tx, id=new.source_episode_id)
+    return new if said is None else replace(new, **said)
 
 
 def _may_replace(work: _Work, action: StoreFact, holder: Row | None) -> None:

@@ -18,6 +18,7 @@ from butlers.memory.model import (
     Link,
     MemoryRef,
     MemoryType,
+    New,
     NewEpisode,
     NewFact,
     NewRule,
@@ -30,22 +31,28 @@ from butlers.memory.policy import confidence
 from butlers.memory.policy.attachments import checked_episode, checked_fact, checked_rule
 from butlers.memory.store import entities, episodes, facts, links, rules
 from butlers.memory.store.facts import FactKey
-from butlers.memory.store.locks import take_turns
 
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
     """Store what happened; it expires after the configured days."""
     new = checked_episode(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
+    async with memory.transaction(lineage) as tx:
+        return await store_episode_in(memory, tx, new, embedding, lineage)
+
+
+async def store_episode_in(
+    memory: Memory, tx: Transaction, new: NewEpisode, embedding: Embedding, lineage: Lineage
+) -> StoredEpisode:
+    """Store a checked and embedded episode inside a transaction that may hold more."""
     now, episode_id = memory.now(), memory.new_id()
     expires_at = now + timedelta(days=memory.settings.episodes.default_ttl_days)
     row = _row(episode_id, new, embedding, now)
-    async with memory.transaction(lineage) as tx:
-        if await episodes.insert(tx, expires_at=expires_at, **row) is None:
-            return await _known_episode(tx, new)
-        payload = {"to": "pending", "butler": new.butler, "importance": new.importance}
-        event = Event(EventType.EPISODE_CREATED, EventSubject.EPISODE, episode_id, payload)
-        await memory.record(tx, event, lineage, now)
+    if await episodes.insert(tx, expires_at=expires_at, **row) is None:
+        return await _known_episode(tx, new)
+    payload = {"to": "pending", "butler": new.butler, "importance": new.importance}
+    event = Event(EventType.EPISODE_CREATED, EventSubject.EPISODE, episode_id, payload)
+    await memory.record(tx, event, lineage, now)
     return StoredEpisode(episode_id, expires_at)
 
 
@@ -117,9 +124,7 @@ async def _source_must_exist(tx: Transaction, episode_id: UUID | None) -> None:
         raise NotFound(f"source_episode_id: episode {episode_id} does not exist; leave it out")
 
 
-def _row(
-    memory_id: UUID, new: NewEpisode | NewFact | NewRule, embedding: Embedding, now: datetime
-) -> dict[str, Any]:
+def _row(memory_id: UUID, new: New, embedding: Embedding, now: datetime) -> dict[str, Any]:
     """A new memory as its row: what a caller may say of it has columns of the same names."""
     return {
         **asdict(new),
@@ -143,7 +148,7 @@ async def _known_fact(tx: Transaction, new: NewFact) -> StoredFact | None:
     if new.idempotency_key is None:
         return None
     # Only the first of several writers at once supersedes anything.
-    await take_turns(tx, "fact.once", new.idempotency_key)
+    await facts.hold_idempotency_keys(tx, new.idempotency_key)
     found = await facts.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
     return StoredFact(found["id"], found["supersedes_id"]) if found else None
 

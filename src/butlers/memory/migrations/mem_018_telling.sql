@@ -230,7 +230,8 @@ language plpgsql as $$
         select m.id, m.tenant_id, m.butler, m.session_id, m.content, m.retry_count, m.last_error,
           m.importance, m.reference_count, m.consolidated, m.consolidation_status,
           m.consolidation_attempts, m.last_consolidation_error, m.next_consolidation_retry_at,
-          m.dead_letter_reason, m.created_at, m.last_referenced_at, m.expires_at, m.metadata
+          m.dead_letter_reason, m.created_at, m.last_referenced_at, m.expires_at, m.place,
+          m.author, m.said_at, m.metadata
         from unnest(types, ids) as w (type, id)
         join episodes m on m.tenant_id = tenant and m.id = w.id
         where w.type = 'episode'
@@ -240,8 +241,8 @@ language plpgsql as $$
         select m.id, m.tenant_id, m.subject, m.predicate, m.content, m.importance, m.confidence,
           m.decay_rate, m.permanence, m.source_butler, m.source_episode_id, m.supersedes_id,
           m.entity_id, m.validity, fact_state(m.validity, m.metadata) as state, m.scope,
-          m.reference_count, m.created_at, m.said_at, m.last_referenced_at, m.last_confirmed_at,
-          m.tags, m.metadata,
+          m.reference_count, m.created_at, m.last_referenced_at, m.last_confirmed_at,
+          m.session_id, m.place, m.author, m.said_at, m.tags, m.metadata,
           effective_confidence(m.confidence, m.decay_rate, m.last_confirmed_at, at)
             as effective_confidence
         from unnest(types, ids) as w (type, id)

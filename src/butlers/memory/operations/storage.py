@@ -1,5 +1,7 @@
 """Storing what happened, what is true and how to behave; and putting a fact right."""
 
+from typing import Annotated
+
 from pydantic import AwareDatetime
 
 from butlers.memory.flows import correct as correction
@@ -18,18 +20,30 @@ from butlers.memory.operations import fields
 from butlers.memory.operations.answers import EpisodeStored, FactStored, RuleStored
 from butlers.memory.operations.desk import Desk
 from butlers.memory.operations.table import OPERATIONS
+from butlers.memory.policy.attachments import MAX_PLACE
 from butlers.operation import Asked, Effect, Route, Toolset
 
 
-class StoreEpisode(fields.Attached):
+class Said(fields.Attached):
+    """How something came to be known; each of these helps to find it."""
+
+    session_id: fields.Uuid | None = None
+    """The session's UUID."""
+    place: Annotated[int, *fields.within(0, MAX_PLACE)] | None = None
+    """Its place in the session; left out: last."""
+    author: fields.Subject | None = None
+    """Who said it."""
+    said_at: AwareDatetime | None = None
+    """When it was said, if not now."""
+
+
+class StoreEpisode(Said):
     """What happened."""
 
     content: str
     """What happened, in a few sentences."""
     butler: fields.Scope | None = None
     """The butler's name, e.g. general."""
-    session_id: fields.Uuid | None = None
-    """The session's UUID, if there was one."""
     importance: fields.Importance = 5.0
 
 
@@ -38,6 +52,7 @@ class StoreEpisode(fields.Attached):
     effect=Effect.WRITES,
     toolset=Toolset.CORE,
     tool_needs=("butler",),
+    tool_without=("place", "author", "said_at"),
     example='store-episode "Ann called; the dinner moves to Friday."',
     routes=(Route("POST", "/episodes", 201),),
 )
@@ -50,18 +65,26 @@ async def store_episode(desk: Desk, asked: StoreEpisode) -> StoredEpisode:
 
     Returns {id, expires_at}.
     """
-    new = NewEpisode(
+    new = await new_episode(desk, asked)
+    return await remember.store_episode(desk.memory, new, desk.lineage)
+
+
+async def new_episode(desk: Desk, asked: StoreEpisode) -> NewEpisode:
+    """The episode that is asked to be stored."""
+    return NewEpisode(
         asked.content,
         asked.butler if asked.butler is not None else desk.memory.butler,
         asked.session_id,
         asked.importance,
         asked.metadata or {},
         asked.idempotency_key,
+        asked.place,
+        asked.author,
+        asked.said_at,
     )
-    return await remember.store_episode(desk.memory, new, desk.lineage)
 
 
-class StoreFact(fields.Attached):
+class StoreFact(Said):
     """What is true."""
 
     subject: fields.Subject
@@ -80,14 +103,13 @@ class StoreFact(fields.Attached):
     """The subject's entity, as resolving or creating it gave it, if known."""
     source_episode_id: fields.Uuid | None = None
     """The episode it was drawn from, if there was one."""
-    said_at: AwareDatetime | None = None
-    """When it was said, if that was not now; a time with its offset."""
 
 
 @OPERATIONS.add(
     answers=FactStored,
     effect=Effect.WRITES,
     toolset=Toolset.CORE,
+    tool_without=("session_id", "place", "author"),
     example='store-fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
     routes=(Route("POST", "/facts", 201),),
 )
@@ -101,10 +123,16 @@ async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
 
     Returns {id, superseded_id}; superseded_id is the fact it replaced, or null.
     """
+    new = await new_fact(desk, asked)
+    return await remember.store_fact(desk.memory, new, desk.lineage)
+
+
+async def new_fact(desk: Desk, asked: StoreFact) -> NewFact:
+    """The fact that is asked to be stored."""
     entity = None
     if asked.entity_id is not None:
         entity = await desk.known_id("entity_id", asked.entity_id, EventSubject.ENTITY)
-    new = NewFact(
+    return NewFact(
         asked.subject,
         asked.predicate,
         asked.content,
@@ -117,9 +145,11 @@ async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
         asked.source_episode_id,
         asked.metadata or {},
         asked.idempotency_key,
+        asked.session_id,
+        asked.place,
+        asked.author,
         asked.said_at,
     )
-    return await remember.store_fact(desk.memory, new, desk.lineage)
 
 
 class StoreRule(fields.Attached):
@@ -149,7 +179,13 @@ async def store_rule(desk: Desk, asked: StoreRule) -> StoredRule:
 
     Returns {id}.
     """
-    new = NewRule(
+    new = await new_rule(desk, asked)
+    return await remember.store_rule(desk.memory, new, desk.lineage)
+
+
+async def new_rule(desk: Desk, asked: StoreRule) -> NewRule:
+    """The rule that is asked to be stored."""
+    return NewRule(
         asked.content,
         asked.scope,
         tuple(asked.tags or ()),
@@ -158,7 +194,6 @@ async def store_rule(desk: Desk, asked: StoreRule) -> StoredRule:
         asked.metadata or {},
         asked.idempotency_key,
     )
-    return await remember.store_rule(desk.memory, new, desk.lineage)
 
 
 class CorrectFact(Asked):

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from butlers.errors import InvalidInput
 from butlers.kernel.text import clean_json
 from butlers.memory.model import (
     MemoryRef,
     MemoryType,
+    New,
     NewEpisode,
     NewFact,
     NewRule,
@@ -21,6 +22,7 @@ from butlers.memory.settings import MemoryModuleConfig
 MAX_DOCUMENT = 50_000
 # With the tenant it forms an index entry, which PostgreSQL bounds at 2.7 kB.
 MAX_KEY = 400
+MAX_PLACE = 2**31 - 1
 
 # What the lifecycle writes into metadata; a memory must not be born fading or forgotten.
 RESERVED = frozenset(
@@ -45,6 +47,19 @@ def checked_document(field: str, value: Mapping[str, Any]) -> dict[str, Any]:
     return cleaned
 
 
+def checked_new(new: New, settings: MemoryModuleConfig) -> New:
+    """A memory of any kind fit to be stored."""
+    match new:
+        case NewEpisode():
+            return checked_episode(new, settings)
+        case NewFact():
+            return checked_fact(new, settings)
+        case NewRule():
+            return checked_rule(new, settings)
+        case _:
+            assert_never(new)
+
+
 def checked_episode(new: NewEpisode, settings: MemoryModuleConfig) -> NewEpisode:
     """An episode fit to be stored."""
     return replace(
@@ -53,6 +68,7 @@ def checked_episode(new: NewEpisode, settings: MemoryModuleConfig) -> NewEpisode
         butler=inputs.checked_line("butler", new.butler, inputs.MAX_SCOPE),
         importance=inputs.checked_number("importance", new.importance, 0, 10),
         **_attachments(new),
+        **_circumstances(new),
     )
 
 
@@ -68,6 +84,7 @@ def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
         scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
         tags=inputs.checked_tags(new.tags),
         **_attachments(new),
+        **_circumstances(new),
         source_butler=_origin(new),
     )
 
@@ -84,13 +101,24 @@ def checked_rule(new: NewRule, settings: MemoryModuleConfig) -> NewRule:
     )
 
 
-def _attachments(new: NewEpisode | NewFact | NewRule) -> dict[str, Any]:
+def _attachments(new: New) -> dict[str, Any]:
     """Metadata and idempotency key, which every memory may have."""
     key, metadata = new.idempotency_key, checked_document("metadata", new.metadata)
     for name in RESERVED & metadata.keys():
         raise InvalidInput(f"metadata.{name}: found a reserved key; valid is any other name")
     checked = key and inputs.checked_line("idempotency_key", key, MAX_KEY)
     return {"metadata": metadata, "idempotency_key": checked}
+
+
+def _circumstances(new: NewEpisode | NewFact) -> dict[str, Any]:
+    """Who said it, and where in its session; a place means nothing without one."""
+    author, place = new.author, new.place
+    if place is not None:
+        place = int(inputs.checked_number("place", place, 0, MAX_PLACE))
+    return {
+        "author": inputs.checked_line("author", author, inputs.MAX_SUBJECT) if author else None,
+        "place": place if new.session_id is not None else None,
+    }
 
 
 def _origin(new: NewFact | NewRule) -> str | None:

@@ -2,11 +2,11 @@
 -- A new episode; one with a known idempotency key is left as it is.
 insert into episodes
   (id, tenant_id, butler, session_id, content, embedding, embedding_version_id, search_vector,
-   importance, created_at, expires_at, metadata, idempotency_key)
+   importance, created_at, expires_at, metadata, idempotency_key, place, author, said_at)
 values
   (:id, :tenant_id, :butler, :session_id, :content, :embedding, :embedding_version_id,
    text_search_vector(:searchable), :importance, :now, :expires_at, :metadata,
-   :idempotency_key)
+   :idempotency_key, :place, :author, :said_at)
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 returning id, expires_at
 
@@ -15,24 +15,14 @@ returning id, expires_at
 select id, expires_at from episodes
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
 
+-- get_circumstances --
+-- Where, by whom and when an episode was said.
+select session_id, place, author, coalesce(said_at, created_at) as said_at from episodes
+where tenant_id = :tenant_id and id = :id
+
 -- exists --
 -- Whether the tenant has this episode.
 select true from episodes where tenant_id = :tenant_id and id = :id
-
--- reference --
--- Episodes read: counted, dated and returned whole.
--- Rows are held in id order, so that two readers at once cannot wait for each other.
-with held as materialized (
-  select id as held_id from episodes
-  where tenant_id = :tenant_id and id = any(:ids)
-  order by id
-  for no key update
-)
-update episodes
-set reference_count = reference_count + 1, last_referenced_at = :now
-from held
-where tenant_id = :tenant_id and id = held_id
-returning {episode}
 
 -- find --
 -- Episodes as they are, without counting it as a use.

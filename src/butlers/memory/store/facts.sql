@@ -21,12 +21,12 @@ insert into facts
   (id, tenant_id, subject, predicate, content, embedding, embedding_version_id, search_vector,
    importance, confidence, decay_rate, permanence, source_butler, source_episode_id,
    supersedes_id, entity_id, scope, created_at, last_confirmed_at, tags, metadata,
-   idempotency_key, said_at)
+   idempotency_key, session_id, place, author, said_at)
 values
   (:id, :tenant_id, :subject, :predicate, :content, :embedding, :embedding_version_id,
    to_tsvector('english', :searchable), :importance, 1.0, :decay_rate, :permanence,
    :source_butler, :source_episode_id, :supersedes_id, :entity_id, :scope, :now, :now, :tags,
-   :metadata, :idempotency_key, :said_at)
+   :metadata, :idempotency_key, :session_id, :place, :author, :said_at)
 
 -- get_by_idempotency_key --
 -- The fact stored under a key.
@@ -36,21 +36,6 @@ where tenant_id = :tenant_id and idempotency_key = :idempotency_key
 -- exists --
 -- Whether the tenant has this fact.
 select true from facts where tenant_id = :tenant_id and id = :id
-
--- reference --
--- Facts read: counted, dated and returned whole.
--- Rows are held in id order, so that two readers at once cannot wait for each other.
-with held as materialized (
-  select id as held_id from facts
-  where tenant_id = :tenant_id and id = any(:ids)
-  order by id
-  for no key update
-)
-update facts
-set reference_count = reference_count + 1, last_referenced_at = :now
-from held
-where tenant_id = :tenant_id and id = held_id
-returning {fact}
 
 -- find --
 -- Facts as they are, without counting it as a use.

@@ -2,7 +2,7 @@
 -- What a reader is told of a fact beside what it says.
 importance, confidence, decay_rate, permanence, source_butler, source_episode_id, supersedes_id,
   entity_id, validity, fact_state(validity, metadata) as state, scope, reference_count, created_at,
-  said_at, last_referenced_at, last_confirmed_at, tags, metadata,
+  last_referenced_at, last_confirmed_at, session_id, place, author, said_at, tags, metadata,
   effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
 
 -- {fact} --
@@ -25,7 +25,7 @@ id, tenant_id, content, {rule_details}
 -- What a reader is told of an episode beside what it says.
 importance, reference_count, consolidated, consolidation_status, consolidation_attempts,
   last_consolidation_error, next_consolidation_retry_at, dead_letter_reason, created_at,
-  last_referenced_at, expires_at, metadata
+  last_referenced_at, expires_at, place, author, said_at, metadata
 
 -- {episode} --
 -- A whole episode.

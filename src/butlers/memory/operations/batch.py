@@ -1,0 +1,99 @@
+"""Storing many memories at once."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, WithJsonSchema
+
+from butlers.errors import ButlersError, InvalidInput, Unavailable
+from butlers.memory.flows import batch as flow
+from butlers.memory.flows.batch import StoredBatch
+from butlers.memory.model import MemoryType, New
+from butlers.memory.operations.answers import BatchStored
+from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.storage import (
+    new_episode,
+    new_fact,
+    new_rule,
+    store_episode,
+    store_fact,
+    store_rule,
+)
+from butlers.memory.operations.table import OPERATIONS
+from butlers.memory.policy.inputs import checked_word
+from butlers.operation import Asked, Effect, Operation, Route, shortened
+
+MOST = 1_000
+"""How many memories a batch may hold."""
+
+_STORING = {
+    MemoryType.EPISODE: store_episode,
+    MemoryType.FACT: store_fact,
+    MemoryType.RULE: store_rule,
+}
+_READING: Mapping[MemoryType, Callable[[Desk, Any], Awaitable[New]]] = {
+    MemoryType.EPISODE: new_episode,
+    MemoryType.FACT: new_fact,
+    MemoryType.RULE: new_rule,
+}
+
+
+def _schema(kind: MemoryType, operation: Operation) -> dict[str, Any]:
+    """What storing a memory of this kind asks for, and the word that says which kind it is."""
+    asked = operation.asks.model_json_schema()
+    fields = {"memory_type": {"type": "string", "enum": [kind]}, **asked["properties"]}
+    return {**asked, "properties": fields, "required": ["memory_type", *asked["required"]]}
+
+
+# Read one by one, so that a fault in one of them is told in its place and refuses no other.
+OneMemory = Annotated[Any, WithJsonSchema({"anyOf": [_schema(*one) for one in _STORING.items()]})]
+
+
+class StoreBatch(Asked):
+    """What happened, what is true and how to behave, in any order."""
+
+    memories: Annotated[list[OneMemory], Field(min_length=1, max_length=MOST)]
+    """Up to 1000 memories: each an object with memory_type (episode, fact or rule) and the
+    fields that storing one of that kind takes."""
+
+
+@OPERATIONS.add(
+    answers=BatchStored,
+    effect=Effect.WRITES,
+    example="store-batch memories.jsonl",
+    routes=(Route("POST", "/memories/batch"),),
+    left_out={
+        "mcp": "agents store what they learn as they learn it; its schema would cost them 1,500 "
+        "tokens in every session"
+    },
+)
+async def store_batch(desk: Desk, asked: StoreBatch) -> StoredBatch:
+    """Store many memories at once, each an episode, a fact or a rule.
+
+    They are stored in the order given, exactly as one by one: a later fact supersedes an earlier
+    one with the same key, and an idempotency key that is known stores nothing new. What is wrong
+    with one of them is told in its place and keeps no other from being stored.
+
+    Returns {stored, failed, results}; each result has place (0, 1, 2 …) and either memory_type
+    and what storing it alone returns, or error.
+    """
+    given = [await _new(desk, one) for one in asked.memories]
+    return await flow.store_batch(desk.memory, given, desk.lineage, desk.on_progress)
+
+
+async def _new(desk: Desk, given: Any) -> New | ButlersError:
+    """The memory that is asked to be stored, or what is wrong with it."""
+    try:
+        return await _read(desk, given)
+    except Unavailable:
+        raise
+    except ButlersError as error:
+        return error
+
+
+async def _read(desk: Desk, given: Any) -> New:
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"found {shortened(given)}; valid is a JSON object with memory_type")
+    fields = dict(given)
+    kind = checked_word("memory_type", str(fields.pop("memory_type", "")), MemoryType)
+    return await _READING[kind](desk, _STORING[kind].asked(fields))
