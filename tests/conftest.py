@@ -173,10 +173,14 @@ async def database(open_database: Database, owner: asyncpg.Connection) -> Databa
 
 
 @pytest.fixture
-def memory(database: Database, clock: WalkingClock, new_id: Callable[[], uuid.UUID]) -> Memory:
+async def memory(
+    database: Database, clock: WalkingClock, new_id: Callable[[], uuid.UUID]
+) -> AsyncIterator[Memory]:
     """A memory over a real database, with a clock to walk and a toy embedder."""
     toy = ToyEmbedder()
-    return Memory(database, lambda: toy, "general", clock=clock, new_id=new_id)
+    memory = Memory(database, lambda: toy, "general", clock=clock, new_id=new_id)
+    yield memory
+    await memory.uses.settle_all()
 
 
 @pytest.fixture

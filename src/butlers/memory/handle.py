@@ -1,7 +1,7 @@
 """The handle every flow is given: database, embedder, settings, clock and ids in one place."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,8 +18,9 @@ from butlers.memory.settings import MemoryModuleConfig
 from butlers.memory.store import embeddings, events, search
 from butlers.memory.store.embeddings import ModelVersion
 from butlers.memory.store.search import Standing
+from butlers.memory.uses import Uses
 
-_TENANTS, _COUNTS_LIVE_MS = 256, 30_000
+_TENANTS, _COUNTS_LIVE_MS, _STANDINGS_LIVE_MS = 256, 30_000, 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,9 @@ class Embedding:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query's vector, and the one version whose vectors it may be compared with."""
+    """The vectors of a query's texts, and the one version whose vectors they compare with."""
 
-    vector: list[float]
+    vectors: list[list[float]]
     version_id: UUID
 
 
@@ -69,16 +70,32 @@ class Memory:
     embedders: Callable[[ModelVersion], Embedder | None] = installed_embedder
     counts: LRUCache[Counted] = field(default_factory=lambda: LRUCache(_TENANTS, _COUNTS_LIVE_MS))
     """What was counted last for a tenant; for the flow that counts."""
-    standings: LRUCache[Standing] = field(default_factory=lambda: LRUCache(_TENANTS))
+    standings: LRUCache[Standing] = field(
+        default_factory=lambda: LRUCache(_TENANTS, _STANDINGS_LIVE_MS)
+    )
     """What was known last of a tenant; every search says whether it still is so."""
+    noted: Uses | None = None
+
+    def __post_init__(self) -> None:
+        if self.noted is None or self.noted.database is not self.database:
+            self.noted = Uses(self.database)
+
+    @property
+    def uses(self) -> Uses:
+        """What was told and is not yet counted; the same for all handles made from one another."""
+        assert self.noted is not None
+        return self.noted
 
     def now(self) -> datetime:
         """This instant."""
         return self.clock()
 
-    def transaction(self, lineage: Lineage) -> AbstractAsyncContextManager[Transaction]:
-        """One transaction in which only the caller's tenant exists."""
-        return self.database.transaction(lineage.tenant_id)
+    @asynccontextmanager
+    async def transaction(self, lineage: Lineage) -> AsyncIterator[Transaction]:
+        """One transaction in which only the caller's tenant exists, what it used counted."""
+        await self.uses.settle(lineage.tenant_id)
+        async with self.database.transaction(lineage.tenant_id) as tx:
+            yield tx
 
     async def record(self, tx: Transaction, event: Event, lineage: Lineage, now: datetime) -> None:
         """Append an event to the audit stream, in the transaction that made it happen."""
@@ -97,14 +114,12 @@ class Memory:
         version_id = version.id if version else await self._registered(engine, lineage)
         return [Embedding(vector, version_id) for vector in vectors]
 
-    async def embed_question(self, text: str, standing: Standing) -> Question | None:
-        """A query's vector; None for a tenant that has nothing to compare it with."""
+    async def embed_question(self, texts: Sequence[str], standing: Standing) -> Question | None:
+        """A query's vectors; None for a tenant that has nothing to compare them with."""
         version, engine = self._in_use(standing.versions)
         if version is None:
             return None
-        vector = await engine.embed_async(text)
-        self._check_length([vector])
-        return Question(vector, version.id)
+        return Question(await self.vectors(engine, texts), version.id)
 
     async def vectors(self, engine: Embedder, texts: Sequence[str]) -> list[list[float]]:
         """Bare vectors by one model, of the length that the tables hold."""

@@ -49,7 +49,9 @@ class MemoryModule(Module):
         )
 
     async def on_shutdown(self) -> None:
-        """Let go of database and model."""
+        """Let go of database and model, once what was used is counted."""
+        if self._memory is not None:
+            await self._memory.uses.settle_all()
         self._database = None
         self._embedding_engine = None
         self._memory = None

@@ -15,7 +15,6 @@ insert = Touched(_SQL["insert"])
 exists = FirstValue[bool](_SQL["exists"])
 get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
 find = Rows(_SQL["find"])
-reference = Rows(_SQL["reference"])
 confirm = FirstRow(_SQL["confirm"])
 retract = FirstValue[str](_SQL["retract"])
 get_retracted = FirstRow(_SQL["get_retracted"])
@@ -51,6 +50,11 @@ class FactKey:
 async def hold_keys(tx: Transaction, *keys: FactKey) -> None:
     """Nobody else stores under these keys until the transaction ends."""
     await take_turns(tx, "fact", *(key.name for key in keys))
+
+
+async def hold_idempotency_keys(tx: Transaction, *keys: str) -> None:
+    """Nobody else stores a fact under these idempotency keys until the transaction ends."""
+    await take_turns(tx, "fact.once", *keys)
 
 
 async def get_active(tx: Transaction, key: FactKey) -> Row | None:

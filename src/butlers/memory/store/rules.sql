@@ -23,27 +23,25 @@ where tenant_id = :tenant_id and idempotency_key = :idempotency_key
 -- Whether the tenant has this rule.
 select true from rules where tenant_id = :tenant_id and id = :id
 
--- reference --
--- Rules read: counted, dated and returned whole.
--- Rows are held in id order, so that two readers at once cannot wait for each other.
-with held as materialized (
-  select id as held_id from rules
-  where tenant_id = :tenant_id and id = any(:ids)
-  order by id
-  for no key update
-)
-update rules
-set reference_count = reference_count + 1, last_referenced_at = :now
-from held
-where tenant_id = :tenant_id and id = held_id
-returning {rule}
-
 -- find --
 -- Rules as they are, without counting it as a use.
 select {rule}
 from rules
 where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
+
+-- find_standing --
+-- The rules that hold whatever is asked: established or proven, or said to hold always or never.
+-- The proven first, as they are told.
+select {rule}
+from rules
+where {in_use} and is_seen(scope, :scope)
+  and (maturity in ('established', 'proven') or content ~* '\m(always|never)\M')
+  and maturity <> 'anti_pattern'
+  and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
+order by maturity <> 'proven', maturity <> 'established', effectiveness_score desc,
+  created_at desc, id
+limit :limit
 
 -- lock --
 -- One rule, held until the transaction ends so that marks take turns.

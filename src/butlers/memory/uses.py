@@ -1,0 +1,80 @@
+"""Counting uses after the answer: reading needs no write, and never waits for one."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from butlers.db.postgres import Database
+from butlers.errors import ButlersError
+from butlers.memory.model import MemoryRef
+from butlers.memory.store import uses
+
+_log = structlog.get_logger(__name__)
+# A writer that takes longer is waiting for somebody else; reading goes on without its counts.
+_PATIENCE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    times: int
+    at: datetime
+
+
+class Uses:
+    """Uses that wait to be written, tenant by tenant, in batches.
+
+    A crash may lose the last ones, and a disk that cannot be written loses all.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._waiting: dict[str, dict[MemoryRef, _Used]] = {}
+        self._writers: dict[str, asyncio.Task[None]] = {}
+
+    def count(self, tenant_id: str, refs: Iterable[MemoryRef], now: datetime) -> None:
+        """Note that these were told; written soon, with whatever else is noted till then."""
+        waiting = self._waiting.setdefault(tenant_id, {})
+        for ref in refs:
+            before = waiting.get(ref)
+            waiting[ref] = _Used(before.times + 1 if before else 1, now)
+        if waiting and self._writer(tenant_id) is None:
+            self._writers[tenant_id] = asyncio.create_task(self._write(tenant_id))
+
+    async def settle(self, tenant_id: str) -> None:
+        """Wait until what was noted for a tenant is written, so that the next reader sees it."""
+        writer = self._writer(tenant_id)
+        if writer is not None and writer is not asyncio.current_task():
+            await asyncio.wait([writer], timeout=_PATIENCE_SECONDS)
+
+    async def settle_all(self) -> None:
+        """Wait for every tenant's."""
+        for tenant_id in list(self._writers):
+            await self.settle(tenant_id)
+
+    def _writer(self, tenant_id: str) -> asyncio.Task[None] | None:
+        """Who writes for a tenant now; one of a loop that has ended never will."""
+        writer = self._writers.get(tenant_id)
+        here = writer is not None and writer.get_loop() is asyncio.get_running_loop()
+        return writer if here else None
+
+    async def _write(self, tenant_id: str) -> None:
+        try:
+            while waiting := self._waiting.pop(tenant_id, None):
+                await self._write_batch(tenant_id, waiting)
+        except ButlersError as error:
+            _log.warning("uses_not_counted", tenant=tenant_id, error=str(error))
+        finally:
+            self._writers.pop(tenant_id, None)
+
+    async def _write_batch(self, tenant_id: str, waiting: dict[MemoryRef, _Used]) -> None:
+        async with self.database.transaction(tenant_id) as tx:
+            await uses.count(
+                tx,
+                types=[ref.type for ref in waiting],
+                ids=[ref.id for ref in waiting],
+                times=[used.times for used in waiting.values()],
+                moments=[used.at for used in waiting.values()],
+            )
