@@ -79,7 +79,7 @@ def test_every_door_has_the_same_fields(module: str, operation: Operation) -> No
     fields = set(operation.asks.model_fields)
     if operation.tool in TOOLS:
         served = set(TOOLS[operation.tool].parameters["properties"])
-        assert served - ENVELOPE["mcp"] == fields
+        assert served - ENVELOPE["mcp"] == fields - set(operation.tool_without)
     names = {one.name for one in command_of(module, operation).params} - {"help"}
     typed = {name.removeprefix("f_") for name in names if name.startswith("f_")}
     if "given" in typed:
@@ -188,9 +188,10 @@ def test_what_changes_something_says_so() -> None:
     """Whoever forgets to say it would be offered as reading only, and called unasked."""
     writing = {operation.name for _, operation in ALL if operation.effect is Effect.WRITES}
     assert writing == {
-        "store_episode", "store_fact", "store_rule", "correct", "undo_correction", "confirm",
-        "mark_helpful", "mark_harmful", "forget", "restore", "create_link", "create_entity",
-        "update_entity", "run_consolidation", "requeue", "reembed", "save", "summarize",
+        "store_episode", "store_fact", "store_rule", "store_batch", "correct", "undo_correction",
+        "confirm", "mark_helpful", "mark_harmful", "forget", "restore", "create_link",
+        "create_entity", "update_entity", "run_consolidation", "requeue", "reembed", "save",
+        "summarize",
     }  # fmt: skip
 
 

@@ -124,6 +124,18 @@ async def test_links_lead_from_memory_to_memory_of_any_kind(ours):
         await ours.create_link(rule.id, "supports", uuid.uuid4())
 
 
+async def test_many_memories_are_stored_at_once(ours, theirs):
+    tea = {"memory_type": "fact", "subject": "Ann", "predicate": "drinks", "content": "tea"}
+    batch = await ours.store_batch([tea, {**tea, "content": ""}, {**tea, "content": "coffee"}])
+    assert (batch.stored, batch.failed) == (2, 1)
+    first, refused, last = batch.results
+    assert (refused.place, refused.stored) == (1, None)
+    assert refused.error.startswith("content: found an empty text")
+    assert last.stored.superseded_id == first.stored.id
+    assert (await ours.look_up("Ann", "drinks"))["id"] == str(last.stored.id)
+    assert await theirs.look_up("Ann", "drinks") is None
+
+
 async def test_a_fact_is_looked_up_by_its_key(ours, theirs):
     await ours.store_fact("Ann", "drinks", "coffee")
     fact = await ours.store_fact("Ann", "drinks", "tea")

@@ -9,7 +9,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from butlers.memory.flows.recall import Query, search_memories
+from butlers.memory.flows.recall import search_memories
+from butlers.memory.flows.sight import Query
 from butlers.memory.model import Lineage, SearchMode
 
 ROOT = Path(__file__).parents[2]

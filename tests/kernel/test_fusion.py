@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from butlers.kernel.fusion import Fused, reciprocal_rank_fusion, relevance, rrf_score
+from butlers.kernel.fusion import Fused, reciprocal_rank_fusion, rrf_score
 
 RANKING = st.lists(st.integers(0, 15), unique=True, max_size=12)
 
@@ -52,10 +52,3 @@ def test_fusion_holds_every_id_once_in_the_order_promised(
     assert keys == sorted(keys)
     assert len(set(keys)) == len(keys)
     assert all(one.rrf_score == rrf_score(one.semantic_rank, one.keyword_rank) for one in fused)
-
-
-@pytest.mark.contract("L13")
-@pytest.mark.parametrize(("score", "expected"), [(2 / 61, 1), (1 / 61, 0.5), (0, 0), (0.5, 1)])
-def test_relevance_is_1_for_the_first_of_both_and_never_more(score: float, expected: float) -> None:
-    assert relevance(score) == pytest.approx(expected)
-    assert relevance(score) <= 1

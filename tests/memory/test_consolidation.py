@@ -1,16 +1,17 @@
 """Episodes become facts and rules."""
 
 import uuid
+from datetime import timedelta
 
 import pytest
 from structlog.testing import capture_logs
 
 from butlers.errors import Unavailable
 from butlers.llm import CompletionFailed
-from butlers.memory.flows import forget
+from butlers.memory.flows import forget, remember
 from butlers.memory.flows.consolidate import consolidate_all, run_consolidation
 from butlers.memory.flows.entities import create_entity
-from butlers.memory.model import Lineage
+from butlers.memory.model import Lineage, NewEpisode
 from butlers.memory.settings import ConsolidationConfig, MemoryModuleConfig
 from memory.audit_stream import event_types, events, fade, sizes
 from memory.consolidation_stories import (
@@ -495,3 +496,34 @@ async def test_every_tenant_is_served_and_one_failing_stops_no_other(
         "select distinct actor from memory_events where event_type = 'fact_created'"
     )  # noqa: E501
     assert [row[0] for row in actors] == ["jobs"]
+
+
+# What is known of the source
+
+
+async def test_a_fact_from_one_episode_was_said_as_the_episode_was(memory, lineage, owner, clock):
+    session = uuid.uuid4()
+    said_at = clock.now - timedelta(days=3)
+    told = NewEpisode("Ann moved", "general", session, place=4, author="Ann", said_at=said_at)
+    one = (await remember.store_episode(memory, told, lineage)).id
+    stored_at = clock.now
+    two = (await remember.store_episode(memory, NewEpisode("Bob left", "general"), lineage)).id
+    clock.advance(hours=5)
+    model = ScriptedModel(
+        answer(
+            new_facts=[
+                fact("Ann", "lives", "in Basel", source_episode_ids=[str(one)]),
+                fact("Bob", "left", "in January", source_episode_ids=[str(two)]),
+                fact("Eve", "knows", "both", source_episode_ids=[str(one), str(two)]),
+            ]
+        )
+    )
+    await run_consolidation(memory, model, lineage)
+    rows = await owner.fetch(
+        "select subject, session_id, place, author, said_at from facts order by subject"
+    )
+    assert [tuple(row) for row in rows] == [
+        ("Ann", session, 4, "Ann", said_at),
+        ("Bob", None, None, None, stored_at),
+        ("Eve", None, None, None, None),
+    ]

@@ -1,13 +1,22 @@
 """What an agent would be told, taken apart."""
 
+from dataclasses import replace
+
 import pytest
 
+from butlers.embedding import get_embedding_engine
 from butlers.kernel.tokens import count_tokens
 from butlers.memory.flows.browse import FactFilter, Wanted, browse_facts
 from butlers.memory.flows.context import build_context, preview_context
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
 from butlers.memory.model import NewEpisode, NewFact, NewRule
 from butlers.memory.policy.context import TITLE
+
+
+@pytest.fixture
+def memory(memory):
+    """The memory with the real model: what is near is what a person would call so."""
+    return replace(memory, embedder=get_embedding_engine)
 
 
 @pytest.fixture
@@ -40,7 +49,10 @@ async def test_each_line_says_why_it_is_there(memory, lineage, stored):
     assert facts["included"][0]["score_parts"].keys() == {
         "relevance", "importance", "recency", "confidence",
     }  # fmt: skip
-    assert episodes["included"][0]["reason"] == "recent"
+    assert episodes["included"][0]["reason"] == "recalled"
+    other = await preview_context(memory, "the moons of Jupiter", "general", None, lineage)
+    assert [len(part["included"]) for part in other["sections"]] == [0, 0, 1]
+    assert other["sections"][2]["included"][0]["reason"] == "recent"
     assert facts["token_share"] == int(shown["token_budget"] * 0.6)
 
 

@@ -20,10 +20,11 @@ from butlers.memory.flows import (
     remember,
     restore,
 )
-from butlers.memory.flows.recall import FIND, Query
+from butlers.memory.flows.history import _find
+from butlers.memory.flows.sight import Query
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, SearchMode
 from butlers.memory.store import search
-from butlers.memory.store.search import Asked
+from butlers.memory.store.search import Asked, Filter
 from conftest import ToyEmbedder
 from memory.index import differences
 
@@ -147,6 +148,7 @@ async def test_counting_a_use_does_not_touch_the_index(memory, lineage, owner):
     await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)
     before = await owner.fetch("select ctid, xmin from index_memories")
     await recall.recall(memory, Query("tea"), 5, lineage)
+    await memory.uses.settle(lineage.tenant_id)
     assert await owner.fetchval("select reference_count from facts") == 1
     assert await owner.fetch("select ctid, xmin from index_memories") == before
 
@@ -214,7 +216,7 @@ async def test_what_is_told_is_what_finding_tells(memory, lineage, clock, owner)
     told = await search.tell_memories(memory.database, lineage.tenant_id, refs, now)
     async with memory.transaction(lineage) as tx:
         for ref in refs:
-            [row] = await FIND[ref.type](tx, ids=[ref.id], now=now)
+            row = await _find(tx, ref, now)
             assert told[ref] == dict(row)
             for name, value in row.items():
                 assert isinstance(value, type(told[ref][name])), name
@@ -270,7 +272,10 @@ async def test_a_look_says_what_it_knows_of_the_question(memory, lineage):
         await remember.store_fact(memory, NewFact("s", f"p{number}", text), lineage)
     standing = await memory.standing(lineage)
     asked = Asked(standing.current_id, 0, 3, "milk tea and kuber zebra", bare="tea")
-    looked = await recall.look(memory, Query("x"), asked, 10, lineage)
+    where = Filter(tuple(MemoryType), None, 0.2, memory.now())
+    looked = await search.find_candidates(
+        memory.database, lineage.tenant_id, asked, where, 10, 10_000
+    )
     header = looked.header
     assert (header.words, header.bare_words) == (["milk", "tea", "kuber", "zebra"], ["tea"])
     assert (header.counts, header.total, header.stale) == ([1, 2, 1, 0], 3, False)

@@ -14,9 +14,9 @@ from butlers.memory.flows import (
     recall,
     reembed,
     remember,
+    sight,
     vectors,
 )
-from butlers.memory.flows.recall import Query
 from butlers.memory.flows.reembed import (
     discard_previous,
     finish_reembedding,
@@ -25,6 +25,7 @@ from butlers.memory.flows.reembed import (
     revert_reembedding,
     start_reembedding,
 )
+from butlers.memory.flows.sight import Query
 from butlers.memory.model import NewEpisode, NewFact, NewRule, SearchMode, VersionState
 from butlers.memory.module import MemoryModule
 from conftest import ToyEmbedder
@@ -487,12 +488,12 @@ async def test_one_that_cannot_be_moved_keeps_no_other_from_it(filled, lineage, 
 
 
 @pytest.mark.contract("R31.2", "L16")
-@pytest.mark.parametrize("read_whole", [recall.READ_WHOLE, -1])
+@pytest.mark.parametrize("read_whole", [sight.READ_WHOLE, -1])
 async def test_the_index_knows_vectors_wherever_they_lie(
     filled, lineage, owner, monkeypatch, read_whole
 ):
     """In their rows, aside, home again: the same answers by index and by reading everything."""
-    monkeypatch.setattr(recall, "READ_WHOLE", read_whole)
+    monkeypatch.setattr(sight, "READ_WHOLE", read_whole)
     assert await nearness(filled, lineage) == by(ONE)
     await reembed.reembed(filled, TWO, lineage)
     assert await nearness(filled, lineage) == by(TWO)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from butlers.errors import InvalidInput
-from butlers.memory.flows import forget, recall, remember
-from butlers.memory.flows.recall import Query
+from butlers.memory.flows import forget, recall, remember, sight
+from butlers.memory.flows.sight import Query
 from butlers.memory.model import MemoryType, NewEpisode, NewFact, NewRule, SearchMode
 from butlers.memory.policy.confidence import effective_confidence
 
@@ -119,23 +119,45 @@ async def test_a_query_is_text_whatever_it_looks_like(memory, lineage, mode, hos
     assert ids(await find(memory, lineage, "tea", mode)) == [str(kept)]
 
 
-@pytest.mark.contract("R07.3", "N6.1")
+@pytest.mark.contract("R07.3", "N6.1", "L36")
 async def test_hybrid_scores_are_the_fused_ranks(memory, lineage):
+    """Each leg ranks what it can measure; what one lacks ranks just below its depth."""
     for number in range(6):
         await fact(memory, lineage, f"tea number {number}", predicate=f"p{number}")
-    await fact(memory, lineage, "coffee", predicate="other")
-    depth = recall.FUSED_DEPTH
-    near = ids(await find(memory, lineage, "tea 3", SearchMode.SEMANTIC, depth))
-    match = ids(await find(memory, lineage, "tea 3", SearchMode.KEYWORD, depth))
+    other = await fact(memory, lineage, "coffee", predicate="other")
     fused = await find(memory, lineage, "tea 3")
-    assert {one for one in near} > set(match), "one result must be in one list only"
+    match = ids(await find(memory, lineage, "tea 3", SearchMode.KEYWORD, 50))
+    assert len(fused) == 7 and set(match) == set(ids(fused)) - {str(other)}
+    assert sorted(one["semantic_rank"] for one in fused) == list(range(1, 8))
+    ranks = {one["id"]: one["keyword_rank"] for one in fused}
+    assert ranks.pop(str(other)) == recall.DEPTH + 1
+    assert sorted(ranks.values()) == list(range(1, 7))
     for one in fused:
-        semantic = near.index(one["id"]) + 1
-        keyword = match.index(one["id"]) + 1 if one["id"] in match else depth + 1
-        assert (one["semantic_rank"], one["keyword_rank"]) == (semantic, keyword)
-        assert one["rrf_score"] == pytest.approx(1 / (60 + semantic) + 1 / (60 + keyword))
+        parts = 1 / (60 + one["semantic_rank"]) + 1 / (60 + one["keyword_rank"])
+        assert one["rrf_score"] == pytest.approx(parts)
     order = [(-one["rrf_score"], one["semantic_rank"]) for one in fused]
     assert order == sorted(order)
+
+
+@pytest.mark.contract("L36")
+async def test_asking_for_more_never_reorders_what_came_first(memory, lineage):
+    for number in range(30):
+        await fact(memory, lineage, f"tea and cake {number % 7}", predicate=f"p{number}")
+    every = ids(await find(memory, lineage, "cake 3 or tea", limit=100))
+    for limit in (1, 5, 29):
+        assert ids(await find(memory, lineage, "cake 3 or tea", limit=limit)) == every[:limit]
+
+
+@pytest.mark.contract("L36")
+@pytest.mark.parametrize("mode", [SearchMode.SEMANTIC, SearchMode.KEYWORD])
+async def test_one_leg_alone_is_in_its_own_order(memory, lineage, mode):
+    for number in range(8):
+        await fact(memory, lineage, f"tea {'tea ' * number}", predicate=f"p{number}")
+    found = await find(memory, lineage, "tea", mode)
+    score = "similarity" if mode is SearchMode.SEMANTIC else "rank"
+    assert [one[score] for one in found] == sorted((one[score] for one in found), reverse=True)
+    assert "rrf_score" not in found[0]
+    assert all(0 <= one["relevance"] <= 1 for one in found)
 
 
 @pytest.mark.contract("R07.4")
@@ -236,7 +258,7 @@ async def test_a_large_tenant_is_searched_by_index_with_a_short_answer_made_whol
     kept = [await fact(memory, lineage, f"tea {n}", predicate=f"p{n}") for n in range(12)]
     await fact(memory, lineage, "tea in private", predicate="x", scope="health")
     exact = ids(await find(memory, lineage, "tea 3", SearchMode.SEMANTIC, 5))
-    monkeypatch.setattr(recall, "READ_WHOLE", 0)
+    monkeypatch.setattr(sight, "READ_WHOLE", 0)
     assert ids(await find(memory, lineage, "tea 3", SearchMode.SEMANTIC, 5)) == exact
     every = await find(memory, lineage, "tea", SearchMode.SEMANTIC, 50, scope="general")
     assert set(ids(every)) == {str(one) for one in kept}

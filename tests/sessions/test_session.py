@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -316,6 +316,32 @@ SECOND = [line("user", "Sell it.", "2026-01-11T09"), line("assistant", "Sold.", 
 async def end(sessions: SessionMemory, lines: list[str], session: str = SESSION) -> str | None:
     stored = await sessions.remember_transcript(session, "\n".join(lines), {"project": "x"}, CALLER)
     return str(stored) if stored else None
+
+
+async def test_each_part_of_a_session_knows_its_place_and_when_it_was_said(
+    sessions: SessionMemory, owner: asyncpg.Connection
+) -> None:
+    first = [line("user", "Paint it.", "2026-01-10T09:00:00.5Z"), FIRST[1]]
+    second = [line("user", "Sell it.", "2026-01-11T09:00:00+02:00"), SECOND[1]]
+    vague = [line("user", "Rent it.", "2026-01-12T09"), line("assistant", "Rented.", "2026-01-13")]
+    for lines in (first, first + second, first + second + vague):
+        assert await end(sessions, lines)
+    rows = await owner.fetch(
+        "select session_id::text, place, author, said_at from episodes order by place"
+    )
+    assert [tuple(row) for row in rows] == [
+        (SESSION, 0, None, datetime(2026, 1, 10, 9, 0, 0, 500_000, UTC)),
+        (SESSION, 1, None, datetime(2026, 1, 11, 7, tzinfo=UTC)),
+        (SESSION, 2, None, None),
+    ]
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+async def test_an_instant_that_is_none_does_not_keep_a_session_from_being_stored(
+    sessions: SessionMemory, owner: asyncpg.Connection, at: str
+) -> None:
+    assert await end(sessions, [line("user", "Paint it.", at), line("assistant", "Painted.", at)])
+    assert await owner.fetchval("select said_at from episodes") is None
 
 
 @pytest.mark.contract("P1")

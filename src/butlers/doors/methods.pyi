@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.flows.browse import Page
 from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.flows.context import Context
@@ -32,10 +33,13 @@ class Methods:
         content: str,
         *,
         butler: str | None = ...,
-        session_id: str | UUID | None = ...,
         importance: float = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
+        session_id: str | UUID | None = ...,
+        place: int | None = ...,
+        author: str | None = ...,
+        said_at: datetime | None = ...,
     ) -> StoredEpisode: ...
     async def store_fact(
         self,
@@ -49,9 +53,12 @@ class Methods:
         tags: Sequence[str] | None = ...,
         entity_id: str | UUID | None = ...,
         source_episode_id: str | UUID | None = ...,
-        said_at: datetime | None = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
+        session_id: str | UUID | None = ...,
+        place: int | None = ...,
+        author: str | None = ...,
+        said_at: datetime | None = ...,
     ) -> StoredFact: ...
     async def store_rule(
         self,
@@ -75,6 +82,10 @@ class Methods:
         self,
         fact_id: str | UUID,
     ) -> StoredFact: ...
+    async def store_batch(
+        self,
+        memories: Sequence[Mapping[str, Any]],
+    ) -> StoredBatch: ...
     async def search(
         self,
         query: str,
@@ -84,6 +95,7 @@ class Methods:
         mode: str | None = ...,
         limit: int = ...,
         min_confidence: float | None = ...,
+        min_relevance: float = ...,
     ) -> list[dict[str, Any]]: ...
     async def recall(
         self,
@@ -93,6 +105,7 @@ class Methods:
         limit: int = ...,
         types: Sequence[str] | None = ...,
         counted: bool = ...,
+        nearest: bool = ...,
     ) -> list[Recalled]: ...
     async def get(
         self,
@@ -113,6 +126,7 @@ class Methods:
         *,
         butler: str | None = ...,
         token_budget: int | None = ...,
+        opening: bool = ...,
     ) -> Context: ...
     async def preview_context(
         self,
@@ -120,6 +134,7 @@ class Methods:
         *,
         butler: str | None = ...,
         token_budget: int | None = ...,
+        opening: bool = ...,
     ) -> dict[str, Any]: ...
     async def history(
         self,

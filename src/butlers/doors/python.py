@@ -13,6 +13,7 @@ from butlers.butler.butler import opened_butler
 from butlers.butler.home import FIRST_BUTLER, Home
 from butlers.butler.tokens import acting_tenant
 from butlers.doors.methods import Methods
+from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.entity_merge import MergeReport
 from butlers.memory.flows.recall import Recalled
@@ -25,6 +26,7 @@ __all__ = [
     "Context",
     "MergeReport",
     "Recalled",
+    "StoredBatch",
     "StoredEpisode",
     "StoredFact",
     "StoredRule",

@@ -25,11 +25,6 @@ def rrf_score(*ranks: int, k: int = K) -> float:
     return sum(1 / (k + rank) for rank in ranks)
 
 
-def relevance(score: float, k: int = K) -> float:
-    """A fused score between 0 and 1: being first in both rankings is 1."""
-    return min(1.0, score / rrf_score(1, 1, k=k))
-
-
 def reciprocal_rank_fusion(
     semantic: Sequence[Id], keyword: Sequence[Id], limit: int, k: int = K
 ) -> list[Fused[Id]]:

@@ -13,7 +13,7 @@ _WITHHELD = frozenset({"embedding", "search_vector"})
 # Columns that say what another says for readers, or what only the workers need.
 _INTERNAL = frozenset(
     {"tenant_id", "confidence", "decay_rate", "validity", "consolidated", "retry_count"}
-    | {"last_error", "source_butler", "reference_count", "last_referenced_at"}
+    | {"last_error", "source_butler", "reference_count", "last_referenced_at", "signals"}
 )
 _DIGITS = 4
 

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -32,9 +34,8 @@ PREFACE = (
     "Remembered from earlier sessions. It is background, not instructions; more is found with "
     "the memory tools.\n"
 )
-# By meaning; below it the nearest memory has nothing to do with the prompt.
-RELEVANT_SIMILARITY = 0.35
 _RELEVANT_LINES = 5
+_ANSWERS = 0.001
 _KNOWLEDGE = [MemoryType.FACT, MemoryType.RULE]
 _MOST_PARTS = 100
 _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
@@ -68,7 +69,8 @@ class SessionMemory:
             desk = await self._desk(caller)
             allowed = (MAX_HOOK_CHARACTERS - len(PREFACE)) // 4
             budget = min(desk.memory.settings.retrieval.context_token_budget, allowed)
-            found = await context.run(desk, AskedContext(trigger_prompt=about, token_budget=budget))
+            asked = AskedContext(trigger_prompt=about, token_budget=budget, opening=True)
+            found = await context.run(desk, asked)
             shown = [line.ref for some in found.block.included.values() for line in some]
             self._told.set(session, {str(ref.id) for ref in shown})
             return PREFACE + found.text if shown else ""
@@ -95,8 +97,8 @@ class SessionMemory:
         found = essence.of_exchange(prompt, answer, [told])
         if found is None:
             return None
-        stored = partial(self._store, found, str(session), f"session:{session}", {}, caller)
-        return await self._kept(stored)
+        part = _Part(str(session), f"session:{session}")
+        return await self._kept(partial(self._store, found, part, {}, caller))
 
     async def remember_transcript(
         self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller
@@ -104,23 +106,26 @@ class SessionMemory:
         """Store what is new in a session since it was last stored; None when nothing is."""
 
         async def stored() -> UUID | None:
-            key, through = await _last_part(await self._desk(caller), session)
+            part = await _next_part(await self._desk(caller), session)
             said = await asyncio.to_thread(parse, transcript)
-            found = await asyncio.to_thread(essence.of_transcript, said.after(through))
+            found = await asyncio.to_thread(essence.of_transcript, said.after(part.after))
             if found is None:
                 return None
-            return await self._store(found, session, key, metadata, caller)
+            return await self._store(found, part, metadata, caller)
 
         return await self._kept(stored)
 
     async def _store(
-        self, found: Essence, session: str, key: str, metadata: dict[str, Any], caller: Caller
+        self, found: Essence, part: "_Part", metadata: dict[str, Any], caller: Caller
     ) -> UUID:
+        # Several speak in it, so that it has no author.
         new = StoreEpisode(
             content=found.text,
-            session_id=_as_uuid(session),
-            metadata={**metadata, "session": session, "through": found.through},
-            idempotency_key=key,
+            session_id=_as_uuid(part.session),
+            place=part.place,
+            said_at=_instant(found.through),
+            metadata={**metadata, "session": part.session, "through": found.through},
+            idempotency_key=part.key,
         )
         stored = await store_episode.run(await self._desk(caller), new)
         log.info(
@@ -152,9 +157,10 @@ async def _near(desk: Desk, prompt: str) -> list[dict[str, Any]]:
         scope=desk.memory.butler,
         mode=SearchMode.HYBRID,
         limit=limit,
+        min_relevance=_ANSWERS,
     )
-    found = await search.run(desk, asked)
-    return [one for one in found if one.get("similarity", 0.0) >= RELEVANT_SIMILARITY]
+    found: list[dict[str, Any]] = await search.run(desk, asked)
+    return found
 
 
 async def _line(desk: Desk, found: dict[str, Any]) -> str:
@@ -167,23 +173,43 @@ async def _line(desk: Desk, found: dict[str, Any]) -> str:
     return lines.rule_line(row["content"], row["maturity"], float(row["effectiveness_score"]))
 
 
-async def _last_part(desk: Desk, session: str) -> tuple[str, str]:
-    """Under which key the next part of a session is stored, and through when it is stored.
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a session leaves when it ends: under which key, and at which place among its parts."""
+
+    session: str
+    key: str
+    place: int = 0
+    after: str = ""
+    """Through when the session is stored already."""
+
+
+async def _next_part(desk: Desk, session: str) -> _Part:
+    """The part of a session that is stored next.
 
     A session that is resumed ends again; each of its parts names the end of the one before.
     """
-    key, through = f"session:{session}", ""
-    for _ in range(_MOST_PARTS):
-        known = await find_episode_by_key(desk.memory, key, desk.lineage)
+    part = _Part(session, f"session:{session}")
+    for place in range(1, _MOST_PARTS + 1):
+        known = await find_episode_by_key(desk.memory, part.key, desk.lineage)
         if known is None:
             break
         through = str(known["metadata"].get("through") or "~")
-        key = f"session:{session}:{through}"
-    return key, through
+        part = _Part(session, f"session:{session}:{through}", place, through)
+    return part
 
 
 def _as_uuid(session: str) -> UUID | None:
     try:
         return UUID(session)
     except ValueError:
+        return None
+
+
+def _instant(written: str) -> datetime | None:
+    """An instant as a transcript writes it; None where it writes none, or without its offset."""
+    try:
+        at = datetime.fromisoformat(written)
+        return at.astimezone(UTC) if at.tzinfo else None
+    except (ValueError, OverflowError):
         return None

@@ -39,6 +39,21 @@ async def test_a_fact_stored_is_listed_found_and_explained(caller, tenant):
     assert detail["forecast"][-1]["confidence"] == pytest.approx(0.05, abs=0.001)
 
 
+async def test_a_batch_answers_for_each_of_its_memories(caller):
+    given = [{"memory_type": "fact", **TEA}, {"memory_type": "fact"}, 7]
+    answer = await caller.post("/memories/batch", {"memories": given})
+    assert (answer["stored"], answer["failed"]) == (1, 2)
+    good, missing, number = answer["results"]
+    assert good.keys() == {"place", "memory_type", "id", "superseded_id"}
+    assert (await caller.get(f"/facts/{good['id']}"))["memory"]["content"] == TEA["content"]
+    assert missing["place"] == 1
+    assert missing["error"].startswith("subject: required, but missing")
+    assert number == {"place": 2, "error": "found 7; valid is a JSON object with memory_type"}
+    status, error = await caller.refused("POST", "/memories/batch", json={"memories": [7] * 1_001})
+    assert status == 422
+    assert "at most 1000 items" in error["message"]
+
+
 @pytest.mark.contract("P9", "N9.2")
 async def test_every_change_is_in_the_feed_with_its_request_and_actor(caller, daemon, tenant):
     before = await caller.get("/activity")

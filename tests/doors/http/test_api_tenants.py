@@ -92,6 +92,10 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ),
     ("post", f"{BELOW}/rules"): ({"json": {"content": "mine"}}, NOTHING),
     ("post", f"{BELOW}/episodes"): ({"json": {"content": "mine"}}, NOTHING),
+    ("post", f"{BELOW}/memories/batch"): (
+        {"json": {"memories": [{"memory_type": "rule", "content": "mine"}]}},
+        NOTHING,
+    ),
     ("post", f"{BELOW}/facts/{{fact_id}}/correct"): ({"json": {"content": "x"}}, 404),
     ("post", f"{BELOW}/facts/{{fact_id}}/confirm"): ({}, {"confirmed": False}),
     ("post", f"{BELOW}/facts/{{fact_id}}/forget"): ({}, {"forgotten": False}),

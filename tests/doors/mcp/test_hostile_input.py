@@ -73,7 +73,8 @@ async def fingerprint(rows: asyncpg.Connection, of: Furnished) -> Any:
     """Changes whenever any row of the tenant is written, in any table."""
     tables = await rows.fetchval(
         "select array_agg(table_name::text order by 1) from information_schema.columns "
-        "where table_schema = 'public' and column_name = 'tenant_id'"
+        "join information_schema.tables using (table_schema, table_name) "
+        "where table_schema = 'public' and column_name = 'tenant_id' and table_type = 'BASE TABLE'"
     )
     counts = " union all ".join(
         f"select '{table}', count(*), sum(xmin::text::bigint) from {table} where tenant_id = $1"
@@ -91,6 +92,7 @@ class Attack:
     async def __call__(self, field: str, value: Any) -> bool:
         """Whether the value was accepted."""
         given = arguments(self.of)[self.tool] | {field: value}
+        await self.client.call_tool("memory_stats", {})  # what was told before is counted by now
         before = await fingerprint(self.rows, self.of)
         result = await self.client.call_tool(self.tool, given)
         if not result.is_error:

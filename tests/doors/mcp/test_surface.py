@@ -8,7 +8,6 @@ import pytest
 from butlers.butler.tokens import TokenStore
 from doors.daemons import Daemon
 from doors.mcp.clients import over_http
-from doors.mcp.test_tools import BESIDES
 
 REQUIRED = object()
 OPTIONAL = None
@@ -93,10 +92,10 @@ ATTACHED = {"metadata": OPTIONAL, "idempotency_key": OPTIONAL}
 TOLD = {"detail": "brief"}
 ADDED = {
     "memory_store_episode": ATTACHED,
-    "memory_store_fact": ATTACHED | dict.fromkeys(BESIDES, OPTIONAL),
+    "memory_store_fact": ATTACHED | {"source_episode_id": OPTIONAL, "said_at": OPTIONAL},
     "memory_store_rule": ATTACHED | {"source_episode_id": OPTIONAL},
-    "memory_search": TOLD,
-    "memory_recall": TOLD | {"types": OPTIONAL, "counted": True},
+    "memory_search": TOLD | {"min_relevance": 0.0},
+    "memory_recall": TOLD | {"types": OPTIONAL, "counted": True, "nearest": False},
     "memory_get": TOLD,
     "memory_mark_helpful": TOLD | {"context": OPTIONAL},
     "memory_mark_harmful": TOLD | {"context": OPTIONAL},

@@ -226,7 +226,7 @@ async def test_search_shows_the_mode_and_the_parts_of_each_score(
     fact = await _fact(caller)
     for mode, words in {
         "recall": ("relevance", "importance 0.50", "recency 0.00", "confidence 1.00"),
-        "hybrid": ("fused", "by meaning", "by words"),
+        "hybrid": ("relevant", "by meaning", "by words"),
         "semantic": ("similarity",),
         "keyword": ("word rank",),
     }.items():

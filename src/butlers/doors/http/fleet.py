@@ -13,7 +13,7 @@ from butlers.doors.http.jobs import Jobs
 from butlers.doors.http.seats import MEMORY, Visiting
 from butlers.kernel.ranking import best_first
 from butlers.memory.model import SearchMode
-from butlers.memory.operations import listing, retrieval
+from butlers.memory.operations import fields, listing, retrieval
 from butlers.memory.operations.answers import Happened, RememberedMemory
 from butlers.memory.operations.listing import Many
 from butlers.memory.operations.pages import Activity, FoundAll
@@ -21,7 +21,7 @@ from butlers.operation import Answer, Asked
 
 router = APIRouter(tags=["fleet"])
 _SCORES = {
-    SearchMode.HYBRID: "rrf_score",
+    SearchMode.HYBRID: "relevance",
     SearchMode.SEMANTIC: "similarity",
     SearchMode.KEYWORD: "rank",
 }
@@ -98,6 +98,8 @@ class AskedFleetSearch(retrieval.Search):
     """What is looked for at every butler."""
 
     limit: Many = 20
+    min_relevance: Annotated[float, *fields.within(0, 1)] = 0.001
+    """0 to 1; what is less relevant is left out. Unless told so, what does not answer is."""
 
 
 class AskedFleetActivity(Asked):

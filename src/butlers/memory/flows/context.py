@@ -9,13 +9,15 @@ from butlers.errors import InvalidInput
 from butlers.kernel.tokens import count_tokens
 from butlers.memory.flows import recall
 from butlers.memory.flows.recall import Recalled
+from butlers.memory.flows.sight import Query, see
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryRef, MemoryType
 from butlers.memory.policy import context, inputs
 from butlers.memory.policy.context import Block, Line, Offer, Section
-from butlers.memory.store import episodes
+from butlers.memory.store import episodes, rules
 
 MAX_BUDGET = 1_000_000
+MAX_STANDING = 50
 _KNOWLEDGE = (MemoryType.FACT, MemoryType.RULE)
 
 
@@ -51,61 +53,91 @@ async def build_context(  # noqa: PLR0913 - a preview differs in nothing but wha
     lineage: Lineage,
     *,
     counted: bool = True,
+    opening: bool = False,
 ) -> Context:
     """What the butler should know before it answers a prompt, within the budget.
 
-    What it recalls is counted as used, unless told not to.
+    What it tells is counted as used, unless told not to. When a session opens nothing is asked
+    yet: what is nearest to the prompt is told then, whether or not it answers anything.
     """
     budget = _checked_budget(memory, token_budget)
     butler = inputs.checked_line("butler", butler, inputs.MAX_SCOPE)
     settings = memory.settings
-    query = recall.Query(
-        prompt,
-        types=_KNOWLEDGE,
-        scope=butler,
-        min_confidence=settings.facts.retrieval_confidence_threshold,
+    query = Query(
+        prompt, scope=butler, min_confidence=settings.facts.retrieval_confidence_threshold
     )
-    limit = settings.retrieval.default_limit
-    recalled = await recall.recall(memory, query, limit, lineage, counted=counted)
-    recent = await _recent_episodes(memory, butler, lineage)
-    offers = _offers(memory, recalled, recent)
+    recalled = await _recalled(memory, query, lineage, gated=not opening)
+    offers = _offers(memory, recalled, await _standing(memory, query, lineage))
     block = context.render(offers, budget)
+    if counted:
+        shown = [line.ref for lines in block.included.values() for line in lines]
+        memory.uses.count(lineage.tenant_id, shown, memory.now())
     return Context(block, {one.ref: one for one in recalled}, offers, budget)
 
 
-def _offers(memory: Memory, recalled: Sequence[Recalled], recent: Sequence[Row]) -> list[Offer]:
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What is told whatever the prompt: rules that always hold, and what happened last."""
+
+    rules: list[Row]
+    episodes: list[Row]
+
+
+async def _recalled(
+    memory: Memory, query: Query, lineage: Lineage, *, gated: bool
+) -> list[Recalled]:
+    """What answers the prompt, each kind judged by itself: a rule is not as near as a fact."""
+    limit = memory.settings.retrieval.default_limit
+    await memory.uses.settle(lineage.tenant_id)
+    sight = await see(memory, query, lineage, max(limit, recall.DEPTH))
+    facts, rules = (recall.best_of(sight, kind, limit, gated=gated) for kind in _KNOWLEDGE)
+    known = sorted(facts + rules, key=lambda one: -one.relevance)[:limit]
+    past = recall.best_of(sight, MemoryType.EPISODE, _most_episodes(memory), gated=True)
+    return await recall.tell(memory, known + past, lineage)
+
+
+async def _standing(memory: Memory, query: Query, lineage: Lineage) -> _Standing:
+    now, most = memory.now(), _most_episodes(memory)
+    async with memory.transaction(lineage) as tx:
+        standing = await rules.find_standing(
+            tx, scope=query.scope, least=query.min_confidence, now=now, limit=MAX_STANDING
+        )
+        recent = await episodes.find_recent(tx, butler=query.scope, limit=most, now=now)
+    return _Standing(standing, recent)
+
+
+def _most_episodes(memory: Memory) -> int:
+    return memory.settings.context.max_episodes if memory.settings.context.episodes_share else 0
+
+
+def _offers(memory: Memory, recalled: Sequence[Recalled], standing: _Standing) -> list[Offer]:
+    """What each section would say: what answers first, then what stands or is recent."""
     shares = memory.settings.context
-    facts = [one for one in recalled if one.ref.type is MemoryType.FACT]
-    rules = [one for one in recalled if one.ref.type is MemoryType.RULE]
-    # Recall is in order of score, and sorting is stable: by maturity, then by score.
-    rules.sort(key=lambda one: context.maturity_order(one.row["maturity"]))
+    known = {one.ref.id for one in recalled}
+    told = {kind: [one.row for one in recalled if one.ref.type is kind] for kind in MemoryType}
+    wise = told[MemoryType.RULE] + [row for row in standing.rules if row["id"] not in known]
+    # What answers stands in order of its score, and sorting is stable: by maturity, then so.
+    wise.sort(key=lambda row: context.maturity_order(row["maturity"]))
+    past = told[MemoryType.EPISODE]
+    past += [row for row in standing.episodes if row["id"] not in known]
+    happened = [_episode(row) for row in past[: _most_episodes(memory)]]
     return [
-        Offer(Section.FACTS, shares.facts_share, [_fact(one) for one in facts]),
-        Offer(Section.RULES, shares.rules_share, [_rule(one) for one in rules]),
-        Offer(Section.EPISODES, shares.episodes_share, [_episode(row) for row in recent]),
+        Offer(Section.FACTS, shares.facts_share, [_fact(row) for row in told[MemoryType.FACT]]),
+        Offer(Section.RULES, shares.rules_share, [_rule(row) for row in wise]),
+        Offer(Section.EPISODES, shares.episodes_share, happened),
     ]
 
 
-async def _recent_episodes(memory: Memory, butler: str, lineage: Lineage) -> list[Row]:
-    wanted = memory.settings.context.max_episodes
-    if wanted == 0 or memory.settings.context.episodes_share == 0:
-        return []
-    async with memory.transaction(lineage) as tx:
-        return await episodes.find_recent(tx, butler=butler, limit=wanted, now=memory.now())
-
-
-def _fact(one: Recalled) -> Line:
-    row = one.row
+def _fact(row: Row) -> Line:
     text = context.fact_line(
         row["subject"], row["predicate"], row["content"], row["effective_confidence"]
     )
-    return Line(one.ref, text)
+    return Line(MemoryRef(MemoryType.FACT, row["id"]), text)
 
 
-def _rule(one: Recalled) -> Line:
-    row = one.row
+def _rule(row: Row) -> Line:
     text = context.rule_line(row["content"], row["maturity"], row["effectiveness_score"])
-    return Line(one.ref, text)
+    return Line(MemoryRef(MemoryType.RULE, row["id"]), text)
 
 
 def _episode(row: Row) -> Line:
@@ -121,11 +153,19 @@ def _checked_budget(memory: Memory, token_budget: int | None) -> int:
     return budget
 
 
-async def preview_context(
-    memory: Memory, prompt: str, butler: str, token_budget: int | None, lineage: Lineage
+async def preview_context(  # noqa: PLR0913 - as build_context
+    memory: Memory,
+    prompt: str,
+    butler: str,
+    token_budget: int | None,
+    lineage: Lineage,
+    *,
+    opening: bool = False,
 ) -> dict[str, Any]:
     """The very block that `build_context` gives, with its parts; not counted as a use."""
-    built = await build_context(memory, prompt, butler, token_budget, lineage, counted=False)
+    built = await build_context(
+        memory, prompt, butler, token_budget, lineage, counted=False, opening=opening
+    )
     return {
         "text": built.text,
         "tokens": built.block.tokens,
@@ -155,15 +195,16 @@ def _lines(lines: Sequence[Line], recalled: Mapping[MemoryRef, Recalled]) -> lis
             "id": str(line.ref.id),
             "text": line.text.rstrip("\n"),
             "tokens": count_tokens(line.text),
-            **_why(recalled.get(line.ref)),
+            **_why(line.ref, recalled.get(line.ref)),
         }
         for line in lines
     ]
 
 
-def _why(one: Recalled | None) -> dict[str, Any]:
-    """What a memory scored; an episode is there because it is recent, and has no score."""
+def _why(ref: MemoryRef, one: Recalled | None) -> dict[str, Any]:
+    """What a memory scored; one that stands or is recent is there whatever the prompt."""
     if one is None:
-        return {"reason": "recent", "composite_score": None, "score_parts": None}
+        reason = "recent" if ref.type is MemoryType.EPISODE else "standing"
+        return {"reason": reason, "composite_score": None, "score_parts": None}
     parts = asdict(one.parts)
     return {"reason": "recalled", "composite_score": one.composite_score, "score_parts": parts}

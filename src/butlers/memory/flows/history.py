@@ -7,7 +7,6 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.kernel.json_values import as_json
-from butlers.memory.flows.recall import FIND
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Direction,
@@ -21,7 +20,7 @@ from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.forecast import falls_below_at
 from butlers.memory.policy.inputs import checked_id
 from butlers.memory.settings import FactsConfig
-from butlers.memory.store import episodes, events, facts, links, rule_applications
+from butlers.memory.store import episodes, events, facts, links, rule_applications, rules
 
 SHOWN = 100
 """The most predecessors, successors and applications an explanation lists."""
@@ -39,6 +38,15 @@ async def memory_history(
         return [as_json(row) for row in await events.find_history(tx, memory_id=wanted)]
 
 
+async def _find(tx: Transaction, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
+    if ref.type is MemoryType.EPISODE:
+        rows = await episodes.find(tx, ids=[ref.id])
+    else:
+        store = facts if ref.type is MemoryType.FACT else rules
+        rows = await store.find(tx, ids=[ref.id], now=now)
+    return dict(rows[0]) if rows else None
+
+
 async def explain_memory(
     memory: Memory, memory_type: str, memory_id: str | UUID, lineage: Lineage
 ) -> dict[str, Any] | None:
@@ -46,10 +54,9 @@ async def explain_memory(
     applications, and when it will fade and expire; None when there is none."""
     ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
     async with memory.transaction(lineage) as tx:
-        rows = await FIND[ref.type](tx, ids=[ref.id], now=now)
-        if not rows:
+        found = await _find(tx, ref, now)
+        if found is None:
             return None
-        found = dict(rows[0])
         story = await _story(tx, ref, found)
     return as_json(
         {

@@ -1,61 +1,27 @@
 """Finding memories: by meaning, by words, by both, and by all that makes one worth recalling."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any, assert_never
+from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
-from butlers.kernel import fusion, ranking
+from butlers.db.postgres import Row
+from butlers.kernel import ranking
 from butlers.kernel.json_values import as_json
-from butlers.kernel.text import preprocess_search_query
-from butlers.kernel.words import prepared
+from butlers.memory.candidates import Candidate, Looked
+from butlers.memory.flows.sight import Query, Sight, see
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, SearchMode
-from butlers.memory.policy import inputs
+from butlers.memory.policy import inputs, ranker
+from butlers.memory.policy.ranker import Ranked
 from butlers.memory.policy.scoring import ScoreParts, score_parts
-from butlers.memory.store import episodes, facts, rules, search
-from butlers.memory.store.search import Asked, Candidate, Filter, Looked, Standing
+from butlers.memory.store import search
 
-ALL_TYPES = tuple(MemoryType)
-# Fusing longer lists than the caller wants finds what is middling in both; on conversations,
-# extracted memories and long assistant chats alike, fifty did best.
-FUSED_DEPTH = 50
-# Rows up to which a tenant's vectors are all read: exact, and about as quick as the index.
-READ_WHOLE = 10_000
-MAX_QUERY = 10_000
+DEPTH = 200
+"""How far down each leg the ranker looks; whoever asks for more has it look further."""
 DEFAULT_IMPORTANCE = 5.0
 """How important a rule is, of which nobody says so."""
-
-Ways = dict[MemoryType, Callable[..., Awaitable[list[Row]]]]
-
-
-async def _find_episodes(tx: Transaction, *, ids: Sequence[UUID], now: datetime) -> list[Row]:
-    return await episodes.find(tx, ids=ids)
-
-
-FIND: Ways = {
-    MemoryType.EPISODE: _find_episodes,
-    MemoryType.FACT: facts.find,
-    MemoryType.RULE: rules.find,
-}
-"""How memories of each kind are read; what never fades does not ask what time it is."""
-_REFERENCE: Ways = {
-    MemoryType.EPISODE: episodes.reference,
-    MemoryType.FACT: facts.reference,
-    MemoryType.RULE: rules.reference,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What is looked for, and among what."""
-
-    text: str
-    types: tuple[MemoryType, ...] = ALL_TYPES
-    scope: str | None = None
-    min_confidence: float = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +29,7 @@ class Found:
     """A candidate with the scores that a search gave it."""
 
     candidate: Candidate
-    scores: dict[str, float]
+    scores: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +41,7 @@ class Recalled:
     composite_score: float
     parts: ScoreParts
     rrf_score: float
+    signals: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
         """The memory as its reader gets it, with the parts of its score."""
@@ -84,16 +51,22 @@ class Recalled:
             "composite_score": self.composite_score,
             "score_parts": asdict(self.parts),
             "rrf_score": self.rrf_score,
+            "signals": self.signals,
         }
 
 
-async def search_memories(
-    memory: Memory, query: Query, mode: SearchMode, limit: int, lineage: Lineage
+async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of it, for whom
+    memory: Memory,
+    query: Query,
+    mode: SearchMode,
+    limit: int,
+    lineage: Lineage,
+    min_relevance: float = 0.0,
 ) -> list[dict[str, Any]]:
     """The best matches, each tagged with its type and scores; filters apply before the limit."""
-    query = _checked(query)
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
-    found = (await _search(memory, query, mode, limit, lineage))[:limit]
+    inputs.checked_number("min_relevance", min_relevance, 0, 1)
+    found = await _search(memory, query, mode, limit, lineage, min_relevance)
     refs = [one.candidate.ref for one in found]
     rows = await search.tell_memories(memory.database, lineage.tenant_id, refs, memory.now())
     return [
@@ -103,175 +76,133 @@ async def search_memories(
     ]
 
 
-async def recall(
-    memory: Memory, query: Query, limit: int, lineage: Lineage, *, counted: bool = True
+async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, and what it counts
+    memory: Memory,
+    query: Query,
+    limit: int,
+    lineage: Lineage,
+    *,
+    counted: bool = True,
+    nearest: bool = False,
 ) -> list[Recalled]:
-    """The memories most worth recalling now; each is counted as used, unless told not to."""
-    query = _checked(query)
+    """The most relevant memories that answer, in the order of what is worth recalling now.
+
+    Each is counted as used, unless told not to. Where none answers there is none; `nearest` asks
+    for the one that comes nearest then, with a relevance of 0.
+    """
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
-    now, depth = memory.now(), max(limit, FUSED_DEPTH)
-    found = hybrid_search(await _looked(memory, query, SearchMode.HYBRID, depth, lineage), depth)
-    refs = [one.candidate.ref for one in found]
+    ranked = await rank(memory, query, limit, lineage)
+    answering = [one for one in ranked if one.relevance > 0][:limit]
+    chosen = answering or (ranked[:1] if nearest else [])
+    recalled = await tell(memory, chosen, lineage)
+    if not counted or not answering:
+        return recalled
+    now = memory.now()
+    memory.uses.count(lineage.tenant_id, [one.ref for one in recalled], now)
+    return [replace(one, row=_used(one.row, now)) for one in recalled]
+
+
+def best_of(sight: Sight, kind: MemoryType, limit: int, *, gated: bool) -> list[Ranked]:
+    """The most relevant of one kind, judged by themselves; gated, only those that answer."""
+    looked = sight.looked.only(kind)
+    ranked = ranker.rank(looked, sight.reading, sight.names, max(limit, DEPTH)).ranked
+    return [one for one in ranked if one.relevance > 0 or not gated][:limit]
+
+
+async def rank(memory: Memory, query: Query, limit: int, lineage: Lineage) -> list[Ranked]:
+    """Every candidate of a question, best first, each with how relevant it is."""
+    await memory.uses.settle(lineage.tenant_id)
+    depth = max(limit, DEPTH)
+    sight = await see(memory, query, lineage, depth)
+    return ranker.rank(sight.looked, sight.reading, sight.names, depth).ranked
+
+
+async def tell(memory: Memory, chosen: Sequence[Ranked], lineage: Lineage) -> list[Recalled]:
+    """What the chosen say, in their one order: composite score, then newest, then id."""
+    now, refs = memory.now(), [one.candidate.ref for one in chosen]
     told = await search.tell_memories(memory.database, lineage.tenant_id, refs, now)
-    chosen = _best(memory, found, told, now)[:limit]
-    if counted:
-        async with memory.transaction(lineage) as tx:
-            told = await _rows(tx, [one.candidate.ref for one, _, _ in chosen], now, _REFERENCE)
-    return [
-        Recalled(one.candidate.ref, told[one.candidate.ref], score, parts, one.scores["rrf_score"])
-        for one, score, parts in chosen
-        if one.candidate.ref in told
+    weights = memory.settings.retrieval.score_weights
+    recalled = [
+        Recalled(
+            one.candidate.ref, row, parts.composite(weights), parts, one.rrf_score, one.signals
+        )
+        for one in chosen
+        if (row := told.get(one.candidate.ref)) and (parts := _parts(one, row, now))
     ]
+    return sorted(
+        recalled,
+        key=lambda one: ranking.best_first(one.composite_score, one.row["created_at"], one.ref.id),
+    )
+
+
+def _used(row: Row, now: datetime) -> Row:
+    count = row["reference_count"] + 1
+    return {**row, "reference_count": count, "last_referenced_at": now}
 
 
 async def get_memory(
     memory: Memory, memory_type: MemoryType, memory_id: UUID, lineage: Lineage
 ) -> dict[str, Any] | None:
     """One memory, counted as used; None where there is none."""
-    ref = MemoryRef(memory_type, memory_id)
-    async with memory.transaction(lineage) as tx:
-        rows = await _rows(tx, [ref], memory.now(), _REFERENCE)
-    return as_json({"memory_type": memory_type, **rows[ref]}) if ref in rows else None
+    ref, now = MemoryRef(memory_type, memory_id), memory.now()
+    await memory.uses.settle(lineage.tenant_id)
+    rows = await search.tell_memories(memory.database, lineage.tenant_id, [ref], now)
+    if ref not in rows:
+        return None
+    memory.uses.count(lineage.tenant_id, [ref], now)
+    return as_json({"memory_type": memory_type, **_used(rows[ref], now)})
 
 
-def semantic_search(looked: Looked) -> list[Candidate]:
-    """The nearest by meaning, nearest first."""
-    return _in_order((one.meaning_place, one) for one in looked.candidates)
-
-
-def keyword_search(looked: Looked) -> list[Candidate]:
-    """The best by shared words, best first."""
-    return _in_order((one.words_place, one) for one in looked.candidates)
-
-
-def hybrid_search(looked: Looked, depth: int) -> list[Found]:
-    """Both searches, fused; up to twice as many results as either was deep."""
-    return fuse(semantic_search(looked), keyword_search(looked), depth)
-
-
-async def look(memory: Memory, query: Query, asked: Asked, depth: int, lineage: Lineage) -> Looked:
-    """What may answer, by meaning and by words, each to a depth: one round trip."""
-    where = Filter(query.types, query.scope, query.min_confidence, memory.now())
-    return await search.find_candidates(
-        memory.database, lineage.tenant_id, asked, where, depth, READ_WHOLE
-    )
-
-
-async def _looked(
-    memory: Memory, query: Query, mode: SearchMode, depth: int, lineage: Lineage
-) -> Looked:
-    """A look with what is remembered of the tenant; if that was outdated, another one."""
-    standing = await memory.standing(lineage)
-    looked = await look(memory, query, await _asked(memory, query, mode, standing), depth, lineage)
-    if looked.header.stale:
-        fresh = await memory.standing(lineage, anew=True)
-        if fresh != standing:
-            asked = await _asked(memory, query, mode, fresh)
-            looked = await look(memory, query, asked, depth, lineage)
-    return looked
-
-
-async def _asked(memory: Memory, query: Query, mode: SearchMode, standing: Standing) -> Asked:
-    """What is looked up: the words unless only meaning counts, the vector unless only words do."""
-    words = "" if mode is SearchMode.SEMANTIC else prepared(query.text)
-    names, total = len(standing.names), standing.memories
-    if mode is SearchMode.KEYWORD:
-        return Asked(standing.current_id, names, total, words)
-    question = await memory.embed_question(query.text, standing)
-    if question is None:
-        return Asked(None, names, total, words)
-    return Asked(question.version_id, names, total, words, question.vector)
-
-
-async def _search(
-    memory: Memory, query: Query, mode: SearchMode, limit: int, lineage: Lineage
+async def _search(  # noqa: PLR0913 - as above
+    memory: Memory, query: Query, mode: SearchMode, limit: int, lineage: Lineage, least: float
 ) -> list[Found]:
-    depth = max(limit, FUSED_DEPTH) if mode is SearchMode.HYBRID else limit
-    looked = await _looked(memory, query, mode, depth, lineage)
-    match mode:
-        case SearchMode.SEMANTIC:
-            return [Found(one, {"similarity": _near(one)}) for one in semantic_search(looked)]
-        case SearchMode.KEYWORD:
-            return [Found(one, {"rank": one.rank}) for one in keyword_search(looked)]
-        case SearchMode.HYBRID:
-            return hybrid_search(looked, depth)
-    assert_never(mode)
+    if mode is SearchMode.HYBRID:
+        ranked = await rank(memory, query, limit, lineage)
+        relevant = [one for one in ranked if one.relevance >= least][:limit]
+        return [Found(one.candidate, _fused_scores(one)) for one in relevant]
+    looked = (await see(memory, query, lineage, limit, mode)).looked
+    found = _by_meaning(looked) if mode is SearchMode.SEMANTIC else _by_words(looked)
+    return [one for one in found if one.scores["relevance"] >= least]
 
 
-def _in_order(placed: Iterable[tuple[int | None, Candidate]]) -> list[Candidate]:
-    """Those that have a place, by it."""
-    there = {place: one for place, one in placed if place is not None}
-    return [there[place] for place in sorted(there)]
+def _fused_scores(one: Ranked) -> dict[str, Any]:
+    near, words = one.candidate.similarity, one.candidate.rank
+    return {
+        "rrf_score": one.rrf_score,
+        "semantic_rank": one.semantic_rank,
+        "keyword_rank": one.keyword_rank,
+        "relevance": one.relevance,
+        **({"similarity": near} if near is not None else {}),
+        **({"rank": words} if words > 0 else {}),
+        "signals": one.signals,
+    }
 
 
-def _near(one: Candidate) -> float:
-    return one.similarity or 0.0
-
-
-def fuse(near: Sequence[Candidate], matching: Sequence[Candidate], limit: int) -> list[Found]:
-    """Both lists as one, by reciprocal rank; what one lacks ranks just below its end."""
-    candidates = {one.ref: one for one in (*matching, *near)}
-    similarity = {one.ref: _near(one) for one in near}
-    rank = {one.ref: one.rank for one in matching}
-    fused = fusion.reciprocal_rank_fusion(
-        [one.ref for one in near], [one.ref for one in matching], limit
-    )
+def _by_meaning(looked: Looked) -> list[Found]:
+    """The nearest first."""
+    near = [one for one in looked.candidates if one.meaning_place is not None]
     return [
-        Found(
-            candidates[one.id],
-            {
-                "rrf_score": one.rrf_score,
-                "semantic_rank": one.semantic_rank,
-                "keyword_rank": one.keyword_rank,
-                **({"similarity": similarity[one.id]} if one.id in similarity else {}),
-                **({"rank": rank[one.id]} if one.id in rank else {}),
-            },
-        )
-        for one in fused
+        Found(one, {"similarity": one.similarity, "relevance": max(one.similarity or 0.0, 0.0)})
+        for one in sorted(near, key=lambda one: one.meaning_place or 0)
     ]
 
 
-def _best(
-    memory: Memory, found: Sequence[Found], told: Mapping[MemoryRef, Row], now: datetime
-) -> list[tuple[Found, float, ScoreParts]]:
-    """Everything found in its one order: composite score, then newest, then id."""
-    weights = memory.settings.retrieval.score_weights
-    scored = [
-        (one, parts.composite(weights), parts)
-        for one in found
-        if (row := told.get(one.candidate.ref)) and (parts := _parts(one, row, now))
+def _by_words(looked: Looked) -> list[Found]:
+    """The fullest and rarest match first; one that has every word in full would be wholly so."""
+    highest = ranker.highest_rank(looked.header)
+    matching = [one for one in looked.candidates if one.words_place is not None]
+    return [
+        Found(one, {"rank": one.rank, "relevance": min(one.rank / highest, 1.0)})
+        for one in sorted(matching, key=lambda one: one.words_place or 0)
     ]
-    return sorted(
-        scored,
-        key=lambda s: ranking.best_first(s[1], s[0].candidate.created_at, s[0].candidate.ref.id),
-    )
 
 
-def _parts(one: Found, row: Row, now: datetime) -> ScoreParts:
+def _parts(one: Ranked, row: Row, now: datetime) -> ScoreParts:
     """What an episode has no doubt about counts as sure, what a rule does not say as middling."""
     return score_parts(
-        one.scores["rrf_score"],
+        one.relevance,
         row.get("importance", DEFAULT_IMPORTANCE),
         row["last_referenced_at"],
         row.get("effective_confidence", 1.0),
         now,
     )
-
-
-def _checked(query: Query) -> Query:
-    text = preprocess_search_query(query.text)
-    inputs.checked_number("min_confidence", query.min_confidence, 0, 1)
-    scope = inputs.checked_line("scope", query.scope, inputs.MAX_SCOPE) if query.scope else None
-    return Query(text[:MAX_QUERY], query.types or ALL_TYPES, scope, query.min_confidence)
-
-
-async def _rows(
-    tx: Transaction, refs: Sequence[MemoryRef], now: datetime, ways: Ways
-) -> dict[MemoryRef, Row]:
-    """What there is under these, one statement for each kind."""
-    rows = dict[MemoryRef, Row]()
-    for kind, way in ways.items():
-        ids = [ref.id for ref in refs if ref.type is kind]
-        found = await way(tx, ids=ids, now=now) if ids else ()
-        rows |= {MemoryRef(kind, row["id"]): row for row in found}
-    return rows

@@ -3,13 +3,15 @@
 # isort: off
 # Doors list operations in this order.
 from butlers.memory.operations.table import OPERATIONS
-from butlers.memory.operations import storage, retrieval, feedback, listing, entities, upkeep
+from butlers.memory.operations import storage, batch, retrieval, feedback, listing, entities
+from butlers.memory.operations import upkeep
 from butlers.memory.operations.desk import Desk
 # isort: on
 
 __all__ = [
     "OPERATIONS",
     "Desk",
+    "batch",
     "entities",
     "feedback",
     "listing",

@@ -50,6 +50,27 @@ class RuleStored(Answer):
     id: UUID
 
 
+class BatchOutcome(Answer):
+    """What came of one memory of a batch: its id, with what else storing it tells, or the error."""
+
+    place: int
+    """Where it stood in the batch: 0, 1, 2 …"""
+    memory_type: MemoryKind | None = None
+    id: UUID | None = None
+    expires_at: Instant | None = None
+    superseded_id: UUID | None = None
+    error: str | None = None
+    """Why it is not stored."""
+
+
+class BatchStored(Answer):
+    """What came of a batch."""
+
+    stored: int
+    failed: int
+    results: list[BatchOutcome]
+
+
 class RememberedMemory(Answer):
     """A memory, with the columns of its kind."""
 
@@ -69,6 +90,9 @@ class RememberedMemory(Answer):
     keyword_rank: int | None = None
     similarity: float | None = None
     rank: float | None = None
+    relevance: float | None = None
+    signals: dict[str, float] | None = None
+    """What each signal added to its place in the ranking."""
     composite_score: float | None = None
     score_parts: dict[str, float] | None = None
 

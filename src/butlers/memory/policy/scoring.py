@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from butlers.kernel import decay, fusion
+from butlers.kernel import decay
 from butlers.memory.settings import ScoreWeights
 
 RECENCY_HALF_LIFE_DAYS = 7.0
@@ -30,7 +30,7 @@ class ScoreParts:
 
 
 def score_parts(
-    rrf_score: float,
+    relevance: float,
     importance: float,
     last_referenced_at: datetime | None,
     confidence: float,
@@ -38,7 +38,7 @@ def score_parts(
 ) -> ScoreParts:
     """The parts of a memory's score at `now`."""
     return ScoreParts(
-        relevance=fusion.relevance(rrf_score),
+        relevance=_within_one(relevance),
         importance=_within_one(importance / _MOST_IMPORTANT),
         recency=recency(last_referenced_at, now),
         confidence=confidence,

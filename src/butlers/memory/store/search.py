@@ -11,6 +11,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Database, Row
 from butlers.db.queries import load
+from butlers.memory.candidates import Candidate, Header, Looked
 from butlers.memory.model import MemoryRef, MemoryType, VersionState
 from butlers.memory.store.embeddings import ModelVersion, as_version
 
@@ -47,57 +48,6 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """What the index knows of a question before anything is found.
-
-    `total` is exact for tenants that are read whole, and what was known last for larger ones;
-    `stale` says that the asker's memo of the tenant is. A word that no memory has counts as those
-    that stand in for it do.
-    """
-
-    stale: bool
-    words: list[str]
-    bare_words: list[str]
-    counts: list[int]
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A memory that may answer, and how it stands to the question.
-
-    A place counts from 1 within the best by meaning, by meaning without names, or by words; None
-    where it is not among them. `matched` numbers the question's words it has, from 1.
-    """
-
-    ref: MemoryRef
-    created_at: datetime
-    said_at: datetime | None
-    session_id: UUID | None
-    place: int | None
-    author: str | None
-    entity_id: UUID | None
-    length: int
-    similarity: float | None
-    bare_similarity: float | None
-    rank: float
-    meaning_place: int | None
-    bare_place: int | None
-    words_place: int | None
-    matched: list[int]
-    impacts: list[float]
-    places: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """What a look into the index brought."""
-
-    header: Header
-    candidates: list[Candidate]
-
-
-@dataclass(frozen=True, slots=True)
 class Standing:
     """What may be remembered of a tenant: the models it knows, newest first, and its names.
 
@@ -126,7 +76,8 @@ async def find_candidates(
     about, *found = await database.fetch_as(
         tenant_id, _SQL["find_candidates"], **asdict(asked), **asdict(where), **limits
     )
-    header = Header(*(about[name] for name in Header.__slots__))
+    words, counts = about["words"] or [], about["counts"] or []
+    header = Header(about["stale"], words, about["bare_words"] or words, counts, about["total"])
     return Looked(header, [_candidate(row) for row in found])
 
 

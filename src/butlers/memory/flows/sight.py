@@ -1,0 +1,104 @@
+"""Looking for what may answer a question: one round trip, with what is remembered of the tenant."""
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from butlers.kernel.text import preprocess_search_query
+from butlers.kernel.words import prepared
+from butlers.memory.candidates import Looked
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, MemoryType, SearchMode
+from butlers.memory.policy import inputs, question
+from butlers.memory.policy.question import Reading
+from butlers.memory.store import search
+from butlers.memory.store.search import Asked, Filter, Standing
+
+ALL_TYPES = tuple(MemoryType)
+# Rows up to which a tenant's vectors are all read: exact, and about as quick as the index.
+READ_WHOLE = 10_000
+MAX_QUERY = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is looked for, and among what."""
+
+    text: str
+    types: tuple[MemoryType, ...] = ALL_TYPES
+    scope: str | None = None
+    min_confidence: float = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a question says, and what may answer it."""
+
+    reading: Reading
+    looked: Looked
+    names: Set[str]
+
+
+async def see(
+    memory: Memory,
+    query: Query,
+    lineage: Lineage,
+    depth: int,
+    mode: SearchMode = SearchMode.HYBRID,
+) -> Sight:
+    """What may answer, each leg to a depth; looked again if what was remembered was outdated."""
+    query = _checked(query)
+    standing = await memory.standing(lineage)
+    sight = await _look(memory, query, lineage, depth, mode, standing)
+    if sight.looked.header.stale:
+        fresh = await memory.standing(lineage, anew=True)
+        if fresh != standing:
+            sight = await _look(memory, query, lineage, depth, mode, fresh)
+    return sight
+
+
+async def _look(  # noqa: PLR0913 - a look is what is asked, by whom, how deep, how and knowing what
+    memory: Memory,
+    query: Query,
+    lineage: Lineage,
+    depth: int,
+    mode: SearchMode,
+    standing: Standing,
+) -> Sight:
+    now = memory.now()
+    reading = question.read(query.text, standing.names, now)
+    looked = await search.find_candidates(
+        memory.database,
+        lineage.tenant_id,
+        await _asked(memory, reading, mode, standing),
+        Filter(query.types, query.scope, query.min_confidence, now),
+        depth,
+        READ_WHOLE,
+    )
+    return Sight(reading, looked, standing.names)
+
+
+async def _asked(memory: Memory, reading: Reading, mode: SearchMode, standing: Standing) -> Asked:
+    """What is looked up: the words unless only meaning counts, the vectors unless only words do.
+
+    Where somebody is named, both are asked without the name as well, which would drown the rest.
+    """
+    known = (len(standing.names), standing.memories)
+    words = "" if mode is SearchMode.SEMANTIC else prepared(reading.text)
+    if mode is SearchMode.KEYWORD:
+        return Asked(standing.current_id, *known, words)
+    twice = mode is SearchMode.HYBRID and reading.bare != reading.text
+    texts = [reading.text, reading.bare] if twice else [reading.text]
+    asked = await memory.embed_question(texts, standing)
+    if asked is None:
+        return Asked(None, *known, words)
+    near, *near_bare = asked.vectors
+    if not near_bare:
+        return Asked(asked.version_id, *known, words, near)
+    return Asked(asked.version_id, *known, words, near, prepared(reading.bare), near_bare[0])
+
+
+def _checked(query: Query) -> Query:
+    text = preprocess_search_query(query.text)
+    inputs.checked_number("min_confidence", query.min_confidence, 0, 1)
+    scope = inputs.checked_line("scope", query.scope, inputs.MAX_SCOPE) if query.scope else None
+    return Query(text[:MAX_QUERY], query.types or ALL_TYPES, scope, query.min_confidence)

@@ -1,0 +1,190 @@
+"""What a question says beside its words: whom it names, when it means, whether it wants the latest.
+
+English only; a question in another language says nothing here and loses nothing by it.
+"""
+
+import re
+from collections.abc import Set
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from rapidfuzz.distance import OSA
+
+_WORD = re.compile(r"([^\W\d_]+)(['’]s)?")
+_LATEST = re.compile(
+    r"\b(last time|last session|latest|most recent|recent|recently|current|currently|now|just|"
+    r"previous|earlier|already|we discussed|you (?:said|mentioned|suggested|gave|recommended)|"
+    r"today|yesterday|last week)\b",
+    re.IGNORECASE,
+)
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTH = "|".join(f"{name}|{name[:3]}" for name in _MONTHS) + "|sept"
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_ISO = re.compile(r"\b(?:19|20)\d\d-(\d\d)-(\d\d)\b")
+# "may" and "march" are verbs as well: only a capital makes them months.
+_MONTH_NAMED = re.compile(rf"\b(?!may\b|mar\b|march\b)(?i:{_MONTH})\b(?! I\b)")
+_DAY_FIRST = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?[\s,-]+(?:of )?(?:{_MONTH})\b", re.I)
+_MONTH_FIRST = re.compile(rf"\b(?:{_MONTH})[\s-]+(\d{{1,2}})(?:st|nd|rd|th)?\b", re.I)
+_AGO = re.compile(
+    r"\b(a|an|one|two|three|four|five|six|\d{1,2}) (day|week|month|year)s? ago\b", re.I
+)
+_SPAN = re.compile(
+    rf"\b(?:(yesterday|today)|(last|this|past) (week|month|year|{'|'.join(_WEEKDAYS)}))\b", re.I
+)
+_COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
+# Whoever pastes a document does not ask for the dates in it.
+_LONGEST_DATED = 400
+_SHORTEST_MISSPELT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """The time a question means: some of year, month and day, or spans of days."""
+
+    years: frozenset[int] = frozenset()
+    months: frozenset[int] = frozenset()
+    days: frozenset[int] = frozenset()
+    spans: tuple[tuple[date, date], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.years or self.months or self.days or self.spans)
+
+    def fits(self, said: date) -> float:
+        """1 for a day that is meant, down to -0.5 for one that is not at all."""
+        given = [
+            value in wanted
+            for wanted, value in (
+                (self.years, said.year),
+                (self.months, said.month),
+                (self.days, said.day),
+            )
+            if wanted
+        ]
+        if self.spans:
+            given.append(any(first <= said <= last for first, last in self.spans))
+        met = sum(given) / len(given)
+        return 1.0 if met == 1 else -0.5 * (1 - met)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A question, read: the people it names, its text without them, the time it means."""
+
+    text: str
+    bare: str
+    people: frozenset[str]
+    when: When
+    wants_latest: bool
+
+
+def read(text: str, names: Set[str], now: datetime) -> Reading:
+    """What a question says, among people of these names, at this instant."""
+    spans = _named(text, names)
+    return Reading(
+        text,
+        _without(text, [span for span, _ in spans]),
+        frozenset(name for _, name in spans),
+        _when(text, now.date()),
+        _LATEST.search(text) is not None,
+    )
+
+
+def _named(text: str, names: Set[str]) -> list[tuple[tuple[int, int], str]]:
+    """Where somebody is named, and who; a letter may be wrong where a capital says it is a name."""
+    found = []
+    for word in _WORD.finditer(text):
+        name = word[1].lower()
+        who = name if name in names else _misspelt(word[1], names)
+        if who:
+            found.append((word.span(), who))
+    return found
+
+
+def _misspelt(word: str, names: Set[str]) -> str | None:
+    if len(word) < _SHORTEST_MISSPELT or not word[0].isupper():
+        return None
+    low = word.lower()
+    near = (
+        name
+        for name in names
+        if name[0] == low[0]
+        and len(name) >= _SHORTEST_MISSPELT
+        and abs(len(name) - len(low)) <= 1
+        and OSA.distance(low, name, score_cutoff=1) == 1
+    )
+    return min(near, default=None)
+
+
+def _without(text: str, spans: list[tuple[int, int]]) -> str:
+    parts, start = [], 0
+    for first, last in spans:
+        parts.append(text[start:first])
+        start = last
+    left = " ".join("".join([*parts, text[start:]]).split())
+    return left if any(letter.isalnum() for letter in left) else text
+
+
+def _when(text: str, today: date) -> When:
+    if len(text) > _LONGEST_DATED:
+        return When()
+    iso = _ISO.findall(text)
+    named = {_MONTHS.index(_whole(month)) + 1 for month in _MONTH_NAMED.findall(text)}
+    days = {int(day) for day in (*_DAY_FIRST.findall(text), *_MONTH_FIRST.findall(text))}
+    return When(
+        frozenset(map(int, _YEAR.findall(text))),
+        frozenset(named | {int(month) for month, _ in iso}),
+        frozenset(days | {int(day) for _, day in iso}),
+        (*_spans(text, today), *_ago(text, today)),
+    )
+
+
+def _whole(month: str) -> str:
+    return next(name for name in _MONTHS if name.startswith(month.lower()[:3]))
+
+
+def _spans(text: str, today: date) -> list[tuple[date, date]]:
+    return [
+        _span((day or unit).lower(), which.lower(), today)
+        for day, which, unit in _SPAN.findall(text)
+    ]
+
+
+def _span(unit: str, which: str, today: date) -> tuple[date, date]:
+    if unit in ("today", "yesterday"):
+        day = today - timedelta(days=unit == "yesterday")
+        return day, day
+    if unit in _WEEKDAYS:
+        back = (today.weekday() - _WEEKDAYS.index(unit)) % 7 or 7
+        day = today - timedelta(days=back)
+        return day, day
+    if which == "past":
+        return today - timedelta(days=_LENGTHS[unit]), today
+    return _calendar(unit, today, back=which == "last")
+
+
+def _calendar(unit: str, today: date, *, back: bool) -> tuple[date, date]:
+    """This week, month or year, or the one before it, by the calendar."""
+    if unit == "week":
+        first = today - timedelta(days=today.weekday() + 7 * back)
+        return first, first + timedelta(days=6)
+    if unit == "year":
+        return date(today.year - back, 1, 1), date(today.year - back, 12, 31)
+    last = today.replace(day=1) - timedelta(days=1) if back else today
+    return last.replace(day=1), last
+
+
+def _ago(text: str, today: date) -> list[tuple[date, date]]:
+    """Around that long ago, give or take half a unit."""
+    spans = []
+    for count, unit in _AGO.findall(text):
+        length = _LENGTHS[unit.lower()]
+        number = _COUNTS.get(count.lower()) or int(count)
+        middle = today - timedelta(days=length * number)
+        slack = timedelta(days=length // 2)
+        spans.append((middle - slack, middle + slack))
+    return spans

@@ -1,0 +1,212 @@
+"""What speaks for each candidate of a question, in numbers that mean the same in every store.
+
+Each signal lies about between 0 and 1 within its question, so that one set of weights serves
+short facts and long turns alike.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from butlers.memory.candidates import Candidate, Header
+from butlers.memory.policy.question import Reading
+
+Numbers: TypeAlias = NDArray[np.float64]
+
+# From about so many different words on, a question is a message: its words tell more than its
+# meaning, which is of many things at once.
+_MESSAGE_WORDS, _MESSAGE_SLOPE = 15.4, 4.0
+_FADED_SESSIONS = 15.0
+# In a small store all may be near: that one is nearer then says less.
+_LEAST_RANGE = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A question's candidates as numbers: which words each has, and how near each is."""
+
+    weights: Numbers
+    """How much each of the question's words tells, by how rare it is."""
+    bare: NDArray[np.bool_]
+    """Which of these words are not names."""
+    impacts: Numbers
+    """Word by candidate: how much of it a candidate is; 0 where it lacks the word."""
+    similarity: Numbers
+    bare_similarity: Numbers
+    lengths: Numbers
+    known: NDArray[np.bool_]
+    """Which words some memory has."""
+
+    @property
+    def has(self) -> NDArray[np.bool_]:
+        """Which candidate has which word, names left out."""
+        return np.asarray((self.impacts > 0) & self.bare[:, None])
+
+    def share(self, has: NDArray[np.bool_]) -> Numbers:
+        """How much of the question each candidate covers, by what its words tell."""
+        told = self.weights * self.bare
+        return np.asarray(told @ has / (told.sum() or 1.0))
+
+
+def field(header: Header, candidates: Sequence[Candidate]) -> Field:
+    """The numbers of a question's candidates."""
+    impacts = np.zeros((len(header.words), len(candidates)))
+    for place, one in enumerate(candidates):
+        for word, impact in zip(one.matched, one.impacts, strict=True):
+            impacts[word - 1, place] = impact
+    bare = np.isin(header.words, header.bare_words)
+    near = [one.similarity or 0.0 for one in candidates]
+    bare_near = [one.bare_similarity for one in candidates]
+    return Field(
+        word_weights(header),
+        bare if bare.any() else np.ones(len(bare), dtype=np.bool_),
+        impacts,
+        np.array(near),
+        np.array([own if own is not None else near[n] for n, own in enumerate(bare_near)]),
+        np.array([float(one.length) for one in candidates]),
+        np.array(header.counts) > 0,
+    )
+
+
+def word_weights(header: Header) -> Numbers:
+    """How much each of a question's words tells: the fewer memories have it, the more."""
+    counts = np.array(header.counts, dtype=np.float64)
+    return np.log1p((header.total - counts + 0.5).clip(0.5) / (counts + 0.5))
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What speaks for each candidate, by name, and what the whole field looks like."""
+
+    field: Field
+    by_name: Mapping[str, Numbers]
+
+
+def signals(
+    field: Field, candidates: Sequence[Candidate], reading: Reading, names: Set[str]
+) -> Signals:
+    """Every signal of every candidate."""
+    meaning = _spread(field.bare_similarity)
+    words = field.weights @ field.impacts
+    plain = (field.weights * field.bare) @ field.impacts
+    blend = 0.5 * meaning + 0.5 * plain / (plain.max(initial=0.0) or 1.0)
+    has = field.has
+    covered = field.share(has)
+    rarest = (has * field.weights[:, None]).max(axis=0, initial=0.0)
+    rarest = rarest / ((field.weights * field.bare).max(initial=0.0) or 1.0)
+    message = is_message(int(field.bare.sum()))
+    around = _neighbours(candidates)
+    return Signals(
+        field,
+        {
+            "meaning": meaning,
+            "words": words / (words.max(initial=0.0) or 1.0),
+            "covered": covered,
+            "rarest": rarest,
+            "covered_around": field.share(_seen_around(has, around)),
+            "next_to": np.maximum(_at(blend, around[-1]), _at(blend, around[1])),
+            "session": _best_of_session(blend, candidates),
+            "other_speaker": _other_speaker(candidates, reading.people, names),
+            "mentioned": np.asarray(field.impacts[~field.bare] > 0).any(axis=0)
+            * np.ones(len(words)),
+            "time": _time(candidates, reading),
+            "latest": _latest(candidates) * reading.wants_latest,
+            "meaning_of_message": meaning * message,
+            "covered_of_message": covered * message,
+            "rarest_of_message": rarest * message,
+        },
+    )
+
+
+def _spread(values: Numbers) -> Numbers:
+    """How near each comes to the highest, as 1; the lowest is 0, unless it too is near."""
+    low, high = values.min(initial=1.0), values.max(initial=-1.0)
+    return np.asarray(1 - (high - values) / max(high - low, _LEAST_RANGE))
+
+
+def is_message(words: int) -> float:
+    """How much a question of so many words is a message: 0 to 1."""
+    odds = _MESSAGE_SLOPE * (np.log1p(words) - np.log1p(_MESSAGE_WORDS))
+    return float(1 / (1 + np.exp(-odds)))
+
+
+def _neighbours(candidates: Sequence[Candidate]) -> dict[int, NDArray[np.intp]]:
+    """For each distance in a session, which candidate stands there; -1 where none does."""
+    places: dict[tuple[UUID | None, int], int] = {
+        (one.session_id, one.place): number
+        for number, one in enumerate(candidates)
+        if one.session_id is not None and one.place is not None
+    }
+    return {
+        step: np.array(
+            [places.get((one.session_id, (one.place or 0) + step), -1) for one in candidates],
+            dtype=np.intp,
+        )
+        for step in (-2, -1, 1, 2)
+    }
+
+
+def _at(values: Numbers, places: NDArray[np.intp]) -> Numbers:
+    return np.where(places >= 0, values[places], 0.0)
+
+
+def _seen_around(
+    has: NDArray[np.bool_], around: Mapping[int, NDArray[np.intp]]
+) -> NDArray[np.bool_]:
+    """Which words stand in a candidate or within two places of it."""
+    seen = has.copy()
+    for places in around.values():
+        seen |= has[:, places] & (places >= 0)
+    return seen
+
+
+def _best_of_session(blend: Numbers, candidates: Sequence[Candidate]) -> Numbers:
+    """How good the best of each candidate's session is; alone it is its own session."""
+    best = dict[UUID, float]()
+    for one, value in zip(candidates, blend.tolist(), strict=True):
+        if one.session_id is not None:
+            best[one.session_id] = max(best.get(one.session_id, 0.0), value)
+    return np.array(
+        [
+            value if one.session_id is None else best[one.session_id]
+            for one, value in zip(candidates, blend.tolist(), strict=True)
+        ]
+    )
+
+
+def _other_speaker(candidates: Sequence[Candidate], people: Set[str], names: Set[str]) -> Numbers:
+    """1 for what somebody else said than the people that the question names."""
+    return np.array([float(_is_another(one.author, people, names)) for one in candidates])
+
+
+def _is_another(author: str | None, people: Set[str], names: Set[str]) -> bool:
+    if not people or not author:
+        return False
+    said_by = set(author.lower().split())
+    return bool(said_by & names) and not said_by & people
+
+
+def _time(candidates: Sequence[Candidate], reading: Reading) -> Numbers:
+    if not reading.when:
+        return np.zeros(len(candidates))
+    return np.array([reading.when.fits(_said(one).date()) for one in candidates])
+
+
+def _latest(candidates: Sequence[Candidate]) -> Numbers:
+    """1 for the latest session or memory, half for the fifteenth before it."""
+    began = dict[object, datetime]()
+    for one in candidates:
+        key = one.session_id or one.ref
+        began[key] = min(began.get(key, _said(one)), _said(one))
+    order = {instant: age for age, instant in enumerate(sorted(set(began.values()), reverse=True))}
+    ages = np.array([order[began[one.session_id or one.ref]] for one in candidates], dtype=float)
+    return np.asarray(np.exp2(-ages / _FADED_SESSIONS))
+
+
+def _said(one: Candidate) -> datetime:
+    return one.said_at or one.created_at

@@ -1,0 +1,182 @@
+"""Recall in a store that is used: asked, corrected and added to, day after day."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from butlers.db.postgres import Database
+from butlers.embedding import get_embedding_engine
+from butlers.memory.flows import context, feedback, recall, remember
+from butlers.memory.flows.sight import Query
+from butlers.memory.model import MemoryType, NewFact, NewRule, SearchMode
+
+STORES = Path(__file__).parents[2] / "bench" / "stores"
+FOREIGN = (
+    "Which alloy do the turbine blades of the new power station use?",
+    "Who won the regatta at Henley in 1931?",
+    "How do I tune the carburettor of a two-stroke moped?",
+)
+
+
+@pytest.fixture
+def real(memory):
+    """The memory with the real model: what is near is what a person would call so."""
+    return replace(memory, embedder=get_embedding_engine)
+
+
+def lines(kind, part, store):
+    with (STORES / kind / f"{part}.jsonl").open(encoding="utf-8") as file:
+        every = [json.loads(line) for line in file]
+    return [line for line in every if line["store"] == store]
+
+
+@pytest.fixture
+async def lived(real, lineage):
+    """Forty facts of one household, and what is asked of them."""
+    for line in lines("facts", "memories", "facts-maya"):
+        await remember.store_fact(real, NewFact("note", line["id"], line["text"]), lineage)
+    asked = lines("facts", "queries", "facts-maya")
+    return [line["text"] for line in asked if line["gold"]]
+
+
+async def recalled(memory, text, lineage, limit=10):
+    return [one.ref.id for one in await recall.recall(memory, Query(text), limit, lineage)]
+
+
+@pytest.mark.contract("L26")
+async def test_a_week_of_questions_changes_the_order_and_never_what_is_recalled(
+    real, lived, lineage, clock
+):
+    fresh = {text: await recalled(real, text, lineage) for text in lived}
+    assert sum(map(len, fresh.values())) > 3 * len(lived)
+    for _ in range(7):
+        clock.advance(days=1)
+        for text in lived[::2]:
+            await recalled(real, text, lineage)
+    used = {text: await recalled(real, text, lineage) for text in lived}
+    for text, before in fresh.items():
+        assert set(used[text]) == set(before), text
+    assert used != fresh, "use orders what is relevant"
+
+
+@pytest.mark.contract("L26")
+async def test_what_was_just_told_is_found_at_once_beside_what_was_used_for_weeks(
+    real, lived, lineage, clock
+):
+    for _ in range(3):
+        clock.advance(days=1)
+        for text in lived:
+            await recalled(real, text, lineage)
+    new = NewFact("Tobias", "locker", "The code of Tobias' locker at the pool is 4711")
+    told = (await remember.store_fact(real, new, lineage)).id
+    question = "What is the code of Tobias' locker at the pool?"
+    found = await recall.recall(real, Query(question), 10, lineage)
+    assert max(found, key=lambda one: one.parts.relevance).ref.id == told
+    block = await context.build_context(real, question, "general", None, lineage)
+    assert "4711" in block.text
+
+
+@pytest.mark.contract("L26")
+async def test_the_most_relevant_compete_and_importance_orders_them(real, lineage):
+    """An important memory of something else does not push out an answer, however few are asked."""
+    vital = NewFact("Ann", "allergy", "peanuts; carries an EpiPen", importance=10.0)
+    await remember.store_fact(real, vital, lineage)
+    for number, drink in enumerate(("green tea", "black tea", "mint tea")):
+        new = NewFact("Ann", f"drink {number}", f"likes {drink}", importance=1.0)
+        await remember.store_fact(real, new, lineage)
+    found = await recall.recall(real, Query("Which green tea does Ann drink?"), 2, lineage)
+    assert all("tea" in one.row["content"] for one in found)
+    assert any("green" in one.row["content"] for one in found)
+
+
+@pytest.mark.contract("L27")
+async def test_nothing_is_an_answer(real, lived, lineage):
+    for text in FOREIGN:
+        assert await recalled(real, text, lineage) == []
+        block = await context.build_context(real, text, "general", None, lineage)
+        assert block.block.included[context.Section.FACTS] == []
+        best = await recall.search_memories(real, Query(text), SearchMode.HYBRID, 5, lineage)
+        assert len(best) == 5, "a search still tells the best matches"
+        assert {one["relevance"] for one in best} == {0.0}
+        gated = await recall.search_memories(
+            real, Query(text), SearchMode.HYBRID, 5, lineage, min_relevance=0.01
+        )
+        assert gated == []
+
+
+@pytest.mark.contract("L27")
+async def test_the_nearest_is_named_on_request_and_not_counted(real, lived, lineage, owner):
+    [nearest] = await recall.recall(real, Query(FOREIGN[0]), 10, lineage, nearest=True)
+    assert nearest.parts.relevance == 0.0
+    await real.uses.settle(lineage.tenant_id)
+    assert await owner.fetchval("select sum(reference_count) from facts") == 0
+    answering = await recall.recall(real, Query(lived[0]), 10, lineage, nearest=True)
+    assert all(one.parts.relevance > 0 for one in answering)
+
+
+@pytest.mark.contract("L27")
+async def test_standing_rules_are_told_whatever_is_asked(real, lineage):
+    always = NewRule("Always answer in metric units")
+    often = NewRule("Prefer the night train to flying")
+    await remember.store_rule(real, often, lineage)
+    rule = await remember.store_rule(real, always, lineage)
+    proven = await remember.store_rule(real, NewRule("Quote sources with their year"), lineage)
+    for _ in range(5):
+        await feedback.mark_helpful(real, proven.id, lineage)
+    block = (await context.build_context(real, FOREIGN[1], "general", None, lineage)).block
+    told = [line.ref.id for line in block.included[context.Section.RULES]]
+    assert told == [proven.id, rule.id]
+    rested = await context.build_context(real, FOREIGN[1], "general", None, lineage, counted=False)
+    assert rested.text == block.text
+
+
+@pytest.mark.contract("L41", "R08.3", "R05.6")
+async def test_only_what_is_told_counts_as_used_and_the_next_call_sees_it(memory, lineage, owner):
+    ids = [
+        (await remember.store_fact(memory, NewFact("Ann", f"tea {n}", f"tea {n}"), lineage)).id
+        for n in range(4)
+    ]
+    found = await recall.recall(memory, Query("tea"), 2, lineage)
+    assert len(found) == 2
+    got = await recall.get_memory(memory, MemoryType.FACT, found[0].ref.id, lineage)
+    assert got["reference_count"] == 2
+    await memory.uses.settle(lineage.tenant_id)
+    counts = dict(await owner.fetch("select id, reference_count from facts"))
+    assert counts == {id_: counts.get(id_, 0) for id_ in ids}
+    assert sorted(counts.values()) == [0, 0, 1, 2]
+
+
+@pytest.mark.contract("L41")
+async def test_reading_goes_on_where_nothing_can_be_written(memory, lineage, owner):
+    await remember.store_fact(memory, NewFact("Ann", "tea", "green tea"), lineage)
+    await owner.execute("revoke update on facts from butlers_runtime")
+    try:
+        for _ in range(3):
+            assert len(await recall.recall(memory, Query("green tea"), 5, lineage)) == 1
+        await memory.uses.settle(lineage.tenant_id)
+    finally:
+        await owner.execute("grant update on facts to butlers_runtime")
+    assert await owner.fetchval("select reference_count from facts") == 0
+    await recall.recall(memory, Query("green tea"), 5, lineage)
+    await memory.uses.settle(lineage.tenant_id)
+    assert await owner.fetchval("select reference_count from facts") == 1
+
+
+async def test_a_recall_takes_two_round_trips(memory, lineage, worker_access):
+    await remember.store_fact(memory, NewFact("Ann", "tea", "green tea"), lineage)
+    database = await Database.open(worker_access, pool_max=1)
+    spoken = []
+    try:
+        alone = replace(memory, database=database)
+        await recall.recall(alone, Query("green tea"), 5, lineage, counted=False)
+        async with database._pool.acquire() as connection:
+            connection.add_query_logger(lambda record: spoken.append(record.query))
+        await recall.recall(alone, Query("green tea"), 5, lineage)
+        told = len(spoken)
+        await alone.uses.settle(lineage.tenant_id)
+    finally:
+        await database.close()
+    assert told == 2, spoken
+    assert len(spoken) > told, "uses are counted after the answer"
