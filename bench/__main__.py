@@ -1,10 +1,11 @@
-"""`python -m bench [quality|speed|notebook|sweep|fleet] [options]`; without a name, all of them."""
+"""`python -m bench NAME [options]` runs one bench; without a name, all of them run."""
 
 import importlib
 import sys
 
 BENCHES = {
     "quality": "bench.quality",
+    "ranker": "bench.ranker",
     "speed": "bench.retrieval_speed",
     "notebook": "bench.notebook",
     "sweep": "bench.sweep",

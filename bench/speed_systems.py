@@ -16,6 +16,7 @@ from bench.speed_load import Note, load
 from butlers.db.postgres import Access
 from butlers.embedding import EmbeddingEngine
 from butlers.memory.flows import recall, remember
+from butlers.memory.flows.sight import Query
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, NewFact, SearchMode
 
@@ -59,11 +60,11 @@ class Product:
 
     async def ask(self, tenant: str, question: str) -> None:
         """A recall."""
-        await recall.recall(self._memory, recall.Query(question), LIMIT, Lineage(tenant))
+        await recall.recall(self._memory, Query(question), LIMIT, Lineage(tenant))
 
     async def nearest(self, tenant: str, question: str) -> set[str]:
         """A semantic search."""
-        query = recall.Query(question, types=(MemoryType.FACT,))
+        query = Query(question, types=(MemoryType.FACT,))
         found = await recall.search_memories(
             self._memory, query, SearchMode.SEMANTIC, LIMIT, Lineage(tenant)
         )

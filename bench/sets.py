@@ -1,0 +1,140 @@
+"""Data sets with gold labels: stores of memories, and questions that know their answers.
+
+A set is a directory with `memories.jsonl` (store, id, order, session, date, speaker, text) and
+`queries.jsonl` (store, id, type, text, gold, and where it matters `asked` or `before_session`).
+"""
+
+import json
+import math
+import random
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+from butlers.memory.flows import remember
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, NewEpisode
+
+OWN = Path(__file__).with_name("stores")
+"""Sets that are part of this repository."""
+_DATE = re.compile(
+    r"(\d{1,2})[ -]([A-Za-z]+),?[ -](\d{4})|([A-Za-z]+)[ -](\d{1,2}),?[ -](\d{4})"
+    r"|(\d{4})-(\d\d)-(\d\d)"
+)
+
+Line = dict[str, Any]
+
+
+@dataclass
+class Store:
+    """One person's memories and the questions asked of them."""
+
+    name: str
+    memories: list[Line]
+    questions: list[Line]
+    ids: dict[str, str] = field(default_factory=dict)
+    """What the memory calls each of its memories, and what the set does."""
+
+    @property
+    def lineage(self) -> Lineage:
+        """Each store is a tenant of its own."""
+        return Lineage(self.name)
+
+    async def told(self, memory: Memory) -> AsyncIterator[Line]:
+        """Every question in the order of sessions, stored before it what existed by then."""
+        for question in sorted(self.questions, key=lambda q: q.get("before_session", math.inf)):
+            await self.fill(memory, question.get("before_session", math.inf))
+            yield question
+
+    async def fill(self, memory: Memory, before_session: float = math.inf) -> None:
+        """Store what exists before a session, or everything."""
+        known = set(self.ids.values())
+        new = [m for m in self.memories if m["id"] not in known]
+        there = [m for m in new if m.get("session_index", 0) < before_session]
+        order = sorted(there, key=lambda m: (m.get("session_index", 0), m["order"]))
+        await self._store(memory, order)
+
+    async def _store(self, memory: Memory, lines: Sequence[Line]) -> None:
+        for line in lines:
+            kept = await remember.store_episode(memory, episode(line), self.lineage)
+            self.ids[str(kept.id)] = line["id"]
+
+
+def episode(line: Line) -> NewEpisode:
+    """A memory of a set as an agent's hook would store it: who, when, in which session, where."""
+    said = instant(line["date"])
+    who = f"{line['speaker']} ({line['date']}): " if line["speaker"] else ""
+    session = line["session"]
+    return NewEpisode(
+        f"{who}{line['text']}",
+        "bench",
+        session_id=uuid5(NAMESPACE_OID, f"{line['store']}/{session}") if session else None,
+        place=line["order"] if session else None,
+        author=line["speaker"] or None,
+        said_at=said,
+    )
+
+
+def instant(written: str | None) -> datetime | None:
+    """A date as a set writes it; None where it has none that can be read."""
+    match = _DATE.search(written or "")
+    if match is None:
+        return None
+    parts = [part for part in match.groups() if part]
+    for form in ("%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%Y %m %d"):
+        try:
+            return datetime.strptime(" ".join(parts), form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+    return None
+
+
+def asking(memory: Memory, question: Line, latest: datetime) -> Memory:
+    """The memory at the moment the question is asked: a day after all was said, unless it says."""
+    asked = instant(question.get("asked")) or latest + timedelta(days=1)
+    return replace(memory, clock=lambda: asked)
+
+
+def latest_of(store: Store) -> datetime:
+    """When the last of a store's memories was said."""
+    said = [at for at in (instant(line["date"]) for line in store.memories) if at]
+    return max(said, default=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def load(directory: Path) -> list[Store]:
+    """The stores of one set."""
+    memories, questions = _read(directory / "memories.jsonl"), _read(directory / "queries.jsonl")
+    return [
+        Store(name, list(_of(name, memories)), list(_of(name, questions)))
+        for name in dict.fromkeys(line["store"] for line in memories)
+    ]
+
+
+def _of(store: str, lines: Sequence[Line]) -> Iterator[Line]:
+    return (line for line in lines if line["store"] == store)
+
+
+def _read(file: Path) -> list[Line]:
+    with file.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def strangers(
+    name: str, store: Store, everything: Mapping[str, Sequence[Store]], count: int
+) -> list[str]:
+    """Questions of other people: half of the same set, half of others; the same ones each time."""
+    dice = random.Random(store.name)
+    same = [q["text"] for other in everything[name] if other is not store for q in other.questions]
+    others = [
+        question["text"]
+        for kind, stores in everything.items()
+        if kind != name
+        for other in stores
+        for question in other.questions
+    ]
+    half = count // 2
+    return dice.sample(same, min(half, len(same))) + dice.sample(others, min(half, len(others)))
