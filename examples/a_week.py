@@ -68,7 +68,7 @@ TO_RECALL = [
 TO_SEARCH = [
     "What did the plumber do, and is it under warranty?",
     "May I phone Mara at nine in the morning?",
-    "Which trip does Ida want to repeat?",
+    "Which hike does Ida want to repeat?",
     "Should I get the groceries from a delivery service?",
     "XK-4471",
 ]
@@ -129,7 +129,7 @@ async def learn(memory: ButlerMemory) -> None:
 async def ask(memory: ButlerMemory) -> None:
     """Ask ten questions; the best answer to each, and why it came first."""
     for question in TO_RECALL:
-        recalled, *_ = await memory.recall(question, limit=1)
+        recalled, *_ = await memory.recall(question, limit=5, counted=False)
         show_answer(question, recalled.row, why(recalled))
     for question in TO_SEARCH:
         found, *_ = await memory.search(question, limit=1)
@@ -204,10 +204,10 @@ async def main(given: Path | None) -> None:
             moved = await tell(memory)
             title("A week of Mara's life")
             await sum_up(memory)
-            title("What an agent is told before it plans her Friday")
-            print((await memory.context("Plan Mara's Friday", token_budget=400)).text, end="")
             title("Ten questions, the best answer to each, and why it is the best")
             await ask(memory)
+            title("What an agent is told before it plans her Friday")
+            print((await memory.context("Plan Mara's Friday", token_budget=400)).text, end="")
             title("Why does it say Friday?")
             await explain(memory, moved)
 

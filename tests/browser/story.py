@@ -11,7 +11,8 @@ from butlers.memory.flows import correct, entities, feedback, forget, remember
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.decay_sweep import run_decay_sweep
 from butlers.memory.flows.every_tenant import for_every_tenant
-from butlers.memory.flows.recall import Query, recall
+from butlers.memory.flows.recall import recall
+from butlers.memory.flows.sight import Query
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, Permanence
 from butlers.memory.module import MemoryModule
