@@ -125,6 +125,7 @@ async def _ask(loaded: Sequence[Loaded], questions: int) -> None:
             tenant, text = one.tenant(number), one.question(number)
             for name in one.in_turn(number):
                 seconds = await _timed(one.there[name].ask(tenant, text))
+                await one.there[name].rest()
                 if number >= 0:
                     one.times[name].asked.append(seconds)
 
@@ -139,11 +140,15 @@ async def _store(loaded: Sequence[Loaded], facts: int) -> None:
 
 
 async def _count_statements(one: Loaded, first: int) -> None:
-    """How many statements a recall sends to the server, those that begin and end included."""
+    """How many statements a recall sends to the server before it answers."""
+    product, before_answering = one.there[PRODUCT], 0
     with _counting() as sent:
         for number in range(first, first + _WARM_UP):
-            await one.there[PRODUCT].ask(one.tenant(number), one.question(number))
-    one.times[PRODUCT].statements = len(sent) / _WARM_UP
+            already = len(sent)
+            await product.ask(one.tenant(number), one.question(number))
+            before_answering += len(sent) - already
+            await product.rest()
+    one.times[PRODUCT].statements = before_answering / _WARM_UP
 
 
 async def _compare(one: Loaded, engine: EmbeddingEngine, vectors: Vectors, questions: int) -> None:

@@ -41,6 +41,9 @@ class System(Protocol):
     async def ask(self, tenant: str, question: str) -> None:
         """Answer as in use; this is what is timed."""
 
+    async def rest(self) -> None:
+        """Let it finish what it does after an answer, which is not timed."""
+
     async def nearest(self, tenant: str, question: str) -> set[str]:
         """The texts of the ten that it holds for nearest in meaning."""
 
@@ -61,6 +64,10 @@ class Product:
     async def ask(self, tenant: str, question: str) -> None:
         """A recall."""
         await recall.recall(self._memory, Query(question), LIMIT, Lineage(tenant))
+
+    async def rest(self) -> None:
+        """Uses are counted after the answer."""
+        await self._memory.uses.settle_all()
 
     async def nearest(self, tenant: str, question: str) -> set[str]:
         """A semantic search."""
@@ -102,6 +109,9 @@ class LangGraph:
     async def ask(self, tenant: str, question: str) -> None:
         """A search."""
         await self._store.asearch((tenant,), query=question, limit=LIMIT)
+
+    async def rest(self) -> None:
+        """Nothing is left to do."""
 
     async def nearest(self, tenant: str, question: str) -> set[str]:
         """The same search."""
@@ -145,6 +155,9 @@ class Bare:
     async def ask(self, tenant: str, question: str) -> None:
         """The nearest."""
         await self.nearest(tenant, question)
+
+    async def rest(self) -> None:
+        """Nothing is left to do."""
 
     async def nearest(self, tenant: str, question: str) -> set[str]:
         """By the index."""
