@@ -30,7 +30,7 @@ from butlers.embedding import get_embedding_engine
 from butlers.memory.flows import context, recall, remember
 from butlers.memory.flows.sight import Query
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, MemoryType, NewFact, SearchMode
+from butlers.memory.model import Lineage, MemoryType, SearchMode
 
 SETS = ("locomo", "realmem", "beam100k")
 # Hybrid recall@10 in percent that must be reached.
@@ -139,7 +139,7 @@ async def _context(memory: Memory, stores: Sequence[sets.Store]) -> float:
     for store in stores:
         lines = {}
         for line in store.memories:
-            new = NewFact(line["speaker"] or "note", f"said {line['id']}", line["text"])
+            new = sets.fact(line)
             kept = await remember.store_fact(memory, new, store.lineage)
             lines[kept.id] = line
         sessions = {line["id"]: line["session"] for line in store.memories}

@@ -17,7 +17,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from butlers.memory.flows import remember
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, NewEpisode
+from butlers.memory.model import Lineage, NewEpisode, NewFact
 
 OWN = Path(__file__).with_name("stores")
 """Sets that are part of this repository."""
@@ -66,17 +66,23 @@ class Store:
 
 def episode(line: Line) -> NewEpisode:
     """A memory of a set as an agent's hook would store it: who, when, in which session, where."""
-    said = instant(line["date"])
     who = f"{line['speaker']} ({line['date']}): " if line["speaker"] else ""
+    return NewEpisode(f"{who}{line['text']}", "bench", **_said(line))
+
+
+def fact(line: Line) -> NewFact:
+    """The same as a fact of its own."""
+    return NewFact(line["speaker"] or "note", f"said {line['id']}", line["text"], **_said(line))
+
+
+def _said(line: Line) -> dict[str, Any]:
     session = line["session"]
-    return NewEpisode(
-        f"{who}{line['text']}",
-        "bench",
-        session_id=uuid5(NAMESPACE_OID, f"{line['store']}/{session}") if session else None,
-        place=line["order"] if session else None,
-        author=line["speaker"] or None,
-        said_at=said,
-    )
+    return {
+        "session_id": uuid5(NAMESPACE_OID, f"{line['store']}/{session}") if session else None,
+        "place": line["order"] if session else None,
+        "author": line["speaker"] or None,
+        "said_at": instant(line["date"]),
+    }
 
 
 def instant(written: str | None) -> datetime | None:

@@ -103,10 +103,14 @@ async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, a
 
 
 def best_of(sight: Sight, kind: MemoryType, limit: int, *, gated: bool) -> list[Ranked]:
-    """The most relevant of one kind, judged by themselves; gated, only those that answer."""
+    """The most relevant of one kind, judged by themselves; gated, only those that surely answer.
+
+    What is told unasked must be worth its place: it stands nearer to the best than recall asks.
+    """
     looked = sight.looked.only(kind)
     ranked = ranker.rank(looked, sight.reading, sight.names, max(limit, DEPTH)).ranked
-    return [one for one in ranked if one.relevance > 0 or not gated][:limit]
+    sure = [one for one in ranked if one.relevance > 0 and one.behind <= ranker.LEAST_REACH]
+    return (sure if gated else ranked)[:limit]
 
 
 async def rank(memory: Memory, query: Query, limit: int, lineage: Lineage) -> list[Ranked]:

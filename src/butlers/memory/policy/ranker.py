@@ -25,7 +25,7 @@ _LEAST = 1e-3
 # The background is the middle of the candidates; that of a few is no background yet.
 _LEAST_MIDDLE = 30
 # Among few candidates chance would be generous to each.
-_LEAST_REACH = 4.0
+LEAST_REACH = 4.0
 WEIGHTS = Path(__file__).with_name("ranker.json")
 
 
@@ -56,6 +56,8 @@ class Ranked:
     keyword_rank: int
     relevance: float
     """0 where it does not answer, 1 where nothing could answer better."""
+    behind: float
+    """How far its score, in log-odds, is behind the best."""
     names: Iterable[str]
     parts: Numbers
 
@@ -99,6 +101,7 @@ def ranking(
                 one.semantic_rank,
                 one.keyword_rank,
                 answers * stands,
+                float(scores.max() - scores[one.id]),
                 learned.signals,
                 parts[:, one.id],
             )
@@ -123,7 +126,7 @@ def _standing(
     The scores are log-odds: what is not even as likely, beside the best, as any of so many
     candidates would be by chance, does not answer; if nothing does, all is background.
     """
-    reach = max(np.log1p(len(scores)), _LEAST_REACH) if answered else -1.0
+    reach = max(np.log1p(len(scores)), LEAST_REACH) if answered else -1.0
     within = (scores.max() - scores <= reach).tolist()
     middle = max(len(scores) // 2, _LEAST_MIDDLE)
     background, highest = fusion.rrf_score(middle, middle), fusion.rrf_score(1, 1)
