@@ -72,7 +72,8 @@ def episode(line: Line) -> NewEpisode:
 
 def fact(line: Line) -> NewFact:
     """The same as a fact of its own."""
-    return NewFact(line["speaker"] or "note", f"said {line['id']}", line["text"], **_said(line))
+    text = line["text"][:20_000]
+    return NewFact(line["speaker"] or "note", f"said {line['id']}", text, **_said(line))
 
 
 def _said(line: Line) -> dict[str, Any]:
