@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from butlers.embedding import get_embedding_engine
 from butlers.memory.flows import recall, remember
 from butlers.memory.flows.sight import Query
-from butlers.memory.model import MemoryType, NewEpisode, NewFact, NewRule, SearchMode
+from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, SearchMode
 from butlers.memory.policy import scoring
 from butlers.memory.policy.confidence import effective_confidence
 from butlers.memory.settings import MemoryModuleConfig, ScoreWeights
@@ -117,7 +117,8 @@ async def test_uses_are_counted_in_one_order_so_that_no_writer_waits_for_another
         reader = replace(memory, database=database)
         async with connected(worker_access.owner_dsn) as holder, holder.transaction():
             await holder.execute(f"select from {kind}s where id = $1 for update", first)
-            assert len(await recall.recall(reader, Query("tea", (kind,)), 10, lineage)) == 3
+            told = [MemoryRef(kind, one) for one in (*reversed(others), first)]
+            reader.uses.count(lineage.tenant_id, told, memory.now())
             await until_waiting(owner)
             free = await holder.fetch(
                 f"select id from {kind}s where id = any($1) order by id for update skip locked",
