@@ -110,7 +110,7 @@ async def test_nothing_is_an_answer(real, lived, lineage):
 async def test_the_nearest_is_named_on_request_and_not_counted(real, lived, lineage, owner):
     [nearest] = await recall.recall(real, Query(FOREIGN[0]), 10, lineage, nearest=True)
     assert nearest.parts.relevance == 0.0
-    await real.uses.settle(lineage.tenant_id)
+    await real.uses.settle_all()
     assert await owner.fetchval("select sum(reference_count) from facts") == 0
     answering = await recall.recall(real, Query(lived[0]), 10, lineage, nearest=True)
     assert all(one.parts.relevance > 0 for one in answering)
@@ -142,7 +142,7 @@ async def test_only_what_is_told_counts_as_used_and_the_next_call_sees_it(memory
     assert len(found) == 2
     got = await recall.get_memory(memory, MemoryType.FACT, found[0].ref.id, lineage)
     assert got["reference_count"] == 2
-    await memory.uses.settle(lineage.tenant_id)
+    await memory.uses.settle_all()
     counts = dict(await owner.fetch("select id, reference_count from facts"))
     assert counts == {id_: counts.get(id_, 0) for id_ in ids}
     assert sorted(counts.values()) == [0, 0, 1, 2]
@@ -155,12 +155,12 @@ async def test_reading_goes_on_where_nothing_can_be_written(memory, lineage, own
     try:
         for _ in range(3):
             assert len(await recall.recall(memory, Query("green tea"), 5, lineage)) == 1
-        await memory.uses.settle(lineage.tenant_id)
+        await memory.uses.settle_all()
     finally:
         await owner.execute("grant update on facts to butlers_runtime")
     assert await owner.fetchval("select reference_count from facts") == 0
     await recall.recall(memory, Query("green tea"), 5, lineage)
-    await memory.uses.settle(lineage.tenant_id)
+    await memory.uses.settle_all()
     assert await owner.fetchval("select reference_count from facts") == 1
 
 
@@ -175,7 +175,7 @@ async def test_a_recall_takes_two_round_trips(memory, lineage, worker_access):
             connection.add_query_logger(lambda record: spoken.append(record.query))
         await recall.recall(alone, Query("green tea"), 5, lineage)
         told = len(spoken)
-        await alone.uses.settle(lineage.tenant_id)
+        await alone.uses.settle_all()
     finally:
         await database.close()
     assert told == 2, spoken

@@ -148,7 +148,7 @@ async def test_counting_a_use_does_not_touch_the_index(memory, lineage, owner):
     await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)
     before = await owner.fetch("select ctid, xmin from index_memories")
     await recall.recall(memory, Query("tea"), 5, lineage)
-    await memory.uses.settle(lineage.tenant_id)
+    await memory.uses.settle_all()
     assert await owner.fetchval("select reference_count from facts") == 1
     assert await owner.fetch("select ctid, xmin from index_memories") == before
 

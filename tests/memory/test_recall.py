@@ -91,7 +91,7 @@ async def test_what_is_recalled_counts_as_used_and_nothing_else_does(memory, lin
     recalled = await recall.recall(memory, Query("tea 1"), 2, lineage)
     assert len(recalled) == 2
     used = {one.ref.id for one in recalled}
-    await memory.uses.settle(lineage.tenant_id)
+    await memory.uses.settle_all()
     for row in await owner.fetch("select id, reference_count, last_referenced_at from facts"):
         assert row["reference_count"] == (row["id"] in used)
         assert row["last_referenced_at"] == (clock.now if row["id"] in used else None)
@@ -125,7 +125,7 @@ async def test_uses_are_counted_in_one_order_so_that_no_writer_waits_for_another
                 others,
             )
         assert [row["id"] for row in free] == others
-        await reader.uses.settle(lineage.tenant_id)
+        await reader.uses.settle_all()
 
 
 async def store(memory, lineage, kind, text):
@@ -142,7 +142,7 @@ async def test_two_recalls_at_once_both_count(memory, lineage, owner):
     for number in range(10):
         await fact(memory, lineage, f"tea {number}")
     await asyncio.gather(*(recall.recall(memory, Query("tea"), 10, lineage) for _ in range(8)))
-    await memory.uses.settle(lineage.tenant_id)
+    await memory.uses.settle_all()
     assert set(await owner.fetchval("select array_agg(reference_count) from facts")) == {8}
 
 

@@ -14,7 +14,7 @@ from butlers.memory.store import uses
 
 _log = structlog.get_logger(__name__)
 # A writer that takes longer is waiting for somebody else; reading goes on without its counts.
-_PATIENCE_SECONDS = 1.0
+_PATIENCE_SECONDS, _SHUTDOWN_SECONDS = 2.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,16 @@ class Uses:
         if waiting and self._writer(tenant_id) is None:
             self._writers[tenant_id] = asyncio.create_task(self._write(tenant_id))
 
-    async def settle(self, tenant_id: str) -> None:
+    async def settle(self, tenant_id: str, patience: float = _PATIENCE_SECONDS) -> None:
         """Wait until what was noted for a tenant is written, so that the next reader sees it."""
         writer = self._writer(tenant_id)
         if writer is not None and writer is not asyncio.current_task():
-            await asyncio.wait([writer], timeout=_PATIENCE_SECONDS)
+            await asyncio.wait([writer], timeout=patience)
 
     async def settle_all(self) -> None:
-        """Wait for every tenant's."""
+        """Wait for every tenant's, as long as a shutdown may take: nobody is kept waiting."""
         for tenant_id in list(self._writers):
-            await self.settle(tenant_id)
+            await self.settle(tenant_id, _SHUTDOWN_SECONDS)
 
     def _writer(self, tenant_id: str) -> asyncio.Task[None] | None:
         """Who writes for a tenant now; one of a loop that has ended never will."""
