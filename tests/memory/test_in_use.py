@@ -3,14 +3,17 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from butlers.db.postgres import Database
 from butlers.embedding import get_embedding_engine
 from butlers.memory.flows import context, feedback, recall, remember
+from butlers.memory.flows.correct import correct_fact
 from butlers.memory.flows.sight import Query
-from butlers.memory.model import MemoryType, NewFact, NewRule, SearchMode
+from butlers.memory.model import MemoryType, NewEpisode, NewFact, NewRule, SearchMode
+from butlers.memory.operations.retrieval import ANSWERING
 
 STORES = Path(__file__).parents[2] / "bench" / "stores"
 FOREIGN = (
@@ -107,6 +110,42 @@ async def test_nothing_is_an_answer(real, lived, lineage):
 
 
 @pytest.mark.contract("L27")
+async def test_every_path_has_the_same_gate(real, lived, lineage):
+    """What recall returns is what a search for what answers returns, down to the last."""
+    for text in (*lived, *FOREIGN):
+        answers = await recall.search_memories(
+            real, Query(text), SearchMode.HYBRID, 100, lineage, min_relevance=ANSWERING
+        )
+        assert {one["id"] for one in answers} == {
+            str(one) for one in await recalled(real, text, lineage, 100)
+        }
+
+
+@pytest.mark.contract("L26", "L27")
+async def test_a_store_that_was_used_and_left_alone_for_a_month_still_knows_what_it_knows(
+    real, lived, lineage, clock
+):
+    """Asked fifty questions, corrected, filled by sessions, then nothing for thirty days."""
+    for text in (lived * 3)[:50]:
+        clock.advance(hours=2)
+        await recalled(real, text, lineage)
+    first = NewFact("Tobias", "locker", "The code of Tobias' locker at the pool is 1234")
+    old = (await remember.store_fact(real, first, lineage)).id
+    new = (await correct_fact(real, old, "The code of Tobias' locker is 4711 now", lineage)).id
+    session = uuid4()
+    for place in range(20):
+        told = NewEpisode(f"Errand {place}: fetched parcel {place} from the post office", "general",
+                          session_id=session, place=place)  # fmt: skip
+        await remember.store_episode(real, told, lineage)
+    clock.advance(days=30)
+    found = await recall.recall(real, Query("What is the code of Tobias' locker?"), 5, lineage)
+    assert max(found, key=lambda one: one.parts.relevance).ref.id == new
+    assert old not in {one.ref.id for one in found}
+    for text in FOREIGN:
+        assert await recalled(real, text, lineage) == []
+
+
+@pytest.mark.contract("L27")
 async def test_the_nearest_is_named_on_request_and_not_counted(real, lived, lineage, owner):
     [nearest] = await recall.recall(real, Query(FOREIGN[0]), 10, lineage, nearest=True)
     assert nearest.parts.relevance == 0.0
@@ -146,6 +185,15 @@ async def test_only_what_is_told_counts_as_used_and_the_next_call_sees_it(memory
     counts = dict(await owner.fetch("select id, reference_count from facts"))
     assert counts == {id_: counts.get(id_, 0) for id_ in ids}
     assert sorted(counts.values()) == [0, 0, 1, 2]
+
+
+@pytest.mark.contract("L41")
+@pytest.mark.parametrize("mode", list(SearchMode))
+async def test_a_search_by_any_mode_sees_what_was_used_before(memory, lineage, mode):
+    await remember.store_fact(memory, NewFact("Ann", "tea", "green tea"), lineage)
+    await recall.recall(memory, Query("green tea"), 5, lineage)
+    [found] = await recall.search_memories(memory, Query("green tea"), mode, 5, lineage)
+    assert found["reference_count"] == 1
 
 
 @pytest.mark.contract("L41")

@@ -15,7 +15,15 @@ from butlers.memory.flows.lookup import find_episode_by_key
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, SearchMode
 from butlers.memory.operations import Desk
-from butlers.memory.operations.retrieval import AskedContext, Get, Search, context, get, search
+from butlers.memory.operations.retrieval import (
+    ANSWERING,
+    AskedContext,
+    Get,
+    Search,
+    context,
+    get,
+    search,
+)
 from butlers.memory.operations.storage import StoreEpisode, store_episode
 from butlers.memory.policy import context as lines
 from butlers.module import Caller
@@ -35,7 +43,6 @@ PREFACE = (
     "the memory tools.\n"
 )
 _RELEVANT_LINES = 5
-_ANSWERS = 0.001
 _KNOWLEDGE = [MemoryType.FACT, MemoryType.RULE]
 _MOST_PARTS = 100
 _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
@@ -157,7 +164,7 @@ async def _near(desk: Desk, prompt: str) -> list[dict[str, Any]]:
         scope=desk.memory.butler,
         mode=SearchMode.HYBRID,
         limit=limit,
-        min_relevance=_ANSWERS,
+        min_relevance=ANSWERING,
     )
     found: list[dict[str, Any]] = await search.run(desk, asked)
     return found

@@ -98,7 +98,7 @@ class AskedFleetSearch(retrieval.Search):
     """What is looked for at every butler."""
 
     limit: Many = 20
-    min_relevance: Annotated[float, *fields.within(0, 1)] = 0.001
+    min_relevance: Annotated[float, *fields.within(0, 1)] = retrieval.ANSWERING
     """0 to 1; what is less relevant is left out. Unless told so, what does not answer is."""
 
 

@@ -88,7 +88,6 @@ async def _recalled(
 ) -> list[Recalled]:
     """What answers the prompt, each kind judged by itself: a rule is not as near as a fact."""
     limit = memory.settings.retrieval.default_limit
-    await memory.uses.settle(lineage.tenant_id)
     sight = await see(memory, query, lineage, max(limit, recall.DEPTH))
     facts, rules = (recall.best_of(sight, kind, limit, gated=gated) for kind in _KNOWLEDGE)
     known = sorted(facts + rules, key=lambda one: -one.relevance)[:limit]

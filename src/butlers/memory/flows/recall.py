@@ -115,7 +115,6 @@ def best_of(sight: Sight, kind: MemoryType, limit: int, *, gated: bool) -> list[
 
 async def rank(memory: Memory, query: Query, limit: int, lineage: Lineage) -> list[Ranked]:
     """Every candidate of a question, best first, each with how relevant it is."""
-    await memory.uses.settle(lineage.tenant_id)
     depth = max(limit, DEPTH)
     sight = await see(memory, query, lineage, depth)
     return ranker.rank(sight.looked, sight.reading, sight.names, depth).ranked

@@ -17,9 +17,12 @@ from butlers.memory.operations.answers import Happened, RecalledMemory, Remember
 from butlers.memory.operations.desk import Desk
 from butlers.memory.operations.pages import ContextBlock, ContextPreview, MemoryDetail
 from butlers.memory.operations.table import OPERATIONS
+from butlers.memory.policy.ranker import LEAST_RELEVANCE
 from butlers.operation import Asked, Route, Toolset
 
 _THRESHOLD = "facts.retrieval_confidence_threshold"
+ANSWERING = LEAST_RELEVANCE
+"""The `min_relevance` that leaves what answers."""
 
 
 class Search(fields.Told):

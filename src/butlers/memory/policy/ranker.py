@@ -20,8 +20,8 @@ from butlers.memory.policy.signals import Numbers, Signals, field, is_message, s
 
 HIGHEST_IMPACT = 2.2
 """What a word adds at most: the bound of its part in BM25 for k1 = 1.2."""
-# What answers is not background, however far down fusion puts it.
-_LEAST = 1e-3
+LEAST_RELEVANCE = 0.001
+"""How relevant what answers is at least, however far down fusion puts it."""
 # The background is the middle of the candidates; that of a few is no background yet.
 _LEAST_MIDDLE = 30
 # Among few candidates chance would be generous to each.
@@ -100,7 +100,7 @@ def ranking(
                 one.rrf_score,
                 one.semantic_rank,
                 one.keyword_rank,
-                answers * stands,
+                max(answers * stands, LEAST_RELEVANCE) if stands is not None else 0.0,
                 float(scores.max() - scores[one.id]),
                 learned.signals,
                 parts[:, one.id],
@@ -120,20 +120,18 @@ def _fused(candidates: Sequence[Candidate], scores: Numbers, depth: int) -> list
 
 def _standing(
     fused: Sequence[fusion.Fused[int]], scores: Numbers, *, answered: bool
-) -> list[float]:
+) -> list[float | None]:
     """Each fused score between the candidates' background, as 0, and the best possible, as 1.
 
     The scores are log-odds: what is not even as likely, beside the best, as any of so many
-    candidates would be by chance, does not answer; if nothing does, all is background.
+    candidates would be by chance, does not answer and has none; if nothing does, nothing has.
     """
     reach = max(np.log1p(len(scores)), LEAST_REACH) if answered else -1.0
     within = (scores.max() - scores <= reach).tolist()
     middle = max(len(scores) // 2, _LEAST_MIDDLE)
     background, highest = fusion.rrf_score(middle, middle), fusion.rrf_score(1, 1)
     return [
-        max((one.rrf_score - background) / (highest - background), _LEAST)
-        if within[one.id]
-        else 0.0
+        (one.rrf_score - background) / (highest - background) if within[one.id] else None
         for one in fused
     ]
 
