@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
@@ -35,6 +36,9 @@ from butlers.sessions.transcripts import MEMORY_TITLE, parse
 log = structlog.get_logger(__name__)
 
 STORING_SECONDS = 30.0
+TRANSCRIPT_SECONDS = 300.0
+"""How long a long session may take, for which nobody waits."""
+
 MAX_HOOK_CHARACTERS = 9_900
 """What both agents take of an injected text; they cut a longer one."""
 
@@ -51,7 +55,7 @@ OpenMemory = Callable[[], Awaitable[Memory]]
 
 
 class SessionMemory:
-    """One butler's memory as sessions use it: every operation is forgiven."""
+    """One butler's memory as sessions use it: what an agent waits for is forgiven."""
 
     def __init__(self, butler: str, memory: OpenMemory, context_seconds: float) -> None:
         self._butler = butler
@@ -69,8 +73,11 @@ class SessionMemory:
 
         return await self._in_time("context of a session", built)
 
-    async def opening(self, session: str, about: str, caller: Caller) -> str:
-        """What an agent is told when its session starts, short enough to be taken whole."""
+    async def opening(self, session: str, about: str, caller: Caller) -> str | None:
+        """What an agent is told when its session starts, short enough to be taken whole.
+
+        None when memory fails or takes too long.
+        """
 
         async def built() -> str:
             desk = await self._desk(caller)
@@ -82,7 +89,8 @@ class SessionMemory:
             self._told.set(session, {str(ref.id) for ref in shown})
             return PREFACE + found.text if shown else ""
 
-        return await self._in_time("opening of a session", built)
+        seconds = self._context_seconds
+        return await forgiven("opening of a session", built, otherwise=None, seconds=seconds)
 
     async def relevant(self, session: str, prompt: str, caller: Caller) -> str:
         """What bears on a prompt and was not told to this session before; often nothing."""
@@ -110,7 +118,10 @@ class SessionMemory:
     async def remember_transcript(
         self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller
     ) -> UUID | None:
-        """Store what is new in a session since it was last stored; None when nothing is."""
+        """Store what is new in a session since it was last stored; None when nothing is.
+
+        Not forgiven: whoever has the transcript keeps it and tries again.
+        """
 
         async def stored() -> UUID | None:
             part = await _next_part(await self._desk(caller), session)
@@ -120,7 +131,8 @@ class SessionMemory:
                 return None
             return await self._store(found, part, metadata, caller)
 
-        return await self._kept(stored)
+        async with asyncio.timeout(TRANSCRIPT_SECONDS):
+            return await stored()
 
     async def _store(
         self, found: Essence, part: "_Part", metadata: dict[str, Any], caller: Caller
@@ -204,6 +216,11 @@ async def _next_part(desk: Desk, session: str) -> _Part:
         through = str(known["metadata"].get("through") or "~")
         part = _Part(session, f"session:{session}:{through}", place, through)
     return part
+
+
+def kept_of_place(cwd: str) -> dict[str, Any]:
+    """What an episode keeps of where its session worked."""
+    return {"project": PurePath(cwd).name}
 
 
 def _as_uuid(session: str) -> UUID | None:
