@@ -134,8 +134,7 @@ def _asked(butler: str, home: str, name: str, told: dict[str, Any], starts: bool
         raise _Unheard("there was no token for hooks; `butlers connect` makes one")
     address = _address(home)
     if address is None:
-        started = starts and _start(home)
-        raise _Unheard("the butlers were not up" + (", and were started" if started else ""))
+        raise _Unheard(_down(home, starts))
     mark = os.path.join(home, "hooks", "unanswered")
     unanswered = _is_fresh(mark, UNANSWERED_SECONDS)
     patience = SHORT_PATIENCE_SECONDS if unanswered else PATIENCE_SECONDS
@@ -144,12 +143,20 @@ def _asked(butler: str, home: str, name: str, told: dict[str, Any], starts: bool
     except TimeoutError:
         _mark(mark)
         raise _Unheard(f"no answer in {patience:g} seconds") from None
+    except ConnectionError:
+        raise _Unheard(_down(home, starts)) from None
     if unanswered:
         os.unlink(mark)
     if "error" in answer:
         raise _Unheard(f"the butlers refused: {answer['error']}")
     context = answer.get("context")
     return context if isinstance(context, str) else ""
+
+
+def _down(home: str, starts: bool) -> str:
+    """Start a home that is not up, if that is wanted; what to note of it."""
+    started = starts and _start(home)
+    return "the butlers were not up" + (", and were started" if started else "")
 
 
 def _address(home: str) -> tuple[str, int] | None:
@@ -175,8 +182,6 @@ def _post(
     try:
         connection.request("POST", path, json.dumps(told).encode(), headers)
         answer = json.loads(connection.getresponse().read(MAX_INPUT_BYTES))
-    except ConnectionError:
-        raise _Unheard("the butlers were not up") from None
     except http.client.HTTPException as error:
         raise _Unheard(f"a strange answer ({type(error).__name__})") from None
     finally:

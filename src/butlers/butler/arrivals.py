@@ -47,7 +47,7 @@ class Arrivals:
         self._settings, self._clock = settings, clock
         self._waiting = Waiting(home.root)
         self._memories: dict[str, SessionMemory] = {}
-        self._read: dict[str, int] = {}
+        self._read = self._waiting.read_before()
         self._later: dict[str, float] = {}
         self._trouble = ""
         self._seen = (0, 0.0)
@@ -66,11 +66,11 @@ class Arrivals:
         catch_up_at = 0.0
         while True:
             try:
+                if self._is_worth_a_look():
+                    await self.drain()
                 if time.monotonic() >= catch_up_at:
                     catch_up_at = time.monotonic() + _CATCH_UP_SECONDS
                     await self.catch_up()
-                if self._is_worth_a_look():
-                    await self.drain()
             except OSError as error:
                 self._complain(f"{error.filename or 'the spool'}: {error.strerror or error}")
                 await asyncio.sleep(_OUTAGE_SECONDS)
@@ -87,20 +87,18 @@ class Arrivals:
 
     async def catch_up(self) -> None:
         """Put into the spool what connected agents wrote and nobody told of."""
-        now = self._clock().timestamp()
-        self._read = {**self._waiting.read_before(), **self._read}
-        await asyncio.to_thread(self._waiting.sweep, now)
+        await asyncio.to_thread(self._catch_up, self._clock().timestamp())
+
+    def _catch_up(self, now: float) -> None:
+        self._waiting.sweep(now)
         if not self._settings.catch_up:
             return
         known = {one.key for one in self._waiting.arrivals()}
-        for told in await asyncio.to_thread(self._overlooked, now):
-            if f"{told['butler']}~{told['session']}" not in known:
-                self._waiting.leave(told)
-
-    def _overlooked(self, now: float) -> list[dict[str, str]]:
         connections = Connections(self._home.connections_file).all()
         idle_since = now - self._settings.idle_minutes * 60
-        return list(overlooked(connections, self._read, idle_since))
+        for told in overlooked(connections, self._read, idle_since):
+            if f"{told['butler']}~{told['session']}" not in known:
+                self._waiting.leave(told)
 
     async def drain(self) -> None:
         """Store what is due; what fails stays for another try, and keeps nothing else."""
@@ -114,7 +112,7 @@ class Arrivals:
             if begun is not None:
                 stored += await self._settled(begun)
         if stored:
-            self._waiting.remember_read(self._read)
+            await asyncio.to_thread(self._waiting.remember_read, dict(self._read))
 
     def _may_be_tried(self, arrival: Arrival) -> bool:
         moment = time.monotonic()
@@ -141,6 +139,7 @@ class Arrivals:
             self._failed(arrival, error)
             return False
         self._trouble = ""
+        self._later.pop(arrival.key, None)
         self._waiting.done(arrival)
         return True
 
@@ -155,7 +154,7 @@ class Arrivals:
         reading = pieces(transcript)
         while (piece := await asyncio.to_thread(_next, reading)) is not None:
             await memory.remember_transcript(arrival.session, piece, metadata, caller)
-        self._read.pop(arrival.key, None)
+        self._read.pop(arrival.key, None)  # the newest stand last
         self._read[arrival.key] = size
 
     def _memory(self, name: str) -> SessionMemory:

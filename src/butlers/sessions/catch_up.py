@@ -1,9 +1,10 @@
 """Which agents are connected to a home, and which of their transcripts nobody told us of."""
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
@@ -84,17 +85,25 @@ class Connections:
 
     def add(self, new: Connected) -> None:
         """Write a connection down; one that was there stays as old as it is."""
-        if not any(one.is_same(new) for one in self.all()):
-            self._write([*self.all(), new])
+        with self._changing() as connections:
+            if not any(one.is_same(new) for one in connections):
+                connections.append(new)
 
     def remove(self, gone: Connected) -> None:
         """Forget a connection."""
-        kept = [one for one in self.all() if not one.is_same(gone)]
-        if kept != self.all():
-            self._write(kept)
+        if self._file.exists():
+            with self._changing() as connections:
+                connections[:] = [one for one in connections if not one.is_same(gone)]
 
-    def _write(self, connections: list[Connected]) -> None:
-        replace_file(self._file, json.dumps([asdict(one) for one in connections], indent=1) + "\n")
+    @contextmanager
+    def _changing(self) -> Iterator[list[Connected]]:
+        """The connections to change, written back at once, one process at a time."""
+        with self._file.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            connections = self.all()
+            yield connections
+            told = [asdict(one) for one in connections]
+            replace_file(self._file, json.dumps(told, indent=1) + "\n")
 
 
 def overlooked(

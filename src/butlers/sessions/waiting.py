@@ -136,7 +136,10 @@ class Waiting:
 
     def read_before(self) -> dict[str, int]:
         """How many bytes of each session were read; losing this costs time and nothing else."""
-        found = spool.read_entry(str(self._spool / "read"))
+        try:
+            found = spool.read_entry(str(self._spool / "read"))
+        except OSError:
+            return {}
         return {key: size for key, size in found.items() if isinstance(size, int)}
 
     def remember_read(self, read: dict[str, int]) -> None:
