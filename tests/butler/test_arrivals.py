@@ -302,6 +302,8 @@ async def test_what_no_try_would_store_is_set_aside_at_once(
     assert "there is no butler nobody in this home" in words
     assert "lost of general: its transcript is gone" in words
     assert "damaged of general: its entry is damaged" in words
+    (kept,) = (home.root / "spool" / "aside").glob("*~damaged~*.damaged")
+    assert kept.read_text() == "{"
 
 
 async def test_an_entry_cannot_lead_out_of_the_spool_or_to_a_device(

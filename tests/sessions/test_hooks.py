@@ -15,11 +15,15 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
 
 from butlers import hook
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore, ensure_hook_token
-from butlers.doors.http.hooks import MAX_BODY_BYTES
+from butlers.doors.http.hooks import MAX_BODY_BYTES, hook_routes
+from butlers.errors import Unavailable
+from butlers.memory.handle import Memory
+from butlers.sessions.session import SessionMemory
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
 
 FACT = "the spare key hangs behind the calendar"
@@ -320,6 +324,30 @@ def test_too_much_is_refused(client: httpx2.Client) -> None:
     body = b'{"session_id": "x", "transcript": "' + b"x" * MAX_BODY_BYTES + b'"}'
     assert client.post("SessionEnd", content=body).status_code == 413
     assert client.get("SessionEnd").status_code == 405
+
+
+async def test_a_memory_that_fails_is_not_hidden_from_whoever_sent_a_session(
+    empty_home: Home,
+) -> None:
+    class Served:
+        def session_memory(self, seconds: float) -> SessionMemory:
+            return SessionMemory("general", self.down, seconds)
+
+        async def down(self) -> Memory:
+            raise Unavailable("the database does not answer")
+
+    served: Any = {"general": Served()}
+    app = Starlette(routes=hook_routes(served, TokenStore(empty_home.tokens_file)))
+    token = empty_home.hook_token_file("general").read_text().strip()
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app),
+        base_url="http://here/butlers/general/hooks/",
+        headers={"Authorization": f"Bearer {token}"},
+    ) as client:
+        for event in ("SessionStart", "SessionEnd"):
+            answer = await client.post(event, json={"session_id": "x", "transcript": "{}"})
+            assert answer.status_code == 503
+            assert answer.json()["error"].startswith("memory failed or took too long")
 
 
 # Its token

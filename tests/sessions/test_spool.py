@@ -16,6 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from butlers.butler.home import Home
 from butlers.butler.tokens import ensure_hook_token
@@ -24,7 +28,10 @@ from butlers.sessions import spool
 from butlers.sessions.shortfalls import shortfalls
 from butlers.sessions.waiting import Arrival, Waiting, pieces
 from doors.daemons import ENVIRONMENT, until
-from sessions.test_hooks import SESSION, run_hook
+from llm.loopback import serving
+from sessions.test_hooks import SESSION, announce, run_hook, silent_port
+
+__all__ = ["silent_port"]
 
 HERE = Path(__file__).parent
 STEPS = range(1, 14)
@@ -262,6 +269,23 @@ def test_a_start_without_memory_is_told_afterwards_with_its_reason(home: Home) -
     assert "there was no token for hooks" in told.words
     notes = (home.root / spool.WITHOUT_MEMORY).read_text()
     assert "the butlers were not up" in notes
+
+
+def test_a_butler_that_is_slow_or_refuses_is_told_of_too(home: Home, silent_port: int) -> None:
+    async def refuse(_: Request) -> Response:
+        return JSONResponse({"error": "memory failed or took too long"}, status_code=503)
+
+    start = {"hook_event_name": "SessionStart", "cwd": "/x"}
+    app = Starlette(routes=[Route("/butlers/general/hooks/SessionStart", refuse, methods=["POST"])])
+    with serving(app) as address:
+        announce(home, int(address.rpartition(":")[2]))
+        assert run_hook(home, start)[0] == ""
+    announce(home, silent_port)
+    assert run_hook(home, start)[0] == ""
+    notes = (home.root / spool.WITHOUT_MEMORY).read_text().splitlines()
+    refused, slow = (json.loads(note)["why"] for note in notes)
+    assert refused == "the butlers refused: memory failed or took too long"
+    assert slow.startswith("no answer in ")
 
 
 def test_notes_are_bounded_and_the_newest_are_kept(tmp_path: Path) -> None:

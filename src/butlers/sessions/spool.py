@@ -72,7 +72,7 @@ def read_entry(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             entry = json.load(file)
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return {}
     return entry if isinstance(entry, dict) else {}
 

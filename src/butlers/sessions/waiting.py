@@ -123,6 +123,8 @@ class Waiting:
         name = spool.entry_name(arrival.butler, arrival.session, arrival.mark)
         if arrival.held is not None:
             arrival.held.rename(self._aside / arrival.held.name)
+        if not arrival.told:  # whatever it says may still help somebody
+            os.link(arrival.file, self._aside / f"{name}.damaged")
         replace_file(self._aside / name, json.dumps({**arrival.told, "why": why}))
         arrival.file.unlink()
 
@@ -136,10 +138,7 @@ class Waiting:
 
     def read_before(self) -> dict[str, int]:
         """How many bytes of each session were read; losing this costs time and nothing else."""
-        try:
-            found = spool.read_entry(str(self._spool / "read"))
-        except OSError:
-            return {}
+        found = spool.read_entry(str(self._spool / "read"))
         return {key: size for key, size in found.items() if isinstance(size, int)}
 
     def remember_read(self, read: dict[str, int]) -> None:
