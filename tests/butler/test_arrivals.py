@@ -1,5 +1,6 @@
 """What is left in the spool is stored once; what cannot be is kept, told and in nobody's way."""
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
@@ -403,3 +404,45 @@ async def test_a_damaged_list_of_connections_names_nobody(
     home.connections_file.write_text(text)
     await arrivals_of(home, sessions).catch_up()
     assert files(home) == []
+
+
+async def test_what_was_set_aside_is_not_found_again_and_what_is_full_stays_so(
+    home: Home,
+    arrivals: Arrivals,
+    sessions: Recorder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arrivals = arrivals_of(home, sessions, idle_minutes=0)
+    connect(home, tmp_path)
+    write(tmp_path, SESSION, str(tmp_path / "shop"), "Oil.", "Oiled.")
+    sessions.fails = lambda session: ValueError("no")
+    await arrivals.catch_up()
+    for _ in range(MOST_TRIES):
+        await arrivals.drain()
+    assert told(home).keys() == {"set aside"}
+    await arrivals.catch_up()
+    assert told(home).keys() == {"set aside"}
+    write(tmp_path, OTHER, str(tmp_path / "shop"), "Oil.", "Oiled.")
+    monkeypatch.setattr(spool, "MAX_ENTRIES", 1)
+    await arrivals.catch_up()
+    assert told(home).keys() == {"set aside"}
+    monkeypatch.setattr(spool, "MAX_ENTRIES", 2)
+    await arrivals.catch_up()
+    assert told(home).keys() == {"set aside", "waiting"}
+
+
+async def test_what_arrives_is_stored_though_looking_for_the_rest_fails(
+    home: Home, arrivals: Arrivals, transcript: Path, owner: asyncpg.Connection
+) -> None:
+    strange = {"client": "abacus", "project": "", "transcripts": "/", "since": "yesterday"}
+    home.connections_file.write_text(json.dumps([{"butler": "general", **strange}]))
+    with capture_logs() as lines:
+        async with arrivals.kept():
+            async with asyncio.timeout(30):
+                while not lines:
+                    await asyncio.sleep(0.05)
+                leave(home, transcript)
+                while not await contents(owner) or files(home):
+                    await asyncio.sleep(0.05)
+    assert "abacus" in lines[0]["reason"]

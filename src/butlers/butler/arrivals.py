@@ -71,8 +71,8 @@ class Arrivals:
                 if time.monotonic() >= catch_up_at:
                     catch_up_at = time.monotonic() + _CATCH_UP_SECONDS
                     await self.catch_up()
-            except OSError as error:
-                self._complain(f"{error.filename or 'the spool'}: {error.strerror or error}")
+            except Exception as error:  # noqa: BLE001  what arrives later is stored all the same
+                self._complain(_reason(error))
                 await asyncio.sleep(_OUTAGE_SECONDS)
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -93,11 +93,15 @@ class Arrivals:
         self._waiting.sweep(now)
         if not self._settings.catch_up:
             return
-        known = {one.key for one in self._waiting.arrivals()}
+        # What was set aside waits for somebody to decide.
+        left = [*self._waiting.arrivals(), *self._waiting.set_aside_before()]
+        known = {one.key for one in left}
         connections = Connections(self._home.connections_file).all()
         idle_since = now - self._settings.idle_minutes * 60
         for told in overlooked(connections, self._read, idle_since):
-            if f"{told['butler']}~{told['session']}" not in known:
+            key = f"{told['butler']}~{told['session']}"
+            if key not in known and self._waiting.has_room:
+                known.add(key)
                 self._waiting.leave(told)
 
     async def drain(self) -> None:
@@ -197,6 +201,12 @@ class Arrivals:
         if reason != self._trouble:
             self._trouble = reason
             log.warning("sessions wait", reason=reason)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or 'the spool'}: {error.strerror or error}"
+    return f"{type(error).__name__}: {error}"
 
 
 def _must_have_left_nothing(arrival: Arrival) -> None:

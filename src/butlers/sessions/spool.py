@@ -45,7 +45,7 @@ def keep(home: str, told: dict[str, str], *, ended: bool) -> str:
     if not ended and _holds(spool, known, path):
         write_entry(spool, under_way, {**told, "held": known["held"]})
         return under_way
-    if not _has_room(spool, size or 0):
+    if not has_room(spool, size or 0):
         _note_refusal(home, told, size or 0, ended)
         return ""
     name = entry_name(told["butler"], told["session"], fresh()) if ended else under_way
@@ -181,7 +181,7 @@ def _holds(spool: str, known: dict[str, Any], path: str) -> bool:
         return False
 
 
-def _has_room(spool: str, size: int) -> bool:
+def has_room(spool: str, size: int) -> bool:
     """Whether one more may wait; what was set aside counts as well."""
     entries = 0
     for directory in (spool, os.path.join(spool, ASIDE)):

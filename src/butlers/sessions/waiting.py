@@ -91,6 +91,11 @@ class Waiting:
         """Everything that waits, what came first before the rest."""
         return sorted(_entries(self._spool), key=lambda one: (one.left_at, one.file))
 
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may wait."""
+        return spool.has_room(str(self._spool), 0)
+
     def leave(self, told: dict[str, str]) -> None:
         """Add a session whose transcript is where its agent has it."""
         self._spool.mkdir(mode=0o700, exist_ok=True)
