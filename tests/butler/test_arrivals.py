@@ -216,6 +216,34 @@ async def test_a_session_under_way_waits_until_it_must_have_ended(
     assert files(home) == []
 
 
+async def test_hooks_and_the_daemon_at_once_lose_nothing_and_double_nothing(
+    home: Home, sessions: Recorder, transcript: Path, owner: asyncpg.Connection
+) -> None:
+    """A session goes on while parts of it are stored, for it counts as ended at every answer."""
+
+    def go_on() -> None:
+        for number in range(1, 60):
+            with transcript.open("a") as more:
+                more.write(said(f"Oil chain {number}.", "Oiled.", start=2 * number))
+            leave(home, transcript, event=("Stop", "SessionEnd", "PreCompact")[number % 3])
+
+    arrivals = arrivals_of(home, sessions, idle_minutes=0)
+    writing = asyncio.create_task(asyncio.to_thread(go_on))
+    while not writing.done():
+        await arrivals.drain()
+    await writing
+    leave(home, transcript)
+    await arrivals.drain()
+    asked = [
+        line for text in await contents(owner) for line in text.splitlines() if "chain" in line
+    ]
+    assert len(set(asked)) == len(asked)
+    assert len(await contents(owner)) > 3
+    assert asked[0].endswith("Oil the chain.")
+    assert any(line.endswith("Oil chain 59.") for line in asked)
+    assert files(home) == []
+
+
 def age(home: Home, transcript: Path, minutes: float) -> None:
     """Let time pass: every file was last written that long ago."""
     then = utc_now().timestamp() - minutes * 60

@@ -114,10 +114,10 @@ def install(manager: Manager) -> None:
     replace_file(manager.file, manager.text, _FILE_MODE)
     try:
         _run(manager.start)
-    except Unavailable:
+    except Unavailable as error:
         if before is None:
             manager.file.unlink()
-        raise
+        raise Unavailable(f"{error}; log in as this user yourself, not by su or sudo") from error
 
 
 def uninstall(manager: Manager) -> bool:

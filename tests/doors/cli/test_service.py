@@ -108,7 +108,7 @@ def test_a_manager_that_cannot_be_reached_leaves_nothing_behind(machine: Machine
     (machine.directory / "broken").touch()
     told = machine.run("install")
     assert told.returncode == 1
-    assert "failed: Failed to connect to bus: No medium found" in told.stderr
+    assert "failed: Failed to connect to bus: No medium found; log in" in told.stderr
     assert machine.files == []
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from butlers.doors.cli.homes import typed
 from butlers.doors.cli.options import ButlerOption, HomeOption, home_of, inhabited, located
 from butlers.doors.cli.tables import show_json
 
@@ -42,8 +43,7 @@ _NEXT = {
     ),
 }
 _ALWAYS = (
-    "What a session leaves is kept in any case; what is known it is told while the butlers are up.",
-    "To keep them up: butlers service install",
+    "What a session leaves is kept in any case; what is known it is told while the butlers are up."
 )
 _TRIES = 4
 
@@ -81,7 +81,8 @@ def connect(
         change.apply()
     Connections(place.connections_file).add(_record(connection, agent, scope, project))
     typer.echo(f"{agent} has butler {butler} now.")
-    for line in (*_NEXT[agent], *_ALWAYS, _tried_out(connection)):
+    keep_up = f"To keep them up: {typed(place, 'service', 'install')}"
+    for line in (*_NEXT[agent], _ALWAYS, keep_up, _tried_out(connection)):
         typer.echo(f"  {line}")
 
 
