@@ -68,12 +68,13 @@ def test_the_labelled_sessions_are_what_they_are_said_to_be(bench) -> None:
 def test_what_was_stated_comes_first_and_whole() -> None:
     told = only(
         "Sort the list by town. And please remember: the flour must never come on a Friday.",
-        "Show me the first ten. My name is Tobias Quint.",
+        "Show me the first ten. My screen always flickers. My name is Tobias Quint.",
         "ok",
     )
     assert told.text.splitlines() == [
         "Stated: And please remember: the flour must never come on a Friday.",
         "Stated: My name is Tobias Quint.",
+        "Said: My screen always flickers.",
         "Request: Sort the list by town.",
         "Then: Show me the first ten.",
         "Then: ok",
@@ -105,7 +106,7 @@ def test_what_was_stated_comes_first_and_whole() -> None:
 def test_a_statement_late_in_a_long_turn_is_kept_whole_in_any_language(sentence: str) -> None:
     long = "The list of the suppliers has to be looked through once more. " * 40
     told = only(f"{long}{sentence}", "Go on.")
-    assert told.text.splitlines()[0] == f"Stated: {sentence}"
+    assert told.text.splitlines()[0] in (f"Stated: {sentence}", f"Said: {sentence}")
 
 
 def test_of_a_language_nobody_wrote_words_for_every_turn_keeps_its_ends() -> None:
@@ -147,9 +148,12 @@ def test_parts_follow_each_other_without_gap_or_overlap() -> None:
 
 def test_a_turn_of_nothing_but_statements_stays_within_an_episode() -> None:
     many = " ".join(f"I prefer bread number {number}, the one with seeds." for number in range(500))
-    (part,) = essence.of_transcript(said(many, answer="y" * 50_000))
-    assert len(part.text) <= essence.MAX_CHARACTERS
-    assert part.text.count("Stated: ") > 50
+    for turn in (many, "我叫林。" * 5_000, "No, " + many):
+        (part,) = essence.of_transcript(said(turn, answer="y" * 50_000))
+        assert len(part.text) <= essence.MAX_CHARACTERS
+        assert part.text.count("Stated: ") > 45
+        assert all(f"Stated: {one.text}" in part.text for one in part.statements)
+        assert part.text.endswith("y…")
 
 
 @pytest.mark.parametrize("turn", ["?", "👍", "…", "1"])
@@ -182,6 +186,7 @@ def test_a_list_a_short_snippet_and_prose_are_no_paste() -> None:
         "Dr. Osei lives at 14 Elm Road. She has two dogs.\nThey bark.",
         "первое\nвторое\nтретье\nчетвёртое",
         "一行目\n二行目\n三行目",
+        "今日は雨が降っています。" * 100,
     ):
         assert without_pasted(text) == text
 

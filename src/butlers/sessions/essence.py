@@ -40,21 +40,30 @@ class Essence:
     statements: tuple[Statement, ...] = ()
 
 
+@dataclass(slots=True)
+class _Words:
+    """What is said in a turn: what it states, what else is kept whole, and the rest."""
+
+    stated: list[str]
+    whole: list[str]
+    rest: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Turn:
     """What a user said in one turn, and what the agent said last before the next."""
 
     at: str
-    stated: tuple[str, ...]
-    rest: str
+    words: _Words
     statements: tuple[Statement, ...]
     secrets: int
     answer: str
     through: str
 
-    def lines(self, limit: int, label: str) -> list[str]:
-        """What is kept of it: what it states, and how the rest begins and ends."""
-        return [*self.stated, *([f"{label}: {_ends(self.rest, limit)}"] if self.rest else [])]
+    def length(self, limit: int) -> int:
+        """How long it is at most, when of what it does not state no more than that is shown."""
+        whole = sum(len(line) + 1 for line in (*self.words.stated, *self.words.whole))
+        return whole + min(limit, len(self.words.rest)) + len("Request: \n")
 
 
 def of_exchange(prompt: str, answer: str, recalled: Iterable[str]) -> Essence | None:
@@ -93,26 +102,32 @@ def _turn(said: Said, answers: Sequence[Said], echo: Echo) -> _Turn:
     own = [normalise_whitespace(one) for one in own_sentences(found.text)]
     stated = tuple(one for one in statements(own) if not echo.covers(one.text))
     own = list(map(unlisted, own))
-    kept, rest = _set_apart(shown, own, {one.text for one in stated})
+    words = _set_apart(shown, own, {one.text for one in stated})
+    # Nothing is drawn from an episode that the episode does not say.
+    told = "\n".join(words.stated)
+    stated = tuple(one for one in stated if one.text in told)
     last = answers[-1] if answers else said
     answer = last.text if answers else ""
-    return _Turn(said.at, kept, rest, stated, found.count, answer, last.at)
+    return _Turn(said.at, words, stated, found.count, answer, last.at)
 
 
-def _set_apart(shown: str, own: Sequence[str], stated: set[str]) -> tuple[tuple[str, ...], str]:
-    """The sentences of a turn that are kept whole, and what it says without them."""
+def _set_apart(shown: str, own: Sequence[str], stated: set[str]) -> _Words:
+    """The words of a turn by what they are worth."""
     if len(shown) <= _WHOLE and cues.turns_back(shown):
-        return (f"Correction: {shown}",), ""
-    kept, rest, used = [], shown, 0
+        whole = [f"Correction: {shown}"]
+        return _Words(whole, [], "") if stated else _Words([], whole, "")
+    words, used = _Words([], [], shown), 0
     for one in own:
-        used += len(one)
-        if used <= _STATED and (one in stated or (cues.may_state(one) and used <= _WHOLE)):
-            kept.append(f"Stated: {one}")
-            rest = rest.replace(one, "", 1)
-        else:
-            used -= len(one)
-    rest = normalise_whitespace(rest)
-    return tuple(kept), rest if not kept or any(map(str.isalnum, rest)) else ""
+        sure = one in stated
+        line = f"Stated: {one}" if sure else f"Said: {one}"
+        if used + len(line) < (_STATED if sure else _WHOLE) and (sure or cues.may_state(one)):
+            (words.stated if sure else words.whole).append(line)
+            words.rest = words.rest.replace(one, "", 1)
+            used += len(line) + 1
+    words.rest = normalise_whitespace(words.rest)
+    if used and not any(map(str.isalnum, words.rest)):
+        words.rest = ""
+    return words
 
 
 def _packed(turns: Sequence[_Turn], limit: int) -> Iterator[list[_Turn]]:
@@ -120,7 +135,7 @@ def _packed(turns: Sequence[_Turn], limit: int) -> Iterator[list[_Turn]]:
     part: list[_Turn] = []
     free = _ROOM - _REQUEST
     for turn in turns:
-        length = sum(len(line) + 1 for line in turn.lines(limit, "Request"))
+        length = turn.length(limit)
         if part and length > free:
             yield part
             part, free = [], _ROOM
@@ -131,13 +146,12 @@ def _packed(turns: Sequence[_Turn], limit: int) -> Iterator[list[_Turn]]:
 
 
 def _essence(part: Sequence[_Turn], limit: int, echo: Echo, *, opens: bool, ends: bool) -> Essence:
-    asked = [turn for turn in part if turn.rest]
-    lines = [line for turn in part for line in turn.stated]
-    for turn in asked:
-        label, most = ("Then", limit)
-        if turn is asked[0]:
-            label, most = "Request", _REQUEST if opens else limit
-        lines.append(f"{label}: {_ends(turn.rest, most)}")
+    words = [turn.words for turn in part]
+    lines = [line for one in words for line in one.stated]
+    lines += [line for one in words for line in one.whole]
+    first, *later = [one.rest for one in words if one.rest] or [""]
+    lines += [f"Request: {_ends(first, _REQUEST if opens else limit)}"] if first else []
+    lines += [f"Then: {_ends(rest, limit)}" for rest in later]
     room = MAX_CHARACTERS - sum(len(line) + 1 for line in lines) - len("Outcome: ")
     outcome, secrets = _outcome(part, echo, min(room, _OUTCOME if ends else _OUTCOME_BETWEEN))
     lines += [f"Outcome: {outcome}"] if outcome else []

@@ -131,7 +131,10 @@ def _is_machine(line: str) -> bool:
 
 
 def _is_wordless(line: str) -> bool:
-    return len(line) > _LONGEST_WORDLESS and max(map(len, line.split()), default=0) > len(line) // 2
+    """Whether a line is one long code: scripts that do without spaces are none."""
+    if len(line) <= _LONGEST_WORDLESS:
+        return False
+    return max(map(len, re.findall(r"[!-~]+", line)), default=0) > len(line) // 2
 
 
 def _settled(run: list[str]) -> list[str]:

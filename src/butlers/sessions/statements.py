@@ -34,7 +34,7 @@ _PREDICATES = {
     Kind.CORRECTION: "correction",
     Kind.REMEMBER: "to remember",
 }
-_ARTICLE = re.compile(r"(?:the|an?|der|die|das|el|la|los|las|le|les|l['’]) ?\b", re.IGNORECASE)
+_ARTICLE = re.compile(r"^(?:the|an?|der|die|das|el|la|los|las|le|les|l['’]) ?\b", re.IGNORECASE)
 _TOPIC_WORDS, _TOPIC_CHARACTERS = 6, 60
 
 
