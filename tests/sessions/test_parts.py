@@ -18,6 +18,7 @@ from butlers.memory.flows.remember import store_episode, store_fact
 from butlers.memory.flows.sight import Query
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, NewEpisode, NewFact, SearchMode
+from butlers.memory.operations import Desk
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.sessions.parts import store_session
 from butlers.sessions.transcripts import parse
@@ -53,9 +54,8 @@ LONG = turns(*(f"Take step {number}. " + "And further. " * 30 for number in rang
 async def end(
     memory: Memory, lines: list[str], lineage: Lineage, session: str = SESSION
 ) -> str | None:
-    stored = await store_session(
-        memory, session, parse("\n".join(lines)), {"project": "x"}, lineage
-    )
+    desk = Desk(memory, lineage)
+    stored = await store_session(desk, session, parse("\n".join(lines)), {"project": "x"})
     return str(stored) if stored else None
 
 

@@ -12,8 +12,8 @@ from uuid import UUID
 import structlog
 
 from butlers.memory.flows.session_parts import NewPart, Part, last_part, session_key, store_part
-from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, NewEpisode
+from butlers.memory.model import NewEpisode
+from butlers.memory.operations import Desk
 from butlers.sessions import essence
 from butlers.sessions.essence import Essence
 from butlers.sessions.statements import candidates
@@ -23,19 +23,15 @@ log = structlog.get_logger(__name__)
 
 
 async def store_session(
-    memory: Memory,
-    session: str,
-    said: Transcript,
-    metadata: Mapping[str, Any],
-    lineage: Lineage,
+    desk: Desk, session: str, said: Transcript, metadata: Mapping[str, Any]
 ) -> UUID | None:
     """Store what is not stored of a session; its last new episode, None where nothing is new."""
     newest: UUID | None = None
     while True:
-        after = await last_part(memory, session, lineage)
+        after = await last_part(desk.memory, session, desk.lineage)
         rest = said.after(after.through if after else "")
         for found in await asyncio.to_thread(essence.of_transcript, rest):
-            after = await store_essence(memory, session, found, after, metadata, lineage)
+            after = await store_essence(desk, session, found, after, metadata)
             if after is None:
                 # Somebody else delivers it too and was quicker: what is left is seen anew.
                 break
@@ -44,19 +40,15 @@ async def store_session(
             return newest
 
 
-async def store_essence(  # noqa: PLR0913 - what is stored, where, and on whose behalf
-    memory: Memory,
-    session: str,
-    found: Essence,
-    after: Part | None,
-    metadata: Mapping[str, Any],
-    lineage: Lineage,
+async def store_essence(
+    desk: Desk, session: str, found: Essence, after: Part | None, metadata: Mapping[str, Any]
 ) -> Part | None:
     """Store a part of a session after another; None where the session went on otherwise."""
+    memory, scope = desk.memory, desk.memory.butler
     # Several speak in it, so that it has no author.
     episode = NewEpisode(
         found.text,
-        memory.butler,
+        scope,
         _as_uuid(session),
         metadata={**metadata, "session": session, "through": found.through},
         idempotency_key=f"{session_key(session)}:{after.through}"
@@ -65,9 +57,9 @@ async def store_essence(  # noqa: PLR0913 - what is stored, where, and on whose 
         said_at=_instant(found.asked_at),
     )
     stated = found.statements if memory.settings.statements.enabled else ()
-    told = candidates(stated, memory.butler, session, metadata)
+    told = candidates(stated, scope, session, metadata)
     new = NewPart(session, after, found.through, episode, told)
-    stored = await store_part(memory, new, lineage)
+    stored = await store_part(memory, new, desk.lineage)
     if stored is not None:
         log.info(
             "session remembered",

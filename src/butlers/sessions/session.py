@@ -99,9 +99,8 @@ class SessionMemory:
         async def stored() -> UUID | None:
             desk = await self._desk(caller)
             # What is put to a butler is a task; statements are read from conversations.
-            part = await store_essence(
-                desk.memory, str(session), replace(found, statements=()), None, {}, desk.lineage
-            )
+            asked = replace(found, statements=())
+            part = await store_essence(desk, str(session), asked, None, {})
             return part.episode_id if part else None
 
         return await self._kept(stored)
@@ -114,7 +113,7 @@ class SessionMemory:
         async def stored() -> UUID | None:
             desk = await self._desk(caller)
             said = await asyncio.to_thread(parse, transcript)
-            return await store_session(desk.memory, session, said, metadata, desk.lineage)
+            return await store_session(desk, session, said, metadata)
 
         return await self._kept(stored)
 

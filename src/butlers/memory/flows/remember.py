@@ -1,6 +1,5 @@
 """Storing memories: cleaned and embedded first, then one transaction with its events."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -48,7 +47,7 @@ async def store_episode_in(  # noqa: PLR0913 - as the others, and what its event
     new: NewEpisode,
     embedding: Embedding,
     lineage: Lineage,
-    told: Mapping[str, Any] | None = None,
+    told: dict[str, Any] | None = None,
 ) -> StoredEpisode:
     """Store a checked and embedded episode inside a transaction that may hold more."""
     now, episode_id = memory.now(), memory.new_id()
