@@ -37,10 +37,10 @@ from butlers.memory.policy.signals import Signals, field, signals
 TRAINED = ("friendsqa", "realmem", "assistant", "coding", "facts")
 MEASURED = (*TRAINED, "locomo", "beam100k")
 # How sure it must be that a store answers; chosen once, on the table this prints.
-LEAST_ANSWERS = 0.37
+LEAST_ANSWERS = 0.35
 RIDGE, FLAT_COUNTS, HIDDEN = 1e-3, 0.3, 0.6
 # Conversation is what is remembered most; everything else counts the same.
-COUNTS = {"friendsqa": 2.0}
+COUNTS = {"friendsqa": 1.5}
 FOREIGN_PER_STORE = 24
 DEPTH = 200
 ROUNDING = 0.02

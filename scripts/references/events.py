@@ -51,6 +51,11 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.EPISODE_CREATED: Meaning(
         "An episode was stored.",
         {"to": "`pending`", "butler": "whose episode it is", "importance": "0 to 10"},
+        {
+            "place": "which part of a session it is: 0, 1, 2 …",
+            "through": "the last instant of the session that this part covers",
+            "after": "the episode of the part before, or null",
+        },
     ),
     EventType.EPISODE_CONSOLIDATED: Meaning(
         "An episode was read by consolidation, and need not be read again.",
@@ -101,7 +106,11 @@ EVENTS: Mapping[EventType, Meaning] = {
         "A newer fact of the same key took its place, or a surer one when entities were merged.",
         _moved(_STATE, "`superseded`", superseded_by="the fact that replaced it"),
     ),
-    EventType.FACT_CONFIRMED: Meaning("Somebody said that a fact still holds.", _CONFIRMED),
+    EventType.FACT_CONFIRMED: Meaning(
+        "Somebody said that a fact still holds.",
+        _CONFIRMED,
+        {"confidence": "`{from, to}`, where it was not sure from the first"},
+    ),
     EventType.FACT_RETRACTED: Meaning(
         "Somebody asked to forget a fact.", _moved("the state before", "`retracted`")
     ),

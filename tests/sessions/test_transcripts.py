@@ -1,6 +1,7 @@
-"""What is kept of a session: requests, corrections, outcome; never what memory itself said."""
+"""What is read of a session, and kept: what was said and came of it, never what memory said."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from butlers.sessions import essence
-from butlers.sessions.essence import Echo
-from butlers.sessions.transcripts import Said, Speaker, Transcript, own_words, parse
+from butlers.sessions.echo import Echo
+from butlers.sessions.transcripts import (
+    Said,
+    Speaker,
+    Transcript,
+    instant_of,
+    own_words,
+    parse,
+)
 
 FACT = "the green tandem in bay seven belongs to Mrs. Okonkwo"
 BLOCK = f"# Memory Context\n## Key Facts\n- [workshop] [tandem]: {FACT} (confidence: 1.00)\n"
@@ -74,13 +82,11 @@ both = pytest.mark.parametrize("program", [Claude, Codex])
 
 
 def remembered(*lines: str) -> str:
-    found = essence.of_transcript(parse("\n".join(lines)))
-    assert found is not None
-    return found.text
+    return "\n".join(part.text for part in essence.of_transcript(parse("\n".join(lines))))
 
 
 @both
-def test_the_essence_is_request_correction_and_outcome(program: Program) -> None:
+def test_the_essence_is_corrections_requests_and_outcome(program: Program) -> None:
     told = remembered(
         program.user("Paint the bike red."),
         program.agent("I painted it red."),
@@ -90,8 +96,8 @@ def test_the_essence_is_request_correction_and_outcome(program: Program) -> None
         program.agent("The frame is red and there is a bell."),
     )
     assert told.splitlines() == [
-        "Request: Paint the bike red.",
         "Correction: No, the frame only.",
+        "Request: Paint the bike red.",
         "Then: And add a bell.",
         "Outcome: The frame is red and there is a bell.",
     ]
@@ -194,6 +200,8 @@ def test_words_that_the_programs_put_in_are_not_the_users() -> None:
         "<environment_context>\n  <cwd>/x</cwd>\n</environment_context>",
         "[Request interrupted by user]",
         BLOCK,
+        "- [Ann] [allergy]: peanuts (confidence: 0.90)",
+        "- Ask before booking (maturity: proven, effectiveness: 0.91)\n",
     ):
         assert own_words(text) == "", text
     assert own_words(f"{BLOCK}\nFix it.\n<system-reminder>x") == "Fix it."
@@ -216,10 +224,11 @@ def test_helpers_summaries_and_failures_are_no_conversation() -> None:
 
 
 @both
-def test_a_session_without_an_answer_is_not_stored_as_if_it_had_one(program: Program) -> None:
-    assert essence.of_transcript(parse(program.user("Fix it."))) is None
-    assert essence.of_transcript(parse(program.agent("Hello!"))) is None
-    assert essence.of_transcript(parse("")) is None
+def test_a_session_without_an_answer_is_not_kept_as_if_it_had_one(program: Program) -> None:
+    assert remembered(program.user("Fix it.")) == "Request: Fix it."
+    assert essence.of_transcript(parse(program.agent("Hello!"))) == []
+    assert essence.of_transcript(parse("")) == []
+    assert essence.of_exchange("Fix it.", "", []) is None
 
 
 @both
@@ -238,17 +247,6 @@ def test_damaged_and_strange_lines_are_passed_over(program: Program) -> None:
     assert told == "Request: Fix it.\nOutcome: Fixed."
 
 
-def test_a_long_session_stays_short_and_keeps_its_corrections() -> None:
-    lines = [Claude.user("w" * 50_000), Claude.user("No, not blue.")]
-    lines += [Claude.user(f"step {number} " + "x" * 5_000) for number in range(50)]
-    told = remembered(*lines, Claude.agent("y" * 50_000))
-    assert len(told) <= essence.MAX_CHARACTERS
-    assert "Correction: No, not blue." in told
-    assert "Then: step 49" in told
-    assert "step 3 " not in told
-    assert told.count("…") == 7
-
-
 def test_secrets_are_masked_before_a_text_is_cut() -> None:
     key = "-----BEGIN PRIVATE KEY-----\n" + "QUJD" * 2_000
     found = essence.of_exchange(f"{'w ' * 900}{key}", "The password is hunter22.", [])
@@ -258,24 +256,71 @@ def test_secrets_are_masked_before_a_text_is_cut() -> None:
     assert found.secrets_masked == 2
 
 
+RESUMED = [
+    ("user", "Paint it.", "2026-01-10T12:00:00.000Z"),
+    ("agent", "Painted.", "2026-01-10T12:00:09.000Z"),
+    ("user", "Now sell it.", "2026-01-11T08:00:00.000Z"),
+    ("agent", "Sold.", "2026-01-11T08:00:05.000Z"),
+]
+
+
 @both
-def test_of_a_resumed_session_only_what_is_new_is_taken(program: Program) -> None:
-    said = parse(
-        "\n".join(
-            [
-                program.user("Paint it.", "2026-01-10T12:00:00.000Z"),
-                program.agent("Painted.", "2026-01-10T12:00:09.000Z"),
-                program.user("Now sell it.", "2026-01-11T08:00:00.000Z"),
-                program.agent("Sold.", "2026-01-11T08:00:05.000Z"),
-            ]
-        )
-    )
-    whole = essence.of_transcript(said)
-    later = essence.of_transcript(said.after("2026-01-10T12:00:00.000Z"))
-    assert whole is not None and later is not None
+@pytest.mark.parametrize("timed", [True, False])
+def test_of_a_resumed_session_only_what_is_new_is_taken(program: Program, timed: bool) -> None:
+    """With instants or without, or all at the same one."""
+    lines = [getattr(program, who)(text, at if timed else "") for who, text, at in RESUMED]
+    (first,) = essence.of_transcript(parse("\n".join(lines[:2])))
+    said = parse("\n".join(lines))
+    (later,) = essence.of_transcript(said.after(first.through))
+    (whole,) = essence.of_transcript(said)
     assert later.text == "Request: Now sell it.\nOutcome: Sold."
-    assert later.through == whole.through == "2026-01-11T08:00:00.000Z"
-    assert essence.of_transcript(said.after(later.through)) is None
+    assert later.through == whole.through
+    assert essence.of_transcript(said.after(later.through)) == []
+    if timed:
+        assert (later.asked_at, later.through) == (RESUMED[2][2], RESUMED[3][2])
+
+
+@both
+def test_what_an_agent_said_since_is_new_though_nobody_asked(program: Program) -> None:
+    lines = [
+        program.user("Paint it."),
+        program.agent("I look for the paint."),
+        program.agent("Done."),
+    ]
+    (first,) = essence.of_transcript(parse("\n".join(lines[:2])))
+    said = parse("\n".join(lines))
+    (later,) = essence.of_transcript(said.after(first.through))
+    assert later.text == "Outcome: Done."
+    assert essence.of_transcript(said.after(later.through)) == []
+
+
+def test_turns_of_the_same_instant_or_an_earlier_one_stay_in_order() -> None:
+    instants = ["2026-01-10T12:00:00Z", "2026-01-10T12:00:00Z", "2026-01-09T12:00:00Z", ""]
+    said = parse("\n".join(Claude.user(f"step {at}", at) for at in instants)).said
+    assert [one.at for one in said] == sorted({one.at for one in said})
+    assert {instant_of(one.at) for one in said} == {"2026-01-10T12:00:00Z"}
+
+
+@both
+def test_a_file_is_read_line_by_line_the_middle_of_it_too(program: Program, tmp_path: Path) -> None:
+    """Five megabytes, of which little is said; only a newline ends a line."""
+    noise = program.recalled("x" * 50_000)
+    lines = [
+        line
+        for number in range(100)
+        for line in (program.user(f"Take step {number}.\u2028 Go."), noise, program.agent("Taken."))
+    ]
+    lines[150] = program.user("Remember that the attic key hangs in the barn.")
+    file = tmp_path / "session.jsonl"
+    file.write_text("\n".join(line.replace("\\u2028", "\u2028") for line in lines), "utf-8")
+    assert file.stat().st_size > 5_000_000
+    with file.open(encoding="utf-8", newline="\n") as opened:
+        said = parse(opened)
+    assert said == parse(file.read_text("utf-8"))
+    told = "\n".join(part.text for part in essence.of_transcript(said))
+    assert "Stated: Remember that the attic key hangs in the barn." in told
+    assert "Take step 0. Go." in told and "Take step 99. Go." in told
+    assert len(told) < file.stat().st_size / 100
 
 
 @given(
@@ -283,5 +328,6 @@ def test_of_a_resumed_session_only_what_is_new_is_taken(program: Program) -> Non
     st.lists(st.text(max_size=300), max_size=3),
 )
 def test_no_session_is_too_strange(said: list[tuple[Speaker, str]], recalled: list[str]) -> None:
-    found = essence.of_transcript(Transcript([Said(*one) for one in said], recalled))
-    assert found is None or len(found.text) <= essence.MAX_CHARACTERS
+    parts = essence.of_transcript(Transcript([Said(*one) for one in said], recalled))
+    assert all(len(part.text) <= essence.MAX_CHARACTERS for part in parts)
+    assert parts or not any(speaker is Speaker.USER and text.strip() for speaker, text in said)

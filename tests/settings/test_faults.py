@@ -37,7 +37,7 @@ ONE_FAULT = {
     "[modules.memory]\nenabeld = true": (
         "modules.memory.enabeld: found an unknown key; did you mean enabled? valid keys are "
         "enabled, embedding_model, embedding_dimensions, embedding_model_directory, episodes, "
-        "facts, rules, retrieval, context, consolidation, schedule"
+        "facts, rules, retrieval, context, consolidation, statements, schedule"
     ),
     "[modules.memroy]\nenabled = true": (
         "modules.memroy: found an unknown key; did you mean memory? valid keys are memory, notebook"

@@ -225,6 +225,7 @@ class NewFact:
     place: int | None = None
     author: str | None = None
     said_at: datetime | None = None
+    confidence: float = 1.0
 
     @property
     def searchable_text(self) -> str:

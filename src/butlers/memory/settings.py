@@ -212,6 +212,14 @@ class ConsolidationConfig(Section):
     )
 
 
+class StatementsConfig(Section):
+    """What users state in sessions, in their own words."""
+
+    enabled: bool = Field(
+        True, description='Whether "remember that …", "always …" become facts and rules by rule.'
+    )
+
+
 class ScheduleConfig(Section):
     """When the module's jobs run; an entry of the same name in `[butler.schedule]` wins."""
 
@@ -241,6 +249,7 @@ class MemoryModuleConfig(ModuleSection):
     retrieval: RetrievalConfig = Field(RetrievalConfig(), description="Retrieval.")
     context: ContextConfig = Field(ContextConfig(), description="Context.")
     consolidation: ConsolidationConfig = Field(ConsolidationConfig(), description="Consolidation.")
+    statements: StatementsConfig = Field(StatementsConfig(), description="Statements.")
     schedule: ScheduleConfig = Field(ScheduleConfig(), description="Schedule.")
 
     def limits(self) -> tuple[Limits, str]:

@@ -1,202 +1,191 @@
-"""The essence of a session, without a model: what was asked, corrected, and what came of it."""
+"""The essence of a session, without a model: what was stated and asked, and what came of it.
 
-import json
-import re
-from bisect import bisect_left
+Every turn of a user is in it, shortened where it must be. What they stated comes first and whole,
+for that is what people want kept, and the first words of an episode are found best. A long
+session has several parts, each short enough to be one episode.
+"""
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
 from butlers.kernel.secrets import masked
+from butlers.kernel.text import normalise_whitespace
+from butlers.sessions import cues
+from butlers.sessions.echo import RECALLED, Echo
+from butlers.sessions.spoken import own_sentences, unlisted, without_pasted
+from butlers.sessions.statements import Statement, statements
 from butlers.sessions.transcripts import Said, Speaker, Transcript, own_words
 
-RECALLED = "[recalled]"
-
-# A run of this many words in common is no accident.
-_RUN = 5
-_WORD = re.compile(r"\w+")
-_SENTENCE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)|[.!?]|\n|\Z)")
-_FACT = re.compile(
-    r"^- \[(?P<subject>.*?)\] \[.*?\]: (?P<content>.*?)(?: \(confidence: [\d.]+\))?$"
-)
-_LINE = re.compile(r"^- (?:\d{4}-\d\d-\d\d: )?(?P<content>.*?)…?(?: \(maturity: .*\))?$")
-
-
-class Echo:
-    """Recognises the texts that memory gave to a session."""
-
-    def __init__(self, recalled: Iterable[str]) -> None:
-        self._runs: set[tuple[str, ...]] = set()
-        self._short: list[frozenset[str]] = []
-        for text in recalled:
-            for subject, content in _memories(text):
-                self._learn(subject, content)
-
-    def without(self, text: str) -> str:
-        """The text with every sentence that repeats a memory replaced by a short note."""
-        repeated = self._repeated_places(text)
-        kept: list[str] = []
-        for match in _SENTENCE.finditer(text):
-            sentence = match[0]
-            if not self._is_echo(match, repeated):
-                kept.append(sentence)
-            elif not kept or not kept[-1].endswith(RECALLED):
-                kept.append(sentence[: len(sentence) - len(sentence.lstrip())] + RECALLED)
-        return "".join(kept).strip()
-
-    def _learn(self, subject: str, content: str) -> None:
-        told = [word for word, _ in _words(content)]
-        self._runs.update(_runs(told))
-        if 0 < len(told) < _RUN:
-            # Too short to be known by itself, so it must come with what it is about.
-            about = [word for word, _ in _words(subject)]
-            self._short.append(frozenset([*about, *told]))
-
-    def _repeated_places(self, text: str) -> list[int]:
-        """Where words stand that belong to a memory, in order, whatever sentence they are in."""
-        said = _words(text)
-        covered: set[int] = set()
-        for start, run in enumerate(_runs([word for word, _ in said])):
-            if run in self._runs:
-                covered.update(range(start, start + _RUN))
-        return [said[place][1] for place in sorted(covered)]
-
-    def _is_echo(self, match: re.Match[str], repeated: Sequence[int]) -> bool:
-        first = bisect_left(repeated, match.start())
-        if first < len(repeated) and repeated[first] < match.end():
-            return True
-        present = {word for word, _ in _words(match[0])} if self._short else set()
-        return any(len(short) > 1 and short <= present for short in self._short)
-
-
-def _words(text: str) -> list[tuple[str, int]]:
-    """The words of a text, each with its place."""
-    return [(match[0].casefold(), match.start()) for match in _WORD.finditer(text)]
-
-
-def _runs(told: list[str]) -> Iterator[tuple[str, ...]]:
-    return (tuple(told[start : start + _RUN]) for start in range(len(told) - _RUN + 1))
-
-
-def _memories(text: str) -> Iterator[tuple[str, str]]:
-    """Subject and content of each memory in a block or in what a tool answered."""
-    answer = _parsed(text)
-    if answer is not None:
-        yield from _fields(answer)
-        return
-    for line in text.splitlines():
-        yield from _line(line)
-
-
-def _line(line: str) -> Iterator[tuple[str, str]]:
-    fact = _FACT.match(line)
-    other = None if fact else _LINE.match(line)
-    if fact is not None:
-        yield fact["subject"], fact["content"]
-    elif other is not None:
-        yield "", other["content"]
-    elif line.startswith(("{", "[")):
-        # Programs put notes of their own before and after an answer, and cut a long one.
-        answer = _parsed(line)
-        yield from [("", line)] if answer is None else _fields(answer)
-
-
-def _parsed(text: str) -> Any:
-    """The object or list that a text is, or None."""
-    try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return answer if isinstance(answer, dict | list) else None
-
-
-def _fields(value: Any) -> Iterator[tuple[str, str]]:
-    """What stands in an answer, however deep, and in answers that are quoted in it."""
-    if isinstance(value, dict):
-        if isinstance(value.get("content"), str):
-            yield str(value.get("subject") or ""), value["content"]
-        value = list(value.values())
-    if isinstance(value, list):
-        for inner in value:
-            yield from _fields(inner)
-    elif isinstance(value, str) and ("\n" in value or value.startswith(("{", "["))):
-        yield from _memories(value)
-
-
 MAX_CHARACTERS = 8_000
-_REQUEST, _LATER, _OUTCOME = 2_000, 500, 2_800
-_MOST_LATER = 6
-_ELLIPSIS = "…"
+_REQUEST, _WHOLE, _STATED, _OUTCOME, _OUTCOME_BETWEEN = 2_000, 2_000, 3_000, 2_800, 800
+_LONGEST, _SHORTEST, _IN_ALL = 500, 80, 48_000
+"""What is shown of a turn that states nothing: the less, the more of them there are."""
 
-_CORRECTION = re.compile(
-    r"(?i)(?:ah,? |oh,? |hm+,? |please |but |sorry,? )?"
-    r"(?:no\b(?! problem| worries)|nope\b|not (?:that|what|quite|like)\b|actually\b|don['’]t\b"
-    r"|do not\b|never\b|stop\b|wrong\b|instead\b|rather\b|undo\b|revert\b|wait\b"
-    r"|that['’]?s (?:not|wrong|incorrect)|that is (?:not|wrong|incorrect)"
-    r"|i (?:said|meant|asked|told)\b|you (?:forgot|missed|misunderstood|should(?:n['’]t| not)?)\b)"
-)
+_HEAD, _TAIL = 40_000, 10_000
+"""What is read of a turn: nobody types more, and who pastes more speaks before or after it."""
+
+_ROOM = MAX_CHARACTERS - _OUTCOME - 100
+_ELLIPSIS = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Essence:
-    """A text to store, how many secrets were masked in it, and the last instant it covers."""
+    """A text to store, what was stated in it, when, and the last instant it covers."""
 
     text: str
     secrets_masked: int
+    asked_at: str = ""
     through: str = ""
+    statements: tuple[Statement, ...] = ()
+
+
+@dataclass(slots=True)
+class _Words:
+    """What is said in a turn: what it states, what else is kept whole, and the rest."""
+
+    stated: list[str]
+    whole: list[str]
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a user said in one turn, and what the agent said last before the next."""
+
+    at: str
+    words: _Words
+    statements: tuple[Statement, ...]
+    secrets: int
+    answer: str
+    through: str
+
+    def length(self, limit: int) -> int:
+        """How long it is at most, when of what it does not state no more than that is shown."""
+        whole = sum(len(line) + 1 for line in (*self.words.stated, *self.words.whole))
+        return whole + min(limit, len(self.words.rest)) + len("Request: \n")
 
 
 def of_exchange(prompt: str, answer: str, recalled: Iterable[str]) -> Essence | None:
     """The essence of one question and its answer; None if one is missing."""
-    said = [Said(Speaker.USER, own_words(prompt)), Said(Speaker.AGENT, own_words(answer))]
-    return of_transcript(Transcript([one for one in said if one.text], list(recalled)))
-
-
-def of_transcript(transcript: Transcript) -> Essence | None:
-    """The essence of a session; None if nobody asked or nobody answered."""
-    asked = [one for one in transcript.said if one.speaker is Speaker.USER]
-    outcome = _outcome(transcript)
-    if not asked or not outcome:
+    asked, told = own_words(prompt), own_words(answer)
+    if not asked or not told:
         return None
-    lines, count = list[str](), 0
-    for label, text, limit in _pieces(asked, outcome):
-        shown, found = _fitted(text, limit)
-        count += found
-        lines.append(f"{label}: {shown}")
-    return Essence("\n".join(lines)[:MAX_CHARACTERS], count, asked[-1].at)
+    said = [Said(Speaker.USER, asked), Said(Speaker.AGENT, told)]
+    return of_transcript(Transcript(said, list(recalled)))[0]
 
 
-def _pieces(asked: Sequence[Said], outcome: str) -> Iterator[tuple[str, str, int]]:
-    yield "Request", asked[0].text, _REQUEST
-    for one in _worth_keeping(asked[1:]):
-        yield "Correction" if _corrects(one) else "Then", one.text, _LATER
-    yield "Outcome", outcome, _OUTCOME
+def of_transcript(transcript: Transcript) -> list[Essence]:
+    """The essence of a session, in as many parts as it needs; none where nobody asked."""
+    echo = Echo(transcript.recalled)
+    turns = [_turn(asked, answers, echo) for asked, answers in _exchanges(transcript.said)]
+    limit = max(_SHORTEST, min(_LONGEST, _IN_ALL // max(1, len(turns))))
+    parts = list(_packed(turns, limit))
+    found = [
+        _essence(part, limit, echo, opens=part is parts[0], ends=part is parts[-1])
+        for part in parts
+    ]
+    return [one for one in found if one.text.strip()]
 
 
-def _worth_keeping(later: Sequence[Said]) -> list[Said]:
-    """Corrections before other requests, the latest before earlier ones, in their order."""
-    ranked = sorted(range(len(later)), key=lambda place: (not _corrects(later[place]), -place))
-    return [later[place] for place in sorted(ranked[:_MOST_LATER])]
+def _exchanges(said: Sequence[Said]) -> Iterator[tuple[Said, Sequence[Said]]]:
+    """Each turn of the user with what the agent said before the next."""
+    starts = [place for place, one in enumerate(said) if one.speaker is Speaker.USER]
+    for start, end in pairwise([*starts, len(said)]):
+        yield said[start], said[start + 1 : end]
 
 
-def _corrects(one: Said) -> bool:
-    return _CORRECTION.match(one.text) is not None
+def _turn(said: Said, answers: Sequence[Said], echo: Echo) -> _Turn:
+    # Masked before it is cut or taken apart, for half a secret is not recognised.
+    found = masked(_read(said.text))
+    shown = normalise_whitespace(without_pasted(found.text))
+    own = [normalise_whitespace(one) for one in own_sentences(found.text)]
+    stated = tuple(one for one in statements(own) if not echo.covers(one.text))
+    own = list(map(unlisted, own))
+    words = _set_apart(shown, own, {one.text for one in stated})
+    # Nothing is drawn from an episode that the episode does not say.
+    told = "\n".join(words.stated)
+    stated = tuple(one for one in stated if one.text in told)
+    last = answers[-1] if answers else said
+    answer = last.text if answers else ""
+    return _Turn(said.at, words, stated, found.count, answer, last.at)
 
 
-def _outcome(transcript: Transcript) -> str:
+def _set_apart(shown: str, own: Sequence[str], stated: set[str]) -> _Words:
+    """The words of a turn by what they are worth."""
+    if len(shown) <= _WHOLE and cues.turns_back(shown):
+        whole = [f"Correction: {shown}"]
+        return _Words(whole, [], "") if stated else _Words([], whole, "")
+    words, used = _Words([], [], shown), 0
+    for one in own:
+        sure = one in stated
+        line = f"Stated: {one}" if sure else f"Said: {one}"
+        if used + len(line) < (_STATED if sure else _WHOLE) and (sure or cues.may_state(one)):
+            (words.stated if sure else words.whole).append(line)
+            words.rest = words.rest.replace(one, "", 1)
+            used += len(line) + 1
+    words.rest = normalise_whitespace(words.rest)
+    if used and not any(map(str.isalnum, words.rest)):
+        words.rest = ""
+    return words
+
+
+def _packed(turns: Sequence[_Turn], limit: int) -> Iterator[list[_Turn]]:
+    """The turns in parts, each as long as an episode may be."""
+    part: list[_Turn] = []
+    free = _ROOM - _REQUEST
+    for turn in turns:
+        length = turn.length(limit)
+        if part and length > free:
+            yield part
+            part, free = [], _ROOM
+        part.append(turn)
+        free -= length
+    if part:
+        yield part
+
+
+def _essence(part: Sequence[_Turn], limit: int, echo: Echo, *, opens: bool, ends: bool) -> Essence:
+    words = [turn.words for turn in part]
+    lines = [line for one in words for line in one.stated]
+    lines += [line for one in words for line in one.whole]
+    first, *later = [one.rest for one in words if one.rest] or [""]
+    lines += [f"Request: {_ends(first, _REQUEST if opens else limit)}"] if first else []
+    lines += [f"Then: {_ends(rest, limit)}" for rest in later]
+    room = MAX_CHARACTERS - sum(len(line) + 1 for line in lines) - len("Outcome: ")
+    outcome, secrets = _outcome(part, echo, min(room, _OUTCOME if ends else _OUTCOME_BETWEEN))
+    lines += [f"Outcome: {outcome}"] if outcome else []
+    return Essence(
+        "\n".join(lines),
+        sum(turn.secrets for turn in part) + secrets,
+        part[-1].at,
+        part[-1].through,
+        tuple(one for turn in part for one in turn.statements),
+    )
+
+
+def _outcome(part: Sequence[_Turn], echo: Echo, limit: int) -> tuple[str, int]:
     """The last thing the agent said, without what it only repeated from memory."""
-    answers = [one.text for one in transcript.said if one.speaker is Speaker.AGENT]
+    answers = [turn.answer for turn in part if turn.answer]
     if not answers:
-        return ""
-    told = Echo(transcript.recalled).without(answers[-1])
-    return "answered from memory" if told == RECALLED else told
+        return "", 0
+    told = echo.without(answers[-1][:_HEAD])
+    # Only as far as it is shown, and the shapes of secrets need to see.
+    found = masked("answered from memory" if told == RECALLED else told[: limit * 8])
+    return _cut(found.text.strip(), limit), found.count
 
 
-def _fitted(text: str, limit: int) -> tuple[str, int]:
-    """The beginning of a text without secrets, and how many there were."""
-    # Masked before it is cut, for half a secret is not recognised; yet only as far as needed.
-    found = masked(text[: limit * 8])
-    shown = found.text.strip()
-    if len(shown) > limit:
-        shown = shown[: limit - 1].rstrip() + _ELLIPSIS
-    return shown, found.count
+def _read(text: str) -> str:
+    return text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
+
+
+def _ends(text: str, limit: int) -> str:
+    """A text that is too long by its beginning and its end: what matters is said last, or first."""
+    if len(text) <= limit:
+        return text
+    tail = text[-(limit // 3) :].partition(" ")[2] or text[-(limit // 3) :]
+    return f"{_cut(text, limit - len(tail) - 1)} {tail}"
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + _ELLIPSIS

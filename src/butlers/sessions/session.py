@@ -2,17 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
-import structlog
-
 from butlers.kernel.lru import LRUCache
-from butlers.memory.flows.lookup import find_episode_by_key
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, SearchMode
 from butlers.memory.operations import Desk
@@ -25,15 +20,12 @@ from butlers.memory.operations.retrieval import (
     get,
     search,
 )
-from butlers.memory.operations.storage import StoreEpisode, store_episode
 from butlers.memory.policy import context as lines
 from butlers.module import Caller
 from butlers.sessions import essence
-from butlers.sessions.essence import Essence
 from butlers.sessions.fail_open import forgiven
+from butlers.sessions.parts import store_essence, store_session
 from butlers.sessions.transcripts import MEMORY_TITLE, parse
-
-log = structlog.get_logger(__name__)
 
 STORING_SECONDS = 30.0
 TRANSCRIPT_SECONDS = 300.0
@@ -48,7 +40,6 @@ PREFACE = (
 )
 _RELEVANT_LINES = 5
 _KNOWLEDGE = [MemoryType.FACT, MemoryType.RULE]
-_MOST_PARTS = 100
 _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
 
 OpenMemory = Callable[[], Awaitable[Memory]]
@@ -112,8 +103,15 @@ class SessionMemory:
         found = essence.of_exchange(prompt, answer, [told])
         if found is None:
             return None
-        part = _Part(str(session), f"session:{session}")
-        return await self._kept(partial(self._store, found, part, {}, caller))
+
+        async def stored() -> UUID | None:
+            desk = await self._desk(caller)
+            # What is put to a butler is a task; statements are read from conversations.
+            asked = replace(found, statements=())
+            part = await store_essence(desk, str(session), asked, None, {})
+            return part.episode_id if part else None
+
+        return await self._kept(stored)
 
     async def remember_transcript(
         self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller
@@ -122,39 +120,10 @@ class SessionMemory:
 
         Not forgiven: whoever has the transcript keeps it and tries again.
         """
-
-        async def stored() -> UUID | None:
-            part = await _next_part(await self._desk(caller), session)
-            said = await asyncio.to_thread(parse, transcript)
-            found = await asyncio.to_thread(essence.of_transcript, said.after(part.after))
-            if found is None:
-                return None
-            return await self._store(found, part, metadata, caller)
-
         async with asyncio.timeout(TRANSCRIPT_SECONDS):
-            return await stored()
-
-    async def _store(
-        self, found: Essence, part: "_Part", metadata: dict[str, Any], caller: Caller
-    ) -> UUID:
-        # Several speak in it, so that it has no author.
-        new = StoreEpisode(
-            content=found.text,
-            session_id=_as_uuid(part.session),
-            place=part.place,
-            said_at=_instant(found.through),
-            metadata={**metadata, "session": part.session, "through": found.through},
-            idempotency_key=part.key,
-        )
-        stored = await store_episode.run(await self._desk(caller), new)
-        log.info(
-            "session remembered",
-            butler=self._butler,
-            episode=str(stored.id),
-            secrets_masked=found.secrets_masked,
-        )
-        episode: UUID = stored.id
-        return episode
+            desk = await self._desk(caller)
+            said = await asyncio.to_thread(parse, transcript)
+            return await store_session(desk, session, said, metadata)
 
     async def _desk(self, caller: Caller) -> Desk:
         return Desk(await self._memory(), Lineage(caller.tenant_id, caller.actor))
@@ -192,48 +161,6 @@ async def _line(desk: Desk, found: dict[str, Any]) -> str:
     return lines.rule_line(row["content"], row["maturity"], float(row["effectiveness_score"]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What a session leaves when it ends: under which key, and at which place among its parts."""
-
-    session: str
-    key: str
-    place: int = 0
-    after: str = ""
-    """Through when the session is stored already."""
-
-
-async def _next_part(desk: Desk, session: str) -> _Part:
-    """The part of a session that is stored next.
-
-    A session that is resumed ends again; each of its parts names the end of the one before.
-    """
-    part = _Part(session, f"session:{session}")
-    for place in range(1, _MOST_PARTS + 1):
-        known = await find_episode_by_key(desk.memory, part.key, desk.lineage)
-        if known is None:
-            break
-        through = str(known["metadata"].get("through") or "~")
-        part = _Part(session, f"session:{session}:{through}", place, through)
-    return part
-
-
 def kept_of_place(cwd: str) -> dict[str, Any]:
     """What an episode keeps of where its session worked."""
     return {"project": PurePath(cwd).name}
-
-
-def _as_uuid(session: str) -> UUID | None:
-    try:
-        return UUID(session)
-    except ValueError:
-        return None
-
-
-def _instant(written: str) -> datetime | None:
-    """An instant as a transcript writes it; None where it writes none, or without its offset."""
-    try:
-        at = datetime.fromisoformat(written)
-        return at.astimezone(UTC) if at.tzinfo else None
-    except (ValueError, OverflowError):
-        return None

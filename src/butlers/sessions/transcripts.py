@@ -2,10 +2,13 @@
 
 Only the user's words and the agent's are kept. What hooks injected, what tools answered and what
 the programs note for themselves is not; what memory said is set aside, to recognise its echo.
+A file is read line by line, so that only what was said is held of one of any length.
 """
 
+import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -17,12 +20,19 @@ MEMORY_TITLE = "# Memory Context"
 
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 _BLOCK = re.compile(rf"{re.escape(MEMORY_TITLE)}[ \t]*\n(?:(?:##? |- )[^\n]*(?:\n|\Z)|[ \t]*\n)*")
+# A line of such a block, by itself.
+_MEMORY_LINE = re.compile(
+    r"^- (?:\[[^\n]*\] \[[^\n]*\]: [^\n]* \(confidence: [\d.]+\)"
+    r"|[^\n]* \(maturity: [^\n]*effectiveness: [\d.]+\))[ \t]*(?:\n|\Z)",
+    re.MULTILINE,
+)
 # What the programs write in the user's name.
 _NOT_SAID = re.compile(
     r"\s*(?:<(?:command-|local-command-|bash-|task-notification|environment_context"
     r"|user_instructions|skill|turn_aborted|subagent_notification)|\[Request interrupted"
     r"|# AGENTS\.md instructions|Caveat: The messages below)"
 )
+_NUMBERED = " #"
 _NOT_OF_THE_CONVERSATION = ("isMeta", "isCompactSummary", "isApiErrorMessage")
 # Codex writes its servers' names with underscores, and may name a tool only inside a script.
 _MEMORY_TOOL = re.compile(r"(?:memory|entity)_[a-z]+|butlers[-_]")
@@ -37,7 +47,11 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One thing said; `at` is the instant as the file writes it, which sorts as text."""
+    """One thing said; `at` is the instant as the file writes it, which sorts as text.
+
+    Each is later than the one before: where instants are missing or equal, what was said is told
+    apart by its number.
+    """
 
     speaker: Speaker
     text: str
@@ -54,16 +68,23 @@ class Transcript:
     """The calls of tools of memory, by their ids: what they answer is recalled."""
 
     def after(self, instant: str) -> "Transcript":
-        """The part that a user began after an instant."""
-        later = [one.at for one in self.said if one.speaker is Speaker.USER and one.at > instant]
-        start = min(later, default="~")
-        return Transcript([one for one in self.said if one.at >= start], self.recalled)
+        """The part that was said after an instant; an agent may only have gone on by itself."""
+        start = bisect_right(self.said, instant, key=lambda one: one.at)
+        rest = self.said[start:]
+        if instant and rest and rest[0].speaker is Speaker.AGENT:
+            rest = [Said(Speaker.USER, "", rest[0].at), *rest]
+        return Transcript(rest, self.recalled)
 
 
-def parse(text: str) -> Transcript:
-    """The transcript in a file of either program; lines that are cut or unknown are passed over."""
+def parse(written: str | Iterable[str]) -> Transcript:
+    """The transcript in a file of either program, given whole or as its lines.
+
+    Lines that are cut or unknown are passed over.
+    """
     transcript = Transcript()
-    for record in filter(None, map(parse_object, text.splitlines())):
+    # Only a newline ends a line: JSON may hold other separators as they are.
+    lines = io.StringIO(written, newline="\n") if isinstance(written, str) else written
+    for record in filter(None, map(parse_object, lines)):
         at = str(record.get("timestamp") or "")
         payload = record.get("payload")
         if not isinstance(payload, dict):
@@ -73,9 +94,14 @@ def parse(text: str) -> Transcript:
     return transcript
 
 
+def instant_of(at: str) -> str:
+    """The instant in an `at`, without its number."""
+    return at.partition(_NUMBERED)[0]
+
+
 def own_words(text: str) -> str:
     """A message without what memory or the program put into it; "" when nothing remains."""
-    text = _BLOCK.sub("", _REMINDER.sub("", text)).strip()
+    text = _MEMORY_LINE.sub("", _BLOCK.sub("", _REMINDER.sub("", text))).strip()
     return "" if _NOT_SAID.match(text) else text
 
 
@@ -120,7 +146,13 @@ def _say(transcript: Transcript, speaker: str, content: object, at: str) -> None
     parts = [own_words(text) for text in _texts(content)]
     text = "\n".join(filter(None, parts))
     if text:
-        transcript.said.append(Said(Speaker(speaker), text, at))
+        transcript.said.append(Said(Speaker(speaker), text, _later(transcript.said, at)))
+
+
+def _later(said: Sequence[Said], at: str) -> str:
+    """An instant, later than everything said before it."""
+    last = said[-1].at if said else ""
+    return at if at > last else f"{instant_of(last)}{_NUMBERED}{len(said) + 1:06}"
 
 
 def _recall(transcript: Transcript, texts: Iterable[str]) -> None:

@@ -156,6 +156,11 @@ async def test_a_facts_page_tells_its_life_and_where_it_came_from(
     assert "superseded" in old.words and "Fact replaced by a newer one" in old.words
     assert old.find("a", href=f"/butlers/general/memory/facts/{second}")
     assert not old.find("form", action=f"/butlers/general/memory/facts/{first}/correct")
+    origin = {"stated_in": "session-7"}
+    told = {"subject": "user", "predicate": "tea", "content": "green", "metadata": origin}
+    stated = (await caller.post("/facts", told))["id"]
+    words = "by a user in session session-7, read by rule; not confirmed yet"
+    assert words in visitor.home(f"/facts/{stated}").words
 
 
 @pytest.mark.contract("P7", "P9")

@@ -218,7 +218,10 @@ def _confirmed(ref: MemoryRef, before: Row, now: datetime) -> Event:
     kind = EventType.FACT_CONFIRMED if ref.type is MemoryType.FACT else EventType.RULE_CONFIRMED
     was: datetime | None = before["was_confirmed_at"]
     moved = {"from": was.isoformat() if was else None, "to": now.isoformat()}
-    return Event(kind, EventSubject(ref.type), ref.id, {"last_confirmed_at": moved})
+    payload: dict[str, Any] = {"last_confirmed_at": moved}
+    if before.get("was_confidence", 1.0) < 1.0:
+        payload["confidence"] = {"from": before["was_confidence"], "to": 1.0}
+    return Event(kind, EventSubject(ref.type), ref.id, payload)
 
 
 def _recovered(ref: MemoryRef) -> Event:

@@ -18,7 +18,7 @@ from butlers.memory.policy.inputs import (
     checked_line,
     checked_word,
 )
-from butlers.memory.store import episodes, facts, lookup
+from butlers.memory.store import facts, lookup
 from butlers.memory.store.facts import FactKey
 
 SHORTEST = 6
@@ -82,14 +82,6 @@ async def find_fact_by_key(  # noqa: PLR0913 - the key of a fact has four parts
         holder = await facts.get_active(tx, wanted)
         found = await facts.find(tx, ids=[holder["id"]], now=memory.now()) if holder else []
     return as_json({"memory_type": MemoryType.FACT, **found[0]}) if found else None
-
-
-async def find_episode_by_key(memory: Memory, key: str, lineage: Lineage) -> Row | None:
-    """The episode that was stored under an idempotency key, or None."""
-    async with memory.transaction(lineage) as tx:
-        known = await episodes.get_by_idempotency_key(tx, idempotency_key=key)
-        found = await episodes.find(tx, ids=[known["id"]]) if known else []
-    return found[0] if found else None
 
 
 def checked_beginning(given: str | UUID) -> str:

@@ -41,8 +41,13 @@ async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> St
         return await store_episode_in(memory, tx, new, embedding, lineage)
 
 
-async def store_episode_in(
-    memory: Memory, tx: Transaction, new: NewEpisode, embedding: Embedding, lineage: Lineage
+async def store_episode_in(  # noqa: PLR0913 - as the others, and what its event tells beside
+    memory: Memory,
+    tx: Transaction,
+    new: NewEpisode,
+    embedding: Embedding,
+    lineage: Lineage,
+    told: dict[str, Any] | None = None,
 ) -> StoredEpisode:
     """Store a checked and embedded episode inside a transaction that may hold more."""
     now, episode_id = memory.now(), memory.new_id()
@@ -50,7 +55,7 @@ async def store_episode_in(
     row = _row(episode_id, new, embedding, now)
     if await episodes.insert(tx, expires_at=expires_at, **row) is None:
         return await _known_episode(tx, new)
-    payload = {"to": "pending", "butler": new.butler, "importance": new.importance}
+    payload = {"to": "pending", "butler": new.butler, "importance": new.importance, **(told or {})}
     event = Event(EventType.EPISODE_CREATED, EventSubject.EPISODE, episode_id, payload)
     await memory.record(tx, event, lineage, now)
     return StoredEpisode(episode_id, expires_at)

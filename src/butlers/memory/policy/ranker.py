@@ -25,7 +25,7 @@ LEAST_RELEVANCE = 0.001
 # The background is the middle of the candidates; that of a few is no background yet.
 _LEAST_MIDDLE = 30
 # Among few candidates chance would be generous to each.
-LEAST_REACH = 4.0
+LEAST_REACH = 3.3
 WEIGHTS = Path(__file__).with_name("ranker.json")
 
 

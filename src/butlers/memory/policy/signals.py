@@ -24,6 +24,8 @@ _MESSAGE_WORDS, _MESSAGE_SLOPE = 15.4, 4.0
 _FADED_SESSIONS = 15.0
 # In a small store all may be near: that one is nearer then says less.
 _LEAST_RANGE = 0.4
+# Among fewer candidates than these, which session is the best says less.
+_MANY = 180
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def signals(
             "rarest": rarest,
             "covered_around": field.share(_seen_around(has, around)),
             "next_to": np.maximum(_at(blend, around[-1]), _at(blend, around[1])),
-            "session": _best_of_session(blend, candidates),
+            "session": _best_of_session(blend, candidates) * min(1.0, len(candidates) / _MANY),
             "other_speaker": _other_speaker(candidates, reading.people, names),
             "mentioned": np.asarray(field.impacts[~field.bare] > 0).any(axis=0)
             * np.ones(len(words)),

@@ -51,3 +51,25 @@ where tenant_id = :tenant_id and butler = :butler
   and episode_state(expires_at, :now) <> 'expired'
 order by created_at desc, id
 limit :limit
+
+-- get_last_part --
+-- The part of a session that was stored last, though its episode may be gone since: the audit
+-- stream remembers it. Before it did, the episodes themselves said how far they reach.
+select episode_id, place, through
+from (
+  select memory_id as episode_id, (payload ->> 'place')::integer as place,
+    payload ->> 'through' as through, sequence
+  from memory_events
+  where tenant_id = :tenant_id and request_id = :session_key and event_type = 'episode_created'
+    and payload ->> 'through' is not null
+  union all
+  select id, coalesce(place, 0), coalesce(nullif(metadata ->> 'through', ''), '~'), 0
+  from episodes
+  where tenant_id = :tenant_id and metadata ->> 'session' = :session
+    and exists (
+      select from episodes known
+      where known.tenant_id = :tenant_id and known.idempotency_key = :session_key
+    )
+) stored
+order by sequence desc, through desc, episode_id
+limit 1

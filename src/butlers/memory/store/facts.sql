@@ -24,7 +24,7 @@ insert into facts
    idempotency_key, session_id, place, author, said_at)
 values
   (:id, :tenant_id, :subject, :predicate, :content, :embedding, :embedding_version_id,
-   to_tsvector('english', :searchable), :importance, 1.0, :decay_rate, :permanence,
+   to_tsvector('english', :searchable), :importance, :confidence, :decay_rate, :permanence,
    :source_butler, :source_episode_id, :supersedes_id, :entity_id, :scope, :now, :now, :tags,
    :metadata, :idempotency_key, :session_id, :place, :author, :said_at)
 
@@ -45,18 +45,19 @@ where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
 
 -- confirm --
--- An active fact is sure again; fading ends at once.
+-- An active fact is sure again, however sure it was at first; fading ends at once.
 update facts
-set last_confirmed_at = :now,
+set last_confirmed_at = :now, confidence = 1.0,
   metadata = case
     when metadata ->> 'status' = 'fading' then metadata - 'status' else metadata
   end
 from (
-  select id, last_confirmed_at as was_confirmed_at, fact_state(validity, metadata) as was
+  select id, last_confirmed_at as was_confirmed_at, confidence as was_confidence,
+    fact_state(validity, metadata) as was
   from facts where tenant_id = :tenant_id and id = :id and validity = 'active' for update
 ) before
 where facts.tenant_id = :tenant_id and facts.id = before.id
-returning before.was_confirmed_at, before.was
+returning before.was_confirmed_at, before.was_confidence, before.was
 
 -- retract --
 -- A fact that is no longer held; one already retracted stays as it is.

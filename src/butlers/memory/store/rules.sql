@@ -31,12 +31,15 @@ where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
 
 -- find_standing --
--- The rules that hold whatever is asked: established or proven, or said to hold always or never.
--- The proven first, as they are told.
+-- The rules that hold whatever is asked, the proven first: established, proven, or said to hold
+-- always or never, in whatever language.
 select {rule}
 from rules
 where {in_use} and is_seen(scope, :scope)
-  and (maturity in ('established', 'proven') or content ~* '\m(always|never)\M')
+  and (
+    maturity in ('established', 'proven') or content ~* '\m(always|never)\M'
+    or metadata ->> 'stated' = 'standing'
+  )
   and maturity <> 'anti_pattern'
   and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
 order by maturity <> 'proven', maturity <> 'established', effectiveness_score desc,

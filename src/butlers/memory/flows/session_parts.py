@@ -1,0 +1,178 @@
+"""Storing what a session leaves, part by part: an episode each, and what was stated in it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from butlers.db.postgres import Transaction
+from butlers.errors import InvalidInput
+from butlers.kernel.text import normalise_whitespace
+from butlers.memory.flows.remember import store_episode_in, store_fact_in, store_rule_in
+from butlers.memory.handle import Embedding, Memory
+from butlers.memory.model import (
+    Lineage,
+    Link,
+    MemoryRef,
+    MemoryType,
+    NewEpisode,
+    NewFact,
+    NewRule,
+    Relation,
+)
+from butlers.memory.policy.attachments import checked_episode, checked_new
+from butlers.memory.policy.inputs import MAX_PREDICATE
+from butlers.memory.store import episodes, facts, links, rules
+from butlers.memory.store.facts import FactKey
+from butlers.memory.store.locks import take_turns
+
+Candidate = NewFact | NewRule
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How far a session is stored: its last part, the place of that, through when it reaches."""
+
+    episode_id: UUID
+    place: int
+    through: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewPart:
+    """The next part of a session, and the one it follows."""
+
+    session: str
+    after: Part | None
+    through: str
+    episode: NewEpisode
+    candidates: Sequence[Candidate] = ()
+
+    @property
+    def place(self) -> int:
+        """Where it stands among the parts."""
+        return self.after.place + 1 if self.after else 0
+
+
+async def last_part(memory: Memory, session: str, lineage: Lineage) -> Part | None:
+    """The part of a session that was stored last, if any was."""
+    async with memory.transaction(lineage) as tx:
+        return await _last_part(tx, session)
+
+
+async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | None:
+    """Store a part and what was stated in it, all or nothing; None where another came first.
+
+    A candidate overrides nothing: where a fact or rule says the same it is not stored, and
+    where a fact holds its key it is stored beside it.
+    """
+    episode = checked_episode(replace(new.episode, place=new.place), memory.settings)
+    candidates = list(_storable(memory, new))
+    texts = [one.searchable_text for one in (episode, *candidates)]
+    vector, *vectors = await memory.embed_all(texts, lineage)
+    # Whoever asks for the audit stream's lines of a session finds them by its key.
+    lineage = replace(lineage, request_id=session_key(new.session))
+    async with memory.transaction(lineage) as tx:
+        await take_turns(tx, "session", new.session)
+        if await _last_part(tx, new.session) != new.after:
+            return None
+        stored = await _store_episode(memory, tx, new, episode, vector, lineage)
+        await _suggest_all(memory, tx, stored, zip(candidates, vectors, strict=True), lineage)
+    return stored
+
+
+def session_key(session: str) -> str:
+    """What a session is known by in the audit stream."""
+    return f"session:{session}"
+
+
+async def _last_part(tx: Transaction, session: str) -> Part | None:
+    found = await episodes.get_last_part(tx, session=session, session_key=session_key(session))
+    return Part(**found) if found else None
+
+
+def _storable(memory: Memory, new: NewPart) -> Iterator[Candidate]:
+    """The candidates that can be stored; what is too long for a fact is in its episode."""
+    said = {key: getattr(new.episode, key) for key in ("session_id", "said_at")}
+    for one in new.candidates:
+        if isinstance(one, NewFact):
+            one = replace(one, place=new.place, **said)
+        with suppress(InvalidInput):
+            checked = checked_new(replace(one, source_butler=memory.butler), memory.settings)
+            assert isinstance(checked, NewFact | NewRule), "a candidate stays what it is"
+            yield checked
+
+
+async def _store_episode(
+    memory: Memory,
+    tx: Transaction,
+    new: NewPart,
+    episode: NewEpisode,
+    embedding: Embedding,
+    lineage: Lineage,
+) -> Part:
+    """Store the episode of a part, linked to the one before if that is still there."""
+    before = new.after.episode_id if new.after else None
+    told = {"place": new.place, "through": new.through, "after": before and str(before)}
+    stored = await store_episode_in(memory, tx, episode, embedding, lineage, told)
+    if before is not None and await episodes.exists(tx, id=before):
+        this, that = (MemoryRef(MemoryType.EPISODE, one) for one in (stored.id, before))
+        await links.insert(tx, Link(this, Relation.RELATED_TO, that), memory.now())
+    return Part(stored.id, new.place, new.through)
+
+
+async def _suggest_all(
+    memory: Memory,
+    tx: Transaction,
+    part: Part,
+    candidates: Iterable[tuple[Candidate, Embedding]],
+    lineage: Lineage,
+) -> None:
+    now = memory.now()
+    drawn = [(replace(one, source_episode_id=part.episode_id), at) for one, at in candidates]
+    stated = [_ways(one, now) for one, _ in drawn if isinstance(one, NewFact)]
+    # Taken before any is stored: of two sessions at once neither waits for what it keeps back.
+    await take_turns(tx, "candidates", memory.butler)
+    await facts.hold_keys(tx, *(FactKey.of(one) for ways in stated for one in ways))
+    for candidate, embedding in drawn:
+        stored = await _suggest(memory, tx, candidate, embedding, lineage)
+        if stored is not None:
+            await links.derive(tx, stored, [part.episode_id], now)
+
+
+async def _suggest(
+    memory: Memory, tx: Transaction, new: Candidate, embedding: Embedding, lineage: Lineage
+) -> MemoryRef | None:
+    """Store a candidate unless it is known; what was stored."""
+    if isinstance(new, NewRule):
+        if await rules.get_same(tx, scope=new.scope, content=new.content):
+            return None
+        rule = await store_rule_in(memory, tx, new, embedding, lineage)
+        return MemoryRef(MemoryType.RULE, rule.id)
+    free = await _free(tx, new, memory.now())
+    if free is None:
+        return None
+    fact = await store_fact_in(memory, tx, free, embedding, lineage)
+    return MemoryRef(MemoryType.FACT, fact.id)
+
+
+async def _free(tx: Transaction, new: NewFact, now: datetime) -> NewFact | None:
+    """The fact under a key that nothing holds; None where it is known, or no such key is left."""
+    for way in _ways(new, now):
+        holder = await facts.get_active(tx, FactKey.of(way))
+        if holder is None:
+            return way
+        if _plain(holder["content"]) == _plain(new.content):
+            return None
+    return None
+
+
+def _ways(new: NewFact, now: datetime) -> tuple[NewFact, NewFact]:
+    """A fact under its own key, and under one with the day it was said, beside what holds."""
+    day = (new.said_at or now).date().isoformat()
+    return new, replace(new, predicate=f"{new.predicate[: MAX_PREDICATE - 20]} (said {day})")
+
+
+def _plain(text: str) -> str:
+    return normalise_whitespace(text).casefold()
