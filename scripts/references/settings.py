@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from butlers.settings.fields import Table, walk
-from butlers.settings.sections import ButlerSettings, FleetSection
+from butlers.settings.sections import ButlerSettings, FleetSection, SessionsSection
 
 HEAD = """\
 # Settings
@@ -15,13 +15,15 @@ or `~/.butlers`. `butlers new NAME` writes one in which every setting stands wit
 Settings are read once, when `butlers up` starts. An unknown key or a value that is not valid stops
 the start with one line for each fault: file, key, what was found and what is valid.
 
-The home may also have a file `butlers.toml`, with `[server]`, `[database]` and `[fleet]` only:
+The home may also have a file `butlers.toml`, with `[server]`, `[database]`, `[fleet]` and
+`[sessions]` only:
 
 - `[database]` there is the default of every butler; a key in a `butler.toml` wins for that butler.
 - `[server]` is for the one process that serves the home. A key in `butlers.toml` wins. A key it
   leaves out may stand in any `butler.toml`; two butlers that give it different values stop the
   start. `allow_remote` must stand in the same file as the `host` it allows.
-- `[fleet]` names butlers of other homes; it stands in `butlers.toml` alone.
+- `[fleet]` names butlers of other homes, `[sessions]` says how sessions of agents arrive; both
+  stand in `butlers.toml` alone.
 
 `[butler.schedule]` holds entries `name = { cron = "…", prompt = "…" }`. The entries `consolidate`,
 `decay_sweep` and `episode_cleanup` run the memory's own jobs, need no prompt, and win over
@@ -32,7 +34,8 @@ five fields, or six with the seconds first, and are in UTC; an empty one means n
 
 def settings_markdown() -> str:
     """The whole reference."""
-    tables = [*walk(ButlerSettings, ""), *walk(FleetSection, "fleet")]
+    of_home = [*walk(FleetSection, "fleet"), *walk(SessionsSection, "sessions")]
+    tables = [*walk(ButlerSettings, ""), *of_home]
     return "\n".join([HEAD, *(line for table in tables for line in _section(table))])
 
 

@@ -1,6 +1,5 @@
 """Claude Code and Codex as a user has them: a home, a project, and a stand-in for the API."""
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -65,7 +64,9 @@ class Agent:
 
     @property
     def environment(self) -> dict[str, str]:
-        own = {"PATH": os.environ["PATH"], "HOME": str(self.user)}
+        # What they run of ours is what is tested, whatever is installed beside it.
+        own = {name: ENVIRONMENT[name] for name in ("PATH", "PYTHONPATH")}
+        own["HOME"] = str(self.user)
         if self.name == "codex":
             return own | {"CODEX_API_KEY": KEY}
         quiet = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}

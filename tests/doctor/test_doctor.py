@@ -17,6 +17,7 @@ from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.doctor import checks as doctor
 from butlers.doctor.checks import examine
 from butlers.doctor.finding import Finding, Verdict
+from butlers.sessions.waiting import Waiting
 from doors.daemons import butlers, temporary_home, up
 
 
@@ -51,6 +52,19 @@ async def test_a_fresh_home_has_no_problem(home: Home) -> None:
     assert checks >= {"embedding model", "runtime of general", "database"}
     assert "`butlers up` sets it up" in only(findings, "database").message
     assert not home.database_directory.exists()
+
+
+async def test_sessions_that_wait_or_were_set_aside_are_told_with_what_to_do(home: Home) -> None:
+    assert only(await examine(home), "sessions").verdict is Verdict.OK
+    waiting, aside = Waiting(home.root), {"butler": "general", "session": "bad"}
+    waiting.leave({"butler": "general", "session": "good"})
+    waiting.leave(aside)
+    waiting.set_aside(waiting.arrivals()[-1], "it was poison")
+    first, second = of(await examine(home), "sessions")
+    assert first.verdict is second.verdict is Verdict.WARNING
+    assert first.message.startswith("set aside: 1 session (") and "poison" in first.message
+    assert f"{home.root}/spool/aside" in first.remedy
+    assert second.message.startswith("waiting: 1 session to be stored, the oldest since 20")
 
 
 async def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:

@@ -15,11 +15,15 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
 
 from butlers import hook
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore, ensure_hook_token
-from butlers.doors.http.hooks import MAX_BODY_BYTES
+from butlers.doors.http.hooks import MAX_BODY_BYTES, hook_routes
+from butlers.errors import Unavailable
+from butlers.memory.handle import Memory
+from butlers.sessions.session import SessionMemory
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
 
 FACT = "the spare key hangs behind the calendar"
@@ -123,6 +127,7 @@ def test_a_session_that_ends_is_remembered_once(daemon: Daemon, tmp_path: Path) 
     event = {"hook_event_name": "SessionEnd", "transcript_path": str(transcript), "cwd": "/x/shop"}
     for _ in range(2):
         assert run_hook(daemon.home, event)[0] == ""
+    until(lambda: not waiting(daemon.home))
     found = butlers("memory", "search", "chain", "--type", "episode", "--json", "--home",
                     daemon.home.root)  # fmt: skip
     (episode,) = json.loads(found.stdout)
@@ -143,6 +148,11 @@ def test_a_session_is_remembered_though_nobody_waits_to_hear_so(
     until(lambda: '"session remembered"' in daemon.log and "impatient" in stored(daemon))
 
 
+def waiting(home: Home) -> list[str]:
+    """The entries of the spool."""
+    return sorted(file.name for file in (home.root / "spool").glob("*.json"))
+
+
 def stored(daemon: Daemon) -> str:
     return butlers("memory", "search", "polished", "--type", "episode", "--json", "--home",
                    daemon.home.root).stdout  # fmt: skip
@@ -152,7 +162,7 @@ def stored(daemon: Daemon) -> str:
 
 
 @pytest.mark.contract("N4.4")
-@pytest.mark.parametrize("event", [*hook.EVENTS, "Stop", "PreToolUse"])
+@pytest.mark.parametrize("event", [*hook.EVENTS, "SubagentStop", "PreToolUse"])
 def test_without_a_daemon_nothing_is_said(empty_home: Home, event: str) -> None:
     assert run_hook(empty_home, {"hook_event_name": event, "prompt": "x"})[0] == ""
 
@@ -255,20 +265,10 @@ def test_it_starts_at_once_and_imports_nothing_heavy(empty_home: Home) -> None:
         [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True
     )
     own = {name for name in loaded.stdout.split() if name.startswith("butlers")}
-    assert own == {"butlers", "butlers.hook"}
-    assert not {"asyncio", "pydantic", "structlog", "mcp"} & set(loaded.stdout.split())
-
-
-def test_of_a_long_transcript_the_beginning_and_the_end_are_sent(tmp_path: Path) -> None:
-    file = tmp_path / "long.jsonl"
-    lines = [f"{number:07d} {'x' * 90}" for number in range(60_000)]
-    file.write_text("\n".join(lines))
-    sent = hook._transcript(str(file))
-    assert len(sent) <= 2 * 1024 * 1024 + 1
-    assert sent.startswith(lines[0])
-    assert sent.endswith(lines[-1])
-    file.write_text("\n".join(lines[:100]))
-    assert hook._transcript(str(file)) == "\n".join(lines[:100])
+    light = {"butlers", "butlers.hook", "butlers.clock", "butlers.sessions"}
+    assert own == {*light, "butlers.sessions.spool"}
+    heavy = {"asyncio", "pydantic", "structlog", "mcp", "http.client", "subprocess", "pathlib"}
+    assert not heavy & set(loaded.stdout.split())
 
 
 def test_a_directory_cannot_smuggle_modules_into_the_hook(empty_home: Home, tmp_path: Path) -> None:
@@ -324,6 +324,30 @@ def test_too_much_is_refused(client: httpx2.Client) -> None:
     body = b'{"session_id": "x", "transcript": "' + b"x" * MAX_BODY_BYTES + b'"}'
     assert client.post("SessionEnd", content=body).status_code == 413
     assert client.get("SessionEnd").status_code == 405
+
+
+async def test_a_memory_that_fails_is_not_hidden_from_whoever_sent_a_session(
+    empty_home: Home,
+) -> None:
+    class Served:
+        def session_memory(self, seconds: float) -> SessionMemory:
+            return SessionMemory("general", self.down, seconds)
+
+        async def down(self) -> Memory:
+            raise Unavailable("the database does not answer")
+
+    served: Any = {"general": Served()}
+    app = Starlette(routes=hook_routes(served, TokenStore(empty_home.tokens_file)))
+    token = empty_home.hook_token_file("general").read_text().strip()
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app),
+        base_url="http://here/butlers/general/hooks/",
+        headers={"Authorization": f"Bearer {token}"},
+    ) as client:
+        for event in ("SessionStart", "SessionEnd"):
+            answer = await client.post(event, json={"session_id": "x", "transcript": "{}"})
+            assert answer.status_code == 503
+            assert answer.json()["error"].startswith("memory failed or took too long")
 
 
 # Its token

@@ -71,7 +71,8 @@ def test_a_fault_in_the_file_of_the_home_names_that_file(tmp_path):
     home_file.write_text("[runtime]\nkind = 'none'\n")
     with pytest.raises(SettingsError) as caught:
         house(tmp_path)
-    line = f"{home_file}: runtime: found an unknown key; valid keys are database, server, fleet"
+    line = f"{home_file}: runtime: found an unknown key; valid keys are "
+    line += "database, server, fleet, sessions"
     assert caught.value.faults == (line,)
 
 

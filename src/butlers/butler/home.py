@@ -59,6 +59,11 @@ class Home:
         return self.root / "invitations"
 
     @property
+    def connections_file(self) -> Path:
+        """Which agents were given a butler of this home."""
+        return self.root / "connections.json"
+
+    @property
     def logs_directory(self) -> Path:
         """Where logs are written."""
         return self.root / "logs"

@@ -11,6 +11,7 @@ from functools import partial
 from butlers.butler import presence
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
+from butlers.clock import utc_now
 from butlers.doctor.database import databases
 from butlers.doctor.finding import Finding, ok, problem, warning
 from butlers.doors.server import listen
@@ -18,6 +19,7 @@ from butlers.errors import ButlersError, SettingsError
 from butlers.files import PRIVATE
 from butlers.kernel.sections import Check
 from butlers.modules import ModulesSection
+from butlers.sessions.shortfalls import shortfalls
 from butlers.settings.files import HouseSettings, load_house, override_server
 from butlers.settings.sections import RuntimeSection, ServerSection
 
@@ -31,6 +33,7 @@ async def examine(home: Home) -> list[Finding]:
         *_guarded("python", _python),
         *_guarded("home", lambda: _home(home)),
         *_guarded("disk", lambda: _disk(home)),
+        *_guarded("sessions", lambda: _sessions(home)),
     ]
     house, faults = _settings(home)
     findings += faults
@@ -102,6 +105,15 @@ def _disk(home: Home) -> Iterator[Finding]:
         yield warning("disk", told, "free some space soon")
     else:
         yield ok("disk", told)
+
+
+def _sessions(home: Home) -> Iterator[Finding]:
+    """Nothing that a session left is lost, and none started without what is known."""
+    found = shortfalls(home.root, utc_now())
+    for one in found:
+        yield warning("sessions", f"{one.what}: {one.words}", one.remedy)
+    if not found:
+        yield ok("sessions", "none waits, and none started without memory of late")
 
 
 def _settings(home: Home) -> tuple[HouseSettings | None, list[Finding]]:

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 import structlog
 
 from butlers import __version__
+from butlers.butler.arrivals import Arrivals
 from butlers.butler.butler import Butler, hosted
 from butlers.butler.home import Home
 from butlers.butler.presence import Running, alone, announced
@@ -57,6 +58,8 @@ async def _serve(
         http = Server(build_app(household, house.server, pages))
         serving = await stack.enter_async_context(_serving(http, listener))
         await stack.enter_async_context(_on_schedule(butlers))
+        arrivals = Arrivals(home, butlers, household.tokens, house.sessions)
+        await stack.enter_async_context(arrivals.kept())
         stop.server = http
         running = _describe(house.server.host, listener.getsockname()[1], list(butlers))
         stack.enter_context(announced(home, running))

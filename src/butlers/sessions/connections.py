@@ -73,6 +73,8 @@ class Connection:
 
     butler: str
     home: Path
+    starts: bool = False
+    """Whether its hooks start the butlers where they are not up."""
 
     @property
     def server_name(self) -> str:
@@ -82,18 +84,22 @@ class Connection:
     @property
     def server(self) -> dict[str, Any]:
         """How an agent starts the MCP server: a command needs no token and no daemon."""
-        program, *arguments = _program("butlers", "butlers")
-        return {"command": program, "args": [*arguments, "mcp", *self._what]}
+        command, *arguments = program("butlers", "butlers")
+        return {"command": command, "args": [*arguments, "mcp", *self._what]}
 
     @property
     def hook(self) -> dict[str, Any]:
         """What an agent runs at its events; the token is in a private file of the home."""
-        command = shlex.join([*_program(_HOOK_PROGRAM, _HOOK_MODULE), *self._what])
+        command = shlex.join([*program(_HOOK_PROGRAM, _HOOK_MODULE), *self._what, *self._how])
         return {"type": "command", "command": command, "timeout": HOOK_TIMEOUT_SECONDS}
 
     @property
     def _what(self) -> list[str]:
         return [self.butler, "--home", str(self.home)]
+
+    @property
+    def _how(self) -> list[str]:
+        return ["--start"] if self.starts else []
 
     def snippet(self) -> dict[str, Any]:
         """An `.mcp.json` for any client."""
@@ -181,7 +187,7 @@ def _is_ours(handler: Any, butler: str) -> bool:
     )
 
 
-def _program(script: str, module: str) -> list[str]:
+def program(script: str, module: str) -> list[str]:
     """How to run a program of this installation from anywhere."""
     beside = Path(sys.executable).with_name(script)
     if beside.exists():

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +28,9 @@ from butlers.sessions.parts import store_essence, store_session
 from butlers.sessions.transcripts import MEMORY_TITLE, parse
 
 STORING_SECONDS = 30.0
+TRANSCRIPT_SECONDS = 300.0
+"""How long a long session may take, for which nobody waits."""
+
 MAX_HOOK_CHARACTERS = 9_900
 """What both agents take of an injected text; they cut a longer one."""
 
@@ -42,7 +46,7 @@ OpenMemory = Callable[[], Awaitable[Memory]]
 
 
 class SessionMemory:
-    """One butler's memory as sessions use it: every operation is forgiven."""
+    """One butler's memory as sessions use it: what an agent waits for is forgiven."""
 
     def __init__(self, butler: str, memory: OpenMemory, context_seconds: float) -> None:
         self._butler = butler
@@ -60,8 +64,11 @@ class SessionMemory:
 
         return await self._in_time("context of a session", built)
 
-    async def opening(self, session: str, about: str, caller: Caller) -> str:
-        """What an agent is told when its session starts, short enough to be taken whole."""
+    async def opening(self, session: str, about: str, caller: Caller) -> str | None:
+        """What an agent is told when its session starts, short enough to be taken whole.
+
+        None when memory fails or takes too long.
+        """
 
         async def built() -> str:
             desk = await self._desk(caller)
@@ -73,7 +80,8 @@ class SessionMemory:
             self._told.set(session, {str(ref.id) for ref in shown})
             return PREFACE + found.text if shown else ""
 
-        return await self._in_time("opening of a session", built)
+        seconds = self._context_seconds
+        return await forgiven("opening of a session", built, otherwise=None, seconds=seconds)
 
     async def relevant(self, session: str, prompt: str, caller: Caller) -> str:
         """What bears on a prompt and was not told to this session before; often nothing."""
@@ -108,14 +116,14 @@ class SessionMemory:
     async def remember_transcript(
         self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller
     ) -> UUID | None:
-        """Store what is new in a session since it was last stored; None when nothing is."""
+        """Store what is new in a session since it was last stored; None when nothing is.
 
-        async def stored() -> UUID | None:
+        Not forgiven: whoever has the transcript keeps it and tries again.
+        """
+        async with asyncio.timeout(TRANSCRIPT_SECONDS):
             desk = await self._desk(caller)
             said = await asyncio.to_thread(parse, transcript)
             return await store_session(desk, session, said, metadata)
-
-        return await self._kept(stored)
 
     async def _desk(self, caller: Caller) -> Desk:
         return Desk(await self._memory(), Lineage(caller.tenant_id, caller.actor))
@@ -151,3 +159,8 @@ async def _line(desk: Desk, found: dict[str, Any]) -> str:
         told = (row["subject"], row["predicate"], row["content"])
         return lines.fact_line(*told, float(row["effective_confidence"]))
     return lines.rule_line(row["content"], row["maturity"], float(row["effectiveness_score"]))
+
+
+def kept_of_place(cwd: str) -> dict[str, Any]:
+    """What an episode keeps of where its session worked."""
+    return {"project": PurePath(cwd).name}

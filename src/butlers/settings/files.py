@@ -13,7 +13,13 @@ from pydantic import BaseModel, ValidationError
 from butlers.errors import SettingsError
 from butlers.settings.faults import fault_line, fault_lines, shown
 from butlers.settings.fields import toml_value
-from butlers.settings.sections import ButlerSettings, FleetSection, HomeSettings, ServerSection
+from butlers.settings.sections import (
+    ButlerSettings,
+    FleetSection,
+    HomeSettings,
+    ServerSection,
+    SessionsSection,
+)
 
 Settings = TypeVar("Settings", bound=BaseModel)
 Document = dict[str, Any]
@@ -26,6 +32,7 @@ class HouseSettings:
     server: ServerSection
     butlers: Mapping[str, ButlerSettings]
     fleet: FleetSection = FleetSection()
+    sessions: SessionsSection = SessionsSection()
 
 
 def load_butler(file: Path, home_file: Path | None = None) -> ButlerSettings:
@@ -62,7 +69,7 @@ def load_house(home_file: Path, butler_files: Sequence[Path]) -> HouseSettings:
     server = _agreed_server(home_file, home, butlers)
     by_name = {settings.butler.name: settings for settings in butlers.values()}
     _raise_any(_names_taken_at_home(home_file, home.fleet, by_name))
-    return HouseSettings(server, by_name, home.fleet)
+    return HouseSettings(server, by_name, home.fleet, home.sessions)
 
 
 def override_server(server: ServerSection, given: Mapping[str, Any]) -> ServerSection:

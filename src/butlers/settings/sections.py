@@ -222,9 +222,27 @@ class FleetSection(Section):
         return self
 
 
+class SessionsSection(Section):
+    """How sessions of agents arrive that did not say goodbye."""
+
+    idle_minutes: float = Field(
+        30,
+        ge=0,
+        le=10_080,
+        description="How long after its last answer a session that never ended counts as ended; "
+        "one that was interrupted while its agent worked, after twelve times as long.",
+    )
+    catch_up: bool = Field(
+        True,
+        description="Whether transcripts of connected agents that no hook told of are looked for, "
+        "at the start and every hour.",
+    )
+
+
 class HomeSettings(Section):
     """What `butlers.toml` may say for every butler of a home."""
 
     database: DatabaseSection = Field(DatabaseSection(), description="Database.")
     server: ServerSection = Field(ServerSection(), description="Server.")
     fleet: FleetSection = Field(FleetSection(), description="Fleet.")
+    sessions: SessionsSection = Field(SessionsSection(), description="Sessions.")

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from butlers.butler.home import Home
+from butlers.hook import EVENTS
+from butlers.sessions.catch_up import Connections
 from butlers.sessions.connections import (
     Client,
     Connection,
@@ -25,7 +27,7 @@ OTHER_HOOK = {"type": "command", "command": "echo hello", "timeout": 9}
 SETTINGS = {
     "zeta": 1,
     "permissions": {"allow": ["Bash(ls)"]},
-    "hooks": {"SessionStart": [{"matcher": "startup", "hooks": [OTHER_HOOK]}], "Stop": []},
+    "hooks": {"SessionStart": [{"matcher": "startup", "hooks": [OTHER_HOOK]}], "Notification": []},
     "größe": "weit",
 }
 TOML = """# mine
@@ -73,13 +75,13 @@ def hook_of(groups: list[dict[str, Any]]) -> str:
     return str(groups[-1]["hooks"][0]["command"])
 
 
-def test_claude_code_is_given_a_server_and_three_hooks(home: Home, project: Path) -> None:
+def test_claude_code_is_given_a_server_and_a_hook_for_each_event(home: Home, project: Path) -> None:
     told = connect(home, project, "claude-code", "--yes")
     assert '+    "butlers-general": {' in told
     servers = json.loads((project / ".mcp.json").read_text())["mcpServers"]
     assert servers["butlers-general"]["args"][-4:] == ["mcp", "general", "--home", str(home.root)]
     hooks = json.loads((project / ".claude" / "settings.json").read_text())["hooks"]
-    assert set(hooks) == {"SessionStart", "UserPromptSubmit", "SessionEnd"}
+    assert set(hooks) == set(EVENTS)
     assert hook_of(hooks["SessionEnd"]).endswith(f"general --home {home.root}")
     token = home.hook_token_file("general").read_text().strip()
     assert token not in "".join(files(project).values())
@@ -91,7 +93,7 @@ def test_codex_is_given_the_same_and_told_of_its_review(home: Home, project: Pat
     servers = tomllib.loads((project / ".codex" / "config.toml").read_text())["mcp_servers"]
     assert servers["butlers-general"]["args"][-4:-2] == ["mcp", "general"]
     hooks = json.loads((project / ".codex" / "hooks.json").read_text())["hooks"]
-    assert set(hooks) == {"SessionStart", "UserPromptSubmit", "SessionEnd"}
+    assert set(hooks) == set(EVENTS)
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "codex"])
@@ -151,7 +153,7 @@ def test_two_butlers_live_side_by_side_and_each_is_taken_back_alone(
     alone = files(project)
     connect(home, project, "claude-code", "--yes", "--butler", "kitchen")
     hooks = json.loads((project / ".claude" / "settings.json").read_text())["hooks"]
-    assert [len(groups) for groups in hooks.values()] == [2, 2, 2]
+    assert [len(groups) for groups in hooks.values()] == [2] * len(EVENTS)
     connect(home, project, "claude-code", "--yes", "--butler", "kitchen", verb="disconnect")
     assert files(project) == alone
 
@@ -254,3 +256,38 @@ def test_who_is_not_there_cannot_be_connected(home: Home, project: Path) -> None
     assert "there is no butler 'ghost'" in told.stderr
     told = butlers("disconnect", "mcp-json", "--home", home.root, cwd=project)
     assert "writes nothing" in told.stderr
+
+
+def test_a_home_knows_whom_it_is_connected_to(home: Home, project: Path) -> None:
+    known = Connections(home.connections_file)
+    connect(home, project, "claude-code", "--yes")
+    connect(home, project, "codex", "--yes", "--scope", "user")
+    found = known.all()
+    here = [one for one in found if one.project == str(project)]
+    everywhere = [one for one in found if (one.client, one.project) == ("codex", "")]
+    assert [one.transcripts for one in here] == [str(project.parent / ".claude" / "projects")]
+    assert str(project.parent / ".codex" / "sessions") in {one.transcripts for one in everywhere}
+    connect(home, project, "claude-code", "--yes")
+    assert known.all() == found  # as old as it was
+    connect(home, project, "claude-code", "--yes", verb="disconnect")
+    connect(home, project, "codex", "--yes", "--scope", "user", verb="disconnect")
+    assert [one for one in known.all() if one.project in (str(project), "")] == []
+
+
+def test_hooks_start_the_butlers_only_where_that_was_asked_for(home: Home, project: Path) -> None:
+    file = project / ".claude" / "settings.json"
+    told = connect(home, project, "claude-code", "--yes")
+    assert "a session would start without memory: the butlers were not up" in told
+    assert "--start" not in file.read_text()
+    asked = Connection("general", home.root, starts=True)
+    (change,) = [
+        one
+        for one in connecting(
+            asked, Client.CLAUDE_CODE, places(Client.CLAUDE_CODE, Scope.PROJECT, project)
+        )
+        if one.is_needed
+    ]
+    assert (change.after or "").count(f"--home {home.root} --start") == len(EVENTS)
+    change.apply()
+    connect(home, project, "claude-code", "--yes", verb="disconnect")
+    assert list(project.iterdir()) == []

@@ -162,7 +162,7 @@ def test_stopping_and_what_is_said_when_nothing_is_up() -> None:
             assert "are down" in told.stdout
             assert daemon.process.wait(timeout=10) == 0
         assert not home.run_file.exists()
-        assert status(home, 3) == {"status": "down", "home": str(home.root)}
+        assert status(home, 3) == {"status": "down", "home": str(home.root), "sessions": []}
         told = butlers("status", "--home", home.root)
         assert told.returncode == 3 and "`butlers up` starts them" in told.stdout
         told = butlers("stop", "--home", home.root)

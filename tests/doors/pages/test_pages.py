@@ -14,6 +14,7 @@ from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
 from butlers.doors.http.household import Household
 from butlers.doors.pages.app import build
+from butlers.sessions import spool
 from butlers.settings.sections import FleetSection
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
 from doors.http.callers import ApiCaller
@@ -361,6 +362,22 @@ async def test_a_fault_nobody_foresaw_is_a_page_without_its_reason(tmp_path: Pat
     assert page.headers["content-security-policy"] == POLICY
     assert told.json()["error"]["message"].startswith("the butler failed for a reason of its own")
     assert "secret" not in page.text + told.text
+
+
+def test_whoever_runs_the_home_is_told_of_sessions_that_went_without_memory(
+    daemon: Daemon, visitor: PageVisitor
+):
+    told = {"butler": "general", "session": "s", "why": "<b>the butlers were not up</b>"}
+    hooks = daemon.home.root / "hooks"
+    hooks.mkdir(exist_ok=True)
+    spool.note(str(hooks / "without-memory.jsonl"), told)
+    link = urlsplit(butlers("open", "--home", daemon.home.root).stdout.split()[-1])
+    with browsing(daemon) as http:
+        assert http.get(link.path).status_code == 200
+        page = PageVisitor(http, "general").open("/memory")
+    assert "started without memory" in page.words
+    assert "<b>the butlers were not up</b>" in page.words  # as text
+    assert "started without memory" not in visitor.open("/memory").words
 
 
 LIMIT = 1.5

@@ -18,6 +18,7 @@ from butlers.doors.cli import (
     memory,
     notes,
     presence,
+    service,
     tokens,
 )
 from butlers.doors.cli.options import example
@@ -51,6 +52,7 @@ app.add_typer(tokens.app, name="token", epilog=example("butlers token list"))
 app.add_typer(memory.app, name="memory")
 app.add_typer(jobs.app, name="jobs", epilog=example("butlers jobs --butler kitchen"))
 app.add_typer(notes.app, name="notes")
+app.add_typer(service.app, name="service", epilog=example("butlers service install"))
 
 
 @app.command("version", epilog=example("butlers version"))

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from butlers.doors.cli.homes import typed
 from butlers.doors.cli.options import ButlerOption, HomeOption, home_of, inhabited, located
 from butlers.doors.cli.tables import show_json
 
 if TYPE_CHECKING:
     from butlers.sessions.agent_files import Change
-    from butlers.sessions.connections import Client, Places
+    from butlers.sessions.catch_up import Connected
+    from butlers.sessions.connections import Client, Connection, Places
 
 
 Agent = Literal["claude-code", "codex", "mcp-json"]
@@ -23,6 +25,9 @@ ScopeOption = Annotated[For, typer.Option(help="This project's settings, or your
 ProjectOption = Annotated[
     Path | None, typer.Option("--project", help="The project's directory [default: this one].")
 ]
+StartOption = Annotated[
+    bool, typer.Option("--start", help="Let the hooks start the butlers where they are not up.")
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")]
 PrintOption = Annotated[bool, typer.Option("--print", help="Show it and write nothing.")]
 
@@ -33,11 +38,14 @@ _NEXT = {
     ),
     "codex": (
         "Codex runs a new hook only after you looked at it: start codex, type /hooks and trust "
-        "the three of butlers-hook.",
+        "all of butlers-hook.",
         "Settings of a project count only where the project is trusted; codex asks when it starts.",
     ),
 }
-_ALWAYS = "Hooks reach the butler while `butlers up` runs; otherwise they do nothing."
+_ALWAYS = (
+    "What a session leaves is kept in any case; what is known it is told while the butlers are up."
+)
+_TRIES = 4
 
 
 def connect(
@@ -45,6 +53,7 @@ def connect(
     butler: ButlerOption = "general",
     scope: ScopeOption = "project",
     project: ProjectOption = None,
+    start: StartOption = False,
     yes: YesOption = False,
     show: PrintOption = False,
     home: HomeOption = None,
@@ -55,11 +64,12 @@ def connect(
     """
     from butlers.butler.butler import butler_settings
     from butlers.butler.tokens import ensure_hook_token
+    from butlers.sessions.catch_up import Connections
     from butlers.sessions.connections import Connection, connecting
 
     inhabited(home)
     place = home_of(butler, home)
-    connection = Connection(butler, place.root)
+    connection = Connection(butler, place.root, start)
     if agent == "mcp-json":
         show_json(connection.snippet())
         return
@@ -69,8 +79,10 @@ def connect(
     ensure_hook_token(place, butler, butler_settings(place, butler).butler.tenant)
     for change in changes:
         change.apply()
+    Connections(place.connections_file).add(_record(connection, agent, scope, project))
     typer.echo(f"{agent} has butler {butler} now.")
-    for line in (*_NEXT[agent], _ALWAYS):
+    keep_up = f"To keep them up: {typed(place, 'service', 'install')}"
+    for line in (*_NEXT[agent], _ALWAYS, keep_up, _tried_out(connection)):
         typer.echo(f"  {line}")
 
 
@@ -85,16 +97,19 @@ def disconnect(
 ) -> None:
     """Take back what `butlers connect` wrote; the memories stay."""
     from butlers.errors import InvalidInput
+    from butlers.sessions.catch_up import Connections
     from butlers.sessions.connections import Connection, disconnecting
 
     if agent == "mcp-json":
         raise InvalidInput("agent: found mcp-json, which writes nothing; valid: claude-code, codex")
-    connection = Connection(butler, located(home).root)
+    place = located(home)
+    connection = Connection(butler, place.root)
     changes = disconnecting(connection, *_target(agent, scope, project))
     if not _agreed(changes, yes, show, "Remove this?"):
         return
     for change in changes:
         change.apply()
+    Connections(place.connections_file).remove(_record(connection, agent, scope, project))
     typer.echo(f"{agent} no longer has butler {butler}.")
 
 
@@ -103,6 +118,41 @@ def _target(agent: Agent, scope: For, project: Path | None) -> "tuple[Client, Pl
 
     client = Client(agent)
     return client, places(client, Scope(scope), (project or Path.cwd()).absolute())
+
+
+def _record(
+    connection: "Connection", agent: Agent, scope: For, project: Path | None
+) -> "Connected":
+    from butlers.clock import utc_now
+    from butlers.sessions.catch_up import connected
+    from butlers.sessions.connections import Client, Scope
+
+    where = (project or Path.cwd()).absolute()
+    return connected(connection, Client(agent), Scope(scope), where, utc_now())
+
+
+def _tried_out(connection: "Connection") -> str:
+    """How the hook does, tried as an agent would; the first real session then finds it warm."""
+    import json
+    import shlex
+    import subprocess
+    import time
+
+    from butlers.hook import CONNECTING
+
+    event = {"hook_event_name": "SessionStart", "session_id": CONNECTING, "source": CONNECTING}
+    for _ in range(_TRIES):
+        started = time.monotonic()
+        command = shlex.split(connection.hook["command"])
+        done = subprocess.run(
+            command, input=json.dumps(event), capture_output=True, text=True, check=False
+        )
+        if done.stdout.startswith("{") or not done.stdout:
+            seconds = time.monotonic() - started
+            return f"Tried out: a session is told what is known in {seconds:.1f} s."
+        if "no answer" not in done.stdout and "too long" not in done.stdout:
+            break
+    return f"Tried out, and a session would start without memory: {done.stdout.strip()}"
 
 
 def _agreed(changes: "Sequence[Change]", yes: bool, show: bool, question: str) -> bool:

@@ -114,7 +114,7 @@ def _told(home: "Home") -> dict[str, Any]:
     """What there is to know of a home in a moment."""
     from butlers.butler import presence
 
-    fields: dict[str, Any] = {"home": str(home.root)}
+    fields: dict[str, Any] = {"home": str(home.root), "sessions": _sessions(home)}
     if not presence.is_up(home):
         return {"status": "down", **fields}
     running = presence.running(home)
@@ -127,7 +127,21 @@ def _told(home: "Home") -> dict[str, Any]:
     return {"status": word, **fields, **known}
 
 
+def _sessions(home: "Home") -> list[dict[str, Any]]:
+    """What there is to tell of sessions: that they wait, were set aside or went without memory."""
+    from butlers.clock import utc_now
+    from butlers.sessions.shortfalls import shortfalls
+
+    return [asdict(one) for one in shortfalls(home.root, utc_now())]
+
+
 def _show(home: "Home", told: dict[str, Any]) -> None:
+    _show_presence(home, told)
+    for one in told["sessions"]:
+        show_line(f"sessions {one['what']}: {one['words']}; {one['remedy']}")
+
+
+def _show_presence(home: "Home", told: dict[str, Any]) -> None:
     if told["status"] == "down":
         show_line(f"the butlers of {home.root} are not up; `butlers up` starts them")
     elif "url" not in told:

@@ -1,6 +1,7 @@
 """What agents' hooks call: memories for a session that starts, an episode of one that ended.
 
-A caller sends text and never the name of a file: the butler reads no path it is told.
+A caller sends text and never the name of a file: the butler reads no path it is told. Our own
+hook leaves what ended in the spool; the address for it is for others, who send it again when told.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,12 +16,14 @@ from starlette.routing import Route
 from butlers.butler.butler import Butler
 from butlers.butler.tokens import TokenStore
 from butlers.module import Caller
-from butlers.sessions.session import SessionMemory
+from butlers.sessions.fail_open import forgiven
+from butlers.sessions.session import STORING_SECONDS, SessionMemory, kept_of_place
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 HOOK_SECONDS = 1.2
 """How long an injection may take; a hook waits little longer for any answer."""
 
+_FAILED = "memory failed or took too long; `butlers logs` says more"
 Short = Annotated[str, StringConstraints(max_length=4_096)]
 
 
@@ -76,27 +79,30 @@ class _Desk:
     def __init__(self, memory: SessionMemory) -> None:
         self._memory = memory
 
-    async def started(self, told: Started, caller: Caller) -> dict[str, Any]:
+    async def started(self, told: Started, caller: Caller) -> dict[str, Any] | None:
         # Nothing was asked yet: what is worked on is known by where.
         about = PurePath(told.cwd).name
-        return {"context": await self._memory.opening(told.session_id, about, caller)}
+        found = await self._memory.opening(told.session_id, about, caller)
+        return None if found is None else {"context": found}
 
     async def prompted(self, told: Prompted, caller: Caller) -> dict[str, Any]:
         return {"context": await self._memory.relevant(told.session_id, told.prompt, caller)}
 
-    async def ended(self, told: Ended, caller: Caller) -> dict[str, Any]:
-        metadata = {"project": PurePath(told.cwd).name}
-        episode = await self._memory.remember_transcript(
-            told.session_id, told.transcript, metadata, caller
-        )
-        return {"episode_id": str(episode) if episode else None}
+    async def ended(self, told: Ended, caller: Caller) -> dict[str, Any] | None:
+        async def stored() -> dict[str, Any]:
+            episode = await self._memory.remember_transcript(
+                told.session_id, told.transcript, kept_of_place(told.cwd), caller
+            )
+            return {"episode_id": str(episode) if episode else None}
+
+        return await forgiven("end of a session", stored, otherwise=None, seconds=STORING_SECONDS)
 
 
 def _answering(
     butler: str,
     tokens: TokenStore,
     kind: type[Kind],
-    answer: Callable[[Kind, Caller], Awaitable[dict[str, Any]]],
+    answer: Callable[[Kind, Caller], Awaitable[dict[str, Any] | None]],
 ) -> Answer:
     async def respond(request: Request) -> Response:
         caller = _caller(request, tokens, butler)
@@ -109,7 +115,8 @@ def _answering(
             told = kind.model_validate_json(body)
         except ValidationError:
             return _refused(400, "this is not what an agent's hook sends")
-        return JSONResponse(await answer(told, caller))
+        said = await answer(told, caller)
+        return _refused(503, _FAILED) if said is None else JSONResponse(said)
 
     return respond
 

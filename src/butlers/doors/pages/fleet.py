@@ -1,18 +1,22 @@
 """The fleet: every butler at a glance, one search over all, and what is going on."""
 
+import asyncio
+
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from butlers.clock import utc_now
 from butlers.doors.http import fleet as api
 from butlers.doors.http.fanout import Question
 from butlers.doors.http.glance import Glance, glance
 from butlers.doors.pages.fields import given, known, searched
 from butlers.doors.pages.rendering import render
 from butlers.doors.pages.routing import PageRoute
-from butlers.doors.pages.visits import Visiting
+from butlers.doors.pages.visits import Visit, Visiting
 from butlers.memory.model import MemoryType, SearchMode
 from butlers.memory.operations import retrieval
 from butlers.memory.operations.listing import AskedOverview
+from butlers.sessions.shortfalls import Shortfall, shortfalls
 
 router = APIRouter(route_class=PageRoute)
 _EVENTS = 15
@@ -29,12 +33,19 @@ async def fleet(visit: Visiting) -> Response:
         visit.request,
         "fleet.html",
         homes=visit.homes,
+        shortfalls=await asyncio.to_thread(_shortfalls, visit),
         glances=[{**api.status_of(reply), "said": reply.said} for reply in replies],
         activity=api.newest({name: one.activity for name, one in seen.items()}, _EVENTS),
         asked={},
         modes=list(SearchMode),
         types=list(MemoryType),
     )
+
+
+def _shortfalls(visit: Visit) -> list[Shortfall]:
+    """What to know of sessions that wait or went without, for whoever runs the home."""
+    is_operator = visit.visitor.is_operator
+    return shortfalls(visit.household.home.root, utc_now()) if is_operator else []
 
 
 @router.get("/memory/feed")
