@@ -80,14 +80,15 @@ _MAX_RESULT = 20_000
 
 
 def ending_of(result: dict[str, Any]) -> Ending:
-    """How a job ended that returned; a result that lists errors is that of a failure."""
+    """How a job ended that returned; with errors it failed, unless it changed something too."""
     fits = len(json.dumps(result, allow_nan=False)) <= _MAX_RESULT
     kept = result if fits else {"left_out": "the result was too long to keep"}
     errors = result.get("errors")
     if not errors:
         return Ending(Outcome.OK, result=kept)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return Ending(Outcome.FAILED, _line(str(errors[0]))[: _MAX_ERROR - len(more)] + more, kept)
+    outcome = Outcome.PARTIAL if result.get("changed") else Outcome.FAILED
+    return Ending(outcome, _line(str(errors[0]))[: _MAX_ERROR - len(more)] + more, kept)
 
 
 def skipped(reason: Exception) -> Ending:

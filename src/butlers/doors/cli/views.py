@@ -280,6 +280,7 @@ VIEWS: Mapping[str, View] = {
     "dead_letters": _rows(
         "no dead letters", "id", "consolidation_attempts", "dead_letter_reason", "content"
     ),
+    "removed_episodes": _rows("the bin is empty", "id", "reason", "binned_at", "until", "content"),
     "embedding_models": _MODELS,
     "reembed": _MODELS,
 }

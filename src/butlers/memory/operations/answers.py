@@ -240,11 +240,12 @@ class Consolidation(Answer):
 
 
 class EpisodeCleanup(Answer):
-    """What a cleanup deleted, and what is left."""
+    """What a cleanup deleted, what is left, and what left the bin for good."""
 
     expired_deleted: int
     capacity_deleted: int
     remaining: int
+    bin_emptied: int
 
 
 class Happened(Answer):
@@ -277,6 +278,16 @@ class DeadLetter(Answer):
     content: str
     consolidation_attempts: int
     dead_letter_reason: str | None
+
+
+class Binned(Answer):
+    """An episode that a cleanup removed."""
+
+    id: UUID
+    content: str
+    reason: Literal["expired", "evicted"]
+    binned_at: Instant
+    until: Instant
 
 
 class EmbeddingModel(Answer):
