@@ -1,44 +1,21 @@
 """The clock is not believed alone: which jumps are doubted, and what ends the doubt."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import asyncpg
 import pytest
 
 from butlers.butler.registry import CORE
-from butlers.clock import Witness, utc_now, witness_of
+from butlers.clock import utc_now, witness_of
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
 from butlers.db.provision import provision
-from butlers.jobs.clock_watch import Believed, ClockWatch, doubt
+from butlers.jobs.clock_watch import Believed, doubt
 from conftest import WalkingClock
 from db.databases import connected
-
-
-@dataclass
-class Machine:
-    """A machine whose clock somebody may set while time goes on."""
-
-    clock: WalkingClock
-    boot: str = "first"
-    seconds: float = 1_000.0
-    is_synchronised: bool = False
-
-    def watch(self, database: Database) -> ClockWatch:
-        """As a process that starts now would have it."""
-        witness = Witness(lambda: self.boot, lambda: self.seconds, lambda: self.is_synchronised)
-        return ClockWatch(lambda: database, self.clock, witness)
-
-    def passes(self, **span: float) -> None:
-        self.clock.advance(**span)
-        self.seconds += timedelta(**span).total_seconds()
-
-    def is_off(self, **span: float) -> None:
-        self.clock.advance(**span)
-        self.boot, self.seconds = f"after {self.boot}", 5.0
+from jobs.machines import Machine
 
 
 @pytest.fixture

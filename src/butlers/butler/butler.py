@@ -146,6 +146,18 @@ class Butler:
         """How each module is; one that cannot say is unwell."""
         return {module.name: await self._health_of(module) for module in self._started}
 
+    async def notes(self) -> list[str]:
+        """What somebody should look at though all works; anybody is told, so no reasons."""
+        try:
+            async with asyncio.timeout(_HEALTH_SECONDS):
+                doubt = await self.clock_watch.look()
+                planned = await self.schedule().plan()
+        except (TimeoutError, ButlersError):
+            return []
+        runs = [job.last for job in planned if job.last is not None]
+        told = [f"{run.job} {run.remark}" for run in runs if run.remark]
+        return [*([doubt] if doubt else []), *told]
+
     async def _open_database(self) -> Database:
         names = [module.name for module in self.modules]
         section = self.settings.database

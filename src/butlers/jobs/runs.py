@@ -47,6 +47,13 @@ class Ending:
     result: dict[str, Any] | None = None
 
 
+_REMARKS = {
+    Outcome.PARTIAL: "went well in part",
+    Outcome.FAILED: "failed",
+    Outcome.SKIPPED: "was skipped",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run as the history tells it."""
@@ -70,6 +77,12 @@ class Run:
         if self.finished_at is None:
             return None
         return (self.finished_at - self.started_at).total_seconds()
+
+    @property
+    def remark(self) -> str:
+        """What is remarkable about it, in a word or two; nothing while all is well."""
+        warns = bool((self.result or {}).get("warnings"))
+        return _REMARKS.get(self.outcome, "has a warning" if warns else "")
 
 
 GONE = Ending(Outcome.FAILED, "the process that ran it ended before it was done")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta
 from typing import Any
 
 from butlers.llm import LanguageModel
@@ -10,7 +9,7 @@ from butlers.memory.flows.consolidate import consolidate_all
 from butlers.memory.flows.decay_sweep import run_decay_sweep
 from butlers.memory.flows.episode_cleanup import run_episode_cleanup
 from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
-from butlers.memory.flows.unread import Unread, count_unread, crowded, keep_unread
+from butlers.memory.flows.unread import Unread, backlog, count_unread, crowded, keep_unread
 from butlers.memory.handle import Memory
 from butlers.memory.settings import ScheduleConfig
 from butlers.module import Job, NotRun, Rationed
@@ -75,29 +74,14 @@ async def _believe_clock(memory: Memory) -> None:
 async def _consolidate(memory: Memory, model: LanguageModel | None) -> dict[str, Any]:
     """Asked before any episode is claimed: with the budget used up there is nothing to do."""
     if model is None:
-        raise NotRun(f"no model ({await _waiting(memory)}); {_NAME_ONE}")
+        counted = await for_every_tenant(memory, "schedule:consolidate", count_unread)
+        waiting = backlog(counted.done.values(), memory.now())
+        raise NotRun(f"no model ({waiting}); {_NAME_ONE}")
     if isinstance(model, Rationed):
         await model.check()
     told = await consolidate_all(memory, model, "schedule:consolidate")
     errors = [f"{tenant}: {error}" for tenant, report in told.items() for error in report.errors]
     return _result((report.as_dict() for report in told.values()), errors)
-
-
-async def _waiting(memory: Memory) -> str:
-    """How many episodes wait to be read in all, and how long the oldest has."""
-    counted = (await for_every_tenant(memory, "schedule:consolidate", count_unread)).done.values()
-    waiting = sum(one.waiting for one in counted)
-    oldest = min((one.oldest_at for one in counted if one.oldest_at), default=None)
-    if not waiting or oldest is None:
-        return "nothing waits"
-    wait = "1 waits" if waiting == 1 else f"{waiting:,} wait"
-    return f"{wait}; oldest {_age(oldest, memory.now())}"
-
-
-def _age(since: datetime, now: datetime) -> str:
-    span = max(now - since, timedelta(0))
-    number, unit = (span.days, "day") if span.days else (span.seconds // 3600, "hour")
-    return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
 async def _clean_up(memory: Memory, actor: str) -> dict[str, Any]:

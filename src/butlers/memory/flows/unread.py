@@ -5,6 +5,7 @@ it does not, and stays as findable as it was; beyond the bound the oldest expire
 and every cleanup says so. Dead letters are kept however many there are: somebody has to decide.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -90,3 +91,19 @@ def crowded(found: Unread, settings: EpisodesConfig) -> str | None:
     if share <= 1:
         return f"{told}: beyond that the oldest expire unread"
     return f"{told}: the oldest beyond that expire unread, and lie in the bin from then on"
+
+
+def backlog(counted: Collection[Unread], now: datetime) -> str:
+    """How many episodes wait to be read in all, and how long the oldest has."""
+    waiting = sum(one.waiting for one in counted)
+    oldest = min((one.oldest_at for one in counted if one.oldest_at), default=None)
+    if not waiting or oldest is None:
+        return "nothing waits"
+    wait = "1 waits" if waiting == 1 else f"{waiting:,} wait"
+    return f"{wait}; oldest {_age(oldest, now)}"
+
+
+def _age(since: datetime, now: datetime) -> str:
+    span = max(now - since, timedelta(0))
+    number, unit = (span.days, "day") if span.days else (span.seconds // 3600, "hour")
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
