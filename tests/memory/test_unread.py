@@ -119,6 +119,17 @@ async def test_many_are_kept_in_batches_once_each(memory, lineage, owner, clock,
     assert (await event_types(owner)).count("episode_kept") == 5
 
 
+async def test_whoever_is_waited_for_keeps_no_more_than_a_batch(
+    memory, lineage, owner, clock, monkeypatch
+):
+    monkeypatch.setattr(unread, "BATCH", 2)
+    for number in range(3):
+        await tell(memory, lineage, f"call {number}")
+    clock.advance(days=6)
+    assert await keep_unread(memory, lineage, at_once=True) == 2
+    assert await keep_unread(memory, lineage) == 1
+
+
 async def test_with_the_shortest_life_one_event_is_enough(memory, lineage, owner, clock):
     keeping(memory, default_ttl_days=1)
     await tell(memory, lineage)

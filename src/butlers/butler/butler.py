@@ -156,7 +156,7 @@ class Butler:
             return []
         runs = [job.last for job in planned if job.last is not None]
         told = [f"{run.job} {run.remark}" for run in runs if run.remark]
-        return [*([doubt] if doubt else []), *told]
+        return [*(["the clock is in doubt"] if doubt else []), *told]
 
     async def _open_database(self) -> Database:
         names = [module.name for module in self.modules]

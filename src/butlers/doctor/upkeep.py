@@ -6,7 +6,7 @@ from butlers.db.postgres import Access, Database
 from butlers.doctor.finding import Finding, ok, warning
 from butlers.embedding import get_embedding_engine
 from butlers.jobs import runs
-from butlers.jobs.clock_watch import ClockWatch
+from butlers.jobs.clock_watch import DOUBTED, ClockWatch
 from butlers.jobs.policy import Outcome
 from butlers.jobs.runs import Run
 from butlers.memory.flows.every_tenant import for_every_tenant
@@ -50,9 +50,10 @@ async def _jobs(settings: ButlerSettings, database: Database) -> AsyncIterator[F
 
 
 def _is_told(run: Run, settings: ButlerSettings) -> bool:
-    """Without a model, what waits is told of the memory itself, as it is now."""
-    no_model = settings.runtime.kind == "none" and run.job == "consolidate"
-    return no_model and run.outcome is Outcome.SKIPPED
+    """What kept a job from running is told as it is now: the clock, or that nobody reads."""
+    is_clock = (run.error or "").startswith(DOUBTED)
+    is_unread = settings.runtime.kind == "none" and run.job == "consolidate"
+    return run.outcome is Outcome.SKIPPED and (is_clock or is_unread)
 
 
 def _reason(run: Run) -> str:

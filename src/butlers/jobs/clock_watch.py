@@ -22,6 +22,8 @@ _believe = Touched(_SQL["believe"])
 _accept = Touched(_SQL["accept"])
 
 SLACK = timedelta(days=1)
+DOUBTED = "the clock says "
+"""How every doubt begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def doubt(believed: Believed, now: Believed, *, is_synchronised: bool) -> str | 
         return None
     seen = "the machine saw pass" if same else "anything here can vouch for"
     return (
-        f"the clock says {now.at:%Y-%m-%d %H:%M}, {_days(ahead)} more than {seen} since "
+        f"{DOUBTED}{now.at:%Y-%m-%d %H:%M}, {_days(ahead)} more than {seen} since "
         f"{believed.at:%Y-%m-%d %H:%M}: nothing expires or is deleted until it is set right, or "
         "`butlers jobs accept-clock` says that it is right"
     )

@@ -52,7 +52,7 @@ class MemoryModule(Module):
             new_id=self.surroundings.new_id,
             clock_doubt=self.surroundings.clock_doubt,
         )
-        await self._keep_unread(self.surroundings.tenant_id)
+        await self._keep_unread(self.surroundings.tenant_id, at_once=True)
 
     async def on_shutdown(self) -> None:
         """Let go of database and model, once what was used is counted."""
@@ -82,7 +82,7 @@ class MemoryModule(Module):
     async def warm_up(self) -> None:
         """Load the embedding model: an agent's first session should not start without memory.
 
-        What other tenants have not read is kept before any job could look at it.
+        What nobody has read is kept for every tenant, however much it is.
         """
         for tenant_id in await self.memory.database.tenants():
             await self._keep_unread(tenant_id)
@@ -93,10 +93,10 @@ class MemoryModule(Module):
         await self.memory.database.ping()
         return Health(ok=True, details={"embedding_model": self.config.embedding_model})
 
-    async def _keep_unread(self, tenant_id: str) -> None:
+    async def _keep_unread(self, tenant_id: str, *, at_once: bool = False) -> None:
         """Whatever expired unread while nobody was there is found again; reading needs no write."""
         try:
-            await keep_unread(self.memory, Lineage(tenant_id, "start"))
+            await keep_unread(self.memory, Lineage(tenant_id, "start"), at_once=at_once)
         except ButlersError as error:
             _log.warning("unread episodes could not be kept", error=str(error))
 

@@ -205,6 +205,23 @@ async def test_forgetting_can_be_undone(visitor: PageVisitor, caller: ApiCaller)
         assert (await caller.get(f"/{kinds}/{memory_id}"))["memory"]["state"] == "active"
 
 
+@pytest.mark.contract("P7", "L25")
+async def test_what_a_cleanup_removed_is_restored_from_the_bin(
+    visitor: PageVisitor, caller: ApiCaller
+):
+    assert "The bin is empty." in visitor.home("/bin").words
+    episode = (await caller.post("/episodes", {"content": "<b>The boiler</b> is a Vaillant"}))["id"]
+    visitor.act(f"/episodes/{episode}/forget")
+    await caller.post("/episodes/cleanup", {})
+    page = visitor.home("/bin")
+    assert "<b>The boiler</b> is a Vaillant expired" in page.words
+    (form,) = [one for one in page.find("form") if one.attributes["action"].endswith("/restore")]
+    assert form.attributes["action"].endswith(f"/episodes/{episode}/restore")
+    restored = visitor.open(visitor.act(f"/episodes/{episode}/restore").headers["location"])
+    assert "It is here again" in restored.words
+    assert "The bin is empty." in visitor.home("/bin").words
+
+
 @pytest.mark.contract("P7")
 async def test_rules_are_marked_helpful_and_harmful_with_a_reason(
     visitor: PageVisitor, caller: ApiCaller

@@ -41,8 +41,11 @@ async def count_unread(memory: Memory, lineage: Lineage) -> Unread:
         return Unread(**await unread.count(tx))
 
 
-async def keep_unread(memory: Memory, lineage: Lineage) -> int:
-    """Move on the expiry of one tenant's unread episodes that soon expire; how many."""
+async def keep_unread(memory: Memory, lineage: Lineage, *, at_once: bool = False) -> int:
+    """Move on the expiry of one tenant's unread episodes that soon expire; how many.
+
+    Whoever is waited for does it `at_once`: as many as take a moment, the rest another time.
+    """
     if not memory.settings.episodes.keep_unread:
         return 0
     now, kept = memory.now(), 0
@@ -55,6 +58,8 @@ async def keep_unread(memory: Memory, lineage: Lineage) -> int:
         bound = await _bound(tx, memory.settings.episodes)
     while moved := await _keep_some(memory, {**span, **bound, "ttl": ttl}, lineage, now):
         kept += moved
+        if at_once:
+            break
     return kept
 
 
