@@ -133,6 +133,13 @@ async def test_episodes_are_cleaned_up_daily(
         assert run.result["remaining"] == left
         assert kept == 0 or await event_types(owner, unread) == ["episode_created", "episode_kept"]
     assert [row["id"] for row in await owner.fetch("select id from episodes")] == [unread]
+    clock.advance(days=30)
+    run = await keeper.schedule.run_now("episode_cleanup")
+    assert run.result is not None
+    assert run.result["bin_emptied"] == 1
+    assert await event_types(owner, read) == [
+        "episode_created", "episode_expired", "episode_deleted"
+    ]  # fmt: skip
 
 
 @pytest.mark.contract("L25")

@@ -28,6 +28,7 @@ async def clean_up(dsn: str, step: int, at: datetime) -> int:
     database = await Database.open(Access(dsn, dsn), pool_max=2)
     memory = Memory(database, ToyEmbedder, "general", clock=lambda: at)
     await unread.keep_unread(memory, lineage)
+    await episode_cleanup.empty_bin(memory, lineage)
     await episode_cleanup.run_episode_cleanup(memory, lineage)
     await database.close()
     return fate.seen

@@ -1,5 +1,6 @@
 """The bin: what a cleanup removed shows nowhere, can be had back whole, and goes in the end."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from butlers.errors import Conflict
 from butlers.memory.flows import browse, episode_cleanup, recall, remember, stats
 from butlers.memory.flows.dead_letters import find_binned
-from butlers.memory.flows.episode_cleanup import CleanupReport, run_episode_cleanup
+from butlers.memory.flows.episode_cleanup import CleanupReport, empty_bin, run_episode_cleanup
 from butlers.memory.flows.forget import forget_memory
 from butlers.memory.flows.restore import restore_memory
 from butlers.memory.model import MemoryType, NewEpisode
@@ -125,6 +126,12 @@ async def test_nobody_takes_out_what_is_anothers_or_not_there(memory, lineage, s
     assert await binned(memory, lineage) == [str(gone)]
 
 
+async def test_of_two_who_restore_at_once_one_does(memory, lineage, owner, gone):
+    both = (restore_memory(memory, "episode", gone, lineage) for _ in range(2))
+    assert sorted(await asyncio.gather(*both)) == [False, True]
+    assert (await event_types(owner, gone)).count("episode_restored") == 1
+
+
 async def test_one_that_was_stored_again_stays_where_it_is(memory, lineage, clock):
     new = NewEpisode("Ann called", "general", idempotency_key="session 1")
     first = (await remember.store_episode(memory, new, lineage)).id
@@ -140,9 +147,9 @@ async def test_one_that_was_stored_again_stays_where_it_is(memory, lineage, cloc
 async def test_it_is_emptied_after_its_days_with_an_event(memory, lineage, owner, clock, gone):
     since = clock.now
     clock.advance(days=30, microseconds=-1)
-    assert (await run_episode_cleanup(memory, lineage)).bin_emptied == 0
+    assert await empty_bin(memory, lineage) == 0
     clock.advance(microseconds=1)
-    assert await run_episode_cleanup(memory, lineage) == CleanupReport(0, 0, 0, 1)
+    assert await empty_bin(memory, lineage) == 1
     assert await binned(memory, lineage) == []
     told = (await events(owner, gone))[-1]
     assert told["event_type"] == "episode_deleted"
@@ -154,7 +161,8 @@ async def test_a_bin_of_no_days_keeps_nothing(memory, lineage, clock):
     memory.settings = MemoryModuleConfig.model_validate({"retention": {"bin_days": 0}})
     await tell(memory, lineage)
     clock.advance(days=8)
-    assert await run_episode_cleanup(memory, lineage) == CleanupReport(1, 0, 0, 1)
+    assert await run_episode_cleanup(memory, lineage) == CleanupReport(1, 0, 0)
+    assert await empty_bin(memory, lineage) == 1
 
 
 # A process killed while it cleans up

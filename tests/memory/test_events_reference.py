@@ -95,7 +95,7 @@ async def episode_lives(memory, lineage, clock):
     clock.advance(days=30)
     await episode_cleanup.run_episode_cleanup(memory, lineage)
     clock.advance(days=30)
-    await episode_cleanup.run_episode_cleanup(memory, lineage)
+    await episode_cleanup.empty_bin(memory, lineage)
 
 
 async def entity_lives(memory, lineage, clock):

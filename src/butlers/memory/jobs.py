@@ -7,10 +7,11 @@ from typing import Any
 from butlers.llm import LanguageModel
 from butlers.memory.flows.consolidate import consolidate_all
 from butlers.memory.flows.decay_sweep import run_decay_sweep
-from butlers.memory.flows.episode_cleanup import run_episode_cleanup
+from butlers.memory.flows.episode_cleanup import empty_bin, run_episode_cleanup
 from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
 from butlers.memory.flows.unread import Unread, backlog, count_unread, crowded, keep_unread
 from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage
 from butlers.memory.settings import ScheduleConfig
 from butlers.module import Job, NotRun, Rationed
 
@@ -44,7 +45,7 @@ def memory_jobs(
     async def decay_sweep() -> dict[str, Any]:
         await _keep(memory(), "schedule:decay_sweep")
         await _believe_clock(memory())
-        return _summed(await for_every_tenant(memory(), "schedule:decay_sweep", run_decay_sweep))
+        return _summed(await for_every_tenant(memory(), "schedule:decay_sweep", _sweep))
 
     async def episode_cleanup() -> dict[str, Any]:
         return await _clean_up(memory(), "schedule:episode_cleanup")
@@ -56,13 +57,9 @@ def memory_jobs(
     ]
 
 
-async def _keep(memory: Memory, actor: str) -> dict[str, Any]:
-    """Keep every tenant's unread episodes; a tenant where that fails is warned of by its name."""
-    kept = await for_every_tenant(memory, actor, keep_unread)
-    told = [
-        f"{tenant}: unread episodes were not kept: {why}" for tenant, why in kept.failed.items()
-    ]
-    return {"unread_kept": sum(kept.done.values()), "warnings": told}
+async def _keep(memory: Memory, actor: str) -> None:
+    """Keep every tenant's unread episodes; a failure is logged, and left to the next job."""
+    await for_every_tenant(memory, actor, keep_unread)
 
 
 async def _believe_clock(memory: Memory) -> None:
@@ -85,13 +82,20 @@ async def _consolidate(memory: Memory, model: LanguageModel | None) -> dict[str,
 
 
 async def _clean_up(memory: Memory, actor: str) -> dict[str, Any]:
-    kept = await _keep(memory, actor)
+    await _keep(memory, actor)
     await _believe_clock(memory)
-    result = _summed(await for_every_tenant(memory, actor, run_episode_cleanup))
+    result = _summed(await for_every_tenant(memory, actor, _clean_up_after))
     unread = await for_every_tenant(memory, actor, count_unread)
-    told = [*kept["warnings"], *_crowded(memory, unread.done)]
-    warned = {"warnings": told[:_MAX_TOLD]} if told else {}
-    return result | {"unread_kept": kept["unread_kept"]} | warned
+    told = list(_crowded(memory, unread.done))[:_MAX_TOLD]
+    return result | ({"warnings": told} if told else {})
+
+
+async def _clean_up_after(memory: Memory, lineage: Lineage) -> dict[str, Any]:
+    """Nothing of a tenant is removed unless what nobody has read was kept before."""
+    await keep_unread(memory, lineage)
+    emptied = await empty_bin(memory, lineage)
+    report = await run_episode_cleanup(memory, lineage)
+    return {**asdict(report), "bin_emptied": emptied}
 
 
 def _crowded(memory: Memory, unread: Mapping[str, Unread]) -> Iterable[str]:
@@ -101,9 +105,13 @@ def _crowded(memory: Memory, unread: Mapping[str, Unread]) -> Iterable[str]:
             yield f"{tenant}: {told}"
 
 
-def _summed(reports: TenantReports[Any]) -> dict[str, Any]:
+async def _sweep(memory: Memory, lineage: Lineage) -> dict[str, Any]:
+    return asdict(await run_decay_sweep(memory, lineage))
+
+
+def _summed(reports: TenantReports[dict[str, Any]]) -> dict[str, Any]:
     errors = [f"{tenant}: {reason}" for tenant, reason in reports.failed.items()]
-    return _result(map(asdict, reports.done.values()), errors)
+    return _result(reports.done.values(), errors)
 
 
 def _result(reports: Iterable[Mapping[str, Any]], errors: list[str]) -> dict[str, Any]:

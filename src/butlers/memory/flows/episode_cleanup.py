@@ -31,12 +31,11 @@ _TOLD = {
 
 @dataclass(frozen=True, slots=True)
 class CleanupReport:
-    """What a cleanup removed, what is left, and what left the bin for good."""
+    """What a cleanup removed, and what is left."""
 
     expired_deleted: int
     capacity_deleted: int
     remaining: int
-    bin_emptied: int = 0
 
 
 async def run_episode_cleanup(
@@ -51,10 +50,9 @@ async def run_episode_cleanup(
     surplus = partial(cleanup.claim_surplus, kept=kept, limit=BATCH, now=now)
     expired_deleted = await _remove_all(memory, expired, Removal.EXPIRED, lineage, now)
     capacity_deleted = await _remove_all(memory, surplus, Removal.EVICTED, lineage, now)
-    emptied = await _empty_bin(memory, lineage, now)
     async with memory.transaction(lineage) as tx:
         remaining = await cleanup.remaining(tx)
-    return CleanupReport(expired_deleted, capacity_deleted, remaining, emptied)
+    return CleanupReport(expired_deleted, capacity_deleted, remaining)
 
 
 async def _remove_all(
@@ -76,9 +74,10 @@ async def _remove_all(
             removed += await events.append_all(tx, memory.new_id, told, lineage, now)
 
 
-async def _empty_bin(memory: Memory, lineage: Lineage, now: datetime) -> int:
+async def empty_bin(memory: Memory, lineage: Lineage) -> int:
     """What has lain in the bin for its time is gone for good, in batches; how many episodes."""
-    until, gone = now - timedelta(days=memory.settings.retention.bin_days), 0
+    now, gone = memory.now(), 0
+    until = now - timedelta(days=memory.settings.retention.bin_days)
     while True:
         async with memory.transaction(lineage) as tx:
             await take_turns(tx, "cleanup", "episodes")

@@ -240,12 +240,11 @@ class Consolidation(Answer):
 
 
 class EpisodeCleanup(Answer):
-    """What a cleanup deleted, what is left, and what left the bin for good."""
+    """What a cleanup deleted, and what is left."""
 
     expired_deleted: int
     capacity_deleted: int
     remaining: int
-    bin_emptied: int
 
 
 class Happened(Answer):

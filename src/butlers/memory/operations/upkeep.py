@@ -65,10 +65,11 @@ async def run_episode_cleanup(desk: Desk, asked: RunEpisodeCleanup) -> CleanupRe
 
     Episodes that still wait for consolidation are kept. What is deleted lies in the bin for a
     while, from which it can be restored.
-    Returns {expired_deleted, capacity_deleted, remaining, bin_emptied}.
+    Returns {expired_deleted, capacity_deleted, remaining}.
     """
     await desk.memory.believe_clock()
     await unread.keep_unread(desk.memory, desk.lineage)
+    await episode_cleanup.empty_bin(desk.memory, desk.lineage)
     most = desk.memory.settings.episodes.max_entries
     most = most if asked.max_entries is None else asked.max_entries
     return await episode_cleanup.run_episode_cleanup(desk.memory, desk.lineage, most)
