@@ -82,13 +82,31 @@ EVENTS: Mapping[EventType, Meaning] = {
             attempts="how many attempts had been made",
         ),
     ),
+    EventType.EPISODE_KEPT: Meaning(
+        "The expiry of an episode that nobody had read was moved.",
+        {"expires_at": "`{from, to}`, instants"},
+    ),
     EventType.EPISODE_FORGOTTEN: Meaning(
         "Somebody asked to forget an episode: it expired at once.",
         {"expires_at": "`{from, to}`, instants"},
     ),
-    EventType.EPISODE_EXPIRED: Meaning("Cleanup removed an episode that had expired.", _REMOVED),
+    EventType.EPISODE_EXPIRED: Meaning(
+        "Cleanup put an episode that had expired into the bin.", _REMOVED
+    ),
     EventType.EPISODE_EVICTED: Meaning(
-        "Cleanup removed a consolidated episode to stay within `max_entries`.", _REMOVED
+        "Cleanup put a consolidated episode into the bin to stay within `max_entries`.", _REMOVED
+    ),
+    EventType.EPISODE_RESTORED: Meaning(
+        "Somebody took an episode out of the bin, or back before it went there.",
+        _moved(
+            "`removed`, or its consolidation status where it had only expired",
+            "its consolidation status",
+            expires_at="when it expires now",
+        ),
+    ),
+    EventType.EPISODE_DELETED: Meaning(
+        "Cleanup emptied the bin of an episode, which is gone for good.",
+        {"binned_at": "when it was put there", "reason": "`expired` or `evicted`"},
     ),
     EventType.FACT_CREATED: Meaning(
         "A fact was stored.",

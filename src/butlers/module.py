@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
-from butlers.clock import Clock, utc_now
+from butlers.clock import Clock, ClockDoubt, undoubted, utc_now
 from butlers.db.branch import Branch
 from butlers.db.postgres import Database
 from butlers.errors import InvalidInput, Unavailable
@@ -49,13 +49,20 @@ class Surroundings:
     language_model: LanguageModel | None = None
     directory: Path | None = None
     """The butler's own directory, for what a module keeps in files."""
+    clock_doubt: ClockDoubt = undoubted
+    """Asked before anything that cannot be undone is done because of the time."""
+
+
+class NotRun(Exception):
+    """A job decided not to run; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """Work done on a schedule; what it returns is kept in the run history.
 
-    A result whose `errors` are not empty is that of a failure.
+    A result whose `errors` are not empty is that of a failure, or of a success in part where
+    `changed` is true; its `warnings` are told to whoever looks.
     """
 
     name: str

@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from butlers import clock
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
@@ -211,6 +212,64 @@ async def test_what_a_daemon_killed_left_behind_is_no_problem(lived_in: Home) ->
         daemon.kill()
     assert lived_in.run_file.exists()
     assert "not up" in only(await examine(lived_in), "server").message
+
+
+async def the_general(home: Home, statement: str) -> None:
+    """Change what the butler has on record."""
+    with EmbeddedPostgres(home.database_directory) as server:
+        connection = await asyncpg.connect(server.dsn("butler_general"))
+        await connection.execute(statement)
+        await connection.close()
+
+
+EPISODE = (
+    "insert into episodes (tenant_id, butler, content, created_at) "
+    "values ('acme', 'general', 'tea', now() - interval '6 days 1 hour')"
+)
+
+
+@pytest.mark.contract("L25")
+async def test_what_waits_without_a_model_is_said_and_so_is_the_bound(lived_in: Home) -> None:
+    assert only(await examine(lived_in), "unread of general").message == "nothing waits"
+    await the_general(lived_in, EPISODE)
+    settle(lived_in, modules__memory__episodes="max_unread = 1")
+    few, crowded = of(await examine(lived_in), "unread of general")
+    await the_general(lived_in, "truncate episodes cascade")
+    assert few.verdict is crowded.verdict is Verdict.WARNING
+    assert few.message == "no model reads episodes (1 waits; oldest 6 days); they are kept"
+    assert crowded.message.startswith("tenant acme: 1 of 1 unread episodes, 0 of 1,000 MB")
+
+
+@pytest.mark.parametrize(
+    ("run", "told"),
+    [
+        ("'failed', 'no room', null", "decay_sweep failed: no room"),
+        ("'partial', 'acme: no room', null", "decay_sweep went well in part: acme: no room"),
+        ("'skipped', 'a reason', null", "decay_sweep was skipped: a reason"),
+        ("""'ok', null, '{"warnings": ["full"]}'""", "decay_sweep has a warning: full"),
+    ],
+)
+async def test_a_job_that_did_not_go_well_is_told_of(lived_in: Home, run: str, told: str) -> None:
+    await the_general(
+        lived_in,
+        "truncate job_runs; insert into job_runs (job, fire_at, cause, worker, lease_until, "
+        "started_at, finished_at, outcome, error, result) "
+        f"values ('decay_sweep', now(), 'request', 'w', now(), now(), now(), {run})",
+    )
+    found = only(await examine(lived_in), "jobs of general")
+    await the_general(lived_in, "truncate job_runs")
+    assert (found.verdict, found.message) == (Verdict.WARNING, told)
+
+
+@pytest.mark.contract("L42")
+async def test_a_clock_in_doubt_is_told_of(lived_in: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "_is_synchronised", lambda: False)
+    await the_general(lived_in, "update clock_believed set at = '2020-01-01', boot = 'another'")
+    found = only(await examine(lived_in), "clock of general")
+    await the_general(lived_in, "truncate clock_believed")
+    assert found.verdict is Verdict.WARNING
+    assert "since 2020-01-01 00:00" in found.message
+    assert only(await examine(lived_in), "clock of general").verdict is Verdict.OK
 
 
 STANDING = "from alembic_version where version_num like 'mem%'"

@@ -16,6 +16,7 @@ from butlers.memory.model import (
     Outcome,
     Permanence,
     Relation,
+    Removal,
     Validity,
     VersionState,
 )
@@ -34,6 +35,7 @@ CHECKED = {
     ("rule_applications", "outcome"): Outcome,
     ("embedding_versions", "state"): VersionState,
     ("index_memories", "memory_type"): MemoryType,
+    ("binned_episodes", "reason"): Removal,
 }
 # Words of the code that are not stored under a CHECK, and why.
 UNCHECKED = {

@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from butlers.db.postgres import Database
+from butlers.errors import Conflict
 from butlers.jobs.planned import jobs_of
 from butlers.jobs.policy import Outcome
 from butlers.jobs.runs import Run
@@ -17,10 +18,12 @@ from butlers.llm import LanguageModel
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
+from butlers.memory.operations import Desk, upkeep
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import Surroundings
 from butlers.settings.sections import ButlerSettings
 from conftest import WalkingClock
+from memory.audit_stream import event_types, events
 from memory.consolidation_stories import follow, know, states, statuses, tell
 from memory.scripted_model import ScriptedModel, answer, fact, failing
 
@@ -111,17 +114,90 @@ async def test_the_decay_sweep_runs_daily_for_every_tenant(
 async def test_episodes_are_cleaned_up_daily(
     core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock, owner: asyncpg.Connection
 ) -> None:
-    await tell(memory, lineage)
+    read, unread = await tell(memory, lineage), await tell(memory, lineage)
+    await owner.execute(
+        "update episodes set consolidated = true, consolidation_status = 'consolidated' "
+        "where id = $1",
+        read,
+    )
     keeper = Keeper(core, memory)
     await keeper.look()
-    for day, left in ((11, 1), (17, 1), (18, 0)):
+    for day, left, kept in ((11, 2, 0), (15, 2, 0), (16, 2, 1), (17, 2, 0), (18, 1, 0)):
+        clock.now = morning(day, 3)
+        await keeper.schedule.run_now("decay_sweep")
         clock.now = morning(day, 4)
         await keeper.look()
         run = await keeper.last("episode_cleanup")
         assert (run.outcome, run.fire_at) == (Outcome.OK, clock.now)
         assert run.result is not None
         assert run.result["remaining"] == left
-        assert await owner.fetchval("select count(*) from episodes") == left
+        assert kept == 0 or await event_types(owner, unread) == ["episode_created", "episode_kept"]
+    assert [row["id"] for row in await owner.fetch("select id from episodes")] == [unread]
+    clock.advance(days=30)
+    run = await keeper.schedule.run_now("episode_cleanup")
+    assert run.result is not None
+    assert run.result["bin_emptied"] == 1
+    assert await event_types(owner, read) == [
+        "episode_created", "episode_expired", "episode_deleted"
+    ]  # fmt: skip
+
+
+@pytest.mark.contract("L25")
+async def test_whichever_job_runs_keeps_what_nobody_has_read(
+    core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock, owner: asyncpg.Connection
+) -> None:
+    keeper = Keeper(core, memory)
+    for job in ("consolidate", "decay_sweep", "episode_cleanup"):
+        episode = await tell(memory, lineage)
+        clock.advance(days=6)
+        await keeper.schedule.run_now(job)
+        assert (await event_types(owner, episode))[1] == "episode_kept"
+
+
+@pytest.mark.contract("L25")
+async def test_a_cleanup_warns_of_what_nobody_reads(
+    core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock
+) -> None:
+    memory.settings = MemoryModuleConfig.model_validate({"episodes": {"max_unread": 2}})
+    await tell(memory, lineage)
+    keeper = Keeper(core, memory)
+    run = await keeper.schedule.run_now("episode_cleanup")
+    assert run.result is not None and "warnings" not in run.result
+    await tell(memory, lineage)
+    clock.advance(minutes=1)
+    run = await keeper.schedule.run_now("episode_cleanup")
+    assert run.outcome is Outcome.OK
+    assert run.result is not None
+    assert run.result["warnings"] == [
+        "acme: 2 of 2 unread episodes, 0 of 1,000 MB: beyond that the oldest expire unread"
+    ]
+
+
+@pytest.mark.contract("L42")
+async def test_with_the_clock_in_doubt_nothing_expires_and_it_is_said(
+    core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock, owner: asyncpg.Connection
+) -> None:
+    await know(memory, lineage, "Ann", "drinks", "tea", permanence="ephemeral")
+    read, unread = await tell(memory, lineage), await tell(memory, lineage)
+    await owner.execute(
+        "update episodes set consolidated = true, consolidation_status = 'consolidated' "
+        "where id = $1",
+        read,
+    )
+    keeper, before = Keeper(core, memory), await events(owner)
+
+    async def doubted() -> str | None:
+        return "the clock says 2036"
+
+    memory.clock_doubt = doubted
+    clock.advance(days=3650)
+    for job in ("decay_sweep", "episode_cleanup"):
+        run = await keeper.schedule.run_now(job)
+        assert (run.outcome, run.error) == (Outcome.SKIPPED, "the clock says 2036")
+    told = (await events(owner))[len(before) :]
+    assert [(one["event_type"], one["memory_id"]) for one in told] == [("episode_kept", unread)]
+    with pytest.raises(Conflict, match="the clock says 2036"):
+        await upkeep.run_episode_cleanup.perform(Desk(memory, lineage))
 
 
 @pytest.mark.contract("R32.2")
@@ -165,15 +241,28 @@ async def test_episodes_are_consolidated_every_six_hours(
     assert await statuses(owner) == ["consolidated"]
 
 
-async def test_without_a_model_consolidation_only_counts(
-    core: Database, memory: Memory, lineage: Lineage, owner: asyncpg.Connection
+async def test_without_a_model_consolidation_is_skipped_and_says_what_waits(
+    core: Database,
+    memory: Memory,
+    lineage: Lineage,
+    stranger: Lineage,
+    clock: WalkingClock,
+    owner: asyncpg.Connection,
 ) -> None:
+    keeper = Keeper(core, memory)
+    run = await keeper.schedule.run_now("consolidate")
+    assert run.outcome is Outcome.SKIPPED
+    assert run.error == "no model (nothing waits); name one in [runtime] of butler.toml"
     await tell(memory, lineage)
-    run = await Keeper(core, memory).schedule.run_now("consolidate")
-    assert run.outcome is Outcome.OK
-    assert run.result is not None
-    assert (run.result["dry_run"], run.result["episodes_processed"]) == (True, 1)
-    assert await statuses(owner) == ["pending"]
+    clock.advance(hours=3)
+    run = await keeper.schedule.run_now("consolidate")
+    assert (run.error or "").startswith("no model (1 waits; oldest 3 hours)")
+    clock.advance(days=6)
+    await tell(memory, stranger)
+    run = await keeper.schedule.run_now("consolidate")
+    assert run.outcome is Outcome.SKIPPED
+    assert (run.error or "").startswith("no model (2 wait; oldest 6 days)")
+    assert await statuses(owner) == ["pending", "pending"]
 
 
 async def test_a_consolidation_whose_session_fails_is_a_failed_run(
@@ -217,7 +306,7 @@ async def test_a_budget_that_ends_half_way_costs_no_attempt(
     for whose in (lineage, stranger):
         await tell(memory, whose)
     run = await Keeper(core, memory, model).schedule.run_now("consolidate")
-    assert run.outcome is Outcome.FAILED
+    assert run.outcome is Outcome.PARTIAL
     assert "rival: general: today's budget is used up" in (run.error or "")
     assert sorted(await statuses(owner)) == ["consolidated", "pending"]
     assert [row["attempts"] for row in await states(owner)] == [0, 0]

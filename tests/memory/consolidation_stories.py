@@ -6,9 +6,10 @@ from typing import Any
 
 import asyncpg
 
-from butlers.memory.flows import remember
+from butlers.memory.flows import recall, remember
+from butlers.memory.flows.sight import Query
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
+from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, SearchMode
 
 STATE = (
     "select id, consolidation_status as status, consolidated, consolidation_attempts as attempts, "
@@ -22,6 +23,12 @@ async def tell(
 ) -> uuid.UUID:
     """An episode, by its id."""
     return (await remember.store_episode(memory, NewEpisode(content, butler), lineage)).id
+
+
+async def found(memory: Memory, lineage: Lineage, text: str) -> list[str]:
+    """The ids of what a search finds."""
+    told = await recall.search_memories(memory, Query(text), SearchMode.HYBRID, 20, lineage)
+    return [one["id"] for one in told]
 
 
 async def know(memory: Memory, lineage: Lineage, *key: str, **more: Any) -> uuid.UUID:

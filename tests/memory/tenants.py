@@ -10,7 +10,7 @@ APPEND_ONLY = ("memory_events", "rule_applications")
 VECTORS = ("episode_vectors", "fact_vectors", "rule_vectors")
 DERIVED = ("index_memories", "index_names", "index_vectors", "index_words")
 """What the tables fill by themselves when a memory is stored."""
-WITHOUT_ID = ("memory_links", *VECTORS)
+WITHOUT_ID = ("memory_links", "binned_episodes", *VECTORS)
 TENANTS = ("acme", "rival")
 
 
@@ -43,11 +43,12 @@ def samples(tenant):
         },
         **{f"{noun}_vectors": _vector(tenant, noun) for noun in ("episode", "fact", "rule")},
     }
+    binned = {"episode_id": str(id_of(tenant, "binned")), "reason": "expired", "binned_at": now}
     return {
         table: {"tenant_id": tenant, "created_at": now, **row}
         | ({} if table in WITHOUT_ID else {"id": str(id_of(tenant, table))})
         for table, row in rows.items()
-    }
+    } | {"binned_episodes": {"tenant_id": tenant, **binned, "episode": {"content": "secret"}}}
 
 
 def _vector(tenant, noun):

@@ -16,6 +16,7 @@ from butlers.memory.flows import (
     links,
     remember,
     restore,
+    unread,
 )
 from butlers.memory.model import EventType, NewEpisode, NewFact, NewRule, Permanence
 from memory.audit_stream import events
@@ -71,7 +72,8 @@ async def rule_lives(memory, lineage, clock):
 
 
 async def episode_lives(memory, lineage, clock):
-    """Episodes are consolidated, fail, are given up and requeued, expire and are evicted."""
+    """Episodes are consolidated, fail, are given up, requeued and kept; they expire, are evicted,
+    restored and deleted."""
     await remember.store_episode(memory, NewEpisode("Ann called", "general"), lineage)
     said = answer(new_facts=[fact("Ann", "has", "a phone")])
     await consolidate.run_consolidation(memory, ScriptedModel(said), lineage)
@@ -83,8 +85,17 @@ async def episode_lives(memory, lineage, clock):
     await dead_letters.requeue(memory, [bad.id], lineage)
     gone = await remember.store_episode(memory, NewEpisode("Ann left", "general"), lineage)
     await forget.forget_memory(memory, "episode", gone.id, lineage)
+    await restore.restore_memory(memory, "episode", gone.id, lineage)
+    clock.advance(days=30)
+    await unread.keep_unread(memory, lineage)
+    await forget.forget_memory(memory, "episode", bad.id, lineage)
+    clock.advance(days=1)
+    await episode_cleanup.run_episode_cleanup(memory, lineage)
+    await restore.restore_memory(memory, "episode", bad.id, lineage)
     clock.advance(days=30)
     await episode_cleanup.run_episode_cleanup(memory, lineage)
+    clock.advance(days=30)
+    await episode_cleanup.empty_bin(memory, lineage)
 
 
 async def entity_lives(memory, lineage, clock):

@@ -86,7 +86,7 @@ async def test_the_runtime_role_may_do_only_what_the_product_does(owner):
     expected |= dict.fromkeys(APPEND_ONLY, "INSERT SELECT")
     expected |= dict.fromkeys(VECTORS, "DELETE INSERT SELECT")
     expected["episodes"] = "DELETE INSERT SELECT UPDATE"
-    expected |= dict.fromkeys(DERIVED, "DELETE INSERT SELECT")
+    expected |= dict.fromkeys((*DERIVED, "binned_episodes"), "DELETE INSERT SELECT")
     expected["index_memories"] = "DELETE INSERT SELECT UPDATE"
     expected["index_names"] = "INSERT SELECT"
     expected |= dict.fromkeys(("indexed_memories", "indexed_vectors"), "SELECT")

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from butlers.errors import Conflict, InvalidInput
+from butlers.errors import Conflict
 from butlers.memory.flows.browse import (
     FactFilter,
     RuleFilter,
@@ -91,11 +91,6 @@ async def test_what_was_not_forgotten_has_nothing_to_restore(memory, lineage):
     assert not await restore_memory(memory, "fact", fact, lineage)
     assert not await restore_memory(memory, "fact", UUID(int=5), lineage)
     assert (await last_event(memory, lineage, fact))["event_type"] == "fact_created"
-
-
-async def test_an_episode_cannot_be_restored(memory, lineage):
-    with pytest.raises(InvalidInput, match="memory_type"):
-        await restore_memory(memory, "episode", UUID(int=5), lineage)
 
 
 @pytest.mark.contract("L1")

@@ -37,7 +37,7 @@ ONE_FAULT = {
     "[modules.memory]\nenabeld = true": (
         "modules.memory.enabeld: found an unknown key; did you mean enabled? valid keys are "
         "enabled, embedding_model, embedding_dimensions, embedding_model_directory, episodes, "
-        "facts, rules, retrieval, context, consolidation, statements, schedule"
+        "retention, facts, rules, retrieval, context, consolidation, statements, schedule"
     ),
     "[modules.memroy]\nenabled = true": (
         "modules.memroy: found an unknown key; did you mean memory? valid keys are memory, notebook"
@@ -69,7 +69,8 @@ ONE_FAULT = {
     ),
     "[modules.memory]\nepisodes = 3": (
         "modules.memory.episodes: found 3; "
-        "valid is a table with the keys default_ttl_days, max_entries, max_content_chars"
+        "valid is a table with the keys default_ttl_days, max_entries, max_content_chars, "
+        "keep_unread, max_unread, max_unread_mb"
     ),
     "[modules.memory.retrieval]\ndefault_mode = 'fuzzy'": (
         'modules.memory.retrieval.default_mode: found "fuzzy"; '

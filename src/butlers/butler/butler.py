@@ -10,10 +10,11 @@ import structlog
 from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
-from butlers.clock import Clock, utc_now
+from butlers.clock import Clock, Witness, utc_now
 from butlers.db.postgres import Database
 from butlers.errors import ButlersError, NotFound, Unavailable
 from butlers.ids import NewId, new_id
+from butlers.jobs.clock_watch import ClockWatch
 from butlers.jobs.planned import jobs_of
 from butlers.jobs.policy import Outcome
 from butlers.jobs.schedule import Schedule
@@ -44,6 +45,7 @@ class Butler:
         server: DatabaseServer,
         *,
         clock: Clock = utc_now,
+        witness: Witness | None = None,
         new_id: NewId = new_id,
         known: Mapping[str, type[Module]] = registry.KNOWN,
     ) -> None:
@@ -57,7 +59,10 @@ class Butler:
         model = model_of(settings, self.spending)
         self._directory = server.home.butler_directory(self.name)
         tenant = settings.butler.tenant
-        surroundings = Surroundings(self.name, tenant, clock, new_id, model, self._directory)
+        self.clock_watch = ClockWatch(lambda: self.database, clock, witness)
+        surroundings = Surroundings(
+            self.name, tenant, clock, new_id, model, self._directory, self.clock_watch.doubt
+        )
         order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
         self.modules: Sequence[Module] = [
             known[name](surroundings, settings.module(name)) for name in order
@@ -117,6 +122,7 @@ class Butler:
         """Everything is ready, or nothing is left behind and the failing module is named."""
         try:
             self._database = await self._open_database()
+            await self._look_at_clock()
             for module in self.modules:
                 await self._start_module(module, self._database)
             registry.check_tool_names(self._started)
@@ -140,6 +146,18 @@ class Butler:
         """How each module is; one that cannot say is unwell."""
         return {module.name: await self._health_of(module) for module in self._started}
 
+    async def notes(self) -> list[str]:
+        """What somebody should look at though all works; anybody is told, so no reasons."""
+        try:
+            async with asyncio.timeout(_HEALTH_SECONDS):
+                doubt = await self.clock_watch.look()
+                planned = await self.schedule().plan()
+        except (TimeoutError, ButlersError):
+            return []
+        runs = [job.last for job in planned if job.last is not None]
+        told = [f"{run.job} {run.remark}" for run in runs if run.remark]
+        return [*(["the clock is in doubt"] if doubt else []), *told]
+
     async def _open_database(self) -> Database:
         names = [module.name for module in self.modules]
         section = self.settings.database
@@ -152,6 +170,16 @@ class Butler:
             pool_max=section.pool_max,
             timeout=section.statement_timeout_seconds,
         )
+
+    async def _look_at_clock(self) -> None:
+        """Put on record what is believed; a database that cannot be written to is no obstacle."""
+        try:
+            doubt = await self.clock_watch.doubt()
+        except ButlersError as error:
+            log.warning("the clock could not be checked", butler=self.name, error=str(error))
+        else:
+            if doubt is not None:
+                log.warning("the clock is in doubt", butler=self.name, reason=doubt)
 
     async def _start_module(self, module: Module, database: Database) -> None:
         self._started.append(module)

@@ -17,6 +17,7 @@ from butlers.db.embedded.binaries import binaries_for
 from butlers.db.embedded.liveness import SOCKET_NAME
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import current_revisions
+from butlers.db.postgres import Access
 from butlers.db.provision import (
     RUNTIME_ROLE,
     can_step_down,
@@ -25,7 +26,8 @@ from butlers.db.provision import (
     external_access,
 )
 from butlers.db.upgrade import head_revision
-from butlers.doctor.finding import Finding, ok, problem, warning
+from butlers.doctor.finding import Finding, Verdict, ok, problem, warning
+from butlers.doctor.upkeep import upkeep
 from butlers.errors import ButlersError
 from butlers.settings.files import HouseSettings
 from butlers.settings.names import database_name
@@ -56,8 +58,9 @@ async def _embedded(home: Home, butlers: Sequence[ButlerSettings]) -> list[Findi
     async with _started(server):
         findings += [ok("database", f"PostgreSQL {major} runs in {data}"), *_room(data)]
         for settings in butlers:
-            dsn = server.dsn(database_name(settings.butler.name))
-            findings.append(await _schema(settings, server.dsn(), dsn))
+            database = database_name(settings.butler.name)
+            access = Access(server.dsn(database), server.dsn(database, RUNTIME_ROLE))
+            findings += await _schema(settings, server.dsn(), access)
     return findings
 
 
@@ -96,9 +99,9 @@ async def _external(settings: ButlerSettings) -> list[Finding]:
     except ButlersError as error:
         return [problem(check, f"{where}: {error}", "check database.url and that server")]
     fit = ok(check, f"PostgreSQL {version.major}.{version.minor} with pgvector at {where}")
-    dsn = external_access(url, database_name(settings.butler.name)).owner_dsn
-    schema = await _schema(settings, maintenance_url(url), dsn)
-    return [fit, schema] if role else [fit, _roleless(check), schema]
+    access = external_access(url, database_name(settings.butler.name))
+    schema = await _schema(settings, maintenance_url(url), access)
+    return [fit, *schema] if role else [fit, _roleless(check), *schema]
 
 
 def _roleless(check: str) -> Finding:
@@ -109,14 +112,17 @@ def _roleless(check: str) -> Finding:
     return warning(check, f"the role {RUNTIME_ROLE} is missing or not ours to use", remedy)
 
 
-async def _schema(settings: ButlerSettings, maintenance: str, dsn: str) -> Finding:
-    """The butler's database is there and at the newest revision."""
+async def _schema(settings: ButlerSettings, maintenance: str, access: Access) -> list[Finding]:
+    """The butler's database is there and at the newest revision; then, what it does by itself."""
     name = settings.butler.name
     check, database = f"database of {name}", database_name(name)
     async with connected(maintenance) as connection:
         if not await connection.fetchval("select 1 from pg_database where datname = $1", database):
-            return ok(check, f"{database} is not there yet; `butlers up` makes it")
-    return _migrated(check, settings, await current_revisions(dsn))
+            return [ok(check, f"{database} is not there yet; `butlers up` makes it")]
+    migrated = _migrated(check, settings, await current_revisions(access.owner_dsn))
+    if migrated.verdict is not Verdict.OK:
+        return [migrated]
+    return [migrated, *await upkeep(settings, access)]
 
 
 def _migrated(check: str, settings: ButlerSettings, found: Sequence[str]) -> Finding:

@@ -312,6 +312,11 @@ class Methods:
         self,
         episode_ids: Sequence[str | UUID] | None = ...,
     ) -> int: ...
+    async def removed_episodes(
+        self,
+        *,
+        limit: int = ...,
+    ) -> list[dict[str, Any]]: ...
     async def embedding_models(
         self,
     ) -> list[dict[str, Any]]: ...

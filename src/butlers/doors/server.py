@@ -168,6 +168,7 @@ async def _health_of(butler: Butler) -> dict[str, object]:
         "modules": {
             name: {**module.details, "status": _word(module.ok)} for name, module in modules.items()
         },
+        "notes": await butler.notes(),
     }
 
 

@@ -6,17 +6,13 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from butlers.errors import SettingsError
-from butlers.module import Job, Module
+from butlers.module import Job, Module, NotRun
 from butlers.settings.sections import MODULE_JOBS, ButlerSettings
 
 RunPrompt: TypeAlias = Callable[[str, str], Awaitable[dict[str, Any]]]
 """Runs a prompt as a session, given the task's name and the prompt; what came of it."""
 
 NO_SESSIONS = 'no session was run: runtime.kind in butler.toml is "none"'
-
-
-class NotRun(Exception):
-    """A job decided not to run; the message says why."""
 
 
 def jobs_of(

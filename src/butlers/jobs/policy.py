@@ -26,6 +26,7 @@ class Outcome(StrEnum):
 
     RUNNING = "running"
     OK = "ok"
+    PARTIAL = "partial"
     FAILED = "failed"
     SKIPPED = "skipped"
 

@@ -47,6 +47,13 @@ class Ending:
     result: dict[str, Any] | None = None
 
 
+_REMARKS = {
+    Outcome.PARTIAL: "went well in part",
+    Outcome.FAILED: "failed",
+    Outcome.SKIPPED: "was skipped",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run as the history tells it."""
@@ -71,6 +78,12 @@ class Run:
             return None
         return (self.finished_at - self.started_at).total_seconds()
 
+    @property
+    def remark(self) -> str:
+        """What is remarkable about it, in a word or two; nothing while all is well."""
+        warns = bool((self.result or {}).get("warnings"))
+        return _REMARKS.get(self.outcome, "has a warning" if warns else "")
+
 
 GONE = Ending(Outcome.FAILED, "the process that ran it ended before it was done")
 STOPPED = Ending(Outcome.FAILED, "stopped before it was done")
@@ -80,14 +93,15 @@ _MAX_RESULT = 20_000
 
 
 def ending_of(result: dict[str, Any]) -> Ending:
-    """How a job ended that returned; a result that lists errors is that of a failure."""
+    """How a job ended that returned; with errors it failed, unless it changed something too."""
     fits = len(json.dumps(result, allow_nan=False)) <= _MAX_RESULT
     kept = result if fits else {"left_out": "the result was too long to keep"}
     errors = result.get("errors")
     if not errors:
         return Ending(Outcome.OK, result=kept)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return Ending(Outcome.FAILED, _line(str(errors[0]))[: _MAX_ERROR - len(more)] + more, kept)
+    outcome = Outcome.PARTIAL if result.get("changed") else Outcome.FAILED
+    return Ending(outcome, _line(str(errors[0]))[: _MAX_ERROR - len(more)] + more, kept)
 
 
 def skipped(reason: Exception) -> Ending:

@@ -22,10 +22,9 @@ from butlers.db.postgres import Database, Transaction
 from butlers.errors import BudgetExhausted, ButlersError, Conflict, InvalidInput, NotFound
 from butlers.jobs import policy
 from butlers.jobs import runs as jobs
-from butlers.jobs.planned import NotRun
 from butlers.jobs.policy import Cause, Claim, Outcome, Step
 from butlers.jobs.runs import Ending, Hold, Run
-from butlers.module import Job
+from butlers.module import Job, NotRun
 
 log = structlog.get_logger(__name__)
 

@@ -7,10 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
-from butlers.clock import Clock, utc_now
+from butlers.clock import Clock, ClockDoubt, undoubted, utc_now
 from butlers.db.postgres import Database, Row, Transaction
 from butlers.embedding import Embedder, get_embedding_engine
-from butlers.errors import Unavailable
+from butlers.errors import Conflict, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
 from butlers.memory.model import Event, Lineage, VersionState
@@ -75,6 +75,7 @@ class Memory:
     )
     """What was known last of a tenant; every search says whether it still is so."""
     noted: Uses | None = None
+    clock_doubt: ClockDoubt = undoubted
 
     def __post_init__(self) -> None:
         if self.noted is None or self.noted.database is not self.database:
@@ -89,6 +90,12 @@ class Memory:
     def now(self) -> datetime:
         """This instant."""
         return self.clock()
+
+    async def believe_clock(self) -> None:
+        """Raise Conflict where nothing may be done on the clock's word alone."""
+        doubt = await self.clock_doubt()
+        if doubt is not None:
+            raise Conflict(doubt)
 
     @asynccontextmanager
     async def transaction(self, lineage: Lineage) -> AsyncIterator[Transaction]:

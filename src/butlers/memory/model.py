@@ -52,6 +52,13 @@ class ConsolidationStatus(StrEnum):
     DEAD_LETTER = "dead_letter"
 
 
+class Removal(StrEnum):
+    """Why the cleanup put an episode into the bin."""
+
+    EXPIRED = "expired"
+    EVICTED = "evicted"
+
+
 class Relation(StrEnum):
     """What one memory is to another."""
 
@@ -121,9 +128,12 @@ class EventType(StrEnum):
     EPISODE_CONSOLIDATION_FAILED = "episode_consolidation_failed"
     EPISODE_DEAD_LETTERED = "episode_dead_lettered"
     EPISODE_REQUEUED = "episode_requeued"
+    EPISODE_KEPT = "episode_kept"
     EPISODE_FORGOTTEN = "episode_forgotten"
     EPISODE_EXPIRED = "episode_expired"
     EPISODE_EVICTED = "episode_evicted"
+    EPISODE_RESTORED = "episode_restored"
+    EPISODE_DELETED = "episode_deleted"
     FACT_CREATED = "fact_created"
     FACT_SUPERSEDED = "fact_superseded"
     FACT_CONFIRMED = "fact_confirmed"

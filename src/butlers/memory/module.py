@@ -4,12 +4,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+import structlog
 from pydantic import BaseModel
 
 from butlers.db.branch import Branch
 from butlers.db.postgres import Database
 from butlers.embedding import Embedder, get_embedding_engine
-from butlers.errors import Unavailable
+from butlers.errors import ButlersError, Unavailable
+from butlers.memory.flows.unread import keep_unread
 from butlers.memory.handle import Memory
 from butlers.memory.jobs import memory_jobs
 from butlers.memory.model import Lineage
@@ -18,6 +20,8 @@ from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import Caller, Health, Job, Module, Surroundings
 from butlers.operation import Operation
 
+_log = structlog.get_logger(__name__)
+
 
 class MemoryModule(Module):
     """Episodes, facts and rules, in the butler's own database."""
@@ -25,7 +29,7 @@ class MemoryModule(Module):
     name: ClassVar[str] = "memory"
     dependencies: ClassVar[tuple[str, ...]] = ()
     settings_model: ClassVar[type[BaseModel]] = MemoryModuleConfig
-    migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_018")
+    migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_019")
     operations: ClassVar[Iterable[Operation]] = OPERATIONS
 
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
@@ -46,7 +50,9 @@ class MemoryModule(Module):
             settings=self.config,
             clock=self.surroundings.clock,
             new_id=self.surroundings.new_id,
+            clock_doubt=self.surroundings.clock_doubt,
         )
+        await self._keep_unread(self.surroundings.tenant_id, at_once=True)
 
     async def on_shutdown(self) -> None:
         """Let go of database and model, once what was used is counted."""
@@ -74,13 +80,25 @@ class MemoryModule(Module):
         return memory_jobs(lambda: self.memory, model, self.config.schedule)
 
     async def warm_up(self) -> None:
-        """Load the embedding model: an agent's first session should not start without memory."""
+        """Load the embedding model: an agent's first session should not start without memory.
+
+        What nobody has read is kept for every tenant, however much it is.
+        """
+        for tenant_id in await self.memory.database.tenants():
+            await self._keep_unread(tenant_id)
         await self._get_embedding_engine().embed_async(" ")
 
     async def health(self) -> Health:
         """Well when the database answers."""
         await self.memory.database.ping()
         return Health(ok=True, details={"embedding_model": self.config.embedding_model})
+
+    async def _keep_unread(self, tenant_id: str, *, at_once: bool = False) -> None:
+        """Whatever expired unread while nobody was there is found again; reading needs no write."""
+        try:
+            await keep_unread(self.memory, Lineage(tenant_id, "start"), at_once=at_once)
+        except ButlersError as error:
+            _log.warning("unread episodes could not be kept", error=str(error))
 
     def _get_embedding_engine(self) -> Embedder:
         if self._embedding_engine is None:

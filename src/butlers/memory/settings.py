@@ -34,10 +34,27 @@ class EpisodesConfig(Section):
 
     default_ttl_days: Days = Field(7, description="Days an episode lives unless its writer says.")
     max_entries: Rows = Field(
-        10_000, description="Episodes kept; the oldest consolidated ones beyond it are removed."
+        10_000, description="Episodes kept; the oldest consolidated ones beyond it go to the bin."
     )
     max_content_chars: Characters = Field(
         1_000_000, description="Longest text of an episode; a longer one is refused."
+    )
+    keep_unread: bool = Field(
+        True, description="Whether what consolidation has not read is kept beyond its expiry."
+    )
+    max_unread: Rows = Field(
+        100_000, description="Unread episodes kept so, for each tenant; the oldest beyond expire."
+    )
+    max_unread_mb: int = Field(
+        1000, ge=1, le=1_000_000, description="Megabytes of text they may have, for each tenant."
+    )
+
+
+class RetentionConfig(Section):
+    """How long what was removed can be had back."""
+
+    bin_days: int = Field(
+        30, ge=0, le=36_500, description="Days what the cleanup removed lies in the bin."
     )
 
 
@@ -225,7 +242,7 @@ class ScheduleConfig(Section):
 
     consolidate: Cron = Field("0 */6 * * *", description="When episodes are consolidated.")
     decay_sweep: Cron = Field("0 3 * * *", description="When fading and expiry are decided.")
-    episode_cleanup: Cron = Field("0 4 * * *", description="When expired episodes are removed.")
+    episode_cleanup: Cron = Field("0 4 * * *", description="When expired episodes go to the bin.")
 
 
 class MemoryModuleConfig(ModuleSection):
@@ -244,6 +261,7 @@ class MemoryModuleConfig(ModuleSection):
         "", description='Directory of a model of your own; "" takes the one that is installed.'
     )
     episodes: EpisodesConfig = Field(EpisodesConfig(), description="Episodes.")
+    retention: RetentionConfig = Field(RetentionConfig(), description="Retention.")
     facts: FactsConfig = Field(FactsConfig(), description="Facts.")
     rules: RulesConfig = Field(RulesConfig(), description="Rules.")
     retrieval: RetrievalConfig = Field(RetrievalConfig(), description="Retrieval.")

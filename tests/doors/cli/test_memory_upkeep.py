@@ -58,6 +58,50 @@ def database(home: Home, statement: str) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.contract("L25")
+def test_what_a_cleanup_removed_lies_in_the_bin_and_comes_back(home: Home, daemon: Daemon) -> None:
+    assert told(home, "bin") == []
+    stored = told(home, "store-episode", "the boiler is a Vaillant")
+    database(
+        home,
+        "update episodes set consolidated = true, consolidation_status = 'consolidated', "
+        "expires_at = now() - interval '1 day'",
+    )
+    assert told(home, "cleanup")["expired_deleted"] == 1
+    (binned,) = told(home, "bin")
+    assert (binned["id"], binned["reason"]) == (stored["id"], "expired")
+    assert told(home, "search", "boiler") == []
+    shown = butlers("memory", "bin", "--home", home.root).stdout
+    assert "expired" in shown and "the boiler is a Vaillant" in shown
+    assert told(home, "restore", stored["id"][:8]) == {"restored": True}
+    assert [one["id"] for one in told(home, "search", "boiler")] == [stored["id"]]
+    assert told(home, "bin") == []
+    database(home, "truncate episodes cascade")
+
+
+def test_a_consolidation_without_a_model_says_that_nothing_was_done(
+    home: Home, daemon: Daemon
+) -> None:
+    told(home, "store-episode", "a letter nobody reads")
+    shown = butlers("memory", "consolidate", "--home", home.root).stdout
+    assert shown.startswith("nothing was done, for there is no language model: 1 waiting")
+    run = butlers("jobs", "run", "consolidate", "--home", home.root)
+    assert run.returncode == 0
+    assert "consolidate: skipped in" in run.stdout
+    assert "no model (1 waits; oldest 0 hours)" in " ".join(run.stdout.split())
+    assert "consolidate was skipped" in butlers("status", "--home", home.root).stdout
+    database(home, "truncate episodes cascade")
+
+
+@pytest.mark.contract("L42")
+def test_somebody_says_that_the_clock_is_right(home: Home, daemon: Daemon) -> None:
+    database(home, "update clock_believed set at = '2036-01-01', boot = 'another'")
+    shown = butlers("jobs", "accept-clock", "--home", home.root)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("the clock of general is believed: it is 20")
+    database(home, "do $$ begin assert (select at < '2036-01-01' from clock_believed); end $$")
+
+
 @pytest.mark.contract("N7.2", "L10")
 def test_dead_letters_are_listed_with_their_reason_and_requeued(home: Home, daemon: Daemon) -> None:
     assert told(home, "dead-letters") == []

@@ -255,7 +255,8 @@ async def test_a_glance_is_overview_newest_events_and_jobs_in_one(caller):
     assert glance["overview"]["facts"]["active"] == 3
     assert glance["activity"] == (await caller.get("/activity", limit=2))["items"]
     jobs = await caller.get("/jobs")
-    assert glance["plan"] == {"jobs": jobs["jobs"], "may_run": jobs["may_run"]}
+    assert jobs["clock_doubt"] is None
+    assert glance["plan"] == {key: jobs[key] for key in ("jobs", "may_run", "clock_doubt")}
     assert {job["name"] for job in glance["plan"]["jobs"]} >= {"consolidate", "decay_sweep"}
 
 
@@ -404,3 +405,15 @@ async def test_two_corrections_at_once_leave_one_fact(caller):
 async def test_the_host_header_is_guarded(caller):
     answer = await caller.send("GET", "/api/butlers", headers={"Host": "evil.example"})
     assert answer.status_code == 400
+
+
+@pytest.mark.contract("L25")
+async def test_a_forgotten_episode_is_restored(caller):
+    stored = await caller.post("/episodes", {"content": "the boiler is a Vaillant"})
+    path = f"/episodes/{stored['id']}"
+    assert await caller.post(f"{path}/restore") == {"restored": False}
+    await caller.post(f"{path}/forget")
+    assert await caller.get("/search", query="boiler") == {"items": []}
+    assert await caller.post(f"{path}/restore") == {"restored": True}
+    assert len((await caller.get("/search", query="boiler"))["items"]) == 1
+    assert await caller.get("/bin") == []

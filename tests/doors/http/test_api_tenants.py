@@ -65,6 +65,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", f"{BELOW}/history/{{memory_id}}"): ({}, ANSWERS_NONE),
     ("get", f"{BELOW}/timeline"): ({}, NOTHING),
     ("get", f"{BELOW}/dead-letters"): ({}, ANSWERS_NONE),
+    ("get", f"{BELOW}/bin"): ({}, ANSWERS_NONE),
     ("post", f"{BELOW}/dead-letters/requeue"): (
         {"json": {"episode_ids": ["{episode_id}"]}},
         {"requeued": 0},
@@ -106,6 +107,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("post", f"{BELOW}/rules/{{rule_id}}/forget"): ({}, {"forgotten": False}),
     ("post", f"{BELOW}/rules/{{rule_id}}/restore"): ({}, {"restored": False}),
     ("post", f"{BELOW}/episodes/{{episode_id}}/forget"): ({}, {"forgotten": False}),
+    ("post", f"{BELOW}/episodes/{{episode_id}}/restore"): ({}, {"restored": False}),
     ("post", f"{BELOW}/entities"): (
         # The same name is free for another tenant: a refusal would tell that it is known.
         {"json": {"canonical_name": SECRET, "entity_type": "place"}},
@@ -121,6 +123,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ),
     ("patch", f"{BELOW}/entities/{{entity_id}}"): ({"json": {"aliases": ["x"]}}, 404),
     ("get", f"{BELOW}/jobs"): ({}, NOTHING),
+    ("post", f"{BELOW}/jobs/clock"): ({}, 403),
     ("post", f"{BELOW}/jobs/{{job}}/run"): ({}, 403),
     ("get", "/api/butlers"): ({}, {"butlers": ["general"]}),
     ("get", "/api/memory/overview"): ({}, NOTHING),

@@ -211,6 +211,23 @@ async def test_forgetting_can_be_undone(visitor: PageVisitor, caller: ApiCaller)
         assert (await caller.get(f"/{kinds}/{memory_id}"))["memory"]["state"] == "active"
 
 
+@pytest.mark.contract("P7", "L25")
+async def test_what_a_cleanup_removed_is_restored_from_the_bin(
+    visitor: PageVisitor, caller: ApiCaller
+):
+    assert "The bin is empty." in visitor.home("/bin").words
+    episode = (await caller.post("/episodes", {"content": "<b>The boiler</b> is a Vaillant"}))["id"]
+    visitor.act(f"/episodes/{episode}/forget")
+    await caller.post("/episodes/cleanup", {})
+    page = visitor.home("/bin")
+    assert "<b>The boiler</b> is a Vaillant expired" in page.words
+    (form,) = [one for one in page.find("form") if one.attributes["action"].endswith("/restore")]
+    assert form.attributes["action"].endswith(f"/episodes/{episode}/restore")
+    restored = visitor.open(visitor.act(f"/episodes/{episode}/restore").headers["location"])
+    assert "It is here again" in restored.words
+    assert "The bin is empty." in visitor.home("/bin").words
+
+
 @pytest.mark.contract("P7")
 async def test_rules_are_marked_helpful_and_harmful_with_a_reason(
     visitor: PageVisitor, caller: ApiCaller
@@ -450,7 +467,8 @@ def test_the_operator_runs_a_job_and_reads_what_came_of_it(fleet: PageVisitor):
 @pytest.mark.contract("P9")
 def test_a_consolidation_without_a_model_says_what_is_missing(fleet: PageVisitor):
     page = fleet.open(fleet.act("/jobs/consolidate/run").headers["location"])
-    assert "there is no language model: set runtime.kind in butler.toml" in page.words
+    assert "skipped" in page.words
+    assert "no model (" in page.words and "name one in [runtime] of butler.toml" in page.words
     assert "True" not in page.words
 
 

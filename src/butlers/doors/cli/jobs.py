@@ -85,6 +85,25 @@ def history(
     show_table(columns, [_history_row(one) for one in runs])
 
 
+@app.command("accept-clock", epilog=example("butlers jobs accept-clock"))
+def accept_clock(
+    context: typer.Context,
+    butler: OwnButlerOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say that the clock is right, so that cleanup and decay sweep go on.
+
+    They wait while the clock is more than a day ahead of what can have passed.
+    """
+    chosen, place = _chosen(context, butler, home)
+    believed_at = with_butler(chosen, place, lambda one: one.clock_watch.accept())
+    if as_json:
+        show_json({"believed_at": believed_at})
+    else:
+        show_line(f"the clock of {chosen} is believed: it is {_when(believed_at)} UTC")
+
+
 def _chosen(
     context: typer.Context, butler: str | None, home: Path | None
 ) -> tuple[str, Path | None]:

@@ -180,10 +180,12 @@ def _span(seconds: int) -> str:
 
 
 def _health(butler: dict[str, Any]) -> str:
-    """A butler in a word, and which of its modules are the reason."""
+    """A butler in a word, which of its modules are the reason, and what else to look at."""
     modules = butler.get("modules", {})
     unwell = [name for name, module in modules.items() if module["status"] != "ok"]
-    return f"{butler['status']}: {', '.join(unwell)}" if unwell else str(butler["status"])
+    word = f"{butler['status']}: {', '.join(unwell)}" if unwell else str(butler["status"])
+    notes = butler.get("notes", [])
+    return f"{word}; {'; '.join(notes)} (`butlers jobs` says more)" if notes else word
 
 
 def _is_stopped(home: "Home", pid: int, seconds: float) -> bool:

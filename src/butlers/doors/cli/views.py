@@ -101,6 +101,16 @@ def _counts(counted: Mapping[str, Row], _: Row) -> None:
     show_table((Column("kind"), Column("state"), Column("count", "right")), rows)
 
 
+def _consolidation(report: Row, given: Row) -> None:
+    if not report["dry_run"]:
+        _anything(report, given)
+        return
+    show_line(
+        f"nothing was done, for there is no language model: {report['episodes_processed']} "
+        "waiting; name one in [runtime] of butler.toml"
+    )
+
+
 def _rule(rule: Row, _: Row) -> None:
     counted = f"{rule['success_count']} helpful, {rule['harmful_count']} harmful"
     show_line(
@@ -276,10 +286,12 @@ VIEWS: Mapping[str, View] = {
     "resolve_entity": _rows(
         "not known", "score", "name_match", "entity_id", "entity_type", "canonical_name"
     ),
+    "run_consolidation": _consolidation,
     "requeue": lambda told, _: show_line(f"requeued {told['requeued']}"),
     "dead_letters": _rows(
         "no dead letters", "id", "consolidation_attempts", "dead_letter_reason", "content"
     ),
+    "removed_episodes": _rows("the bin is empty", "id", "reason", "binned_at", "until", "content"),
     "embedding_models": _MODELS,
     "reembed": _MODELS,
 }

@@ -77,6 +77,8 @@ class Plan(Answer):
     jobs: list[JobPlan]
     may_run: bool
     """Whether this caller may run one now."""
+    clock_doubt: str | None = None
+    """Why what cannot be undone waits, while the clock is not believed."""
 
 
 class Jobs(Plan):
@@ -99,20 +101,41 @@ async def list_jobs(seat: Seated) -> Any:
     return {**await plan_of(seat), "history": [_shown(run, seat) for run in history]}
 
 
+class ClockAccepted(Answer):
+    """The instant that is believed now."""
+
+    believed_at: Instant
+
+
+@router.post("/jobs/clock", response_model=ClockAccepted)
+async def accept_clock(seat: Seated) -> Any:
+    """Say that the clock is right: cleanup and decay sweep go on."""
+    _must_run(seat)
+    return {"believed_at": await seat.butler.clock_watch.accept()}
+
+
 @router.post("/jobs/{job}/run", response_model=JobAsked)
 async def run_job(seat: Seated, request: Request, job: Annotated[str, Path(max_length=100)]) -> Any:
     """Run a job now, for the whole butler; 409 while it is under way."""
-    if not seat.may_run_jobs:
-        raise HTTPException(403, "jobs concern the whole butler; its own tenant may run them")
+    _must_run(seat)
     runs: JobRuns = request.app.state.job_runs
     run = await runs.begin(seat.butler.schedule().run_now(job))
     return {"job": job, "run": run and _shown(run, seat)}
 
 
+def _must_run(seat: Seat) -> None:
+    if not seat.may_run_jobs:
+        raise HTTPException(403, "jobs concern the whole butler; its own tenant may run them")
+
+
 async def plan_of(seat: Seat) -> dict[str, Any]:
     """The jobs of one butler without their history."""
     planned = await seat.butler.schedule().plan()
-    return {"jobs": [_planned(one, seat) for one in planned], "may_run": seat.may_run_jobs}
+    return {
+        "jobs": [_planned(one, seat) for one in planned],
+        "may_run": seat.may_run_jobs,
+        "clock_doubt": await seat.butler.clock_watch.look(),
+    }
 
 
 def _planned(one: Planned, seat: Seat) -> dict[str, Any]:

@@ -70,6 +70,13 @@ async def jobs(visit: Visiting, name: Name, done: str = "") -> Response:
     return render(visit.request, "jobs.html", **seated(visit, name, "jobs"), told=told, done=done)
 
 
+@router.post(_PATH + "/jobs/clock")
+async def accept_clock(sent: Sending, name: Name) -> Response:
+    """Say that the clock is right."""
+    await api.accept_clock(sent.visit.seat(name))
+    return go_to(f"/butlers/{name}/memory/jobs?done=believed")
+
+
 @router.post(_PATH + "/jobs/{job}/run")
 async def run(sent: Sending, name: Name, job: Name) -> Response:
     """Run a job now; the history then shows it."""

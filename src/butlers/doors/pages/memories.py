@@ -119,6 +119,13 @@ async def episodes(visit: Visiting, name: Name) -> Response:
     return render_list(visit, name, "episodes", page, {"episodes": page["items"], **words})
 
 
+@router.get(_PATH + "/bin")
+async def bin(visit: Visiting, name: Name) -> Response:
+    """What a cleanup removed and can still be had back."""
+    removed = await visit.seat(name).ask(upkeep.removed_episodes)
+    return render(visit.request, "bin.html", **seated(visit, name, "episodes"), removed=removed)
+
+
 async def listed_page(visit: Visit, name: str, operation: Operation) -> Any:
     """The page of a listing that the address asks for."""
     return await visit.seat(name).ask(operation, **known(operation, given(visit.request)))

@@ -1,6 +1,7 @@
-"""Episodes that consolidation gave up on, and their second chance."""
+"""Episodes that consolidation gave up on or a cleanup removed, and their second chance."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,13 +15,21 @@ from butlers.memory.model import (
     Lineage,
 )
 from butlers.memory.policy.inputs import checked_id
-from butlers.memory.store import consolidation
+from butlers.memory.store import bin, consolidation
 
 
 async def find_dead_letters(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
     """The tenant's dead letters with their reasons, oldest first."""
     async with memory.transaction(lineage) as tx:
         return [as_json(row) for row in await consolidation.find_dead_letters(tx)]
+
+
+async def find_binned(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
+    """What the tenant can still have back from the bin, and until when; the latest first."""
+    days = timedelta(days=memory.settings.retention.bin_days)
+    async with memory.transaction(lineage) as tx:
+        rows = await bin.find(tx, limit=limit)
+    return [as_json({**row, "until": row["binned_at"] + days}) for row in rows]
 
 
 async def requeue(

@@ -1,21 +1,21 @@
 """Episode cleanup: what expired goes, then the oldest consolidated beyond what may be kept.
 
-Bounded batches, one transaction each, so that a crash loses no more than the batch under way.
-An episode that was never consolidated lives until it expires, however many there are; one that a
+What goes lies in the bin, from which it can be restored until the bin is emptied. Bounded batches,
+one transaction each, so that a crash loses no more than the batch under way. An episode that a
 consolidation holds on lease is left to the next cleanup.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
 from butlers.memory.handle import Memory
-from butlers.memory.model import EventSubject, EventType, Lineage
-from butlers.memory.store import cleanup, events, links
+from butlers.memory.model import EventSubject, EventType, Lineage, Removal
+from butlers.memory.store import bin, cleanup, events, links
 from butlers.memory.store.events import Transition
 from butlers.memory.store.locks import take_turns
 
@@ -23,6 +23,10 @@ BATCH = 500
 """Episodes per transaction; the memories drawn from each are touched with it."""
 
 _Claim = Callable[[Transaction], Awaitable[list[Row]]]
+_TOLD = {
+    Removal.EXPIRED: EventType.EPISODE_EXPIRED,
+    Removal.EVICTED: EventType.EPISODE_EVICTED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +48,48 @@ async def run_episode_cleanup(
     now = memory.now()
     expired = partial(cleanup.claim_expired, limit=BATCH, now=now)
     surplus = partial(cleanup.claim_surplus, kept=kept, limit=BATCH, now=now)
-    expired_deleted = await _remove_all(memory, expired, EventType.EPISODE_EXPIRED, lineage, now)
-    capacity_deleted = await _remove_all(memory, surplus, EventType.EPISODE_EVICTED, lineage, now)
+    expired_deleted = await _remove_all(memory, expired, Removal.EXPIRED, lineage, now)
+    capacity_deleted = await _remove_all(memory, surplus, Removal.EVICTED, lineage, now)
     async with memory.transaction(lineage) as tx:
         remaining = await cleanup.remaining(tx)
     return CleanupReport(expired_deleted, capacity_deleted, remaining)
 
 
 async def _remove_all(
-    memory: Memory, claim: _Claim, event: EventType, lineage: Lineage, now: datetime
+    memory: Memory, claim: _Claim, reason: Removal, lineage: Lineage, now: datetime
 ) -> int:
     """Remove batch after batch until there is nothing left to claim; how many episodes."""
     removed = 0
     while True:
         async with memory.transaction(lineage) as tx:
-            # Two cleanups at once must not both remove the same surplus.
+            # Two cleanups at once must not both remove the same.
             await take_turns(tx, "cleanup", "episodes")
             claimed = [row["id"] for row in await claim(tx)]
             if not claimed:
                 return removed
             await links.keep_sources(tx, ids=claimed, now=now)
-            gone = {row["id"]: _payload(row) for row in await cleanup.remove(tx, ids=claimed)}
-            told = Transition(event, EventSubject.EPISODE, gone)
+            gone = await bin.put(tx, ids=claimed, reason=reason, now=now)
+            payloads = {row["id"]: _removed(row) for row in gone}
+            told = Transition(_TOLD[reason], EventSubject.EPISODE, payloads)
             removed += await events.append_all(tx, memory.new_id, told, lineage, now)
 
 
-def _payload(row: Row) -> dict[str, Any]:
+async def empty_bin(memory: Memory, lineage: Lineage) -> int:
+    """What has lain in the bin for its time is gone for good, in batches; how many episodes."""
+    now, gone = memory.now(), 0
+    until = now - timedelta(days=memory.settings.retention.bin_days)
+    while True:
+        async with memory.transaction(lineage) as tx:
+            await take_turns(tx, "cleanup", "episodes")
+            emptied = await bin.empty(tx, until=until, limit=BATCH)
+            if not emptied:
+                return gone
+            payloads = {row["id"]: _deleted(row) for row in emptied}
+            told = Transition(EventType.EPISODE_DELETED, EventSubject.EPISODE, payloads)
+            gone += await events.append_all(tx, memory.new_id, told, lineage, now)
+
+
+def _removed(row: Row) -> dict[str, Any]:
     expires_at: datetime | None = row["expires_at"]
     return {
         "from": row["consolidation_status"],
@@ -78,3 +98,7 @@ def _payload(row: Row) -> dict[str, Any]:
         "created_at": row["created_at"].isoformat(),
         "expires_at": expires_at.isoformat() if expires_at else None,
     }
+
+
+def _deleted(row: Row) -> dict[str, Any]:
+    return {"binned_at": row["binned_at"].isoformat(), "reason": row["reason"]}

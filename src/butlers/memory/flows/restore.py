@@ -1,10 +1,14 @@
-"""Taking back what was forgotten: the memory is again what it was before."""
+"""Taking back what was forgotten or removed: the memory is again what it was before."""
 
+from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
-from butlers.errors import Conflict, InvalidInput
-from butlers.memory.handle import Memory
+from butlers.errors import Conflict
+from butlers.kernel.text import preprocess_text
+from butlers.kernel.words import prepared
+from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
     EventSubject,
@@ -16,7 +20,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.states import FactState, RuleUse
-from butlers.memory.store import facts, rules
+from butlers.memory.store import bin, episodes, facts, rules
 from butlers.memory.store.facts import FactKey
 
 _PAST = (Validity.SUPERSEDED, Validity.EXPIRED)
@@ -25,15 +29,13 @@ _PAST = (Validity.SUPERSEDED, Validity.EXPIRED)
 async def restore_memory(
     memory: Memory, memory_type: str, memory_id: str | UUID, lineage: Lineage
 ) -> bool:
-    """Take back that a fact or rule was forgotten; false when there is none that was.
+    """Take back that a fact or rule was forgotten, or an episode expired; false if none was.
 
-    A fact whose place another has taken meanwhile is a Conflict that names it.
+    A memory whose place another has taken meanwhile is a Conflict that names it.
     """
     ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
     if ref.type is MemoryType.EPISODE:
-        raise InvalidInput(
-            "memory_type: found 'episode'; valid are fact, rule: an episode cannot be restored"
-        )
+        return await _restore_episode(memory, ref.id, lineage)
     async with memory.transaction(lineage) as tx:
         restored = await _restore(tx, ref)
         if restored is not None:
@@ -49,6 +51,40 @@ async def _restore(tx: Transaction, ref: MemoryRef) -> Event | None:
         return None
     payload = {"from": RuleUse.FORGOTTEN, "to": state}
     return Event(EventType.RULE_RESTORED, EventSubject.RULE, ref.id, payload)
+
+
+async def _restore_episode(memory: Memory, episode_id: UUID, lineage: Lineage) -> bool:
+    """Findable again, as read as it was, for as long as if it were new."""
+    async with memory.transaction(lineage) as tx:
+        text = await bin.text_of(tx, id=episode_id)
+    embedding = None if text is None else await memory.embed(text, lineage)
+    now = memory.now()
+    until = now + timedelta(days=memory.settings.episodes.default_ttl_days)
+    async with memory.transaction(lineage) as tx:
+        if text is None or embedding is None:
+            state = was = await episodes.revive(tx, id=episode_id, expires_at=until, now=now)
+        else:
+            made = {"searchable": prepared(preprocess_text(text)), "expires_at": until}
+            state, was = await _out_of_the_bin(tx, episode_id, embedding, made), "removed"
+        if state is None:
+            return False
+        payload = {"from": was, "to": state, "expires_at": until.isoformat()}
+        told = Event(EventType.EPISODE_RESTORED, EventSubject.EPISODE, episode_id, payload)
+        await memory.record(tx, told, lineage, now)
+    return True
+
+
+async def _out_of_the_bin(
+    tx: Transaction, episode_id: UUID, embedding: Embedding, made: dict[str, Any]
+) -> str | None:
+    episode = await bin.take_out(tx, id=episode_id)
+    if episode is None:
+        return None
+    vector = {"embedding": embedding.vector, "embedding_version_id": embedding.version_id}
+    state = await bin.put_back(tx, episode=episode, **vector, **made)
+    if state is None:
+        raise Conflict(f"episode {episode_id} cannot be restored: it was stored again since")
+    return state
 
 
 async def _restore_fact(tx: Transaction, fact_id: UUID) -> Event | None:

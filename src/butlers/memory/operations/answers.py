@@ -279,6 +279,16 @@ class DeadLetter(Answer):
     dead_letter_reason: str | None
 
 
+class Binned(Answer):
+    """An episode that a cleanup removed."""
+
+    id: UUID
+    content: str
+    reason: Literal["expired", "evicted"]
+    binned_at: Instant
+    until: Instant
+
+
 class EmbeddingModel(Answer):
     """An embedding model as a tenant knows it."""
 

@@ -141,10 +141,7 @@ async def forget(desk: Desk, asked: Forget) -> bool:
 
 
 class Restore(fields.Reference):
-    """A fact or rule that was forgotten, by its id."""
-
-    memory_type: fields.Confirmable | None = None
-    """Which kind of memory the id is of; an episode cannot be restored."""
+    """What was forgotten or removed, by its id."""
 
 
 @OPERATIONS.add(
@@ -155,12 +152,14 @@ class Restore(fields.Reference):
     routes=(
         Route("POST", "/facts/{fact_id}/restore"),
         Route("POST", "/rules/{rule_id}/restore"),
+        Route("POST", "/episodes/{episode_id}/restore"),
     ),
 )
 async def restore(desk: Desk, asked: Restore) -> bool:
-    """Take back that a fact or rule was forgotten; it is again what it was before.
+    """Take back that a memory was forgotten; it is again what it was before.
 
-    Where another fact has taken its place meanwhile it is refused, naming that one.
+    An episode can be had back from the bin as well, until the bin is emptied.
+    Where another has taken its place meanwhile it is refused.
     Returns {restored}: false if you have none that was forgotten.
     """
     ref = await desk.find(asked.memory_id, asked.memory_type)

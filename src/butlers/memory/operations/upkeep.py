@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from butlers.embedding import EmbeddingEngine, get_embedding_engine
 from butlers.errors import InvalidInput, Unavailable
-from butlers.memory.flows import consolidate, episode_cleanup
+from butlers.memory.flows import consolidate, episode_cleanup, unread
 from butlers.memory.flows import dead_letters as letters
 from butlers.memory.flows import reembed as reembedding
 from butlers.memory.flows.consolidation_report import ConsolidationReport
@@ -20,6 +20,7 @@ from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Asked, Audience, Effect, Route, Toolset
 
 MAX_ENTRIES = 1_000_000_000
+MAX_BINNED = 1_000
 
 
 class RunConsolidation(Asked):
@@ -62,9 +63,13 @@ class RunEpisodeCleanup(Asked):
 async def run_episode_cleanup(desk: Desk, asked: RunEpisodeCleanup) -> CleanupReport:
     """Delete expired episodes, then the oldest consolidated ones beyond max_entries.
 
-    Episodes that still wait for consolidation are kept until they expire.
+    Episodes that still wait for consolidation are kept. What is deleted lies in the bin for a
+    while, from which it can be restored.
     Returns {expired_deleted, capacity_deleted, remaining}.
     """
+    await desk.memory.believe_clock()
+    await unread.keep_unread(desk.memory, desk.lineage)
+    await episode_cleanup.empty_bin(desk.memory, desk.lineage)
     most = desk.memory.settings.episodes.max_entries
     most = most if asked.max_entries is None else asked.max_entries
     return await episode_cleanup.run_episode_cleanup(desk.memory, desk.lineage, most)
@@ -82,8 +87,8 @@ class AskedDeadLetters(Asked):
 async def dead_letters(desk: Desk, asked: AskedDeadLetters) -> list[dict[str, Any]]:
     """List the episodes that could not be consolidated, with the reason, oldest first.
 
-    Returns episodes with consolidation_attempts and dead_letter_reason; requeue them to have them
-    tried again.
+    They are kept until somebody decides: requeue them to have them tried again, forget what nobody
+    needs. Returns episodes with consolidation_attempts and dead_letter_reason.
     """
     return await letters.find_dead_letters(desk.memory, desk.lineage)
 
@@ -108,6 +113,28 @@ async def requeue(desk: Desk, asked: Requeue) -> int:
     Returns {requeued}: how many there were; an episode that is no dead letter is not counted.
     """
     return await letters.requeue(desk.memory, asked.episode_ids, desk.lineage)
+
+
+class AskedBin(Asked):
+    """How much of it."""
+
+    limit: Annotated[int, *fields.within(1, MAX_BINNED)] = 100
+    """How many at most, the latest first."""
+
+
+@OPERATIONS.add(
+    answers=list[answers.Binned],
+    command="bin",
+    example="bin",
+    routes=(Route("GET", "/bin"),),
+)
+async def removed_episodes(desk: Desk, asked: AskedBin) -> list[dict[str, Any]]:
+    """List the episodes that a cleanup removed and that can still be restored, latest first.
+
+    Returns episodes with the reason (expired, or evicted to stay within max_entries), when they
+    were put there (binned_at) and when they are deleted for good (until).
+    """
+    return await letters.find_binned(desk.memory, asked.limit, desk.lineage)
 
 
 class AskedModels(Asked):

@@ -1,4 +1,4 @@
-"""The episode cleanup: claim a batch, remove it."""
+"""The episode cleanup: which episodes have to go."""
 
 from butlers.db.queries import load
 from butlers.db.statements import OnlyValue, Rows
@@ -7,5 +7,4 @@ _SQL = load(__file__)
 
 claim_expired = Rows(_SQL["claim_expired"])
 claim_surplus = Rows(_SQL["claim_surplus"])
-remove = Rows(_SQL["remove"])
 remaining = OnlyValue[int](_SQL["remaining"])

@@ -18,12 +18,6 @@ limit least(
 )
 for update skip locked
 
--- remove --
--- Claimed episodes are gone for good; what they were.
-delete from episodes
-where tenant_id = :tenant_id and id = any(:ids)
-returning id, butler, consolidation_status, created_at, expires_at
-
 -- remaining --
 -- How many episodes the tenant has.
 select count(*) from episodes where tenant_id = :tenant_id

@@ -43,6 +43,13 @@ from (
 where episodes.tenant_id = :tenant_id and episodes.id = before.id
 returning before.was_expires_at
 
+-- revive --
+-- An episode that had expired lives on until another day.
+update episodes
+set expires_at = :expires_at::timestamptz
+where tenant_id = :tenant_id and id = :id and episode_state(expires_at, :now) = 'expired'
+returning consolidation_status
+
 -- find_recent --
 -- The newest episodes of a butler that have not expired.
 select id, content, importance, created_at

@@ -1,0 +1,79 @@
+"""Checks of what a butler does by itself: its jobs, its clock, and what waits to be read."""
+
+from collections.abc import AsyncIterator
+
+from butlers.db.postgres import Access, Database
+from butlers.doctor.finding import Finding, ok, warning
+from butlers.embedding import get_embedding_engine
+from butlers.jobs import runs
+from butlers.jobs.clock_watch import DOUBTED, ClockWatch
+from butlers.jobs.policy import Outcome
+from butlers.jobs.runs import Run
+from butlers.memory.flows.every_tenant import for_every_tenant
+from butlers.memory.flows.unread import backlog, count_unread, crowded
+from butlers.memory.handle import Memory
+from butlers.memory.settings import MemoryModuleConfig
+from butlers.settings.sections import MODULE_JOBS, ButlerSettings
+
+_READERS = "name a model in [runtime]"
+_LOOK = "`butlers jobs history` says more"
+
+
+async def upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
+    """How a butler whose database is up to date looks after itself."""
+    database = await Database.open(access, pool_max=1)
+    try:
+        findings = [await _clock(settings.butler.name, database)]
+        findings += [one async for one in _jobs(settings, database)]
+        if settings.is_enabled("memory"):
+            findings += [one async for one in _unread(settings, database)]
+    finally:
+        await database.close()
+    return findings
+
+
+async def _clock(name: str, database: Database) -> Finding:
+    doubt = await ClockWatch(lambda: database).look()
+    if doubt is None:
+        return ok(f"clock of {name}", "nothing speaks against it")
+    return warning(f"clock of {name}", doubt, "set it right, or say that it is")
+
+
+async def _jobs(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+    check = f"jobs of {settings.butler.name}"
+    latest = await runs.find_latest(database, [*MODULE_JOBS, *settings.butler.schedule])
+    remarkable = [run for run in latest.values() if run.remark and not _is_told(run, settings)]
+    for run in remarkable:
+        yield warning(check, f"{run.job} {run.remark}: {_reason(run)}", _LOOK)
+    if not remarkable:
+        yield ok(check, "the last runs went well" if latest else "none has run yet")
+
+
+def _is_told(run: Run, settings: ButlerSettings) -> bool:
+    """What kept a job from running is told as it is now: the clock, or that nobody reads."""
+    is_clock = (run.error or "").startswith(DOUBTED)
+    is_unread = settings.runtime.kind == "none" and run.job == "consolidate"
+    return run.outcome is Outcome.SKIPPED and (is_clock or is_unread)
+
+
+def _reason(run: Run) -> str:
+    return run.error or "; ".join((run.result or {}).get("warnings", []))
+
+
+async def _unread(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+    config = settings.module("memory")
+    assert isinstance(config, MemoryModuleConfig)
+    memory = Memory(database, get_embedding_engine, settings.butler.name, config)
+    counted = (await for_every_tenant(memory, "doctor", count_unread)).done
+    check, told = f"unread of {settings.butler.name}", backlog(counted.values(), memory.now())
+    is_read = settings.runtime.kind != "none" or not any(one.waiting for one in counted.values())
+    if is_read:
+        yield ok(check, told)
+    elif config.episodes.keep_unread:
+        yield warning(check, f"no model reads episodes ({told}); they are kept", _READERS)
+    else:
+        yield warning(check, f"no model reads episodes ({told}); they expire unread", _READERS)
+    for tenant, one in counted.items():
+        full = crowded(one, config.episodes)
+        if full is not None:
+            yield warning(check, f"tenant {tenant}: {full}", f"{_READERS}, or raise the bound")

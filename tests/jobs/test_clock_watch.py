@@ -1,0 +1,153 @@
+"""The clock is not believed alone: which jumps are doubted, and what ends the doubt."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import asyncpg
+import pytest
+
+from butlers.butler.registry import CORE
+from butlers.clock import utc_now, witness_of
+from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.migrate import migrate
+from butlers.db.postgres import Database
+from butlers.db.provision import provision
+from butlers.jobs.clock_watch import Believed, doubt
+from conftest import WalkingClock
+from db.databases import connected
+from jobs.machines import Machine
+
+
+@pytest.fixture
+def machine(clock: WalkingClock) -> Machine:
+    return Machine(clock)
+
+
+@pytest.mark.contract("L42")
+async def test_time_that_passes_is_believed_however_long(machine: Machine, core: Database) -> None:
+    assert await machine.watch(core).doubt() is None
+    for days in (0.25, 1, 40, 400):
+        machine.passes(days=days)
+        assert await machine.watch(core).doubt() is None
+
+
+@pytest.mark.contract("L42")
+async def test_a_jump_is_doubted_until_the_clock_is_back(machine: Machine, core: Database) -> None:
+    watch = machine.watch(core)
+    await watch.doubt()
+    machine.passes(hours=6)
+    machine.clock.advance(days=3650)
+    told = await watch.doubt()
+    assert told is not None
+    assert "the clock says 2036-01-08 18:00, 3,650 days more than the machine saw pass" in told
+    assert "2026-01-10 12:00" in told and "butlers jobs accept-clock" in told
+    machine.passes(days=30)
+    assert await watch.doubt() is not None
+    assert await machine.watch(core).look() is not None
+    machine.clock.advance(days=-3650)
+    assert await watch.doubt() is None
+
+
+@pytest.mark.contract("L42")
+async def test_a_day_is_not_worth_a_doubt(machine: Machine, core: Database) -> None:
+    await machine.watch(core).doubt()
+    machine.clock.advance(days=1)
+    assert await machine.watch(core).look() is None
+    machine.clock.advance(microseconds=1)
+    assert await machine.watch(core).look() is not None
+
+
+@pytest.mark.contract("L42")
+async def test_a_start_with_a_wrong_clock_is_doubted_and_stays_so(
+    machine: Machine, core: Database
+) -> None:
+    await machine.watch(core).doubt()
+    machine.is_off(days=3650)
+    told = await machine.watch(core).doubt()
+    assert told is not None and "more than anything here can vouch for" in told
+    machine.is_off(minutes=10)
+    machine.passes(days=2)
+    assert await machine.watch(core).doubt() is not None
+
+
+@pytest.mark.contract("L42")
+async def test_a_machine_that_was_off_for_weeks_is_believed_once_its_clock_is_synchronised(
+    machine: Machine, core: Database
+) -> None:
+    await machine.watch(core).doubt()
+    machine.is_off(days=21)
+    assert await machine.watch(core).doubt() is not None
+    machine.is_synchronised = True
+    assert await machine.watch(core).doubt() is None
+    machine.is_synchronised = False
+    machine.passes(days=2)
+    assert await machine.watch(core).doubt() is None
+
+
+@pytest.mark.contract("L42")
+async def test_somebody_may_say_that_it_is_right(machine: Machine, core: Database) -> None:
+    watch = machine.watch(core)
+    await watch.doubt()
+    machine.is_off(days=21)
+    assert await watch.doubt() is not None
+    assert await watch.accept() == machine.clock.now
+    assert await watch.doubt() is None
+    machine.clock.advance(days=-10)
+    assert await watch.doubt() is None
+    await watch.accept()
+    machine.clock.advance(days=10)
+    assert await watch.doubt() is not None
+
+
+async def test_a_clock_set_back_for_a_while_is_no_reason_to_doubt_what_was(
+    machine: Machine, core: Database
+) -> None:
+    watch = machine.watch(core)
+    await watch.doubt()
+    machine.clock.advance(days=-20_000)
+    assert await watch.doubt() is None
+    machine.clock.advance(days=20_000)
+    assert await watch.doubt() is None
+
+
+async def test_looking_puts_nothing_on_record(
+    machine: Machine, core: Database, core_owner: asyncpg.Connection
+) -> None:
+    assert await machine.watch(core).look() is None
+    assert await core_owner.fetchval("select count(*) from clock_believed") == 0
+
+
+@pytest.mark.contract("L42")
+async def test_an_older_home_counts_from_its_last_job(
+    machine: Machine, postgres: EmbeddedPostgres
+) -> None:
+    await provision(postgres.dsn(), "core_older", sign_in=True)
+    dsn = postgres.dsn("core_older")
+    await migrate(dsn, [CORE], ["core_001"])
+    async with connected(dsn) as connection:
+        await connection.execute(
+            "insert into job_runs (job, fire_at, cause, outcome, worker, lease_until, started_at, "
+            "finished_at) values ('consolidate', $1, 'schedule', 'ok', 'w', $1, $1, $1)",
+            machine.clock.now,
+        )
+        await migrate(dsn, [CORE])
+        row = await connection.fetchrow("select at, boot from clock_believed")
+    assert tuple(row) == (machine.clock.now, "")
+    since = Believed(row["at"], row["boot"], 0.0)
+    later = Believed(machine.clock.now + timedelta(days=3650), "", 0.0)
+    assert doubt(since, later, is_synchronised=False) is not None
+
+
+def test_the_machine_itself_can_be_asked() -> None:
+    witness = witness_of(utc_now)
+    assert witness.boot() == witness.boot() != ""
+    assert 0 < witness.seconds() <= witness.seconds()
+    assert witness.is_synchronised() in (True, False)
+
+
+def test_a_clock_that_is_walked_is_its_own_witness(clock: WalkingClock) -> None:
+    walked: Callable[[], datetime] = clock
+    witness = witness_of(walked)
+    before = witness.seconds()
+    clock.advance(days=2)
+    assert witness.seconds() - before == timedelta(days=2).total_seconds()
