@@ -15,6 +15,8 @@ from butlers.memory.model import (
     MemoryType,
     Outcome,
     Permanence,
+    ProposalKind,
+    ProposalStatus,
     Relation,
     Validity,
     VersionState,
@@ -34,6 +36,8 @@ CHECKED = {
     ("rule_applications", "outcome"): Outcome,
     ("embedding_versions", "state"): VersionState,
     ("index_memories", "memory_type"): MemoryType,
+    ("memory_proposals", "kind"): ProposalKind,
+    ("memory_proposals", "status"): ProposalStatus,
 }
 # Words of the code that are not stored under a CHECK, and why.
 UNCHECKED = {

@@ -18,7 +18,7 @@ from memory.consolidation_stories import (
     active_facts,
     derivations,
     everything,
-    know,
+    infer,
     states,
     tell,
 )
@@ -33,7 +33,7 @@ LEARNED = {
 }  # fmt: skip
 TABLES = (
     "episodes, facts, rules, entities, memory_links, memory_events, rule_applications, "
-    "embedding_versions, memory_tenants"
+    "embedding_versions, memory_tenants, memory_proposals"
 )
 
 
@@ -66,9 +66,10 @@ def doomed(worker_access: Access) -> Iterator[Doomed]:
 async def seed(memory, lineage, owner) -> set:
     """Two episodes and two known facts, in an empty database."""
     await owner.execute(f"truncate {TABLES} cascade")
-    await know(memory, lineage, "Cid", "likes", "ale")
-    await know(memory, lineage, "Dan", "likes", "rum")
-    return {await tell(memory, lineage, text) for text in ("Ann likes tea", "Bob left")}
+    await infer(memory, lineage, "Cid", "likes", "ale")
+    await infer(memory, lineage, "Dan", "likes", "rum")
+    told = ("Ann likes tea, so offer it. Cid likes beer now", "Bob left in May; Dan drinks rum")
+    return {await tell(memory, lineage, text) for text in told}
 
 
 async def the_dead_let_go(owner) -> None:

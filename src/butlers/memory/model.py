@@ -94,6 +94,23 @@ class Outcome(StrEnum):
     HARMFUL = "harmful"
 
 
+class ProposalKind(StrEnum):
+    """What a proposal would do."""
+
+    NEW_FACT = "new_fact"
+    UPDATED_FACT = "updated_fact"
+    NEW_RULE = "new_rule"
+    CONFIRMATION = "confirmation"
+
+
+class ProposalStatus(StrEnum):
+    """What became of a proposal."""
+
+    WAITING = "waiting"
+    ACCEPTED = "accepted"
+    DECLINED = "declined"
+
+
 class VersionState(StrEnum):
     """What a model's vectors are to a tenant."""
 
@@ -225,6 +242,7 @@ class NewFact:
     place: int | None = None
     author: str | None = None
     said_at: datetime | None = None
+    confidence: float = 1.0
 
     @property
     def searchable_text(self) -> str:

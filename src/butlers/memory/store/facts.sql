@@ -7,8 +7,8 @@ tenant_id = :tenant_id and scope = :scope and predicate = :predicate and validit
   end
 
 -- get_active --
--- The active fact under a key.
-select id, content from facts where {under_key}
+-- The active fact under a key, and whether a model drew it from episodes.
+select id, content, permanence, {inferred} as is_inferred from facts where {under_key}
 
 -- supersede_active --
 -- The active fact under a key gives way; what a reader was shown of it before.
@@ -24,7 +24,7 @@ insert into facts
    idempotency_key, session_id, place, author, said_at)
 values
   (:id, :tenant_id, :subject, :predicate, :content, :embedding, :embedding_version_id,
-   to_tsvector('english', :searchable), :importance, 1.0, :decay_rate, :permanence,
+   to_tsvector('english', :searchable), :importance, :confidence, :decay_rate, :permanence,
    :source_butler, :source_episode_id, :supersedes_id, :entity_id, :scope, :now, :now, :tags,
    :metadata, :idempotency_key, :session_id, :place, :author, :said_at)
 
