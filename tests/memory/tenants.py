@@ -51,6 +51,12 @@ def samples(tenant):
             "idempotency_key": "secret",
             "proposed_by": "tester",
         },
+        "memory_claims": {
+            "butler": "general",
+            "episode_ids": [str(id_of(tenant, "episodes"))],
+            "fact_ids": [],
+            "rule_ids": [],
+        },
         **{f"{noun}_vectors": _vector(tenant, noun) for noun in ("episode", "fact", "rule")},
     }
     return {

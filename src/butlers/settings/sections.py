@@ -127,6 +127,14 @@ class McpSection(Section):
         strict=False,
         description="Which tools: core (the six of every day), standard or all.",
     )
+    consolidate: bool = Field(
+        False, description="Whether agents may read what waits: two more tools and a prompt."
+    )
+
+    @property
+    def opted(self) -> tuple[str, ...]:
+        """What is offered beside the set of tools."""
+        return ("consolidate",) if self.consolidate else ()
 
 
 class ServerSection(Section):

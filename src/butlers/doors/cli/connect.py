@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,6 +24,13 @@ ProjectOption = Annotated[
     Path | None, typer.Option("--project", help="The project's directory [default: this one].")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")]
+Reader = Literal["agent", "runtime"]
+ConsolidateOption = Annotated[
+    Reader | None,
+    typer.Option(
+        help="Who reads what sessions leave: the agent in its sessions, or its command line."
+    ),
+]
 PrintOption = Annotated[bool, typer.Option("--print", help="Show it and write nothing.")]
 
 _NEXT = {
@@ -37,6 +44,11 @@ _NEXT = {
         "Settings of a project count only where the project is trusted; codex asks when it starts.",
     ),
 }
+_OFFER = (
+    "No language model reads what sessions leave. --consolidate agent lets this agent do it with "
+    "its own model, --consolidate runtime lets the butler ask its command line."
+)
+_RESTART = "A running butler reads its settings anew after `butlers stop` and `butlers up`."
 _ALWAYS = "Hooks reach the butler while `butlers up` runs; otherwise they do nothing."
 
 
@@ -47,6 +59,7 @@ def connect(
     project: ProjectOption = None,
     yes: YesOption = False,
     show: PrintOption = False,
+    consolidate: ConsolidateOption = None,
     home: HomeOption = None,
 ) -> None:
     """Give an agent a memory: register a butler's MCP server and the hooks of its sessions.
@@ -64,13 +77,18 @@ def connect(
         show_json(connection.snippet())
         return
     changes = connecting(connection, *_target(agent, scope, project))
+    if consolidate is not None:
+        changes.append(_reading(place.butler_file(butler), agent, consolidate))
     if not _agreed(changes, yes, show, "Write this?"):
         return
     ensure_hook_token(place, butler, butler_settings(place, butler).butler.tenant)
     for change in changes:
         change.apply()
     typer.echo(f"{agent} has butler {butler} now.")
-    for line in (*_NEXT[agent], _ALWAYS):
+    settings = butler_settings(place, butler)
+    offer = () if settings.runtime.kind != "none" or settings.mcp.consolidate else (_OFFER,)
+    restart = (_RESTART,) if consolidate is not None else ()
+    for line in (*_NEXT[agent], _ALWAYS, *offer, *restart):
         typer.echo(f"  {line}")
 
 
@@ -96,6 +114,19 @@ def disconnect(
     for change in changes:
         change.apply()
     typer.echo(f"{agent} no longer has butler {butler}.")
+
+
+def _reading(file: Path, agent: Agent, reader: Reader) -> "Change":
+    """What lets an agent, or its command line, read what waits."""
+    from butlers.sessions.agent_files import table, toml_change
+
+    def edit(settings: Any) -> None:
+        if reader == "agent":
+            table(settings, file, "mcp")["consolidate"] = True
+        else:
+            table(settings, file, "runtime")["kind"] = "codex" if agent == "codex" else "claude"
+
+    return toml_change(file, edit)
 
 
 def _target(agent: Agent, scope: For, project: Path | None) -> "tuple[Client, Places]":

@@ -1,5 +1,6 @@
 """An answer about claimed episodes, whoever gave it: what it may touch, and what came of it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -11,7 +12,7 @@ from butlers.memory.flows.consolidation_lease import Claimed, GivenBack
 from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, Maturity, Permanence
-from butlers.memory.policy.consolidation import Known, KnownFact, KnownRule, Reach, numbered
+from butlers.memory.policy.consolidation import Known, KnownFact, KnownRule, Question, Reach
 from butlers.memory.policy.consolidation_parser import ConsolidationResult, parse_consolidation
 from butlers.memory.policy.consolidation_plan import Batch, plan
 from butlers.memory.store import consolidation
@@ -27,6 +28,11 @@ async def read_known(memory: Memory, claimed: Claimed, reach: Reach, lineage: Li
     async with memory.transaction(lineage) as tx:
         facts = await consolidation.find_known_facts(tx, limit=most_facts, **asked)
         rules = await consolidation.find_known_rules(tx, limit=most_rules, **asked)
+    return known_of(facts, rules)
+
+
+def known_of(facts: Sequence[Row], rules: Sequence[Row]) -> Known:
+    """Rows of facts and rules as what is known."""
     return Known(
         facts={row["id"]: _fact(row) for row in facts},
         rules={
@@ -37,19 +43,14 @@ async def read_known(memory: Memory, claimed: Claimed, reach: Reach, lineage: Li
 
 
 async def take_answer(
-    memory: Memory,
-    claimed: Claimed,
-    known: Known,
-    answer: str,
-    instructions: str,
-    lineage: Lineage,
+    memory: Memory, claimed: Claimed, asked: Question, answer: str, lineage: Lineage
 ) -> ConsolidationReport:
     """What came of an answer; one of which nothing can be used is a failed attempt."""
-    result = parse_consolidation(answer, numbered(claimed.episodes, known))
+    result = parse_consolidation(answer, asked.shown)
     known_to_all = await _known_to_all(memory, result, lineage)
-    batch = Batch(claimed.butler, claimed.episodes, instructions, known_to_all)
-    planned = plan(result, batch, known, memory.settings)
-    applied = await apply(memory, claimed, known, planned, lineage)
+    batch = Batch(claimed.butler, claimed.episodes, asked.instructions, known_to_all)
+    planned = plan(result, batch, asked.known, memory.settings)
+    applied = await apply(memory, claimed, asked.known, planned, lineage)
     if applied.errors and not applied.effects:
         _log.warning(
             "consolidation_attempt_failed", butler=claimed.butler, errors=len(applied.errors)

@@ -21,7 +21,14 @@ from butlers.memory.flows.consolidation_lease import Claimed, GivenBack
 from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
-from butlers.memory.policy.consolidation import Reach, answer_schema, brief_schema, build_prompt
+from butlers.memory.policy.consolidation import (
+    Question,
+    Reach,
+    answer_schema,
+    brief_schema,
+    build_prompt,
+    numbered,
+)
 from butlers.module import Rationed
 
 TRIGGER = "schedule:consolidation"
@@ -117,7 +124,8 @@ async def _attempt(
     prompt = build_prompt(template, claimed.episodes, known)
     completion = _complete(memory, model, prompt, reach)
     answer = await leases.while_held(memory, claimed.lease, lineage, completion)
-    return await take_answer(memory, claimed, known, answer, template, lineage)
+    asked = Question(known, numbered(claimed.episodes, known), template)
+    return await take_answer(memory, claimed, asked, answer, lineage)
 
 
 async def _complete(memory: Memory, model: LanguageModel, prompt: str, reach: Reach) -> str:

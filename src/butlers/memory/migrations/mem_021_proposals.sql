@@ -33,10 +33,29 @@ create table memory_proposals (
 create index memory_proposals_waiting on memory_proposals (tenant_id, created_at, id)
 where status = 'waiting';
 
+-- claims --
+-- What an agent was shown that reads episodes with a model of its own: its answer may touch nothing
+-- else, and means it by its number.
+create table memory_claims (
+  tenant_id text not null,
+  id uuid not null,
+  butler text not null,
+  episode_ids uuid[] not null,
+  fact_ids uuid[] not null,
+  rule_ids uuid[] not null,
+  created_at timestamptz not null,
+  primary key (tenant_id, id),
+  constraint memory_claims_tenant_named check (tenant_id <> '')
+);
+
 -- own_tenant --
--- As closed as the memories they would become.
-alter table memory_proposals enable row level security, force row level security;
-create policy memory_proposals_own_tenant on memory_proposals
+-- As closed as the memories they are about.
+alter table {table} enable row level security, force row level security;
+create policy {table}_own_tenant on {table}
 using (tenant_id = current_setting('butlers.tenant', true))
 with check (tenant_id = current_setting('butlers.tenant', true));
+
+-- rights --
+-- Proposals are decided, claims are forgotten after a while.
 grant select, insert, update on memory_proposals to butlers_runtime;
+grant select, insert, delete on memory_claims to butlers_runtime;

@@ -100,6 +100,15 @@ class Known:
     rules: Mapping[UUID, KnownRule]
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked: what was shown of what is known, by which numbers, and with which words."""
+
+    known: Known
+    shown: Mapping[int, UUID]
+    instructions: str
+
+
 def numbered(episodes: Sequence[EpisodeToRead], known: Known) -> dict[int, UUID]:
     """What the prompt shows, by the number it has there: a model miscopies anything longer."""
     shown = (*(episode.id for episode in episodes), *known.facts, *known.rules)
