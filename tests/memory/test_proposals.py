@@ -63,15 +63,15 @@ async def test_each_is_accepted_by_itself(memory, lineage, owner, reviewed):
     episode, cid, dan = reviewed
     found = await waiting(memory, lineage)
     new = await accept(memory, found["new_fact"]["id"], lineage)
-    row = await owner.fetchrow("select * from facts where id = $1", new["memory_id"])
+    row = await owner.fetchrow("select * from facts where id = $1", new["about_id"])
     assert (row["subject"], row["content"], row["confidence"]) == ("Ann", "tea", 1.0)
     assert (row["importance"], row["tags"], row["scope"]) == (8.0, '["drink"]', "general")
     assert (row["id"], episode) in await derivations(owner)
     changed = await accept(memory, found["updated_fact"]["id"], lineage)
-    successor = await owner.fetchrow("select * from facts where id = $1", changed["memory_id"])
+    successor = await owner.fetchrow("select * from facts where id = $1", changed["about_id"])
     assert (successor["supersedes_id"], successor["content"]) == (cid, "beer")
     rule = await accept(memory, found["new_rule"]["id"], lineage)
-    assert rule["memory_type"] == "rule"
+    assert rule["about"] == "rule"
     await accept(memory, found["confirmation"]["id"], lineage)
     assert (await event_types(owner, dan))[-1] == "fact_confirmed"
     assert await find_proposals(memory, 100, lineage) == []

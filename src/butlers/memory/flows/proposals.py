@@ -102,7 +102,7 @@ async def accept(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> d
             raise NotFound(f"proposal_id: no proposal {id} waits; list those that do")
         ref = await _accepted(memory, tx, held, new, embedding, lineage)
         await _decide(memory, tx, id, ProposalStatus.ACCEPTED, lineage)
-    return {"memory_type": ref.type, "memory_id": ref.id, "kind": held["kind"]}
+    return {"accepted": held["kind"], "about": ref.type, "about_id": ref.id}
 
 
 async def confirm_by(

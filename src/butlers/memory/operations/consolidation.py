@@ -43,9 +43,9 @@ class Proposed(Answer):
 class Accepted(Answer):
     """Which memory an accepted proposal concerns."""
 
-    memory_type: MemoryKind
-    memory_id: UUID
-    kind: str
+    accepted: str
+    about: MemoryKind
+    about_id: UUID
 
 
 class Declined(Answer):
