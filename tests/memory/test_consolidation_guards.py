@@ -126,6 +126,7 @@ def test_what_speaks_to_the_reader_is_no_evidence(poison):
 
 def test_a_rule_needs_its_words_too():
     check_rule(evidence("The build failed: run the linter first"), "Run the linter first", "")
+    check_rule(evidence("Ann is allergic to peanuts"), "Ask about allergies", "")
     with pytest.raises(Refused):
         check_rule(evidence("The build failed"), "Always deploy on Friday", "")
 

@@ -33,6 +33,8 @@ _SPOKEN_TO_THE_READER = re.compile(
     r"|system prompt|new_facts|updated_facts|new_rules|confirmations\b|episode_content"
     r"|known_facts|known_rules|confirm all|</?episodes?\b"
 )
+# A rule says what to do, which is seldom in the words of what happened.
+_RULE_SHARE = 0.5
 _SHORTEST_ECHO = 3
 _SHARED = 0.7
 _LEAST_PREFIX = 4
@@ -71,21 +73,24 @@ class Evidence:
         """Whether a name or a number stands there; a genitive is the same name."""
         return bool({word, word + "s", word.removesuffix("s")} & self.words)
 
-    def missing(self, text: str) -> bool:
-        """Whether a word of the text that says something does not stand there."""
+    def holds(self, text: str, share: float = 1.0) -> bool:
+        """Whether the names and numbers of a text stand there, and so many of its other words."""
         plain = self._without_known_dates(text)
         names = _names(plain)
         telling = [word for word in _spelt(plain) if word not in plain_words() and len(word) > 1]
-        unspaced = [word for word in telling if _UNSPACED.search(word)]
-        spaced = [word for word in telling if not _UNSPACED.search(word)]
-        if any(not self._stands(word, names) for word in spaced):
-            return True
-        pairs = [pair for pair in unspaced if not _GRAMMAR.search(pair)]
-        return sum(pair in self.words for pair in pairs) * 2 < len(pairs)
+        exact = [word for word in telling if word in names or any(map(str.isdigit, word))]
+        others = [word for word in telling if word not in exact]
+        pairs = [word for word in others if _UNSPACED.search(word)]
+        words = [self.says(word) for word in others if not _UNSPACED.search(word)]
+        return (
+            all(map(self.says_exactly, exact))
+            and sum(words) >= share * len(words)
+            and self._holds_pairs([pair for pair in pairs if not _GRAMMAR.search(pair)])
+        )
 
-    def _stands(self, word: str, names: frozenset[str]) -> bool:
-        exact = word in names or any(map(str.isdigit, word))
-        return self.says_exactly(word) if exact else self.says(word)
+    def _holds_pairs(self, pairs: Sequence[str]) -> bool:
+        """Whether most of a text without spaces stands there: its pairs overlap word ends."""
+        return sum(pair in self.words for pair in pairs) * 2 >= len(pairs)
 
     def _without_known_dates(self, text: str) -> str:
         """The text without dates that may be meant by words such as yesterday."""
@@ -110,7 +115,7 @@ def check_rule(evidence: Evidence, content: str, instructions: str) -> None:
     """Refuse a rule that the evidence does not hold."""
     _check_secret(content, "", content)
     _check_echo(content, instructions)
-    _check_words(evidence, content)
+    _check_words(evidence, content, _RULE_SHARE)
 
 
 def supports(evidence: Evidence, content: str, subject: str = "") -> bool:
@@ -129,8 +134,8 @@ def _subject_is_missing(evidence: Evidence, subject: str) -> bool:
     return not all(evidence.says_exactly(word) for word in words)
 
 
-def _check_words(evidence: Evidence, content: str) -> None:
-    if evidence.missing(content):
+def _check_words(evidence: Evidence, content: str, share: float = 1.0) -> None:
+    if not evidence.holds(content, share):
         raise Refused("content: says what does not stand in the episodes it is said to come from")
 
 
