@@ -178,6 +178,7 @@ from uuid import UUID
 
 from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.flows.browse import Page
+from butlers.memory.flows.consolidation_claim import EpisodeClaim
 from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.entity_merge import MergeReport

@@ -7,6 +7,7 @@ ButlersError
 ├── IntegrityViolation  an invariant would break; nothing was written
 ├── Unavailable         something outside does not answer: database, model, disk
 │   └── BudgetExhausted what sessions may cost in a day is spent
+│       └── ShareExhausted  one tenant's part of it; the others go on
 └── SettingsError       a file of settings is wrong; carries one line per fault
 """
 
@@ -39,6 +40,10 @@ class Unavailable(ButlersError):
 
 class BudgetExhausted(Unavailable):
     """What sessions may cost is spent; the message says which limit, and when there is more."""
+
+
+class ShareExhausted(BudgetExhausted):
+    """What sessions may cost for one tenant is spent; there is more for the others."""
 
 
 class SettingsError(ButlersError):

@@ -83,8 +83,16 @@ class Rationed(Protocol):
     """A language model that may be asked only so often in a day."""
 
     async def check(self) -> None:
-        """Raise BudgetExhausted if it may not be asked now."""
+        """Raise BudgetExhausted or NotReached if it may not be asked now."""
         ...
+
+    def for_tenant(self, tenant: str) -> "RationedModel":
+        """The same model for one tenant, who has a part of the day's budget."""
+        ...
+
+
+class RationedModel(LanguageModel, Rationed, Protocol):
+    """A language model with a ration."""
 
 
 class Module(ABC):

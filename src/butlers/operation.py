@@ -94,6 +94,10 @@ class Operation:
     effect: Effect = Effect.READS
     routes: tuple[Route, ...] = ()
     toolset: Toolset = Toolset.ALL
+    opt_in: str = ""
+    """The setting of `[mcp]` that offers it beside the chosen set."""
+    prompt: str = ""
+    """The MCP prompt that carries its answer's text, where it is opted in."""
     callers: Audience = Audience.TENANT
     also_by_place: tuple[str, ...] = ()
     """The fields that may be given by place after those that must be given."""

@@ -140,7 +140,7 @@ async def _judged(teller: Teller, rule: UUID) -> None:
     for day in range(10, 24, 2):
         teller.on(day)
         await feedback.mark_helpful(teller.memory, rule, teller.who)
-        await teller.episode(f"Morning briefing {day}: weather, two meetings, one parcel.")
+        await teller.episode(f"Morning briefing {day}: meetings; parcels left with the neighbour.")
         said = answer(new_facts=[drawn("Parcels", f"week {day // 7}", "Left with the neighbour")])
         failed = day in (14, 20)
         await teller.consolidate(failing() if failed else ScriptedModel(said))

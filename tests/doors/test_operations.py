@@ -191,7 +191,8 @@ def test_what_changes_something_says_so() -> None:
         "store_episode", "store_fact", "store_rule", "store_batch", "correct", "undo_correction",
         "confirm", "mark_helpful", "mark_harmful", "forget", "restore", "create_link",
         "create_entity", "update_entity", "run_consolidation", "requeue", "reembed", "save",
-        "summarize",
+        "summarize", "claim_episodes", "submit_consolidation", "accept_proposal",
+        "decline_proposal",
     }  # fmt: skip
 
 

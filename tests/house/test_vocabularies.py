@@ -15,6 +15,8 @@ from butlers.memory.model import (
     MemoryType,
     Outcome,
     Permanence,
+    ProposalKind,
+    ProposalStatus,
     Relation,
     Removal,
     Validity,
@@ -36,6 +38,8 @@ CHECKED = {
     ("embedding_versions", "state"): VersionState,
     ("index_memories", "memory_type"): MemoryType,
     ("binned_episodes", "reason"): Removal,
+    ("memory_proposals", "kind"): ProposalKind,
+    ("memory_proposals", "status"): ProposalStatus,
 }
 # Words of the code that are not stored under a CHECK, and why.
 UNCHECKED = {

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import date
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -19,7 +20,7 @@ from butlers.jobs.spending import (
     refusal,
 )
 from butlers.kernel.sections import Limits
-from butlers.llm import Completion, CompletionFailed, Usage
+from butlers.llm import Completion, CompletionFailed, NotReached, Usage
 from butlers.module import Rationed
 from butlers.settings.sections import ButlerSettings
 from conftest import WalkingClock
@@ -177,6 +178,57 @@ async def test_days_come_newest_first_and_only_as_many_as_asked(
     assert sum(day.input_tokens for day in await spending.days(30)) == 30
 
 
+@pytest.mark.contract("L28")
+async def test_a_model_that_does_not_answer_is_tried_ever_more_rarely_one_at_a_time(
+    core: Database, core_access: Access, clock: WalkingClock
+) -> None:
+    """Over two pools of connections, as two processes would have."""
+    asked, begun, go_on = [], asyncio.Event(), asyncio.Event()
+
+    async def away(prompt: str) -> str:
+        asked.append(prompt)
+        begun.set()
+        if prompt == "probe":
+            await go_on.wait()
+        raise NotReached("nobody there")
+
+    other = await Database.open(core_access)
+    try:
+        one, two = (
+            CountedModel(
+                ScriptedModel(away),
+                Spending(partial(lambda each: each, each), Limits(), clock, Account.MODULES),
+            )
+            for each in (core, other)
+        )
+        for minutes in (1, 2, 4, 8, 16, 32, 60, 60):
+            with pytest.raises(NotReached, match="nobody there"):
+                await one.complete("first")
+            clock.advance(minutes=minutes, seconds=-1)
+            for model in (one, two):
+                with pytest.raises(NotReached, match="in a row; it is asked again after"):
+                    await model.check()
+            clock.advance(seconds=1)
+        begun.clear()
+        probe = asyncio.create_task(one.complete("probe"))
+        await begun.wait()
+        with pytest.raises(NotReached, match="it is being tried just now"):
+            await two.complete("meanwhile")
+        go_on.set()
+        await asyncio.gather(probe, return_exceptions=True)
+    finally:
+        await other.close()
+    assert asked == ["first"] * 8 + ["probe"]
+
+
+async def test_a_failure_is_no_outage(core: Database, clock: WalkingClock) -> None:
+    failing = ScriptedModel(CompletionFailed("cut off"))
+    model = CountedModel(failing, Spending(lambda: core, Limits(), clock, Account.MODULES))
+    for _ in range(3):
+        with pytest.raises(CompletionFailed, match="cut off"):
+            await model.complete("x")
+
+
 async def test_what_is_asked_reaches_the_model_unchanged(
     core: Database, clock: WalkingClock
 ) -> None:
@@ -195,14 +247,14 @@ def test_the_settings_choose_the_model_and_its_budget() -> None:
     settings = ButlerSettings.model_validate(document)
     limits, section = limits_of(settings)
     spending = Spending(lambda: None, limits)  # type: ignore[arg-type,return-value]
-    assert (limits, section) == (Limits(48, 0, 0.0), "modules.memory.consolidation")
+    assert (limits, section) == (Limits(48, each=Limits(24)), "modules.memory.consolidation")
     assert model_of(settings, spending) is None
     document |= {
         "runtime": {"kind": "command", "command": ["cat"]},
         "modules": {"memory": {"consolidation": {"daily_max_runs": 2, "daily_max_cost_usd": 1.5}}},
     }
     settings = ButlerSettings.model_validate(document)
-    assert limits_of(settings)[0] == Limits(2, 0, 1.5)
+    assert limits_of(settings)[0] == Limits(2, 0, 1.5, Limits(24))
     model = model_of(settings, spending)
     assert isinstance(model, CountedModel)
     assert isinstance(model, Rationed)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from butlers.errors import InvalidInput, Unavailable
-from butlers.llm import RuntimeOptions, Usage, language_model
+from butlers.llm import CompletionFailed, NotReached, RuntimeOptions, Usage, language_model
 from llm.models import chosen, failure, python
 
 SCHEMA = {
@@ -204,3 +204,27 @@ def test_importing_the_door_imports_no_http_client():
     path = os.pathsep.join(sys.path)
     done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": path}, check=False)
     assert done.returncode == 0
+
+
+@pytest.mark.contract("L28")
+@pytest.mark.parametrize(
+    ("complaint", "is_outage"),
+    [
+        ("API Error: 529 overloaded_error", True),
+        ("Credit balance is too low", True),
+        ("You've hit your usage limit", True),
+        ("Not logged in", True),
+        ("could not connect to host", True),
+        ("rate limit reached", True),
+        ("prompt is too long: 250000 tokens", False),
+        ("this request violates our usage policy", False),
+    ],
+)
+async def test_an_outage_is_told_apart_from_a_failure(complaint: str, is_outage: bool):
+    model = python(f"import sys; sys.exit({complaint!r})")
+    with pytest.raises(CompletionFailed) as failed:
+        await model.complete("Say hello.")
+    assert isinstance(failed.value, NotReached) == is_outage
+    missing = chosen(kind="command", command=("no-such-program-at-all",))
+    with pytest.raises(NotReached):
+        await missing.complete("Say hello.")

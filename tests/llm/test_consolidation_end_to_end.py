@@ -23,7 +23,7 @@ EXTRACTED = {
         }
     ],
     "updated_facts": [],
-    "new_rules": [{"content": "Ask guests about allergies", "tags": []}],
+    "new_rules": [{"content": "Ask about allergies at dinner", "tags": []}],
     "confirmations": [],
 }
 

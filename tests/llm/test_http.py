@@ -13,7 +13,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from butlers.llm import CompletionFailed, LanguageModel, RuntimeOptions, Usage, language_model
+from butlers.llm import (
+    Bounded,
+    CompletionFailed,
+    LanguageModel,
+    NotReached,
+    RuntimeOptions,
+    Usage,
+    language_model,
+)
 from llm.loopback import serving
 
 SCHEMA = {
@@ -97,6 +105,61 @@ async def test_the_schema_is_asked_for_as_it_is(server: Server, url: str):
     asked = server.asked["response_format"]
     assert asked["type"] == "json_schema" and asked["json_schema"]["strict"] is True
     assert asked["json_schema"]["schema"] == SCHEMA
+
+
+async def test_an_answer_for_a_program_is_steady_and_ends(server: Server, url: str):
+    await http(url).complete(PROMPT, schema=SCHEMA)
+    asked = server.asked
+    assert (asked["temperature"], asked["seed"], asked["max_tokens"]) == (0, 1, 4096)
+    await http(url, context_tokens=2000).complete(PROMPT, schema=SCHEMA)
+    assert server.asked["max_tokens"] == 1000
+
+
+async def test_a_server_that_does_not_know_a_field_is_asked_without(server: Server, url: str):
+    """Some models take no temperature; they are asked once more, and then always so."""
+    told = {"error": {"message": "Unsupported value: 'temperature' does not support 0"}}
+    answers = iter([JSONResponse(told, status_code=400), *(JSONResponse(chat("{}")),) * 2])
+    server.answer = lambda: next(answers)
+    model = http(url)
+    assert (await model.complete(PROMPT, schema=SCHEMA)).text == "{}"
+    await model.complete(PROMPT, schema=SCHEMA)
+    assert len(server.requests) == 3 and "temperature" not in server.asked
+
+
+NOT_REACHED = {"500", "error", "silent 503", "redirect", "no JSON", "not UTF-8", "a list", "deep"}
+
+
+@pytest.mark.contract("L28")
+async def test_what_says_nothing_about_the_question_is_told_apart(server: Server, url: str):
+    for case, (given, _) in FAILURES.items():
+        server.answer = given
+        assert isinstance(await failure(http(url)), NotReached) == (case in NOT_REACHED), case
+    late = await failure(http(url), timeout_seconds=0.001)
+    assert isinstance(late, NotReached) and late.timed_out
+    absent = await failure(http("http://127.0.0.1:9/v1"))
+    assert isinstance(absent, NotReached) and not absent.timed_out
+
+
+TOLD = {
+    "llama.cpp": ("/props", {"default_generation_settings": {"n_ctx": 4096}}, 4096),
+    "vLLM": ("/v1/models", {"data": [{"id": "m", "max_model_len": 32768}]}, 32768),
+    "listed": ("/v1/models", {"data": [{"id": "m", "meta": {"n_ctx_train": 2048}}]}, 2048),
+    "two": ("/v1/models", {"data": [{"id": "a", "max_model_len": 1}, {"id": "b"}]}, 0),
+    "chosen": ("/v1/models", {"data": [{"id": "a"}, {"id": "tiny", "max_model_len": 512}]}, 512),
+    "odd": ("/props", {"default_generation_settings": {"n_ctx": "many"}}, 0),
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+async def test_what_a_model_can_read_is_what_its_server_says(case: str):
+    path, told, tokens = TOLD[case]
+    app = Starlette(routes=[Route(path, lambda _: JSONResponse(told))])
+    with serving(app) as address:
+        model = http(f"{address}/v1", model="tiny")
+        assert isinstance(model, Bounded)
+        assert await model.context_tokens() == tokens
+        known = http(f"{address}/v1", context_tokens=7)
+        assert isinstance(known, Bounded) and await known.context_tokens() == 7
 
 
 async def test_the_key_is_sent_as_a_bearer(

@@ -131,6 +131,8 @@ async def test_a_child_left_behind_holds_up_no_answer_and_is_ended(
     await quick.is_gone()
 
 
-async def test_the_shorter_of_both_time_limits_holds():
+async def test_one_time_limit_holds_and_is_named_if_it_is_the_runtimes_own():
     model = python("import time; time.sleep(60)", timeout_seconds=0.3)
-    assert "within 0.3 s" in await failure(model, timeout_seconds=60.0)
+    assert "within 0.3 s; runtime.timeout_seconds allows more" in await failure(model)
+    told = await failure(model, timeout_seconds=0.5)
+    assert "within 0.5 s" in told and "runtime.timeout_seconds" not in told

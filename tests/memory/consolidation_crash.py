@@ -1,6 +1,7 @@
 """A process that consolidates and is killed at a chosen step; the parent says which, line by line.
 
-    python consolidation_crash.py RUNTIME_DSN        stdin: STEP INSTANT     stdout: killed | STEPS
+    python consolidation_crash.py RUNTIME_DSN run|agent    stdin: STEP INSTANT
+                                                            stdout: killed | STEPS
 
 Step 0 kills nothing and prints how many steps there were. A step is every statement, every end of
 a transaction on both sides of its commit, the session on both sides of its answer, the embedding.
@@ -9,6 +10,7 @@ Each run is a fork of its own, so that the imports are paid for once.
 
 import asyncio
 import itertools
+import json
 import os
 import signal
 import sys
@@ -19,6 +21,7 @@ from typing import Any
 
 from butlers.db.postgres import Access, Database, Transaction
 from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.consolidation_claim import claim_episodes, submit
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from conftest import ToyEmbedder
@@ -71,6 +74,16 @@ class FatedModel(ScriptedModel):
         return answered
 
 
+async def by_an_agent(memory: Memory, model: FatedModel, lineage: Lineage) -> None:
+    """Claim, read with a model of one's own, and submit."""
+    claim = await claim_episodes(memory, 10, lineage)
+    said = json.loads((await model.complete(claim.prompt)).text)
+    await submit(memory, claim.claim_id, said, lineage)
+
+
+HOW = {"run": run_consolidation, "agent": by_an_agent}
+
+
 async def consolidate(dsn: str, step: int, at: datetime) -> int:
     fate, toy = Fate(step), ToyEmbedder()
     for name in STATEMENTS:
@@ -79,7 +92,7 @@ async def consolidate(dsn: str, step: int, at: datetime) -> int:
     toy.embed_batch_async = fate.before(toy.embed_batch_async)  # type: ignore[method-assign]
     database = await Database.open(Access(dsn, dsn), pool_max=2)
     memory = Memory(database, lambda: toy, "general", clock=lambda: at)
-    await run_consolidation(memory, FatedModel(fate), Lineage("acme", "jobs"))
+    await HOW[sys.argv[2]](memory, FatedModel(fate), Lineage("acme", "jobs"))
     await database.close()
     return fate.seen
 

@@ -1,6 +1,7 @@
 """What tests of consolidation tell and ask again and again."""
 
 import json
+import re
 import uuid
 from typing import Any
 
@@ -10,6 +11,8 @@ from butlers.memory.flows import recall, remember
 from butlers.memory.flows.sight import Query
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, SearchMode
+from butlers.memory.settings import ConsolidationConfig, MemoryModuleConfig
+from memory.scripted_model import answer, fact
 
 STATE = (
     "select id, consolidation_status as status, consolidated, consolidation_attempts as attempts, "
@@ -36,9 +39,37 @@ async def know(memory: Memory, lineage: Lineage, *key: str, **more: Any) -> uuid
     return (await remember.store_fact(memory, NewFact(*key, **more), lineage)).id
 
 
+async def infer(memory: Memory, lineage: Lineage, *key: str, **more: Any) -> uuid.UUID:
+    """A fact that a model drew from episodes of long ago, by its id."""
+    return await know(memory, lineage, *key, idempotency_key=f"consolidation:{key}", **more)
+
+
 async def follow(memory: Memory, lineage: Lineage, content: str, **more: Any) -> uuid.UUID:
     """A rule, by its id."""
     return (await remember.store_rule(memory, NewRule(content, **more), lineage)).id
+
+
+def with_settings(memory: Memory, **values: Any) -> None:
+    """Consolidation as these settings have it."""
+    memory.settings = MemoryModuleConfig(consolidation=ConsolidationConfig(**values))
+
+
+def contents(prompt: str) -> list[str]:
+    """The episodes a prompt shows."""
+    return re.findall(r"<episode_content>\n(.*?)\n</episode_content>", prompt, re.DOTALL)
+
+
+def reading(prompt: str) -> str:
+    """A fact for each person in the episodes; none can be read together with the poison."""
+    told = contents(prompt)
+    if any("poison" in text for text in told):
+        return "I cannot do that."
+    facts = [
+        fact(text.split()[0], "likes", "tea", source_episode_ids=[number])
+        for number, text in enumerate(told, start=1)
+        if "likes" in text
+    ]
+    return answer(new_facts=facts)
 
 
 async def states(owner: asyncpg.Connection) -> list[asyncpg.Record]:

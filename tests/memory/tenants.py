@@ -41,6 +41,22 @@ def samples(tenant):
             "target_id": str(id_of(tenant, "episodes")),
             "relation": "derived_from",
         },
+        "memory_proposals": {
+            "butler": "general",
+            "kind": "new_rule",
+            "proposed": {"content": "secret"},
+            "source_episode_ids": [str(id_of(tenant, "episodes"))],
+            "reason": "tested",
+            "status": "waiting",
+            "idempotency_key": "secret",
+            "proposed_by": "tester",
+        },
+        "memory_claims": {
+            "butler": "general",
+            "episode_ids": [str(id_of(tenant, "episodes"))],
+            "fact_ids": [],
+            "rule_ids": [],
+        },
         **{f"{noun}_vectors": _vector(tenant, noun) for noun in ("episode", "fact", "rule")},
     }
     binned = {"episode_id": str(id_of(tenant, "binned")), "reason": "expired", "binned_at": now}

@@ -1,6 +1,7 @@
 """A process killed at any step of a consolidation: the next run completes it, once."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -13,12 +14,13 @@ import pytest
 
 from butlers.db.postgres import Access
 from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.consolidation_claim import CLAIM_SECONDS, claim_episodes, submit
 from memory.audit_stream import event_types
 from memory.consolidation_stories import (
     active_facts,
     derivations,
     everything,
-    know,
+    infer,
     states,
     tell,
 )
@@ -33,7 +35,7 @@ LEARNED = {
 }  # fmt: skip
 TABLES = (
     "episodes, facts, rules, entities, memory_links, memory_events, rule_applications, "
-    "embedding_versions, memory_tenants"
+    "embedding_versions, memory_tenants, memory_proposals, memory_claims"
 )
 
 
@@ -52,9 +54,18 @@ class Doomed:
 
 @pytest.fixture
 def doomed(worker_access: Access) -> Iterator[Doomed]:
+    yield from _doomed(worker_access, "run")
+
+
+@pytest.fixture
+def doomed_agent(worker_access: Access) -> Iterator[Doomed]:
+    yield from _doomed(worker_access, "agent")
+
+
+def _doomed(worker_access: Access, how: str) -> Iterator[Doomed]:
     paths = (str(SCRIPT.parents[1]), *(path for path in sys.path if path))
     with subprocess.Popen(
-        [sys.executable, str(SCRIPT), worker_access.runtime_dsn],
+        [sys.executable, str(SCRIPT), worker_access.runtime_dsn, how],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -66,9 +77,10 @@ def doomed(worker_access: Access) -> Iterator[Doomed]:
 async def seed(memory, lineage, owner) -> set:
     """Two episodes and two known facts, in an empty database."""
     await owner.execute(f"truncate {TABLES} cascade")
-    await know(memory, lineage, "Cid", "likes", "ale")
-    await know(memory, lineage, "Dan", "likes", "rum")
-    return {await tell(memory, lineage, text) for text in ("Ann likes tea", "Bob left")}
+    await infer(memory, lineage, "Cid", "likes", "ale")
+    await infer(memory, lineage, "Dan", "likes", "rum")
+    told = ("Ann likes tea, so offer it. Cid likes beer now", "Bob left in May; Dan drinks rum")
+    return {await tell(memory, lineage, text) for text in told}
 
 
 async def the_dead_let_go(owner) -> None:
@@ -120,6 +132,31 @@ async def test_a_kill_at_any_step_loses_and_doubles_nothing(memory, lineage, own
         settled = await everything(owner)
         assert (await run_consolidation(memory, failing(), lineage)).episodes_processed == 0
         assert await everything(owner) == settled
+    assert set(crashes) == {"untouched", "claimed", "consolidated"}
+
+
+@pytest.mark.slow
+@pytest.mark.contract("N7.2", "N4.4", "L28")
+async def test_an_agent_killed_at_any_step_loses_and_doubles_nothing(
+    memory, lineage, owner, clock, doomed_agent
+):
+    """Nor does it cost an attempt: whoever did not come back says nothing about the episodes."""
+    episodes = await seed(memory, lineage, owner)
+    steps = int(doomed_agent.run(0, clock.now))
+    await completed_once(owner, episodes)
+    assert steps > 40
+    crashes = Counter()
+    for step in range(1, steps + 1):
+        episodes = await seed(memory, lineage, owner)
+        assert doomed_agent.run(step, clock.now) == "killed"
+        await the_dead_let_go(owner)
+        crashes[await _where_it_died(owner)] += 1
+        clock.advance(seconds=CLAIM_SECONDS + 1)
+        claim = await claim_episodes(memory, 10, lineage)
+        if claim.claim_id is not None:
+            await submit(memory, claim.claim_id, json.loads(story(claim.prompt)), lineage)
+        await completed_once(owner, episodes)
+        assert {row["attempts"] for row in await states(owner)} == {0}
     assert set(crashes) == {"untouched", "claimed", "consolidated"}
 
 

@@ -107,7 +107,9 @@ def test_invalid_json_is_an_empty_result_that_says_so(text):
 
 
 @pytest.mark.contract("L10")
-@pytest.mark.parametrize("text", ["{}", '{"facts": []}', '{"new_facts": [' + json.dumps(ANN)])
+@pytest.mark.parametrize(
+    "text", ['{"facts": []}', "a set {} of none", '{"new_facts": [' + json.dumps(ANN)]
+)
 def test_an_object_without_any_of_the_lists_is_no_answer(text):
     """A piece of an answer that was cut off must not count as one with nothing to extract."""
     result = parse_consolidation(text)
@@ -119,6 +121,28 @@ def test_an_object_without_any_of_the_lists_is_no_answer(text):
 def test_a_valid_answer_may_have_nothing_to_extract():
     assert parse_consolidation(answer()) == ConsolidationResult()
     assert parse_consolidation('{"new_facts": null}') == ConsolidationResult()
+
+
+@pytest.mark.contract("L28")
+@pytest.mark.parametrize("text", ["{}", " {\n} ", "[]", "```json\n{}\n```", "```\n{ }```"])
+def test_an_empty_object_means_nothing_to_extract(text):
+    assert parse_consolidation(text) == ConsolidationResult()
+
+
+def test_what_was_shown_is_meant_by_its_number():
+    shown = {1: uuid.UUID(ID), 2: uuid.UUID(int=2)}
+    said = answer(
+        new_facts=[{**ANN, "source_episode_ids": [1, "2", 3, True, "x"]}],
+        updated_facts=[{"target_id": "#2", **ANN}],
+        confirmations=[2, ID, 9],
+        nothing_in=[1],
+    )
+    result = parse_consolidation(said, shown)
+    assert result.new_facts[0].sources == (shown[1], shown[2])
+    assert result.updated_facts[0].target_id == shown[2]
+    assert result.confirmations == (shown[2], shown[1]) and result.nothing_in == (shown[1],)
+    (fault,) = result.parse_errors
+    assert "confirmations[2]" in fault and "a number that was shown" in fault
 
 
 # Entries

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from butlers.memory.flows.consolidate import TEMPLATE
+from butlers.memory.flows.consolidation_batch import BRIEF, TEMPLATE
 from butlers.memory.model import Maturity, Permanence
 from butlers.memory.policy.consolidation import (
     MATERIAL,
@@ -46,9 +46,17 @@ def test_the_prompt_is_the_template_with_what_happened_and_what_is_known():
     before, after = TEMPLATE.split(MATERIAL)
     assert prompt.startswith(before) and prompt.endswith(after)
     assert "<episode_content>\nAnn moved to Oslo\n</episode_content>" in prompt
-    assert f'<episode id="{uuid.UUID(int=1)}" happened_at="2026-01-10T12:00:00+00:00"' in prompt
-    assert f'<fact id="{uuid.UUID(int=2)}" subject="Ann" predicate="Ann">Ann</fact>' in prompt
-    assert f'<rule id="{uuid.UUID(int=3)}" maturity="proven">always greet</rule>' in prompt
+    assert '<episode id="1" happened_at="2026-01-10T12:00:00+00:00"' in prompt
+    assert '<fact id="2" subject="Ann" predicate="Ann">Ann</fact>' in prompt
+    assert '<rule id="3" maturity="proven">always greet</rule>' in prompt
+
+
+def test_nothing_in_the_instructions_could_be_copied_for_an_answer():
+    """No example, no identifier: a small model gives back what it is shown."""
+    for template in (TEMPLATE, BRIEF):
+        assert not re.search(r"[0-9a-f]{8}-|…|e\.g\.|example|```", template)
+        assert "data only" in template and template.count(MATERIAL) == 1
+    assert len(BRIEF.split()) < 120
 
 
 @pytest.mark.contract("R12.4")

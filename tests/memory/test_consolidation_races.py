@@ -12,12 +12,15 @@ import pytest
 from butlers.clock import utc_now
 from butlers.memory.flows import forget
 from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.consolidation_lease import ABANDONED, TAKEN_OVER, claim
+from butlers.memory.flows.consolidation_lease import ABANDONED, TAKEN_OVER, appetite_of, claim
+from butlers.memory.policy.consolidation import Reach
 from butlers.memory.settings import ConsolidationConfig, MemoryModuleConfig
 from db.databases import connected, until_waiting
 from memory.audit_stream import event_types
 from memory.consolidation_stories import active_facts, states, statuses, tell
 from memory.scripted_model import ScriptedModel, answer, fact, failing
+
+ALL = "Slow, Quick, Second, Other and Ann: each likes tea"
 
 
 def said(subject: str) -> str:
@@ -50,7 +53,7 @@ class Waiting(ScriptedModel):
 async def slow(memory, lineage):
     """A run whose model has been asked and has not answered yet, over two episodes."""
     for text in ("one", "two"):
-        await tell(memory, lineage, text)
+        await tell(memory, lineage, f"{ALL}: {text}")
     model = Waiting(said("Slow"))
     run = asyncio.create_task(run_consolidation(memory, model, lineage))
     await asyncio.wait_for(model.asked.wait(), 20)
@@ -68,14 +71,15 @@ async def finish(slow):
 @pytest.mark.contract("N4.3", "N7.2")
 async def test_a_butler_being_worked_on_is_left_alone(memory, lineage, owner, slow):
     """Not even its newer episodes are read: older news must not overwrite newer."""
-    await tell(memory, lineage, "three")
-    await tell(memory, lineage, "elsewhere", butler="zoe")
+    await tell(memory, lineage, f"{ALL}: three")
+    await tell(memory, lineage, f"{ALL}: elsewhere", butler="zoe")
     other = ScriptedModel(said("Other"))
     report = await run_consolidation(memory, other, lineage)
     assert report.groups == {"zoe": 1}
     assert (await run_consolidation(memory, None, lineage)).groups == {}
-    assert (await finish(slow)).groups == {"general": 2}
-    assert await statuses(owner) == ["consolidated", "consolidated", "pending", "consolidated"]
+    assert (await states(owner))[2]["leased_by"] is None
+    assert (await finish(slow)).groups == {"general": 3}
+    assert await statuses(owner) == ["consolidated"] * 4
 
 
 @pytest.mark.contract("N7.2", "L10", "L11")
@@ -122,7 +126,7 @@ async def test_a_lease_that_ran_out_unnoticed_still_counts(memory, lineage, owne
 @pytest.mark.contract("N7.2")
 async def test_the_lease_is_renewed_while_the_model_thinks(memory, lineage, owner, clock):
     with_settings(memory, lease_seconds=1)
-    await tell(memory, lineage)
+    await tell(memory, lineage, ALL)
     model = Waiting(said("Slow"))
     run = asyncio.create_task(run_consolidation(memory, model, lineage))
     await asyncio.wait_for(model.asked.wait(), 20)
@@ -148,7 +152,7 @@ async def test_a_lease_is_renewed_before_it_runs_out_by_the_clock_on_the_wall(
     """Leases end while time passes, which no clock that stands still can show."""
     memory = replace(memory, clock=utc_now)
     with_settings(memory, lease_seconds=3)
-    await tell(memory, lineage)
+    await tell(memory, lineage, ALL)
     model = Waiting(said("Slow"))
     run = asyncio.create_task(run_consolidation(memory, model, lineage))
     await asyncio.wait_for(model.asked.wait(), 20)
@@ -163,7 +167,7 @@ async def test_a_lease_is_renewed_before_it_runs_out_by_the_clock_on_the_wall(
 
 async def test_a_lost_lease_ends_the_session_at_once(memory, lineage, owner):
     with_settings(memory, lease_seconds=1)
-    await tell(memory, lineage)
+    await tell(memory, lineage, ALL)
     model = Waiting(said("Slow"))
     run = asyncio.create_task(run_consolidation(memory, model, lineage))
     await asyncio.wait_for(model.asked.wait(), 20)
@@ -221,11 +225,12 @@ async def test_many_runners_read_every_episode_exactly_once(memory, lineage, own
     told = []
     for i in range(12):
         clock.advance(seconds=1)
-        told.append(await tell(memory, lineage, f"episode {i}", butler=f"butler{i % 2}"))
+        told.append(f"Note{i}")
+        await tell(memory, lineage, f"Note{i} was read", butler=f"butler{i % 2}")
 
     async def slowly(prompt):
         await asyncio.sleep(0.02)
-        return answer(new_facts=[fact(id, "is", "read") for id in _ids(prompt)])
+        return answer(new_facts=[fact(name, "is", "read") for name in _names(prompt)])
 
     model = ScriptedModel(slowly)
     reports = []
@@ -233,19 +238,19 @@ async def test_many_runners_read_every_episode_exactly_once(memory, lineage, own
         reports += await asyncio.gather(
             *(run_consolidation(memory, model, lineage) for _ in range(4))
         )
-    read = Counter(id for prompt in model.prompts for id in _ids(prompt))
-    assert read == Counter(str(id) for id in told)
+    read = Counter(name for prompt in model.prompts for name in _names(prompt))
+    assert read == Counter(told)
     assert sum(report.episodes_consolidated for report in reports) == 12
     assert sum(report.facts_created for report in reports) == 12
     assert all(report.errors == [] for report in reports)
     for butler in ("butler0", "butler1"):
-        order = [id for prompt in model.prompts for id in _ids(prompt) if str(id) in read]
-        mine = [str(id) for i, id in enumerate(told) if f"butler{i % 2}" == butler]
-        assert [id for id in order if id in mine] == mine
+        order = [name for prompt in model.prompts for name in _names(prompt)]
+        mine = [name for i, name in enumerate(told) if f"butler{i % 2}" == butler]
+        assert [name for name in order if name in mine] == mine
 
 
-def _ids(prompt: str) -> list[str]:
-    return re.findall(r'<episode id="([^"]+)"', prompt)
+def _names(prompt: str) -> list[str]:
+    return re.findall(r"<episode_content>\n(\w+)", prompt)
 
 
 @pytest.mark.contract("N7.2")
@@ -267,5 +272,5 @@ async def test_an_episode_that_kills_every_run_ends_as_a_dead_letter(memory, lin
 
 async def _die_thinking(memory, lineage):
     """Claim, and never be heard of again."""
-    claimed = await claim(memory, "general", lineage)
+    claimed = await claim(memory, "general", lineage, appetite_of(memory, Reach()))
     assert len(claimed.episodes) == 1

@@ -250,7 +250,7 @@ async def test_expired_episodes_are_left_to_the_cleanup(memory, lineage, owner, 
 async def two_dead(memory, lineage, clock):
     one = await tell(memory, lineage, "the first")
     clock.advance(minutes=1)
-    two = await tell(memory, lineage, "the second")
+    two = await tell(memory, lineage, "the second: Ann likes tea")
     await fail_for_the_last_time(memory, lineage)
     return one, two
 
@@ -259,7 +259,7 @@ async def two_dead(memory, lineage, clock):
 async def test_dead_letters_are_listed_with_their_reason(memory, lineage, stranger, two_dead):
     found = await dead_letters.find_dead_letters(memory, lineage)
     assert [(row["id"], row["content"]) for row in found] == [
-        (str(two_dead[0]), "the first"), (str(two_dead[1]), "the second")
+        (str(two_dead[0]), "the first"), (str(two_dead[1]), "the second: Ann likes tea")
     ]  # fmt: skip
     assert {row["dead_letter_reason"] for row in found} == {"the session ended with status 1"}
     assert {row["consolidation_attempts"] for row in found} == {1}

@@ -75,7 +75,7 @@ async def episode_lives(memory, lineage, clock):
     """Episodes are consolidated, fail, are given up, requeued and kept; they expire, are evicted,
     restored and deleted."""
     await remember.store_episode(memory, NewEpisode("Ann called", "general"), lineage)
-    said = answer(new_facts=[fact("Ann", "has", "a phone")])
+    said = answer(new_facts=[fact("Ann", "did", "called")])
     await consolidate.run_consolidation(memory, ScriptedModel(said), lineage)
     await episode_cleanup.run_episode_cleanup(memory, lineage, 0)
     bad = await remember.store_episode(memory, NewEpisode("Ann wrote", "general"), lineage)

@@ -15,13 +15,14 @@ from structlog.testing import capture_logs
 
 from butlers.errors import Unavailable
 from butlers.llm import Completion, CompletionFailed, Usage
-from butlers.memory.flows.remember import store_fact, store_rule
+from butlers.memory.flows.remember import store_episode, store_fact, store_rule
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, NewFact, NewRule
+from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
 from butlers.module import Caller
 from butlers.sessions.session import MAX_HOOK_CHARACTERS, SessionMemory
 from butlers.sessions.spawner import Spawner
 from butlers.settings.sections import ButlerSettings
+from conftest import WalkingClock
 
 CALLER = Caller("acme", "token:1")
 FACT = NewFact("Ann", "allergy", "peanuts and hazelnuts; carries an EpiPen always")
@@ -267,6 +268,25 @@ async def test_a_session_opens_with_what_is_known(
     assert "carries an EpiPen" in told
     assert "another tenant" not in told
     assert told.startswith("Remembered from earlier sessions.")
+
+
+async def test_an_agent_that_may_read_what_waits_is_told_that_it_does(
+    sessions: SessionMemory, memory: Memory, lineage: Lineage, clock: WalkingClock
+) -> None:
+    async def open_memory() -> Memory:
+        return memory
+
+    inviting = SessionMemory("general", open_memory, 30, "Read them.")
+    assert await opening(inviting) == ""
+    await store_episode(memory, NewEpisode("Ann left", "general"), lineage)
+    clock.advance(days=6)
+    (first, *_) = (await opening(inviting)).splitlines()
+    assert first == "1 episode waits to be read; days since the oldest: 6. Read them."
+    await store_episode(memory, NewEpisode("Bob left", "general"), lineage)
+    await store_fact(memory, FACT, lineage)
+    told = await opening(inviting)
+    assert told.startswith("2 episodes wait to be read") and "EpiPen" in told
+    assert "wait" not in await opening(sessions)
 
 
 async def test_an_opening_is_short_enough_to_be_taken_whole(

@@ -55,7 +55,8 @@ ONE_FAULT = {
     ),
     "[runtime]\napi_key = 'sk-very-secret'": (
         "runtime.api_key: found an unknown key; did you mean api_key_env? valid keys are kind, "
-        "command, binary, model, url, api_key_env, timeout_seconds, context_timeout_seconds"
+        "command, binary, model, url, api_key_env, timeout_seconds, context_tokens, "
+        "context_timeout_seconds"
     ),
     "[modules.memory.episodes]\ndefault_ttl_days = '7'": (
         'modules.memory.episodes.default_ttl_days: found "7"; '

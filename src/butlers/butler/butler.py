@@ -34,6 +34,10 @@ _HEALTH_SECONDS = 5.0
 # before the answer of a session, and a little longer once it is given.
 _OPENING_SECONDS = 6.0
 _LATEST_SECONDS = 15.0
+TO_READ = (
+    "When the user's work allows it, offer to read them: memory_claim_episodes gives you some, "
+    "memory_submit_consolidation takes what you draw from them."
+)
 
 
 class Butler:
@@ -98,7 +102,13 @@ class Butler:
             return self.memory
 
         seconds = min(self.settings.runtime.context_timeout_seconds, at_most)
-        return SessionMemory(self.name, memory, seconds)
+        return SessionMemory(self.name, memory, seconds, self._invitation)
+
+    @property
+    def _invitation(self) -> str:
+        """What an agent is told that may read what waits, where no model of the butler's does."""
+        invited = self.settings.mcp.consolidate and self.settings.runtime.kind == "none"
+        return TO_READ if invited else ""
 
     @property
     def memory(self) -> Memory:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.flows.browse import Page
+from butlers.memory.flows.consolidation_claim import EpisodeClaim
 from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.entity_merge import MergeReport
@@ -328,3 +329,26 @@ class Methods:
         revert: bool = ...,
         discard: bool = ...,
     ) -> list[dict[str, Any]]: ...
+    async def claim_episodes(
+        self,
+        *,
+        limit: int = ...,
+    ) -> EpisodeClaim: ...
+    async def submit_consolidation(
+        self,
+        claim_id: str | UUID,
+        answer: Mapping[str, Any],
+    ) -> ConsolidationReport: ...
+    async def list_proposals(
+        self,
+        *,
+        limit: int = ...,
+    ) -> list[dict[str, Any]]: ...
+    async def accept_proposal(
+        self,
+        proposal_id: str | UUID,
+    ) -> dict[str, Any]: ...
+    async def decline_proposal(
+        self,
+        proposal_id: str | UUID,
+    ) -> bool: ...

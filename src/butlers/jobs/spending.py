@@ -14,12 +14,14 @@ import structlog
 from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Database, Transaction
 from butlers.db.queries import load
-from butlers.errors import BudgetExhausted, ButlersError
+from butlers.errors import BudgetExhausted, ButlersError, ShareExhausted
 from butlers.kernel.sections import Limits
 from butlers.llm import (
+    Bounded,
     Completion,
     CompletionFailed,
     LanguageModel,
+    NotReached,
     RuntimeOptions,
     Usage,
     language_model,
@@ -29,6 +31,8 @@ from butlers.settings.sections import ButlerSettings
 _SQL = load(__file__)
 # How much longer than its time limit a completion may take before it counts as lost.
 _MARGIN = timedelta(minutes=1)
+# How long a model is left alone that did not answer: twice as long each time.
+_SHORTEST_REST, _LONGEST_REST = timedelta(minutes=1), timedelta(hours=1)
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +50,7 @@ class Outcome(StrEnum):
     RUNNING = "running"
     OK = "ok"
     FAILED = "failed"
+    UNREACHED = "unreached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,25 @@ class Spent:
     tokens: int = 0
     cost_usd: float = 0.0
     under_way: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """How often in a row nobody answered, since when, and whether somebody is asking now."""
+
+    times: int = 0
+    last_at: datetime | None = None
+    asking: bool = False
+
+    def rest(self, now: datetime) -> str | None:
+        """Why the model is not asked now, or None; the longer it is away, the rarer it is tried."""
+        if not self.times or self.last_at is None:
+            return None
+        until = self.last_at + min(_SHORTEST_REST * 2 ** min(self.times - 1, 20), _LONGEST_REST)
+        away = f"the language model did not answer {self.times} times in a row"
+        if until > now:
+            return f"{away}; it is asked again after {until:%Y-%m-%d %H:%M} UTC"
+        return f"{away}; it is being tried just now" if self.asking else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +94,19 @@ class DaySpent:
     cost_usd: float
 
 
-def refusal(limits: Limits, spent: Spent, section: str) -> str | None:
+def refusal(
+    limits: Limits, spent: Spent, section: str, setting: str = "daily_max", whose: str = ""
+) -> str | None:
     """Why no completion may be asked for now, or None; `section` is where the limits stand."""
-    for setting, limit, reached in (
-        ("daily_max_runs", limits.runs, spent.runs),
-        ("daily_max_tokens", limits.tokens, spent.tokens),
-        ("daily_max_cost_usd", limits.cost_usd, spent.cost_usd),
+    for kind, limit, reached in (
+        ("runs", limits.runs, spent.runs),
+        ("tokens", limits.tokens, spent.tokens),
+        ("cost_usd", limits.cost_usd, spent.cost_usd),
     ):
         if limit and reached >= limit:
             return (
-                f"today's budget is used up: {amount(reached)} of the {amount(limit)} that "
-                f"{section}.{setting} allows; it starts anew at 00:00 UTC"
+                f"today's {whose}budget is used up: {amount(reached)} of the {amount(limit)} that "
+                f"{section}.{setting}_{kind} allows; it starts anew at 00:00 UTC"
             )
     # What a completion costs is known afterwards only: two at once could both be one too many.
     if spent.under_way and (limits.tokens or limits.cost_usd):
@@ -103,21 +129,30 @@ class Spending:
         clock: Clock = utc_now,
         account: Account = Account.SESSIONS,
         section: str = "",
+        tenant: str = "",
     ) -> None:
+        self._tenant = tenant
         self._database = database
         self._clock = clock
         self._account = account
         self._section = section
         self.limits = limits
 
+    def for_tenant(self, tenant: str) -> "Spending":
+        """The completions for one tenant, which count for it and for all."""
+        return type(self)(
+            self._database, self.limits, self._clock, self._account, self._section, tenant
+        )
+
     async def check(self) -> None:
-        """Raise BudgetExhausted if no completion may be asked for now."""
-        self._refuse(await self.today())
+        """Raise BudgetExhausted or NotReached if no completion may be asked for now."""
+        async with self._database().system_transaction() as tx:
+            await self._refuse(tx, self._now())
 
     async def today(self) -> Spent:
-        """What today came to so far."""
+        """What today came to so far, for all."""
         async with self._database().system_transaction() as tx:
-            return await self._spent(tx, self._now())
+            return await self._spent(tx, self._now(), None)
 
     async def reserve(self, runtime: str, label: str, seconds: float) -> int:
         """Count a completion before it is asked for; BudgetExhausted if that is one too many."""
@@ -125,11 +160,12 @@ class Spending:
             # In a statement of its own: the next one then sees what was written meanwhile.
             await tx.execute(_SQL["take_turn"])
             now = self._now()
-            self._refuse(await self._spent(tx, now))
+            await self._refuse(tx, now)
             number: int = await tx.fetch_value(
                 _SQL["reserve"],
                 day=now.date(),
                 account=self._account,
+                tenant=self._tenant,
                 runtime=runtime,
                 label=label,
                 now=now,
@@ -154,14 +190,25 @@ class Spending:
         async with self._database().system_transaction() as tx:
             return [DaySpent(**row) for row in await tx.fetch(_SQL["days"], after=after)]
 
-    async def _spent(self, tx: Transaction, now: datetime) -> Spent:
-        row = await tx.fetch_one(_SQL["spent"], day=now.date(), account=self._account, now=now)
+    async def _spent(self, tx: Transaction, now: datetime, tenant: str | None) -> Spent:
+        row = await tx.fetch_one(
+            _SQL["spent"], day=now.date(), account=self._account, now=now, tenant=tenant
+        )
         return Spent(**(row or {}))
 
-    def _refuse(self, spent: Spent) -> None:
-        reason = refusal(self.limits, spent, self._section)
+    async def _refuse(self, tx: Transaction, now: datetime) -> None:
+        row = await tx.fetch_one(_SQL["unanswered"], account=self._account, now=now)
+        resting = Unanswered(**(row or {})).rest(now)
+        if resting is not None and self._account is Account.MODULES:
+            raise NotReached(resting)
+        reason = refusal(self.limits, await self._spent(tx, now, None), self._section)
         if reason is not None:
             raise BudgetExhausted(reason)
+        if self._tenant and self.limits.each is not None:
+            spent = await self._spent(tx, now, self._tenant)
+            reason = refusal(self.limits.each, spent, self._section, "tenant_max", "tenant's ")
+            if reason is not None:
+                raise ShareExhausted(reason)
 
     def _now(self) -> datetime:
         return self._clock().astimezone(UTC)
@@ -188,9 +235,17 @@ class CountedModel:
         self._model = model
         self._spending = spending
 
+    def for_tenant(self, tenant: str) -> "CountedModel":
+        """The same model, counted for one tenant as well."""
+        return CountedModel(self._model, self._spending.for_tenant(tenant))
+
     async def check(self) -> None:
-        """Raise BudgetExhausted if no completion may be asked for now."""
+        """Raise BudgetExhausted or NotReached if no completion may be asked for now."""
         await self._spending.check()
+
+    async def context_tokens(self) -> int:
+        """What the model says of itself."""
+        return await self._model.context_tokens() if isinstance(self._model, Bounded) else 0
 
     async def complete(
         self,
@@ -210,7 +265,8 @@ class CountedModel:
             )
             outcome, usage = Outcome.OK, completion.usage
         except CompletionFailed as failure:
-            usage = failure.usage
+            reached = not isinstance(failure, NotReached)
+            outcome, usage = Outcome.FAILED if reached else Outcome.UNREACHED, failure.usage
             raise
         finally:
             # Also when the caller gave up waiting: the completion was asked for and counts.

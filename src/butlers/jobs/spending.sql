@@ -11,11 +11,26 @@ select
   count(*) filter (where outcome = 'running' and ends_by > :now) as under_way
 from language_model_spend
 where day = :day and account = :account
+  and (:tenant::text is null or tenant_id = :tenant)
+
+-- unanswered --
+-- How many completions in a row were not answered at all, when the last was given up, and whether
+-- one is under way.
+select
+  count(*) filter (where outcome = 'unreached') as times,
+  max(finished_at) filter (where outcome = 'unreached') as last_at,
+  coalesce(bool_or(outcome = 'running' and ends_by > :now), false) as asking
+from language_model_spend
+where account = :account and id > coalesce((
+  select max(id) from language_model_spend
+  where account = :account and outcome in ('ok', 'failed')
+), 0)
 
 -- reserve --
 -- A completion is about to be asked for.
-insert into language_model_spend (day, account, runtime, label, outcome, started_at, ends_by)
-values (:day, :account, :runtime, :label, 'running', :now, :ends_by)
+insert into language_model_spend
+  (day, account, tenant_id, runtime, label, outcome, started_at, ends_by)
+values (:day, :account, :tenant, :runtime, :label, 'running', :now, :ends_by)
 returning id
 
 -- settle --
@@ -30,7 +45,7 @@ where id = :id
 select
   day,
   count(*) as runs,
-  count(*) filter (where outcome = 'failed') as failed,
+  count(*) filter (where outcome in ('failed', 'unreached')) as failed,
   coalesce(sum(input_tokens), 0)::bigint as input_tokens,
   coalesce(sum(output_tokens), 0)::bigint as output_tokens,
   coalesce(sum(cost_usd), 0) as cost_usd

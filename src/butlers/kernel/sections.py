@@ -27,6 +27,8 @@ class Limits:
     runs: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
+    each: "Limits | None" = None
+    """What those for one tenant may come to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,21 @@ from butlers.llm.claude import ClaudeRuntime
 from butlers.llm.codex import CodexRuntime
 from butlers.llm.command import CommandRuntime
 from butlers.llm.completion import (
+    Bounded,
     Completion,
     CompletionFailed,
     LanguageModel,
+    NotReached,
     RuntimeOptions,
     Usage,
 )
 
 __all__ = [
+    "Bounded",
     "Completion",
     "CompletionFailed",
     "LanguageModel",
+    "NotReached",
     "RuntimeOptions",
     "Usage",
     "language_model",

@@ -3,7 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from butlers.llm.completion import DEFAULT_SYSTEM, Completion, CompletionFailed, Usage, answered
+from butlers.llm.completion import (
+    DEFAULT_SYSTEM,
+    Completion,
+    CompletionFailed,
+    Usage,
+    answered,
+    failure,
+)
 from butlers.llm.envelopes import amount, json_text, mapping, parse_object, text_of, total
 from butlers.llm.process import Finished, find_program
 from butlers.llm.program import ProgramRuntime, Request
@@ -64,14 +71,15 @@ class ClaudeRuntime(ProgramRuntime):
         if left.exit_code != 0 or envelope.get("is_error") is not False:
             reason = text_of(envelope.get("result")) or text_of(envelope.get("subtype"))
             said = redaction.line(reason) or left.ending
-            raise CompletionFailed(f"claude failed: {said}", usage)
+            raise failure(reason, f"claude failed: {said}", usage)
         session_id = text_of(envelope.get("session_id")) or None
         return answered("claude", _answer(envelope), usage, session_id)
 
 
 def _not_understood(left: Finished, redaction: Redaction) -> CompletionFailed:
     if left.exit_code != 0:
-        return CompletionFailed(f"claude {left.ending}: {redaction.line(left.complaint)}")
+        said = left.complaint
+        return failure(said, f"claude {left.ending}: {redaction.line(said)}")
     return CompletionFailed(
         "claude did not write the JSON expected of it; is runtime.binary a current Claude Code?"
     )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from butlers.llm.completion import DEFAULT_SYSTEM, Completion, CompletionFailed, Usage, answered
+from butlers.llm.completion import DEFAULT_SYSTEM, Completion, Usage, answered, failure
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
 from butlers.llm.process import Finished, find_program, read_answer
 from butlers.llm.program import ProgramRuntime, Request
@@ -75,8 +75,8 @@ class CodexRuntime(ProgramRuntime):
         events = list(_events(left.stdout))
         usage = _usage(events)
         if left.exit_code != 0:
-            said = redaction.line(_failure(events) or left.complaint)
-            raise CompletionFailed(f"codex {left.ending}: {said}", usage)
+            said = _failure(events) or left.complaint
+            raise failure(said, f"codex {left.ending}: {redaction.line(said)}", usage)
         text = read_answer("codex", request.files / _ANSWER, usage)
         threads = (text_of(event.get("thread_id")) for event in events)
         thread = next(filter(None, threads), None)

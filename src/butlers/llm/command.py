@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from butlers.llm.completion import Completion, CompletionFailed, Usage, answered
+from butlers.llm.completion import Completion, CompletionFailed, Usage, answered, failure
 from butlers.llm.envelopes import json_text
 from butlers.llm.process import Finished, decoded_answer, find_program, read_answer
 from butlers.llm.program import ProgramRuntime, Request
@@ -49,7 +49,7 @@ class CommandRuntime(ProgramRuntime):
         """What the program wrote, to its file where the template names one."""
         if left.exit_code != 0:
             said = redaction.line(left.complaint) or "it said nothing"
-            raise CompletionFailed(f"the command {left.ending}: {said}")
+            raise failure(left.complaint, f"the command {left.ending}: {said}")
         if self._has(OUTPUT_FILE):
             text = read_answer("the command", request.files / "output")
         else:

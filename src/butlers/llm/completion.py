@@ -1,9 +1,10 @@
 """What a completion is, whichever runtime gives it."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from butlers.errors import Unavailable
 from butlers.kernel.text import clean
@@ -38,6 +39,42 @@ class CompletionFailed(Unavailable):
         super().__init__(reason)
 
 
+class NotReached(CompletionFailed):
+    """The runtime cannot be had for now, which says nothing about what it was asked.
+
+    It is not there, is overloaded, refuses for reasons of its own, or did not answer in time.
+    """
+
+    def __init__(self, reason: str, usage: Usage | None = None, *, timed_out: bool = False) -> None:
+        self.timed_out = timed_out
+        super().__init__(reason, usage)
+
+
+# What services and their command lines say when the trouble is theirs, the account's or the
+# network's, and not the request's.
+_OUTAGE = re.compile(
+    r"\b(?:40[1-4]|408|429|5\d\d)\b|connect|network|unreachable|econn|enotfound|resolve host"
+    r"|timed? ?out|rate.?limit|overload|unavailable|too many requests|capacity"
+    r"|quota|credit|billing|usage.limit|limit.reached|log ?in|logged in|api.?key|authent|authoriz",
+    re.IGNORECASE,
+)
+
+
+def failure(said: str, told: str, usage: Usage | None = None) -> CompletionFailed:
+    """How a runtime failed that said something of it: unreached if its words are of an outage."""
+    kind = NotReached if _OUTAGE.search(said) else CompletionFailed
+    return kind(told, usage)
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A language model that may know how much it can read."""
+
+    async def context_tokens(self) -> int:
+        """How many tokens a question and its answer may have; 0 where nobody says."""
+        ...
+
+
 class LanguageModel(Protocol):
     """Something that completes a prompt."""
 
@@ -70,6 +107,13 @@ class RuntimeOptions:
     url: str = ""
     api_key_env: str = ""
     timeout_seconds: float = 300.0
+    context_tokens: int = 0
+
+    def late(self, name: str, seconds: float) -> NotReached:
+        """What is said of a runtime that took longer than it was given; its own limit is named."""
+        own = seconds == self.timeout_seconds
+        more = "; runtime.timeout_seconds allows more" if own else ""
+        return NotReached(f"{name} did not answer within {seconds:g} s{more}", timed_out=True)
 
     def api_key(self) -> str:
         """The key that the options name, or "" when they name none."""
@@ -77,7 +121,7 @@ class RuntimeOptions:
             return ""
         key = os.environ.get(self.api_key_env, "").strip()
         if not key:
-            raise CompletionFailed(
+            raise NotReached(
                 f"the environment variable {self.api_key_env}, which runtime.api_key_env names, "
                 "is not set; set it for the daemon, or empty runtime.api_key_env"
             )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from butlers.llm.completion import CompletionFailed, Usage
+from butlers.llm.completion import CompletionFailed, NotReached, Usage
 
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 TERMINATION_SECONDS = 2.0
@@ -30,6 +30,8 @@ class Invocation:
     directory: Path
     environment: Mapping[str, str]
     timeout_seconds: float
+    late: NotReached
+    """What is raised when the time is up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,8 @@ def find_program(program: str, setting: str) -> str:
         # The process works in a directory of its own, where a relative path means something else.
         return os.path.abspath(found)
     if os.path.dirname(given) and os.path.exists(given):
-        raise CompletionFailed(
-            f"{program} may not be executed: make it executable or set {setting}"
-        )
-    raise CompletionFailed(
+        raise NotReached(f"{program} may not be executed: make it executable or set {setting}")
+    raise NotReached(
         f"the program {program!r} was not found: install it or set {setting} to its path"
     )
 
@@ -155,7 +155,7 @@ async def _start(invocation: Invocation) -> tuple[asyncio.SubprocessTransport, _
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         program = invocation.argv[0]
-        raise CompletionFailed(
+        raise NotReached(
             f"{invocation.name} could not be started: {program}: {reason}; "
             "check [runtime] in butler.toml"
         ) from None
@@ -176,10 +176,7 @@ async def _finished(
             f"{invocation.name} wrote more than {MAX_OUTPUT_BYTES // 1024**2} MB and was stopped"
         )
     if not output.exited.done():
-        raise CompletionFailed(
-            f"{invocation.name} did not answer within {invocation.timeout_seconds:g} s and was "
-            "stopped; runtime.timeout_seconds allows more"
-        )
+        raise invocation.late
     written = (bytes(output.written[fd]) for fd in (_STDOUT, _STDERR))
     return Finished(cast(int, transport.get_returncode()), *written)
 

@@ -71,10 +71,10 @@ class ProgramRuntime(ABC):
         *,
         system: str = "",
         schema: Mapping[str, Any] | None = None,
-        timeout_seconds: float = 300.0,
+        timeout_seconds: float | None = None,
         label: str = "",
     ) -> Completion:
-        """What the program answers."""
+        """What the program answers; one time limit holds: the caller's, else the runtime's."""
         prefix = "butlers-completion-"
         with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as root:
             places = [Path(root, name) for name in ("work", "files", "scratch")]
@@ -82,17 +82,23 @@ class ProgramRuntime(ABC):
                 place.mkdir()
             request = Request(prompt, system, schema, label, *places)
             environment = self._environment(request)
+            seconds = timeout_seconds or self._options.timeout_seconds
             invocation = Invocation(
                 self.name,
                 self._argv(request, environment),
                 replace_surrogates(self._stdin(request)).encode(),
                 request.directory,
                 environment,
-                min(timeout_seconds, self._options.timeout_seconds),
+                seconds,
+                self._options.late(self.name, seconds),
             )
             finished = await run(invocation)
             redaction = Redaction.of(environment, prompt, system)
             return self._completion(request, finished, redaction)
+
+    async def context_tokens(self) -> int:
+        """What the settings say: a program is not asked."""
+        return self._options.context_tokens
 
     def _stdin(self, request: Request) -> str:
         """What the program reads."""

@@ -74,6 +74,8 @@ class Memory:
         default_factory=lambda: LRUCache(_TENANTS, _STANDINGS_LIVE_MS)
     )
     """What was known last of a tenant; every search says whether it still is so."""
+    in_time: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many episodes at once a model may manage in time, by tenant and butler."""
     noted: Uses | None = None
     clock_doubt: ClockDoubt = undoubted
 

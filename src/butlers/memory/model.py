@@ -101,6 +101,23 @@ class Outcome(StrEnum):
     HARMFUL = "harmful"
 
 
+class ProposalKind(StrEnum):
+    """What a proposal would do."""
+
+    NEW_FACT = "new_fact"
+    UPDATED_FACT = "updated_fact"
+    NEW_RULE = "new_rule"
+    CONFIRMATION = "confirmation"
+
+
+class ProposalStatus(StrEnum):
+    """What became of a proposal."""
+
+    WAITING = "waiting"
+    ACCEPTED = "accepted"
+    DECLINED = "declined"
+
+
 class VersionState(StrEnum):
     """What a model's vectors are to a tenant."""
 

@@ -208,7 +208,15 @@ class ContextConfig(Section):
 class ConsolidationConfig(Section):
     """How episodes become facts and rules, and what that may cost."""
 
-    batch_size: int = Field(50, ge=1, le=1000, description="Episodes in one run.")
+    batch_size: int = Field(
+        50, ge=1, le=1000, description="Most episodes read together; fewer if the model reads less."
+    )
+    run_minutes: int = Field(
+        60, ge=1, le=10_000, description="How long a run goes on reading what waits."
+    )
+    review: bool = Field(
+        False, description="Whether what is drawn from episodes waits for somebody's yes."
+    )
     lease_seconds: Seconds = Field(300, description="How long a run holds its episodes.")
     max_attempts: int = Field(
         5, ge=1, le=100, description="Failed attempts after which an episode is a dead letter."
@@ -226,6 +234,15 @@ class ConsolidationConfig(Section):
     )
     daily_max_cost_usd: float = Field(
         0.0, ge=0, le=1_000_000, description="Dollars spent in a day; 0 sets no limit."
+    )
+    tenant_max_runs: int = Field(
+        24, ge=0, le=100_000, description="Completions in a day for one tenant; 0 sets no limit."
+    )
+    tenant_max_tokens: int = Field(
+        0, ge=0, le=10**12, description="Tokens in a day for one tenant; 0 sets no limit."
+    )
+    tenant_max_cost_usd: float = Field(
+        0.0, ge=0, le=1_000_000, description="Dollars in a day for one tenant; 0 sets no limit."
     )
 
 
@@ -273,8 +290,9 @@ class MemoryModuleConfig(ModuleSection):
     def limits(self) -> tuple[Limits, str]:
         """What modules may spend on completions."""
         budget = self.consolidation
-        limits = Limits(budget.daily_max_runs, budget.daily_max_tokens, budget.daily_max_cost_usd)
-        return limits, "modules.memory.consolidation"
+        each = Limits(budget.tenant_max_runs, budget.tenant_max_tokens, budget.tenant_max_cost_usd)
+        whole = (budget.daily_max_runs, budget.daily_max_tokens, budget.daily_max_cost_usd)
+        return Limits(*whole, each), "modules.memory.consolidation"
 
     def checks(self) -> tuple[Check, ...]:
         """The embedding model is there and works."""

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from butlers.kernel.lru import LRUCache
+from butlers.memory.flows.consolidation_claim import waiting
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, SearchMode
 from butlers.memory.operations import Desk
@@ -48,7 +49,11 @@ OpenMemory = Callable[[], Awaitable[Memory]]
 class SessionMemory:
     """One butler's memory as sessions use it: what an agent waits for is forgiven."""
 
-    def __init__(self, butler: str, memory: OpenMemory, context_seconds: float) -> None:
+    def __init__(
+        self, butler: str, memory: OpenMemory, context_seconds: float, invitation: str = ""
+    ) -> None:
+        """An `invitation` is what an agent is told where episodes wait and no model reads them."""
+        self._invitation = invitation
         self._butler = butler
         self._memory = memory
         self._context_seconds = context_seconds
@@ -72,13 +77,14 @@ class SessionMemory:
 
         async def built() -> str:
             desk = await self._desk(caller)
-            allowed = (MAX_HOOK_CHARACTERS - len(PREFACE)) // 4
+            allowed = (MAX_HOOK_CHARACTERS - len(PREFACE) - len(self._invitation) - 100) // 4
             budget = min(desk.memory.settings.retrieval.context_token_budget, allowed)
             asked = AskedContext(trigger_prompt=about, token_budget=budget, opening=True)
             found = await context.run(desk, asked)
             shown = [line.ref for some in found.block.included.values() for line in some]
             self._told.set(session, {str(ref.id) for ref in shown})
-            return PREFACE + found.text if shown else ""
+            text = PREFACE + found.text if shown else ""
+            return await self._waiting(desk) + text
 
         seconds = self._context_seconds
         return await forgiven("opening of a session", built, otherwise=None, seconds=seconds)
@@ -124,6 +130,17 @@ class SessionMemory:
             desk = await self._desk(caller)
             said = await asyncio.to_thread(parse, transcript)
             return await store_session(desk, session, said, metadata)
+
+    async def _waiting(self, desk: Desk) -> str:
+        """A line about what nobody has read, where an agent could."""
+        if not self._invitation:
+            return ""
+        found = await waiting(desk.memory, desk.lineage)
+        if found.oldest is None:
+            return ""
+        many = f"{found.episodes} episodes wait" if found.episodes > 1 else "1 episode waits"
+        days = max(0, (desk.memory.now() - found.oldest).days)
+        return f"{many} to be read; days since the oldest: {days}. {self._invitation}\n"
 
     async def _desk(self, caller: Caller) -> Desk:
         return Desk(await self._memory(), Lineage(caller.tenant_id, caller.actor))

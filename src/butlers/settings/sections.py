@@ -103,6 +103,9 @@ class RuntimeSection(Section):
         "", description="Name of the environment variable that holds the key, never the key itself."
     )
     timeout_seconds: int = Field(300, ge=1, le=86_400, description="How long a session may take.")
+    context_tokens: int = Field(
+        0, ge=0, le=100_000_000, description="Tokens the model can have before it; 0 asks it."
+    )
     context_timeout_seconds: float = Field(
         2.0, gt=0, le=600, description="How long a session waits for its memories before it starts."
     )
@@ -124,6 +127,14 @@ class McpSection(Section):
         strict=False,
         description="Which tools: core (the six of every day), standard or all.",
     )
+    consolidate: bool = Field(
+        False, description="Whether agents may read what waits: two more tools and a prompt."
+    )
+
+    @property
+    def opted(self) -> tuple[str, ...]:
+        """What is offered beside the set of tools."""
+        return ("consolidate",) if self.consolidate else ()
 
 
 class ServerSection(Section):

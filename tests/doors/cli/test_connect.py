@@ -291,3 +291,28 @@ def test_hooks_start_the_butlers_only_where_that_was_asked_for(home: Home, proje
     change.apply()
     connect(home, project, "claude-code", "--yes", verb="disconnect")
     assert list(project.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "who", "section", "written"),
+    [
+        ("claude-code", "agent", "mcp", {"consolidate": True}),
+        ("claude-code", "runtime", "runtime", {"kind": "claude"}),
+        ("codex", "runtime", "runtime", {"kind": "codex"}),
+    ],
+)
+def test_an_agent_may_be_let_read_what_waits(
+    project: Path, agent: str, who: str, section: str, written: dict[str, Any]
+):
+    with temporary_home() as home:
+        home.create_butler("general")
+        file = home.butler_file("general")
+        before = file.read_text()
+        told = connect(home, project, agent, "--yes")
+        assert "--consolidate agent" in told and file.read_text() == before
+        shown = connect(home, project, agent, "--print", "--consolidate", who)
+        assert "butler.toml" in shown and file.read_text() == before
+        told = connect(home, project, agent, "--yes", "--consolidate", who)
+        assert "--consolidate agent" not in told and "butlers stop" in told
+        assert tomllib.loads(file.read_text())[section] == written
+        assert all(line in file.read_text() for line in before.splitlines())

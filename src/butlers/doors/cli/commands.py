@@ -224,7 +224,8 @@ def _parsed(operation: "Operation", name: str, value: Any) -> Any:
     from butlers.errors import InvalidInput
 
     annotation = operation.fields[name].annotation
-    if not isinstance(value, str) or not any(get_origin(p) is dict for p in get_args(annotation)):
+    kinds = (annotation, *get_args(annotation))
+    if not isinstance(value, str) or not any(get_origin(kind) is dict for kind in kinds):
         return value
     try:
         return json.loads(value)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -29,6 +29,13 @@ StartOption = Annotated[
     bool, typer.Option("--start", help="Let the hooks start the butlers where they are not up.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")]
+Reader = Literal["agent", "runtime"]
+ConsolidateOption = Annotated[
+    Reader | None,
+    typer.Option(
+        help="Who reads what sessions leave: the agent in its sessions, or its command line."
+    ),
+]
 PrintOption = Annotated[bool, typer.Option("--print", help="Show it and write nothing.")]
 
 _NEXT = {
@@ -46,6 +53,11 @@ _ALWAYS = (
     "What a session leaves is kept in any case; what is known it is told while the butlers are up."
 )
 _TRIES = 4
+_OFFER = (
+    "No language model reads what sessions leave. --consolidate agent lets this agent do it with "
+    "its own model, --consolidate runtime lets the butler ask its command line."
+)
+_RESTART = "A running butler reads its settings anew after `butlers stop` and `butlers up`."
 
 
 def connect(
@@ -56,6 +68,7 @@ def connect(
     start: StartOption = False,
     yes: YesOption = False,
     show: PrintOption = False,
+    consolidate: ConsolidateOption = None,
     home: HomeOption = None,
 ) -> None:
     """Give an agent a memory: register a butler's MCP server and the hooks of its sessions.
@@ -74,6 +87,8 @@ def connect(
         show_json(connection.snippet())
         return
     changes = connecting(connection, *_target(agent, scope, project))
+    if consolidate is not None:
+        changes.append(_reading(place.butler_file(butler), agent, consolidate))
     if not _agreed(changes, yes, show, "Write this?"):
         return
     ensure_hook_token(place, butler, butler_settings(place, butler).butler.tenant)
@@ -81,8 +96,11 @@ def connect(
         change.apply()
     Connections(place.connections_file).add(_record(connection, agent, scope, project))
     typer.echo(f"{agent} has butler {butler} now.")
+    settings = butler_settings(place, butler)
+    offer = () if settings.runtime.kind != "none" or settings.mcp.consolidate else (_OFFER,)
+    restart = (_RESTART,) if consolidate is not None else ()
     keep_up = f"To keep them up: {typed(place, 'service', 'install')}"
-    for line in (*_NEXT[agent], _ALWAYS, keep_up, _tried_out(connection)):
+    for line in (*_NEXT[agent], _ALWAYS, keep_up, *offer, *restart, _tried_out(connection)):
         typer.echo(f"  {line}")
 
 
@@ -111,6 +129,19 @@ def disconnect(
         change.apply()
     Connections(place.connections_file).remove(_record(connection, agent, scope, project))
     typer.echo(f"{agent} no longer has butler {butler}.")
+
+
+def _reading(file: Path, agent: Agent, reader: Reader) -> "Change":
+    """What lets an agent, or its command line, read what waits."""
+    from butlers.sessions.agent_files import table, toml_change
+
+    def edit(settings: Any) -> None:
+        if reader == "agent":
+            table(settings, file, "mcp")["consolidate"] = True
+        else:
+            table(settings, file, "runtime")["kind"] = "codex" if agent == "codex" else "claude"
+
+    return toml_change(file, edit)
 
 
 def _target(agent: Agent, scope: For, project: Path | None) -> "tuple[Client, Places]":

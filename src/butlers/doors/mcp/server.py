@@ -5,7 +5,7 @@ error in plain words; anything else is logged here and told in one general sente
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from time import monotonic
 from typing import Any
@@ -16,12 +16,13 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
-from mcp_types import CallToolResult, InputRequiredResult, TextContent
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, CallToolResult, InputRequiredResult, TextContent
 from pydantic import AnyHttpUrl, ValidationError
 
 from butlers import __version__, metrics
 from butlers.butler.tokens import TokenStore
-from butlers.doors.mcp.tools import refuse_other_tenant, served_tools
+from butlers.doors.mcp.tools import refuse_other_tenant, served_prompts, served_tools
 from butlers.errors import ButlersError, InvalidInput
 from butlers.kernel.text import one_line
 from butlers.module import MAX_REQUEST_ID, Caller, Module
@@ -66,11 +67,15 @@ class ButlerMCP(MCPServer[Any]):
         tokens: TokenStore | None = None,
         ready: Callable[[], Awaitable[None]] | None = None,
         toolset: Toolset = Toolset.STANDARD,
+        opted: Collection[str] = (),
     ) -> None:
         """Without `tokens` nobody has to sign in; calls wait for `ready`, listing does not."""
+        modules = list(modules)
         self._butler = butler
         self._ready = ready
-        self.tools = {tool.name: tool for tool in served_tools(modules, toolset, self._perform)}
+        self.tools = {
+            tool.name: tool for tool in served_tools(modules, toolset, self._perform, opted)
+        }
         super().__init__(
             f"butlers-{butler}",
             version=__version__,
@@ -78,6 +83,8 @@ class ButlerMCP(MCPServer[Any]):
             tools=list(self.tools.values()),
             **_authentication(tokens, butler),
         )
+        for prompt in served_prompts(modules, self._prompted, opted):
+            self.add_prompt(prompt)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
@@ -116,6 +123,15 @@ class ButlerMCP(MCPServer[Any]):
         asked = {k: v for k, v in given.items() if k not in ("tenant_id", "request_context")}
         desk = module.desk(caller, checked_request_id(given.get("request_context")))
         return await operation.perform(desk, **asked)
+
+    async def _prompted(self, module: Module, operation: Operation, given: dict[str, Any]) -> Any:
+        """What a prompt carries; a failure is told in words."""
+        try:
+            if self._ready is not None:
+                await self._ready()
+            return await self._perform(module, operation, given)
+        except ButlersError as error:
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
 
     def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
         tool = self.tools.get(name)

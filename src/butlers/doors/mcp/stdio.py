@@ -27,10 +27,16 @@ async def serve_stdio(home: Home, name: str) -> None:
     settings = butler_settings(home, name)
     with input_ended_by_signals():
         async with hosted(home, [settings]) as (server, [butler]):
-            start, toolset = _Start(butler), settings.mcp.tools
+            start, offered = _Start(butler), settings.mcp
             try:
                 async with server.kept_alive():
-                    door = ButlerMCP(name, butler.modules, ready=start.finished, toolset=toolset)
+                    door = ButlerMCP(
+                        name,
+                        butler.modules,
+                        ready=start.finished,
+                        toolset=offered.tools,
+                        opted=offered.opted,
+                    )
                     await door.run_stdio_async()
             finally:
                 await start.abandon()

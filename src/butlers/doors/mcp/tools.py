@@ -1,10 +1,11 @@
 """Operations as MCP tools: their arguments, their results, and how a call is answered."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
+from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
@@ -49,14 +50,36 @@ class Arguments(FuncMetadata):
         return super().pre_parse_json(data) | kept
 
 
-def served_tools(modules: Iterable[Module], toolset: Toolset, perform: Perform) -> list[Tool]:
-    """The tools of some modules that belong to a set of tools."""
+def served_tools(
+    modules: Iterable[Module], toolset: Toolset, perform: Perform, opted: Container[str] = ()
+) -> list[Tool]:
+    """The tools of some modules that belong to a set of tools, and those opted in."""
     return [
         _tool(module, operation, perform)
         for module in modules
         for operation in module.operations
-        if toolset.holds(operation.toolset) and "mcp" not in operation.left_out
+        if (toolset.holds(operation.toolset) or operation.opt_in in opted)
+        and "mcp" not in operation.left_out
     ]
+
+
+def served_prompts(
+    modules: Iterable[Module], perform: Perform, opted: Container[str]
+) -> list[Prompt]:
+    """The prompts of what is opted in: asked for by a person, each carries what an agent reads."""
+    return [
+        _prompt(module, operation, perform)
+        for module in modules
+        for operation in module.operations
+        if operation.prompt and operation.opt_in in opted
+    ]
+
+
+def _prompt(module: Module, operation: Operation, perform: Perform) -> Prompt:
+    async def text() -> str:
+        return str((await perform(module, operation, {}))["prompt"])
+
+    return Prompt.from_function(text, operation.prompt, description=operation.headline)
 
 
 def refuse_other_tenant(given: dict[str, Any], own: str) -> None:

@@ -3,16 +3,20 @@
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import assert_never
+from typing import assert_never, cast
 from uuid import UUID
 
 import structlog
 
 from butlers.db.postgres import Row, Transaction, translated_errors
 from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
-from butlers.kernel.text import normalise_whitespace
-from butlers.memory.flows.consolidation_lease import TAKEN_OVER, Claimed
-from butlers.memory.flows.feedback import confirm_in
+from butlers.memory.flows.consolidation_lease import (
+    TAKEN_OVER,
+    Claimed,
+    GivenBack,
+    give_back_in,
+)
+from butlers.memory.flows.proposals import Proposal, confirm_by, propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
@@ -24,6 +28,7 @@ from butlers.memory.model import (
     MemoryRef,
     MemoryType,
     NewFact,
+    Permanence,
 )
 from butlers.memory.policy.consolidation import Known
 from butlers.memory.policy.consolidation_plan import (
@@ -32,8 +37,10 @@ from butlers.memory.policy.consolidation_plan import (
     Plan,
     StoreFact,
     StoreRule,
+    says_the_same,
 )
 from butlers.memory.store import consolidation, episodes, facts, links, rules
+from butlers.memory.store.consolidation import Lease
 from butlers.memory.store.facts import FactKey
 
 _log = structlog.get_logger(__name__)
@@ -46,6 +53,7 @@ class Effect(StrEnum):
     FACT_UPDATED = "fact_updated"
     RULE_CREATED = "rule_created"
     CONFIRMED = "confirmed"
+    PROPOSED = "proposed"
     UNCHANGED = "unchanged"
 
 
@@ -56,6 +64,9 @@ class Applied:
     effects: Counter[Effect] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
     created: list[MemoryRef] = field(default_factory=list)
+    cited: set[UUID] = field(default_factory=set)
+    consolidated: int = 0
+    back: GivenBack = GivenBack(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,8 @@ class _Work:
     memory: Memory
     tx: Transaction
     lineage: Lineage
+    butler: str
+    known: Known
     touchable: set[UUID]
     applied: Applied
 
@@ -83,11 +96,12 @@ async def apply(
         _must_be_whole(len(held), claimed)
         stored = [action.new for action in plan.actions if isinstance(action, StoreFact)]
         await facts.hold_keys(tx, *map(FactKey.of, stored))
-        work = _Work(memory, tx, lineage, {*known.facts, *known.rules}, applied)
+        touchable = {*known.facts, *known.rules}
+        work = _Work(memory, tx, lineage, claimed.butler, known, touchable, applied)
         for action, embedding in zip(plan.actions, embeddings, strict=True):
             await _isolated(work, action, embedding)
         if applied.effects or not applied.errors:
-            await _settle(work, claimed, held)
+            await _settle(work, claimed, held, plan)
     return applied
 
 
@@ -114,6 +128,7 @@ async def _isolated(work: _Work, action: Action, embedding: Embedding | None) ->
         work.applied.errors.append(f"{action.label}: {fault}")
     else:
         work.applied.effects[effect] += 1
+        work.applied.cited.update(action.cited)
 
 
 async def _do(work: _Work, action: Action, embedding: Embedding | None) -> Effect:
@@ -125,7 +140,7 @@ async def _do(work: _Work, action: Action, embedding: Embedding | None) -> Effec
             assert embedding is not None, "what is stored has been embedded"
             return await _store_rule(work, action, embedding)
         case Confirm():
-            return await _confirm(work, action.ref)
+            return await _confirm(work, action.ref, action.cited)
         case _:
             assert_never(action)
 
@@ -137,12 +152,45 @@ async def _store_fact(work: _Work, action: StoreFact, embedding: Embedding) -> E
         return Effect.UNCHANGED
     holder = await facts.get_active(work.tx, FactKey.of(action.new))
     _may_replace(work, action, holder)
-    if holder is not None and _says_the_same(holder["content"], action.new.content):
-        return await _confirm_if_shown(work, MemoryRef(MemoryType.FACT, holder["id"]))
+    same = _known_already(work, action, holder)
+    if same is not None:
+        return await _confirm_if_shown(work, MemoryRef(MemoryType.FACT, same), action.cited)
+    if reason := _why_review(work, holder):
+        return await _propose(work, action, reason, holder["id"] if holder else None)
     new = await _said_as_its_source(work.tx, action.new)
     stored = await store_fact_in(work.memory, work.tx, new, embedding, work.lineage)
     await _created(work, MemoryRef(MemoryType.FACT, stored.id), action.sources)
     return Effect.FACT_CREATED if action.target_id is None else Effect.FACT_UPDATED
+
+
+def _known_already(work: _Work, action: StoreFact, holder: Row | None) -> UUID | None:
+    """The fact that says the same: under its key, or of the same subject under another."""
+    new = action.new
+    if holder is not None and says_the_same(holder["content"], new.content):
+        return cast(UUID, holder["id"])
+    for fact in work.known.facts.values() if action.target_id is None else ():
+        if says_the_same(fact.subject, new.subject) and says_the_same(fact.content, new.content):
+            return fact.id
+    return None
+
+
+def _why_review(work: _Work, holder: Row | None = None) -> str | None:
+    """Why something is not done at once, or None: a model does not overrule a person."""
+    if work.memory.settings.consolidation.review:
+        return "consolidation.review is on"
+    if holder is None:
+        return None
+    if holder["permanence"] == Permanence.PERMANENT:
+        return "it would replace a permanent fact"
+    return None if holder["is_inferred"] else "it would replace what somebody stated"
+
+
+async def _propose(
+    work: _Work, action: Action, reason: str, target_id: UUID | None = None
+) -> Effect:
+    asked = Proposal.of(action, work.butler, target_id)
+    made = await propose_in(work.memory, work.tx, asked, reason, work.lineage)
+    return Effect.PROPOSED if made else Effect.UNCHANGED
 
 
 async def _said_as_its_source(tx: Transaction, new: NewFact) -> NewFact:
@@ -160,7 +208,7 @@ def _may_replace(work: _Work, action: StoreFact, holder: Row | None) -> None:
         raise NotFound(f"fact {action.target_id} is not active any more; it was left as it is")
     if holder is None or holder_id in work.touchable:
         return
-    if not _says_the_same(holder["content"], action.new.content):
+    if not says_the_same(holder["content"], action.new.content):
         raise Conflict(f"fact {holder_id} says otherwise and was not shown; it was left as it is")
 
 
@@ -171,7 +219,9 @@ async def _store_rule(work: _Work, action: StoreRule, embedding: Embedding) -> E
         return Effect.UNCHANGED
     same = await rules.get_same(work.tx, scope=action.new.scope, content=action.new.content)
     if same is not None:
-        return await _confirm_if_shown(work, MemoryRef(MemoryType.RULE, same))
+        return await _confirm_if_shown(work, MemoryRef(MemoryType.RULE, same), action.cited)
+    if reason := _why_review(work):
+        return await _propose(work, action, reason)
     stored = await store_rule_in(work.memory, work.tx, action.new, embedding, work.lineage)
     await _created(work, MemoryRef(MemoryType.RULE, stored.id), action.sources)
     return Effect.RULE_CREATED
@@ -184,33 +234,53 @@ async def _created(work: _Work, ref: MemoryRef, sources: tuple[UUID, ...]) -> No
     work.applied.created.append(ref)
 
 
-async def _confirm_if_shown(work: _Work, ref: MemoryRef) -> Effect:
-    return await _confirm(work, ref) if ref.id in work.touchable else Effect.UNCHANGED
+async def _confirm_if_shown(work: _Work, ref: MemoryRef, cited: tuple[UUID, ...]) -> Effect:
+    return await _confirm(work, ref, cited) if ref.id in work.touchable else Effect.UNCHANGED
 
 
-async def _confirm(work: _Work, ref: MemoryRef) -> Effect:
-    if not await confirm_in(work.memory, work.tx, ref, work.lineage):
-        raise NotFound(f"{ref.type} {ref.id} is not in use any more; it was left as it is")
+async def _confirm(work: _Work, ref: MemoryRef, cited: tuple[UUID, ...]) -> Effect:
+    """Confirm what an episode says anew: one it comes from, or that confirmed it, says it again."""
+    known = await consolidation.find_cited(
+        work.tx, memory_type=ref.type, memory_id=ref.id, episode_ids=cited
+    )
+    anew = [id for id in cited if id not in {row["episode_id"] for row in known}]
+    if not anew:
+        return Effect.UNCHANGED
+    if reason := _why_review(work):
+        return await _propose(work, Confirm("", ref, tuple(anew)), reason, ref.id)
+    await confirm_by(work.memory, work.tx, ref, anew, work.lineage)
     return Effect.CONFIRMED
 
 
-async def _settle(work: _Work, claimed: Claimed, held: list[Row]) -> None:
-    """The episodes have become knowledge, each with a word about what came of the batch."""
-    settled = await consolidation.consolidate(work.tx, **asdict(claimed.lease))
-    _must_be_whole(settled, claimed)
-    now = work.memory.now()
+async def _settle(work: _Work, claimed: Claimed, held: list[Row], plan: Plan) -> None:
+    """The episodes have become knowledge; of an answer partly wrong, those it has dealt with.
+
+    The others are tried again, fewer at a time.
+    """
+    applied, lease = work.applied, claimed.lease
+    dealt_with = applied.cited | plan.nothing_in
+    read = [row for row in held if not applied.errors or row["id"] in dealt_with]
+    ids = tuple(row["id"] for row in read)
+    applied.consolidated = await consolidation.consolidate(
+        work.tx, run_id=lease.run_id, episode_ids=ids
+    )
+    for row in read:
+        await _record_consolidation(work, row)
+    if rest := tuple(row["id"] for row in held if row not in read):
+        why = "; ".join(applied.errors)
+        back = Lease(lease.run_id, rest)
+        applied.back = await give_back_in(work.memory, work.tx, back, why, work.lineage)
+
+
+async def _record_consolidation(work: _Work, row: Row) -> None:
+    """A word about what came of the batch."""
     made = [{"type": ref.type, "id": str(ref.id)} for ref in work.applied.created]
-    for row in held:
-        payload = {"from": row["was"], "to": ConsolidationStatus.CONSOLIDATED, "created": made}
-        event = Event(EventType.EPISODE_CONSOLIDATED, EventSubject.EPISODE, row["id"], payload)
-        await work.memory.record(work.tx, event, work.lineage, now)
+    payload = {"from": row["was"], "to": ConsolidationStatus.CONSOLIDATED, "created": made}
+    event = Event(EventType.EPISODE_CONSOLIDATED, EventSubject.EPISODE, row["id"], payload)
+    await work.memory.record(work.tx, event, work.lineage, work.memory.now())
 
 
 def _must_be_whole(held: int, claimed: Claimed) -> None:
     """An answer counts only while the run holds every episode that went into it."""
     if held != len(claimed.episodes):
         raise Conflict(TAKEN_OVER)
-
-
-def _says_the_same(one: str, other: str) -> bool:
-    return normalise_whitespace(one).casefold() == normalise_whitespace(other).casefold()

@@ -16,7 +16,7 @@ from butlers.memory.model import (
     EventType,
     Lineage,
 )
-from butlers.memory.policy.consolidation import MAX_EPISODES_CHARS, EpisodeToRead
+from butlers.memory.policy.consolidation import EpisodeToRead, Reach
 from butlers.memory.store import consolidation
 from butlers.memory.store.consolidation import Lease
 from butlers.memory.store.locks import take_turns
@@ -25,6 +25,7 @@ ABANDONED = "the run that held this episode ended without settling it"
 TAKEN_OVER = "the episodes changed hands or expired meanwhile; the answer was discarded"
 
 _MAX_REASON = 500
+_POSTPONED = timedelta(hours=6)
 
 T = TypeVar("T")
 
@@ -48,13 +49,30 @@ class GivenBack:
     dead_lettered: int
 
 
-async def claim(memory: Memory, butler: str, lineage: Lineage) -> Claimed:
+@dataclass(frozen=True, slots=True)
+class Appetite:
+    """Who claims, how many at most, how much text, and for how long."""
+
+    run_id: str
+    episodes: int
+    chars: int
+    seconds: float
+
+
+def appetite_of(memory: Memory, reach: Reach, most: int | None = None) -> Appetite:
+    """How much a run takes at once for a model of such a reach."""
+    settings = memory.settings.consolidation
+    episodes = min(reach.episodes(settings.batch_size), most or settings.batch_size)
+    return Appetite(str(memory.new_id()), episodes, reach.chars, settings.lease_seconds)
+
+
+async def claim(memory: Memory, butler: str, lineage: Lineage, appetite: Appetite) -> Claimed:
     """The oldest episodes of a butler that are due, leased to a run of its own.
 
     Whoever left episodes behind with a lease that ran out made an attempt: counting it is what
     ends the loop of an episode that kills every run that reads it.
     """
-    settings, now, run_id = memory.settings.consolidation, memory.now(), str(memory.new_id())
+    settings, now = memory.settings.consolidation, memory.now()
     async with memory.transaction(lineage) as tx:
         await take_turns(tx, "consolidation", butler)
         lapsed = await consolidation.abandon(
@@ -63,15 +81,15 @@ async def claim(memory: Memory, butler: str, lineage: Lineage) -> Claimed:
         left = await _record_failures(memory, tx, lapsed, lineage, now)
         rows = await consolidation.claim(
             tx,
-            run_id=run_id,
+            run_id=appetite.run_id,
             butler=butler,
-            batch_size=settings.batch_size,
-            max_chars=MAX_EPISODES_CHARS,
-            until=_until(memory, now),
+            batch_size=appetite.episodes,
+            max_chars=appetite.chars,
+            until=now + timedelta(seconds=appetite.seconds),
             now=now,
         )
     episodes = tuple(EpisodeToRead(**row) for row in rows)
-    lease = Lease(run_id, tuple(episode.id for episode in episodes))
+    lease = Lease(appetite.run_id, tuple(episode.id for episode in episodes))
     return Claimed(butler, lease, episodes, left.failed, left.dead_lettered)
 
 
@@ -96,15 +114,28 @@ async def release(memory: Memory, lease: Lease, lineage: Lineage) -> None:
         await consolidation.release(tx, **asdict(lease))
 
 
+async def postpone(memory: Memory, lease: Lease, lineage: Lineage) -> None:
+    """Let go of an episode the model took too long over, which then waits behind the others."""
+    async with memory.transaction(lineage) as tx:
+        await consolidation.postpone(tx, until=memory.now() + _POSTPONED, **asdict(lease))
+
+
 async def give_back(memory: Memory, lease: Lease, reason: str, lineage: Lineage) -> GivenBack:
     """Count a failed attempt on what is still held; the last one allowed makes dead letters."""
-    most, now = memory.settings.consolidation.max_attempts, memory.now()
-    told = one_line(reason)[:_MAX_REASON]
     async with memory.transaction(lineage) as tx:
-        failed = await consolidation.fail(
-            tx, max_attempts=most, reason=told, now=now, **asdict(lease)
-        )
-        return await _record_failures(memory, tx, failed, lineage, now)
+        return await give_back_in(memory, tx, lease, reason, lineage)
+
+
+async def give_back_in(
+    memory: Memory, tx: Transaction, lease: Lease, reason: str, lineage: Lineage
+) -> GivenBack:
+    """Count a failed attempt within a transaction; half of them are read together the next time."""
+    most, now = memory.settings.consolidation.max_attempts, memory.now()
+    told, company = one_line(reason)[:_MAX_REASON], len(lease.episode_ids)
+    failed = await consolidation.fail(
+        tx, max_attempts=most, reason=told, company=company, now=now, **asdict(lease)
+    )
+    return await _record_failures(memory, tx, failed, lineage, now)
 
 
 def _until(memory: Memory, now: datetime) -> datetime:

@@ -1,5 +1,6 @@
 """What a consolidation did."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -16,6 +17,7 @@ class ConsolidationReport:
     facts_updated: int = 0
     rules_created: int = 0
     confirmations_made: int = 0
+    proposals_made: int = 0
     episodes_consolidated: int = 0
     episodes_failed: int = 0
     episodes_dead_lettered: int = 0
@@ -30,14 +32,21 @@ class ConsolidationReport:
 
     @classmethod
     def of_groups(cls, reports: Sequence["ConsolidationReport"]) -> "ConsolidationReport":
-        """The sum of what happened to each butler's episodes."""
+        """The sum of what happened to each batch of each butler's episodes."""
         counts = [one.name for one in fields(cls) if one.type is int]
-        return cls(
-            groups={butler: n for report in reports for butler, n in report.groups.items()},
-            errors=[error for report in reports for error in report.errors],
-            dry_run=False,
-            **{name: sum(getattr(report, name) for report in reports) for name in counts},
-        )
+        sums = {name: sum(getattr(report, name) for report in reports) for name in counts}
+        groups: Counter[str] = Counter()
+        for report in reports:
+            groups.update(report.groups)
+        errors = [error for report in reports for error in report.errors]
+        sums["butlers_processed"] = len(groups)
+        return cls(groups=dict(sorted(groups.items())), errors=errors, **sums)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether any episode is elsewhere than before."""
+        moved = self.episodes_consolidated + self.episodes_failed + self.episodes_dead_lettered
+        return moved > 0
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON can carry it."""

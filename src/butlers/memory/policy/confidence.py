@@ -6,6 +6,8 @@ from butlers.kernel import decay
 from butlers.memory.model import Permanence
 
 RULE_CONFIDENCE = 0.5
+INFERRED_CONFIDENCE = 0.7
+"""What a model drew from episodes is less sure than what somebody stated."""
 RULE_DECAY_RATE = 0.01
 DECAY_RATES = {
     Permanence.PERMANENT: 0.0,

@@ -10,7 +10,7 @@ from uuid import UUID
 from butlers.kernel.json_values import closed_object
 from butlers.kernel.text import clean, one_line
 from butlers.memory.model import Maturity, Permanence
-from butlers.memory.policy.consolidation_parser import LISTS, MAX_ACTIONS
+from butlers.memory.policy.consolidation_parser import EMPTY, LISTS, MAX_ACTIONS
 
 MATERIAL = "{{material}}"
 """Where in the template the episodes and what is known are put."""
@@ -18,8 +18,43 @@ MATERIAL = "{{material}}"
 MAX_EPISODES_CHARS = 200_000
 """How much text of episodes one prompt takes; an episode longer than that comes alone."""
 
+SMALL_CONTEXT = 8192
+"""A model that has no more tokens than this is asked about one episode, in few words."""
+
+# Half of what a model can read is left to instructions, to what is known and to the answer. Some
+# scripts have a token for every character or two.
+_CHARS_PER_TOKEN = 2
 # Enough to recognise a fact by; its whole text is not what the model is asked about.
 _MAX_KNOWN_CHARS = 1_000
+_KNOWN_TO_SMALL = 5
+_FOUND_BY_SMALL = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How much is asked at once of a model that can read so many tokens; 0 is not known."""
+
+    context_tokens: int = 0
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is asked about one episode at a time, in few words."""
+        return 0 < self.context_tokens <= SMALL_CONTEXT
+
+    def episodes(self, most: int) -> int:
+        """How many episodes it is asked about."""
+        return 1 if self.is_small else most
+
+    def known(self, most: int) -> int:
+        """How many known memories of a kind it is shown."""
+        return min(most, _KNOWN_TO_SMALL) if self.is_small else most
+
+    @property
+    def chars(self) -> int:
+        """How much text of episodes it is given."""
+        if not self.context_tokens:
+            return MAX_EPISODES_CHARS
+        return min(MAX_EPISODES_CHARS, self.context_tokens // 2 * _CHARS_PER_TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +65,7 @@ class EpisodeToRead:
     content: str
     importance: float
     created_at: datetime
+    author: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +100,29 @@ class Known:
     rules: Mapping[UUID, KnownRule]
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked: what was shown of what is known, by which numbers, and with which words."""
+
+    known: Known
+    shown: Mapping[int, UUID]
+    instructions: str
+
+
+def numbered(episodes: Sequence[EpisodeToRead], known: Known) -> dict[int, UUID]:
+    """What the prompt shows, by the number it has there: a model miscopies anything longer."""
+    shown = (*(episode.id for episode in episodes), *known.facts, *known.rules)
+    return dict(enumerate(shown, start=1))
+
+
 def build_prompt(template: str, episodes: Sequence[EpisodeToRead], known: Known) -> str:
     """The template with everything that is only data fenced and escaped in its place."""
+    number = {id: place for place, id in numbered(episodes, known).items()}
     material = "\n\n".join(
         (
-            _fenced("known_facts", map(_fact, known.facts.values())),
-            _fenced("known_rules", map(_rule, known.rules.values())),
-            _fenced("episodes", map(_episode, episodes)),
+            _fenced("known_facts", (_fact(number[id], one) for id, one in known.facts.items())),
+            _fenced("known_rules", (_rule(number[id], one) for id, one in known.rules.items())),
+            _fenced("episodes", (_episode(number[one.id], one) for one in episodes)),
         )
     )
     before, _, after = template.partition(MATERIAL)
@@ -79,22 +131,32 @@ def build_prompt(template: str, episodes: Sequence[EpisodeToRead], known: Known)
 
 def answer_schema() -> dict[str, Any]:
     """The shape of the answer, strict enough for runtimes that enforce one."""
-    key = {"subject": _TEXT, "predicate": _TEXT, "content": _TEXT}
     quality = {
         "permanence": {"type": "string", "enum": [str(level) for level in Permanence]},
         "importance": {"type": "number"},
     }
-    origin = {"tags": _list(_TEXT), "source_episode_ids": _list(_TEXT)}
+    origin = {"tags": _list(_TEXT), "source_episode_ids": _list(_NUMBER)}
     lists = (
-        closed_object({**key, **quality, **origin}),
-        closed_object({"target_id": _TEXT, **key, **quality, **origin}),
+        closed_object({**_STATEMENT, **quality, **origin}),
+        closed_object({"target_id": _NUMBER, **_STATEMENT, **quality, **origin}),
         closed_object({"content": _TEXT, **origin}),
-        _TEXT,
+        _NUMBER,
+        _NUMBER,
     )
-    return closed_object({name: _list(item) for name, item in zip(LISTS, lists, strict=True)})
+    names = (*LISTS, EMPTY)
+    return closed_object({name: _list(item) for name, item in zip(names, lists, strict=True)})
+
+
+def brief_schema() -> dict[str, Any]:
+    """The shape of a small model's answer: what is asked of it in few words."""
+    facts, rules = closed_object(_STATEMENT), closed_object({"content": _TEXT})
+    most = {"maxItems": _FOUND_BY_SMALL}
+    return closed_object({"new_facts": _list(facts) | most, "new_rules": _list(rules) | most})
 
 
 _TEXT: dict[str, Any] = {"type": "string"}
+_NUMBER: dict[str, Any] = {"type": "integer"}
+_STATEMENT = {"subject": _TEXT, "predicate": _TEXT, "content": _TEXT}
 
 
 def _list(items: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,23 +167,23 @@ def _fenced(tag: str, lines: Iterable[str]) -> str:
     return "\n".join((f"<{tag}>", *lines, f"</{tag}>"))
 
 
-def _episode(episode: EpisodeToRead) -> str:
+def _episode(number: int, episode: EpisodeToRead) -> str:
     return (
-        f'<episode id="{episode.id}" happened_at="{episode.created_at.isoformat()}" '
+        f'<episode id="{number}" happened_at="{episode.created_at.isoformat()}" '
         f'importance="{episode.importance:g}">\n'
         f"<episode_content>\n{_escaped(episode.content)}\n</episode_content>\n</episode>"
     )
 
 
-def _fact(fact: KnownFact) -> str:
+def _fact(number: int, fact: KnownFact) -> str:
     return (
-        f'<fact id="{fact.id}" subject="{_attribute(fact.subject)}" '
+        f'<fact id="{number}" subject="{_attribute(fact.subject)}" '
         f'predicate="{_attribute(fact.predicate)}">{_shortened(fact.content)}</fact>'
     )
 
 
-def _rule(rule: KnownRule) -> str:
-    return f'<rule id="{rule.id}" maturity="{rule.maturity}">{_shortened(rule.content)}</rule>'
+def _rule(number: int, rule: KnownRule) -> str:
+    return f'<rule id="{number}" maturity="{rule.maturity}">{_shortened(rule.content)}</rule>'
 
 
 def _escaped(text: str) -> str:

@@ -4,9 +4,11 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -16,12 +18,13 @@ from butlers.memory.model import Permanence
 from butlers.memory.policy import inputs
 
 MAX_ANSWER = 1_000_000
-# Prose holds few braces; an answer made of nothing else must not cost a scan for each. Where one
-# is never closed, a scan runs to the end.
+# An answer made of nothing but braces must not cost a scan for each; one never closed costs most.
 _MAX_TRIES = 20
 _MAX_UNCLOSED = 3
 
 _FENCE = re.compile(r"```[ \t]*+json\s*+(?=\{)", re.IGNORECASE)
+_NOTHING = re.compile(r"\s*+(?:```[ \t]*+(?:json)?\s*+)?(?:\{\s*+\}|\[\s*+\])\s*+(?:```)?\s*+")
+_NUMBER = re.compile(r"\s*#?[0-9]{1,9}\s*")
 _MARK = re.compile(r'[{}"\\]')
 
 
@@ -94,6 +97,7 @@ def _balanced_end(text: str, begin: int) -> int | None:
 
 MAX_ACTIONS = 100
 LISTS = ("new_facts", "updated_facts", "new_rules", "confirmations")
+EMPTY = "nothing_in"
 
 Entry = TypeVar("Entry")
 
@@ -143,21 +147,28 @@ class ConsolidationResult:
     new_rules: tuple[NewRuleEntry, ...] = ()
     confirmations: tuple[UUID, ...] = ()
     parse_errors: tuple[str, ...] = field(default=())
+    nothing_in: tuple[UUID, ...] = ()
 
 
-def parse_consolidation(text: str) -> ConsolidationResult:
+def parse_consolidation(
+    text: str, shown: Mapping[int, UUID] = MappingProxyType({})
+) -> ConsolidationResult:
     """The result in an answer; parse errors name the place and the fault, never the content."""
-    answer, fault = find_object(text, frozenset(LISTS))
+    if _NOTHING.fullmatch(text):
+        return ConsolidationResult()
+    answer, fault = find_object(text, frozenset((*LISTS, EMPTY)))
     if fault is not None:
         return ConsolidationResult(parse_errors=(fault,))
     errors: list[str] = []
-    confirmed = partial(_identifier, "confirmation")
+    read = _Reader(shown)
+    confirmed = partial(read.identifier, "confirmation")
     return ConsolidationResult(
-        new_facts=_entries(answer, "new_facts", _new_fact, errors),
-        updated_facts=_entries(answer, "updated_facts", _updated_fact, errors),
-        new_rules=_entries(answer, "new_rules", _new_rule, errors),
+        new_facts=_entries(answer, "new_facts", read.new_fact, errors),
+        updated_facts=_entries(answer, "updated_facts", read.updated_fact, errors),
+        new_rules=_entries(answer, "new_rules", read.new_rule, errors),
         confirmations=tuple(dict.fromkeys(_entries(answer, "confirmations", confirmed, errors))),
         parse_errors=tuple(errors),
+        nothing_in=read.identifiers(answer, EMPTY),
     )
 
 
@@ -182,33 +193,62 @@ def _entries(
     return tuple(usable)
 
 
-def _new_fact(entry: Any) -> NewFactEntry:
-    fields = _fields(entry)
-    return NewFactEntry(
-        **_statement(fields),
-        permanence=_permanence(fields) or Permanence.STANDARD,
-        importance=_importance(fields) or 5.0,
-        tags=_tags(fields) or (),
-        sources=_sources(fields),
-    )
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads entries whose identifiers may be numbers of what was shown."""
+
+    shown: Mapping[int, UUID]
+
+    def new_fact(self, entry: Any) -> NewFactEntry:
+        fields = _fields(entry)
+        return NewFactEntry(
+            **_statement(fields),
+            permanence=_permanence(fields) or Permanence.STANDARD,
+            importance=_importance(fields) or 5.0,
+            tags=_tags(fields) or (),
+            sources=self.identifiers(fields, "source_episode_ids"),
+        )
+
+    def updated_fact(self, entry: Any) -> UpdatedFactEntry:
+        fields = _fields(entry)
+        return UpdatedFactEntry(
+            target_id=self.identifier("target_id", fields.get("target_id")),
+            **_statement(fields),
+            permanence=_permanence(fields),
+            importance=_importance(fields),
+            tags=_tags(fields),
+            sources=self.identifiers(fields, "source_episode_ids"),
+        )
+
+    def new_rule(self, entry: Any) -> NewRuleEntry:
+        fields = _fields(entry)
+        content = inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER)
+        sources = self.identifiers(fields, "source_episode_ids")
+        return NewRuleEntry(content, _tags(fields) or (), sources)
+
+    def identifier(self, name: str, value: Any) -> UUID:
+        """An identifier; what is none is not quoted, since it may be anything the model read."""
+        found = self.shown.get(_number(value))
+        try:
+            return found or UUID(value)
+        except (ValueError, TypeError, AttributeError):
+            or_number = " or a number that was shown" if self.shown else ""
+            raise InvalidInput(f"{name}: must be a valid UUID{or_number}") from None
+
+    def identifiers(self, fields: Mapping[str, Any], name: str) -> tuple[UUID, ...]:
+        """The episodes the model names; what is no identifier says nothing."""
+        value = fields.get(name)
+        named: list[UUID] = []
+        for entry in value[:MAX_ACTIONS] if isinstance(value, list) else ():
+            with suppress(InvalidInput):
+                named.append(self.identifier(name, entry))
+        return tuple(dict.fromkeys(named))
 
 
-def _updated_fact(entry: Any) -> UpdatedFactEntry:
-    fields = _fields(entry)
-    return UpdatedFactEntry(
-        target_id=_identifier("target_id", fields.get("target_id")),
-        **_statement(fields),
-        permanence=_permanence(fields),
-        importance=_importance(fields),
-        tags=_tags(fields),
-        sources=_sources(fields),
-    )
-
-
-def _new_rule(entry: Any) -> NewRuleEntry:
-    fields = _fields(entry)
-    content = inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER)
-    return NewRuleEntry(content, _tags(fields) or (), _sources(fields))
+def _number(value: Any) -> int:
+    """The number that is meant; 0 if it is none."""
+    is_number = type(value) is int or (isinstance(value, str) and _NUMBER.fullmatch(value))
+    return int(str(value).strip().lstrip("#")) if is_number else 0
 
 
 def _statement(fields: Mapping[str, Any]) -> dict[str, str]:
@@ -234,14 +274,6 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _identifier(name: str, value: Any) -> UUID:
-    """An identifier; what is none is not quoted, since it may be anything the model read."""
-    try:
-        return UUID(value)
-    except (ValueError, TypeError, AttributeError):
-        raise InvalidInput(f"{name}: must be a valid UUID") from None
-
-
 def _permanence(fields: Mapping[str, Any]) -> Permanence | None:
     value = fields.get("permanence")
     return Permanence(value) if isinstance(value, str) and value in set(Permanence) else None
@@ -265,15 +297,3 @@ def _tags(fields: Mapping[str, Any]) -> tuple[str, ...] | None:
     usable = dict.fromkeys(one_line(tag) for tag in value if isinstance(tag, str))
     fitting = [tag for tag in usable if 0 < len(tag) <= inputs.MAX_TAG]
     return tuple(fitting[: inputs.MAX_TAGS])
-
-
-def _sources(fields: Mapping[str, Any]) -> tuple[UUID, ...]:
-    """The episodes the model says it read this in; what is no identifier says nothing."""
-    value = fields.get("source_episode_ids")
-    named: list[UUID] = []
-    for entry in value[:MAX_ACTIONS] if isinstance(value, list) else ():
-        try:
-            named.append(_identifier("source_episode_ids", entry))
-        except InvalidInput:
-            continue
-    return tuple(dict.fromkeys(named))

@@ -3,15 +3,22 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from uuid import UUID
 
 from butlers.errors import InvalidInput
 from butlers.kernel.text import normalise_whitespace
 from butlers.memory.model import MemoryRef, MemoryType, NewFact, NewRule
 from butlers.memory.policy.attachments import checked_fact, checked_rule
-from butlers.memory.policy.consolidation import Known, KnownFact
+from butlers.memory.policy.confidence import INFERRED_CONFIDENCE
+from butlers.memory.policy.consolidation import EpisodeToRead, Known, KnownFact
+from butlers.memory.policy.consolidation_guards import (
+    Evidence,
+    check_rule,
+    check_statement,
+    supports,
+)
 from butlers.memory.policy.consolidation_parser import (
     ConsolidationResult,
     NewFactEntry,
@@ -19,6 +26,8 @@ from butlers.memory.policy.consolidation_parser import (
     UpdatedFactEntry,
 )
 from butlers.memory.settings import MemoryModuleConfig
+
+GLOBAL = "global"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,7 @@ class StoreFact:
     label: str
     new: NewFact
     sources: tuple[UUID, ...]
+    cited: tuple[UUID, ...]
     target_id: UUID | None = None
 
 
@@ -38,14 +48,16 @@ class StoreRule:
     label: str
     new: NewRule
     sources: tuple[UUID, ...]
+    cited: tuple[UUID, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Confirm a fact or a rule that was shown."""
+    """Confirm a fact or a rule that was shown, if one of these episodes says it anew."""
 
     label: str
     ref: MemoryRef
+    cited: tuple[UUID, ...]
 
 
 Action = StoreFact | StoreRule | Confirm
@@ -57,19 +69,54 @@ class Plan:
 
     actions: tuple[Action, ...]
     errors: tuple[str, ...]
+    nothing_in: frozenset[UUID] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batch:
-    """The episodes of one butler that an answer is about, oldest first."""
+    """The episodes of one butler that an answer is about, oldest first, and what was asked."""
 
     butler: str
-    episode_ids: tuple[UUID, ...]
+    episodes: tuple[EpisodeToRead, ...]
+    instructions: str = ""
+    known_to_all: frozenset[str] = frozenset()
+    """Names, in small letters, of whom or what every butler knows."""
+
+    @cached_property
+    def episode_ids(self) -> tuple[UUID, ...]:
+        """Which they are."""
+        return tuple(episode.id for episode in self.episodes)
+
+    @cached_property
+    def _each(self) -> tuple[Evidence, ...]:
+        return tuple(Evidence((episode,)) for episode in self.episodes)
+
+    def scope(self, subject: str) -> str:
+        """What is new stays with the butler that heard it, unless it is about one known to all."""
+        return GLOBAL if subject.lower() in self.known_to_all else self.butler
 
     def sources(self, named: Sequence[UUID]) -> tuple[UUID, ...]:
         """The named ones among these episodes, in order; all of them when none is named."""
         chosen = set(named)
         return tuple(id for id in self.episode_ids if id in chosen) or self.episode_ids
+
+    def evidence(self, sources: Sequence[UUID]) -> Evidence:
+        """What these of the episodes say."""
+        return Evidence(tuple(one for one in self.episodes if one.id in sources))
+
+    def supporting(self, content: str, subject: str = "") -> tuple[UUID, ...]:
+        """The episodes that say, each by itself, something of this."""
+        return tuple(
+            evidence.episodes[0].id
+            for evidence in self._each
+            if supports(evidence, content, subject)
+        )
+
+    def cited(self, named: Sequence[UUID], content: str, subject: str = "") -> tuple[UUID, ...]:
+        """The episodes an entry names, or where it names none, those that say something of it."""
+        if set(named) & set(self.episode_ids):
+            return self.sources(named)
+        return self.supporting(content, subject) or self.episode_ids
 
     def idempotency_key(self, kind: str, *words: str) -> str:
         """Equal for the same action taken from the same episodes, however it is spaced or cased."""
@@ -89,7 +136,7 @@ def plan(
             actions.append(make(label))
         except InvalidInput as error:
             errors.append(f"{label}: {error}")
-    return Plan(tuple(actions), tuple(errors))
+    return Plan(tuple(actions), tuple(errors), frozenset(result.nothing_in))
 
 
 def _wanted(
@@ -104,17 +151,20 @@ def _wanted(
         yield f"new_rules[{i}]", partial(_new_rule, rule, batch, settings)
     # In id order, so that two runs that confirm the same memories cannot wait for each other.
     for memory_id in sorted(result.confirmations):
-        yield f"confirmations[{memory_id}]", partial(_confirmation, memory_id, known)
+        yield f"confirmations[{memory_id}]", partial(_confirmation, memory_id, batch, known)
 
 
 def _new_fact(
     entry: NewFactEntry, batch: Batch, settings: MemoryModuleConfig, label: str
 ) -> StoreFact:
     sources = batch.sources(entry.sources)
+    _check_fact(entry, batch, sources)
     new = NewFact(
         entry.subject,
         entry.predicate,
         entry.content,
+        confidence=INFERRED_CONFIDENCE,
+        scope=batch.scope(entry.subject),
         importance=entry.importance,
         permanence=entry.permanence,
         tags=entry.tags,
@@ -124,7 +174,8 @@ def _new_fact(
             "new_fact", entry.subject, entry.predicate, entry.content
         ),
     )
-    return StoreFact(label, checked_fact(new, settings), sources)
+    cited = batch.cited(entry.sources, entry.content, entry.subject)
+    return StoreFact(label, checked_fact(new, settings), sources, cited)
 
 
 def _updated_fact(
@@ -138,8 +189,23 @@ def _updated_fact(
     if target is None:
         raise InvalidInput(f"fact {entry.target_id} was not shown; it is left as it is")
     sources = batch.sources(entry.sources)
+    if not says_the_same(target.content, entry.content):
+        _check_fact(replace(entry, subject=target.subject), batch, sources)
     new = _successor(target, entry, batch, sources)
-    return StoreFact(label, checked_fact(new, settings), sources, target.id)
+    cited = batch.cited(entry.sources, entry.content, target.subject)
+    return StoreFact(label, checked_fact(new, settings), sources, cited, target.id)
+
+
+def _check_fact(
+    entry: NewFactEntry | UpdatedFactEntry, batch: Batch, sources: tuple[UUID, ...]
+) -> None:
+    said = (entry.subject, entry.predicate, entry.content)
+    check_statement(batch.evidence(sources), *said, batch.instructions)
+
+
+def says_the_same(one: str, other: str) -> bool:
+    """Whether two texts differ in spaces and capitals at most."""
+    return normalise_whitespace(one).casefold() == normalise_whitespace(other).casefold()
 
 
 def _successor(
@@ -150,6 +216,7 @@ def _successor(
         target.subject,
         target.predicate,
         entry.content,
+        confidence=INFERRED_CONFIDENCE,
         importance=target.importance if entry.importance is None else entry.importance,
         permanence=entry.permanence or target.permanence,
         scope=target.scope,
@@ -165,21 +232,26 @@ def _new_rule(
     entry: NewRuleEntry, batch: Batch, settings: MemoryModuleConfig, label: str
 ) -> StoreRule:
     sources = batch.sources(entry.sources)
+    check_rule(batch.evidence(sources), entry.content, batch.instructions)
     new = NewRule(
         entry.content,
+        scope=batch.butler,
         tags=entry.tags,
         source_butler=batch.butler,
         source_episode_id=_only(sources),
         idempotency_key=batch.idempotency_key("new_rule", entry.content),
     )
-    return StoreRule(label, checked_rule(new, settings), sources)
+    cited = batch.cited(entry.sources, entry.content)
+    return StoreRule(label, checked_rule(new, settings), sources, cited)
 
 
-def _confirmation(memory_id: UUID, known: Known, label: str) -> Confirm:
-    if memory_id in known.facts:
-        return Confirm(label, MemoryRef(MemoryType.FACT, memory_id))
-    if memory_id in known.rules:
-        return Confirm(label, MemoryRef(MemoryType.RULE, memory_id))
+def _confirmation(memory_id: UUID, batch: Batch, known: Known, label: str) -> Confirm:
+    if (fact := known.facts.get(memory_id)) is not None:
+        said = batch.supporting(fact.content, fact.subject)
+        return Confirm(label, MemoryRef(MemoryType.FACT, memory_id), said)
+    if (rule := known.rules.get(memory_id)) is not None:
+        said = batch.supporting(rule.content)
+        return Confirm(label, MemoryRef(MemoryType.RULE, memory_id), said)
     raise InvalidInput(f"memory {memory_id} was not shown; it is left as it is")
 
 

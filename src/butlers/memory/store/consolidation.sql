@@ -1,9 +1,7 @@
 -- {due} --
 -- Episodes that wait to be consolidated, or to be tried again by now.
-tenant_id = :tenant_id
-  and (consolidation_status = 'pending'
-    or (consolidation_status = 'failed'
-      and coalesce(next_consolidation_retry_at, :now::timestamptz) <= :now::timestamptz))
+tenant_id = :tenant_id and consolidation_status in ('pending', 'failed')
+  and coalesce(next_consolidation_retry_at, :now::timestamptz) <= :now::timestamptz
   and episode_state(expires_at, :now) <> 'expired'
 
 -- {leased} --
@@ -19,7 +17,10 @@ consolidation_attempts = consolidation_attempts + 1,
   dead_letter_reason = case
     when consolidation_attempts + 1 >= :max_attempts then :reason::text
   end,
-  last_consolidation_error = :reason::text, leased_until = null, leased_by = null
+  last_consolidation_error = :reason::text, leased_until = null, leased_by = null,
+  consolidation_batch = case
+    when consolidation_attempts + 2 >= :max_attempts then 1 else (held.company + 1) / 2
+  end
 
 -- {failed} --
 -- How an episode is after such an attempt, and in which state it was.
@@ -39,22 +40,29 @@ episodes.id, held.was, consolidation_status, consolidation_attempts, last_consol
   ) nulls last,
   last_confirmed_at desc nulls last, id
 
--- find_claimable --
--- What a run would take of each butler, in butler order; a butler being worked on waits its turn.
-select butler, least(count(*), :batch_size::bigint) as episodes
+-- find_waiting --
+-- What waits of each butler, the longest waiting first; a butler being worked on waits its turn.
+select butler, count(*) as episodes, min(created_at) as oldest
 from episodes
 where {due}
 group by butler
 having coalesce(max(leased_until) < :now::timestamptz, true)
-order by butler
+order by oldest, butler
 
 -- abandon --
--- Episodes whose holder let its lease run out count an attempt; they may be claimed at once.
-with held as (
-  select id, consolidation_status as was from episodes
+-- Episodes whose run let its lease run out count an attempt; they may be claimed at once, from the
+-- second time on fewer together. An agent that did not come back says nothing about them.
+with lapsed as (
+  select id, consolidation_status as was, leased_by as holder,
+    case when consolidation_attempts = 0 then 2 else 1 end as patience
+  from episodes
   where tenant_id = :tenant_id and butler = :butler and leased_until < :now::timestamptz
+    and leased_by not like 'agent:%'
     and consolidation_status in ('pending', 'failed')
   for update skip locked
+),
+held as (
+  select id, was, patience * count(*) over (partition by holder) as company from lapsed
 )
 update episodes
 set {attempt},
@@ -66,9 +74,12 @@ where episodes.tenant_id = :tenant_id and episodes.id = held.id
 returning {failed}
 
 -- claim --
--- The oldest episodes of a butler, leased to a run; none while another run holds some of them.
+-- The oldest episodes of a butler, leased to a run; none while another run holds some of them. Of
+-- those that failed together, half are read together the next time.
 with ready as (
-  select id, created_at, length(content) as chars from episodes
+  select id, created_at, length(content) as chars,
+    least(consolidation_batch, :batch_size::integer) as company
+  from episodes
   where {due} and butler = :butler
     and not exists (
       select from episodes held
@@ -81,17 +92,21 @@ with ready as (
   for update skip locked
 ),
 measured as (
-  select id, row_number() over oldest as place, sum(chars) over oldest as chars from ready
+  select id, row_number() over oldest as place, sum(chars) over oldest as chars,
+    min(company) over oldest as company
+  from ready
   window oldest as (order by created_at, id)
 ),
 claimed as (
   update episodes set leased_by = :run_id, leased_until = :until::timestamptz
   from measured
   where episodes.tenant_id = :tenant_id and episodes.id = measured.id
+    and measured.place <= measured.company
     and (measured.place = 1 or measured.chars <= :max_chars)
-  returning episodes.id, episodes.content, episodes.importance, episodes.created_at
+  returning episodes.id, episodes.content, episodes.importance, episodes.created_at,
+    episodes.author
 )
-select id, content, importance, created_at from claimed order by created_at, id
+select id, content, importance, created_at, author from claimed order by created_at, id
 
 -- renew --
 -- A run goes on holding its episodes.
@@ -101,6 +116,11 @@ where {leased}
 -- release --
 -- A run lets go of its episodes, which are as they were before it.
 update episodes set leased_until = null, leased_by = null
+where {leased}
+
+-- postpone --
+-- The model took too long over an episode it had alone: the others come first for a while.
+update episodes set leased_until = null, leased_by = null, next_consolidation_retry_at = :until
 where {leased}
 
 -- hold --
@@ -121,7 +141,7 @@ where {leased}
 -- fail --
 -- An attempt on the episodes a run holds failed; the last one allowed makes dead letters.
 with held as (
-  select id, consolidation_status as was from episodes
+  select id, consolidation_status as was, :company::bigint as company from episodes
   where {leased}
   for update
 )
@@ -162,6 +182,33 @@ from (
 order by {nearest}
 limit :limit
 
+-- find_known_to_all --
+-- Those of the names that are of a person or thing known to every butler.
+select lower(name) as name
+from unnest(:names::text[]) as name
+where exists (
+  select from entities
+  where tenant_id = :tenant_id and entity_state(metadata) = 'active'
+    and metadata ->> 'scope' = 'global'
+    and (lower(canonical_name) = lower(name)
+      or exists (select from unnest(aliases) alias where lower(alias) = lower(name)))
+)
+order by name
+
+-- find_cited --
+-- Those of the episodes that a memory comes from, or was confirmed by before.
+select episode_id
+from unnest(:episode_ids::uuid[]) as episode_id
+where exists (
+  select from memory_links
+  where tenant_id = :tenant_id and relation in ('derived_from', 'supports')
+    and ((source_type = :memory_type and source_id = :memory_id
+        and target_type = 'episode' and target_id = episode_id)
+      or (target_type = :memory_type and target_id = :memory_id
+        and source_type = 'episode' and source_id = episode_id))
+)
+order by episode_id
+
 -- find_dead_letters --
 -- The episodes given up on, oldest first.
 select id, butler, content, dead_letter_reason, consolidation_attempts, created_at, expires_at
@@ -170,10 +217,10 @@ where tenant_id = :tenant_id and consolidation_status = 'dead_letter'
 order by created_at, id
 
 -- requeue --
--- Dead letters start again from nothing; all of them when no ids are given.
+-- Dead letters start again from nothing, each alone; all of them when no ids are given.
 update episodes
 set consolidation_status = 'pending', consolidation_attempts = 0, dead_letter_reason = null,
-  last_consolidation_error = null, next_consolidation_retry_at = null
+  last_consolidation_error = null, next_consolidation_retry_at = null, consolidation_batch = 1
 from (
   select id, dead_letter_reason as reason, consolidation_attempts as attempts from episodes
   where tenant_id = :tenant_id and consolidation_status = 'dead_letter'

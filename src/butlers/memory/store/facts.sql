@@ -7,8 +7,8 @@ tenant_id = :tenant_id and scope = :scope and predicate = :predicate and validit
   end
 
 -- get_active --
--- The active fact under a key.
-select id, content from facts where {under_key}
+-- The active fact under a key, and whether a model drew it from episodes.
+select id, content, permanence, {inferred} as is_inferred from facts where {under_key}
 
 -- supersede_active --
 -- The active fact under a key gives way; what a reader was shown of it before.

@@ -9,6 +9,10 @@ importance, confidence, decay_rate, permanence, source_butler, source_episode_id
 -- A whole fact.
 id, tenant_id, subject, predicate, content, {fact_details}
 
+-- {inferred} --
+-- Whether a model drew a fact from episodes: what it draws has a key that says so.
+coalesce(idempotency_key like 'consolidation:%', false)
+
 -- {rule_details} --
 -- What a reader is told of a rule beside what it says.
 scope, maturity, confidence, decay_rate, permanence, effectiveness_score, applied_count,

@@ -1,0 +1,118 @@
+"""An answer about claimed episodes, whoever gave it: what it may touch, and what came of it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from butlers.db.postgres import Row
+from butlers.memory.flows import consolidation_lease as leases
+from butlers.memory.flows.consolidation_apply import Applied, Effect, apply
+from butlers.memory.flows.consolidation_lease import Claimed, GivenBack
+from butlers.memory.flows.consolidation_report import ConsolidationReport
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, Maturity, Permanence
+from butlers.memory.policy.consolidation import Known, KnownFact, KnownRule, Question, Reach
+from butlers.memory.policy.consolidation_parser import ConsolidationResult, parse_consolidation
+from butlers.memory.policy.consolidation_plan import Batch, plan
+from butlers.memory.store import consolidation
+
+_log = structlog.get_logger(__name__)
+
+
+async def read_known(memory: Memory, claimed: Claimed, reach: Reach, lineage: Lineage) -> Known:
+    """What is shown of what this butler knows."""
+    settings = memory.settings.consolidation
+    most_facts, most_rules = map(reach.known, (settings.max_known_facts, settings.max_known_rules))
+    asked = {"butler": claimed.butler, "episode_ids": claimed.lease.episode_ids}
+    async with memory.transaction(lineage) as tx:
+        facts = await consolidation.find_known_facts(tx, limit=most_facts, **asked)
+        rules = await consolidation.find_known_rules(tx, limit=most_rules, **asked)
+    return known_of(facts, rules)
+
+
+def known_of(facts: Sequence[Row], rules: Sequence[Row]) -> Known:
+    """Rows of facts and rules as what is known."""
+    return Known(
+        facts={row["id"]: _fact(row) for row in facts},
+        rules={
+            row["id"]: KnownRule(row["id"], row["content"], Maturity(row["maturity"]))
+            for row in rules
+        },
+    )
+
+
+async def take_answer(
+    memory: Memory, claimed: Claimed, asked: Question, answer: str, lineage: Lineage
+) -> ConsolidationReport:
+    """What came of an answer; one of which nothing can be used is a failed attempt."""
+    result = parse_consolidation(answer, asked.shown)
+    known_to_all = await _known_to_all(memory, result, lineage)
+    batch = Batch(claimed.butler, claimed.episodes, asked.instructions, known_to_all)
+    planned = plan(result, batch, asked.known, memory.settings)
+    applied = await apply(memory, claimed, asked.known, planned, lineage)
+    if applied.errors and not applied.effects:
+        _log.warning(
+            "consolidation_attempt_failed", butler=claimed.butler, errors=len(applied.errors)
+        )
+        return await failed(memory, claimed, applied.errors, lineage)
+    return _finished(claimed, applied)
+
+
+async def failed(
+    memory: Memory, claimed: Claimed, errors: list[str], lineage: Lineage
+) -> ConsolidationReport:
+    """A failed attempt is counted, and told."""
+    back = await leases.give_back(memory, claimed.lease, "; ".join(errors), lineage)
+    return unfinished(claimed, back, errors)
+
+
+def unfinished(claimed: Claimed, back: GivenBack, errors: list[str]) -> ConsolidationReport:
+    """What is told of episodes that nothing came of."""
+    return ConsolidationReport(
+        **_group_of(claimed),
+        episodes_failed=back.failed,
+        episodes_dead_lettered=claimed.dead_lettered + back.dead_lettered,
+        errors=[f"{claimed.butler}: {error}" for error in errors],
+    )
+
+
+def _finished(claimed: Claimed, applied: Applied) -> ConsolidationReport:
+    return ConsolidationReport(
+        **_group_of(claimed),
+        facts_created=applied.effects[Effect.FACT_CREATED],
+        facts_updated=applied.effects[Effect.FACT_UPDATED],
+        rules_created=applied.effects[Effect.RULE_CREATED],
+        confirmations_made=applied.effects[Effect.CONFIRMED],
+        proposals_made=applied.effects[Effect.PROPOSED],
+        episodes_consolidated=applied.consolidated,
+        episodes_failed=applied.back.failed,
+        episodes_dead_lettered=claimed.dead_lettered + applied.back.dead_lettered,
+        errors=[f"{claimed.butler}: {error}" for error in applied.errors],
+    )
+
+
+def _group_of(claimed: Claimed) -> dict[str, Any]:
+    episodes = len(claimed.episodes)
+    return {
+        "episodes_processed": episodes,
+        "butlers_processed": 1,
+        "groups": {claimed.butler: episodes},
+    }
+
+
+async def _known_to_all(
+    memory: Memory, result: ConsolidationResult, lineage: Lineage
+) -> frozenset[str]:
+    """Which of the subjects every butler knows."""
+    names = [entry.subject for entry in result.new_facts]
+    if not names:
+        return frozenset()
+    async with memory.transaction(lineage) as tx:
+        rows = await consolidation.find_known_to_all(tx, names=names)
+    return frozenset(row["name"] for row in rows)
+
+
+def _fact(row: Row) -> KnownFact:
+    columns = {**row, "permanence": Permanence(row["permanence"])}
+    return KnownFact(**columns | {"tags": tuple(map(str, row["tags"]))})

@@ -1,0 +1,179 @@
+"""One batch of episodes on its way to knowledge.
+
+claim a leased batch → read what is known → pure prompt → completion with no connection held,
+the lease renewed meanwhile → pure parse and plan → artifacts, links, events and the terminal
+state in one transaction that the lease guards → report.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+import structlog
+
+from butlers.db.lease import to_its_end
+from butlers.errors import BudgetExhausted, ButlersError, ShareExhausted, Unavailable
+from butlers.llm import Bounded, CompletionFailed, LanguageModel, NotReached
+from butlers.memory.flows import consolidation_lease as leases
+from butlers.memory.flows.consolidation_answer import failed, read_known, take_answer, unfinished
+from butlers.memory.flows.consolidation_lease import Claimed, GivenBack
+from butlers.memory.flows.consolidation_report import ConsolidationReport
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage
+from butlers.memory.policy.consolidation import (
+    Question,
+    Reach,
+    answer_schema,
+    brief_schema,
+    build_prompt,
+    numbered,
+)
+from butlers.module import Rationed
+
+TRIGGER = "schedule:consolidation"
+_PLACE = Path(__file__).parents[1]
+TEMPLATE = (_PLACE / "consolidation.md").read_text(encoding="utf-8")
+BRIEF = (_PLACE / "consolidation_brief.md").read_text(encoding="utf-8")
+
+_log = structlog.get_logger(__name__)
+
+
+class Stop(IntEnum):
+    """How much of a run ends with what happened to a batch."""
+
+    NOTHING = 0
+    BUTLER = 1
+    TENANT = 2
+    RUN = 3
+
+
+class _NoSession(Exception):
+    """No session could be had: a spent budget, a runtime that is not there."""
+
+    def __init__(self, error: Unavailable, told: str) -> None:
+        self.timed_out = isinstance(error, NotReached) and error.timed_out
+        self.stop = Stop.BUTLER
+        if isinstance(error, NotReached | BudgetExhausted):
+            self.stop = Stop.TENANT if isinstance(error, ShareExhausted) else Stop.RUN
+        super().__init__(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What became of some episodes of one butler, and how much of the run that ends."""
+
+    report: ConsolidationReport
+    stop: Stop = Stop.NOTHING
+
+
+async def consolidate_batch(
+    memory: Memory, model: LanguageModel, butler: str, lineage: Lineage
+) -> Batch:
+    """Consolidate the oldest episodes of a butler, as many as the model can read at once."""
+    try:
+        if isinstance(model, Rationed):
+            model = model.for_tenant(lineage.tenant_id)
+            await _affordable(model)
+        reach = Reach(await model.context_tokens() if isinstance(model, Bounded) else 0)
+        most = memory.in_time.get((lineage.tenant_id, butler))
+        appetite = leases.appetite_of(memory, reach, most)
+        claimed = await leases.claim(memory, butler, lineage, appetite)
+        if not claimed.episodes:
+            return Batch(_abandoned(claimed), Stop.BUTLER)
+        return await _settled(memory, model, claimed, reach, lineage)
+    except _NoSession as error:
+        return Batch(ConsolidationReport(errors=[f"{butler}: {error}"]), error.stop)
+    except Exception as error:  # noqa: BLE001 - one group's failure must not block the others
+        _log.warning("consolidation_group_failed", butler=butler, error=_name(error))
+        return Batch(ConsolidationReport(errors=[f"{butler}: {told(error)}"]), Stop.BUTLER)
+
+
+async def _affordable(model: Rationed) -> None:
+    """Asked before any episode is claimed: what may not be had now is no attempt."""
+    try:
+        await model.check()
+    except Unavailable as error:
+        raise _NoSession(error, str(error)) from error
+
+
+async def _settled(
+    memory: Memory, model: LanguageModel, claimed: Claimed, reach: Reach, lineage: Lineage
+) -> Batch:
+    """The attempt's report; whatever ends it early, the episodes are given back."""
+    try:
+        return Batch(await _attempt(memory, model, claimed, reach, lineage))
+    except asyncio.CancelledError:
+        # A caller that is gone may cancel again and again; letting go must not be cut short.
+        await to_its_end(leases.release(memory, claimed.lease, lineage))
+        raise
+    except _NoSession as error:
+        _log.warning("consolidation_not_attempted", butler=claimed.butler, error=str(error))
+        await _let_go(memory, claimed, error, lineage)
+        return Batch(unfinished(claimed, GivenBack(0, 0), [str(error)]), error.stop)
+    except Exception as error:  # noqa: BLE001 - whatever failed, the attempt counts as failed
+        _log.warning("consolidation_attempt_failed", butler=claimed.butler, error=_name(error))
+        return Batch(await failed(memory, claimed, [told(error)], lineage))
+
+
+async def _attempt(
+    memory: Memory, model: LanguageModel, claimed: Claimed, reach: Reach, lineage: Lineage
+) -> ConsolidationReport:
+    known = await read_known(memory, claimed, reach, lineage)
+    template = BRIEF if reach.is_small else TEMPLATE
+    prompt = build_prompt(template, claimed.episodes, known)
+    completion = _complete(memory, model, prompt, reach)
+    answer = await leases.while_held(memory, claimed.lease, lineage, completion)
+    asked = Question(known, numbered(claimed.episodes, known), template)
+    return await take_answer(memory, claimed, asked, answer, lineage)
+
+
+async def _complete(memory: Memory, model: LanguageModel, prompt: str, reach: Reach) -> str:
+    """The model's answer; a session that could not be had at all is no attempt."""
+    seconds = memory.settings.consolidation.timeout_seconds
+    try:
+        completion = await model.complete(
+            prompt,
+            schema=brief_schema() if reach.is_small else answer_schema(),
+            timeout_seconds=seconds,
+            label=TRIGGER,
+        )
+    except Unavailable as error:
+        if isinstance(error, CompletionFailed) and not isinstance(error, NotReached):
+            raise
+        late = isinstance(error, NotReached) and error.timed_out
+        raise _NoSession(error, _late(seconds) if late else str(error)) from error
+    return completion.text
+
+
+def _late(seconds: int) -> str:
+    return (
+        f"the language model did not answer within {seconds} s; "
+        "modules.memory.consolidation.timeout_seconds allows more"
+    )
+
+
+async def _let_go(memory: Memory, claimed: Claimed, error: _NoSession, lineage: Lineage) -> None:
+    """What took too long is asked in smaller pieces; what is too slow alone lets others pass."""
+    if not error.timed_out:
+        await leases.release(memory, claimed.lease, lineage)
+    elif len(claimed.episodes) == 1:
+        await leases.postpone(memory, claimed.lease, lineage)
+    else:
+        memory.in_time[(lineage.tenant_id, claimed.butler)] = len(claimed.episodes) // 2
+        await leases.release(memory, claimed.lease, lineage)
+
+
+def _abandoned(claimed: Claimed) -> ConsolidationReport:
+    return ConsolidationReport(
+        episodes_failed=claimed.failed, episodes_dead_lettered=claimed.dead_lettered
+    )
+
+
+def _name(error: Exception) -> str:
+    return type(error).__name__
+
+
+def told(error: Exception) -> str:
+    """What may be told of an error: our own messages carry no content, a stranger's might."""
+    return str(error) if isinstance(error, ButlersError) else f"unexpected {_name(error)}"

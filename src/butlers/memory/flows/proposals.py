@@ -1,0 +1,169 @@
+"""What is drawn from episodes and waits for somebody's yes: proposed, told, accepted, declined."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, assert_never
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.errors import NotFound
+from butlers.kernel.json_values import as_json
+from butlers.memory.flows.feedback import confirm_in
+from butlers.memory.flows.remember import store_fact_in, store_rule_in
+from butlers.memory.handle import Embedding, Memory
+from butlers.memory.model import (
+    Lineage,
+    Link,
+    MemoryRef,
+    MemoryType,
+    NewFact,
+    NewRule,
+    Permanence,
+    ProposalKind,
+    ProposalStatus,
+    Relation,
+)
+from butlers.memory.policy.consolidation_plan import Action, Confirm, StoreFact, StoreRule
+from butlers.memory.policy.inputs import checked_id
+from butlers.memory.store import links, proposals
+
+_FACT = ("subject", "predicate", "content", "importance", "permanence", "scope", "tags")
+_RULE = ("content", "scope", "tags")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What would be done."""
+
+    butler: str
+    kind: ProposalKind
+    proposed: dict[str, Any]
+    source_episode_ids: tuple[UUID, ...]
+    idempotency_key: str
+    target_type: MemoryType | None = None
+    target_id: UUID | None = None
+
+    @classmethod
+    def of(cls, action: Action, butler: str, target_id: UUID | None) -> "Proposal":
+        """The proposal to act so; a target is what it would replace or confirm."""
+        match action:
+            case StoreFact(new=new):
+                changed = target_id is not None
+                kind = ProposalKind.UPDATED_FACT if changed else ProposalKind.NEW_FACT
+                proposed = _said(new, _FACT) | {"entity_id": new.entity_id and str(new.entity_id)}
+                about = MemoryType.FACT if changed else None
+                return cls(butler, kind, proposed, action.sources, _key(new), about, target_id)
+            case StoreRule(new=rule):
+                said = _said(rule, _RULE)
+                return cls(butler, ProposalKind.NEW_RULE, said, action.sources, _key(rule))
+            case Confirm(ref=ref):
+                once = f"confirm:{ref.id}:{','.join(sorted(map(str, action.cited)))}"
+                kind = ProposalKind.CONFIRMATION
+                return cls(butler, kind, {}, action.cited, once, ref.type, ref.id)
+            case _:
+                assert_never(action)
+
+
+async def propose_in(
+    memory: Memory, tx: Transaction, asked: Proposal, reason: str, lineage: Lineage
+) -> bool:
+    """Let it wait; false when it was proposed before, whatever became of it."""
+    new = {"id": memory.new_id(), "reason": reason, "now": memory.now()}
+    made = await proposals.insert(tx, proposed_by=lineage.actor, **new, **asdict(asked))
+    return made == 1
+
+
+async def find_proposals(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
+    """What waits, oldest first: as it is now beside as it would be."""
+    async with memory.transaction(lineage) as tx:
+        return [as_json(row) for row in await proposals.find_waiting(tx, limit=limit)]
+
+
+async def decline(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> bool:
+    """Nothing is done, and it is not proposed again from the same episodes; false if none waits."""
+    id = checked_id("proposal_id", proposal_id)
+    async with memory.transaction(lineage) as tx:
+        if await proposals.hold(tx, id=id) is None:
+            return False
+        await _decide(memory, tx, id, ProposalStatus.DECLINED, lineage)
+    return True
+
+
+async def accept(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> dict[str, Any]:
+    """Do what was proposed, as sure as if it had been stated; which memory it concerns."""
+    id = checked_id("proposal_id", proposal_id)
+    async with memory.transaction(lineage) as tx:
+        row = await proposals.hold(tx, id=id)
+    new = _new(row) if row is not None else None
+    embedding = await memory.embed(new.searchable_text, lineage) if new else None
+    async with memory.transaction(lineage) as tx:
+        held = await proposals.hold(tx, id=id)
+        if held is None:
+            raise NotFound(f"proposal_id: no proposal {id} waits; list those that do")
+        ref = await _accepted(memory, tx, held, new, embedding, lineage)
+        await _decide(memory, tx, id, ProposalStatus.ACCEPTED, lineage)
+    return {"accepted": held["kind"], "about": ref.type, "about_id": ref.id}
+
+
+async def confirm_by(
+    memory: Memory, tx: Transaction, ref: MemoryRef, episode_ids: Sequence[UUID], lineage: Lineage
+) -> None:
+    """Confirm a memory and keep which episodes did."""
+    if not await confirm_in(memory, tx, ref, lineage):
+        raise NotFound(f"{ref.type} {ref.id} is not in use any more; it was left as it is")
+    for id in episode_ids:
+        said = Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, ref)
+        await links.insert(tx, said, memory.now())
+
+
+async def _accepted(
+    memory: Memory,
+    tx: Transaction,
+    row: Row,
+    new: NewFact | NewRule | None,
+    embedding: Embedding | None,
+    lineage: Lineage,
+) -> MemoryRef:
+    if new is None or embedding is None:
+        ref = MemoryRef(MemoryType(row["target_type"]), row["target_id"])
+        await confirm_by(memory, tx, ref, row["source_episode_ids"], lineage)
+        return ref
+    if isinstance(new, NewFact):
+        fact = await store_fact_in(memory, tx, new, embedding, lineage)
+        ref = MemoryRef(MemoryType.FACT, fact.id)
+    else:
+        rule = await store_rule_in(memory, tx, new, embedding, lineage)
+        ref = MemoryRef(MemoryType.RULE, rule.id)
+    await links.derive(tx, ref, row["source_episode_ids"], memory.now())
+    return ref
+
+
+def _new(row: Row) -> NewFact | NewRule | None:
+    """What would be stored, if something would; a yes is worth as much as a statement."""
+    said = {**row["proposed"], "source_butler": row["butler"]}
+    said["tags"] = tuple(said.get("tags", ()))
+    key = f"proposal:{row['id']}"
+    match ProposalKind(row["kind"]):
+        case ProposalKind.NEW_FACT | ProposalKind.UPDATED_FACT:
+            entity, permanence = said.pop("entity_id"), Permanence(said.pop("permanence"))
+            about = UUID(entity) if entity else None
+            return NewFact(**said, entity_id=about, permanence=permanence, idempotency_key=key)
+        case ProposalKind.NEW_RULE:
+            return replace(NewRule(**said), idempotency_key=key)
+        case ProposalKind.CONFIRMATION:
+            return None
+
+
+async def _decide(
+    memory: Memory, tx: Transaction, id: UUID, status: ProposalStatus, lineage: Lineage
+) -> None:
+    await proposals.decide(tx, id=id, status=status, now=memory.now(), decided_by=lineage.actor)
+
+
+def _said(new: NewFact | NewRule, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(new, name) for name in names}
+
+
+def _key(new: NewFact | NewRule) -> str:
+    assert new.idempotency_key is not None, "what a consolidation stores has a key"
+    return new.idempotency_key
