@@ -1,4 +1,7 @@
-"""Completions: a prompt goes out to a language model, an answer comes back, no more happens."""
+"""Completions: a prompt goes out to a language model, an answer comes back, no more happens.
+
+A session may use tools on the way, but only those of the one server it is handed.
+"""
 
 from butlers.errors import InvalidInput
 from butlers.llm.claude import ClaudeRuntime
@@ -7,16 +10,22 @@ from butlers.llm.command import CommandRuntime
 from butlers.llm.completion import (
     Completion,
     CompletionFailed,
+    CutOff,
     LanguageModel,
     RuntimeOptions,
+    ToolServer,
+    ToolUser,
     Usage,
 )
 
 __all__ = [
     "Completion",
     "CompletionFailed",
+    "CutOff",
     "LanguageModel",
     "RuntimeOptions",
+    "ToolServer",
+    "ToolUser",
     "Usage",
     "language_model",
 ]

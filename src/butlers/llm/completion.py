@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 from butlers.errors import Unavailable
 from butlers.kernel.text import clean
@@ -28,6 +28,8 @@ class Completion:
     text: str
     usage: Usage
     session_id: str | None = None
+    model: str = ""
+    """Which model answered, where the runtime says."""
 
 
 class CompletionFailed(Unavailable):
@@ -36,6 +38,10 @@ class CompletionFailed(Unavailable):
     def __init__(self, reason: str, usage: Usage | None = None) -> None:
         self.usage = usage or Usage()
         super().__init__(reason)
+
+
+class CutOff(CompletionFailed):
+    """There is no answer because a limit, of time or of the model's output, was reached."""
 
 
 class LanguageModel(Protocol):
@@ -60,6 +66,23 @@ class LanguageModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolServer:
+    """An MCP server, by its address and a token for it, whose tools a session may use."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+@runtime_checkable
+class ToolUser(LanguageModel, Protocol):
+    """A language model that can be given tools."""
+
+    def using(self, tools: ToolServer) -> LanguageModel:
+        """The same model with these tools at hand, and no others."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class RuntimeOptions:
     """How completions are obtained: the section [runtime] of a butler's settings."""
 
@@ -70,6 +93,7 @@ class RuntimeOptions:
     url: str = ""
     api_key_env: str = ""
     timeout_seconds: float = 300.0
+    tools: ToolServer | None = None
 
     def api_key(self) -> str:
         """The key that the options name, or "" when they name none."""
@@ -84,9 +108,11 @@ class RuntimeOptions:
         return key
 
 
-def answered(name: str, text: str, usage: Usage, session_id: str | None = None) -> Completion:
+def answered(
+    name: str, text: str, usage: Usage, session_id: str | None = None, model: str = ""
+) -> Completion:
     """The completion that a runtime's text makes; an empty text is none."""
     answer = clean(text).strip()
     if not answer:
         raise CompletionFailed(f"{name} gave an empty answer; it is asked again later", usage)
-    return Completion(answer, usage, session_id)
+    return Completion(answer, usage, session_id, model)

@@ -10,7 +10,14 @@ import httpx2
 import structlog
 
 from butlers.kernel.text import replace_surrogates
-from butlers.llm.completion import Completion, CompletionFailed, RuntimeOptions, Usage, answered
+from butlers.llm.completion import (
+    Completion,
+    CompletionFailed,
+    CutOff,
+    RuntimeOptions,
+    Usage,
+    answered,
+)
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
 from butlers.llm.redaction import Redaction
 
@@ -91,7 +98,7 @@ class HttpRuntime:
             ):
                 return response.status_code, await _bounded(response)
         except (TimeoutError, httpx2.TimeoutException):
-            raise CompletionFailed(
+            raise CutOff(
                 f"{self._where} did not answer within {seconds:g} s; "
                 "runtime.timeout_seconds allows more"
             ) from None
@@ -141,16 +148,18 @@ def _completion(status: int, content: str, redaction: Redaction) -> Completion:
         )
     choices = envelope.get("choices")
     choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
-    return _chosen(choice, _usage(envelope), redaction)
+    return _chosen(choice, _usage(envelope), redaction, text_of(envelope.get("model")))
 
 
-def _chosen(choice: Mapping[str, Any], usage: Usage, redaction: Redaction) -> Completion:
+def _chosen(
+    choice: Mapping[str, Any], usage: Usage, redaction: Redaction, model: str
+) -> Completion:
     message = mapping(choice.get("message"))
     if refusal := text_of(message.get("refusal")):
         raise CompletionFailed(f"the model declined: {redaction.line(refusal)}", usage)
     if choice.get("finish_reason") == "length":
-        raise CompletionFailed("the answer was cut off at the model's output limit", usage)
-    return answered("the server", text_of(message.get("content")), usage)
+        raise CutOff("the answer was cut off at the model's output limit", usage)
+    return answered("the server", text_of(message.get("content")), usage, model=model)
 
 
 def _complaint(content: str, redaction: Redaction) -> str:

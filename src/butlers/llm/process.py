@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from butlers.llm.completion import CompletionFailed, Usage
+from butlers.llm.completion import CompletionFailed, CutOff, Usage
 
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 TERMINATION_SECONDS = 2.0
@@ -176,7 +176,7 @@ async def _finished(
             f"{invocation.name} wrote more than {MAX_OUTPUT_BYTES // 1024**2} MB and was stopped"
         )
     if not output.exited.done():
-        raise CompletionFailed(
+        raise CutOff(
             f"{invocation.name} did not answer within {invocation.timeout_seconds:g} s and was "
             "stopped; runtime.timeout_seconds allows more"
         )
