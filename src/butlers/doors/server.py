@@ -42,7 +42,13 @@ def build_app(household: Household, settings: ServerSection, pages: Pages | None
     """The whole HTTP surface over butlers that have started."""
     butlers, tokens = household.butlers, household.tokens
     servers = {
-        name: ButlerMCP(name, butler.modules, tokens, toolset=butler.settings.mcp.tools)
+        name: ButlerMCP(
+            name,
+            butler.modules,
+            tokens,
+            toolset=butler.settings.mcp.tools,
+            hands=butler.hands,
+        )
         for name, butler in butlers.items()
     }
     names = _host_names(settings)

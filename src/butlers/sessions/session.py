@@ -1,7 +1,7 @@
 """What a session takes from a butler's memory, and what it leaves there."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +11,7 @@ from uuid import UUID
 import structlog
 
 from butlers.kernel.lru import LRUCache
+from butlers.memory.flows.history import stored_by
 from butlers.memory.flows.lookup import find_episode_by_key
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, SearchMode
@@ -35,6 +36,7 @@ from butlers.sessions.transcripts import MEMORY_TITLE, parse
 log = structlog.get_logger(__name__)
 
 STORING_SECONDS = 30.0
+_COUNTING_SECONDS = 2.0
 MAX_HOOK_CHARACTERS = 9_900
 """What both agents take of an injected text; they cut a longer one."""
 
@@ -46,6 +48,15 @@ _RELEVANT_LINES = 5
 _KNOWLEDGE = [MemoryType.FACT, MemoryType.RULE]
 _MOST_PARTS = 100
 _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a session is told of its memories: the text, and which they are."""
+
+    text: str = ""
+    ids: tuple[UUID, ...] = ()
+
 
 OpenMemory = Callable[[], Awaitable[Memory]]
 
@@ -59,15 +70,19 @@ class SessionMemory:
         self._context_seconds = context_seconds
         self._told = LRUCache[set[str]](_REMEMBERED_SESSIONS, _REMEMBERED_MS)
 
-    async def context(self, prompt: str, caller: Caller) -> str:
-        """What to know before answering a prompt; "" when memory fails or takes too long."""
+    async def context(self, prompt: str, caller: Caller) -> Told | None:
+        """What to know before answering a prompt; None when memory fails or takes too long."""
 
-        async def built() -> str:
+        async def built() -> Told:
             asked = AskedContext(trigger_prompt=prompt)
             found = await context.run(await self._desk(caller), asked)
-            return found.text if found.recalled or "\n## " in found.text else ""
+            if not found.recalled and "\n## " not in found.text:
+                return Told()
+            shown = [line.ref.id for some in found.block.included.values() for line in some]
+            return Told(found.text, tuple(shown))
 
-        return await self._in_time("context of a session", built)
+        seconds = self._context_seconds
+        return await forgiven("context of a session", built, otherwise=None, seconds=seconds)
 
     async def opening(self, session: str, about: str, caller: Caller) -> str:
         """What an agent is told when its session starts, short enough to be taken whole."""
@@ -106,6 +121,17 @@ class SessionMemory:
             return None
         part = _Part(str(session), f"session:{session}")
         return await self._kept(partial(self._store, found, part, {}, caller))
+
+    async def stored_by(self, caller: Caller, since: datetime) -> Sequence[UUID]:
+        """The memories that a caller has stored since an instant; none where that is not known."""
+
+        async def found() -> Sequence[UUID]:
+            desk = await self._desk(caller)
+            return await stored_by(desk.memory, caller.actor, since, desk.lineage)
+
+        return await forgiven(
+            "memories of a session", found, otherwise=(), seconds=_COUNTING_SECONDS
+        )
 
     async def remember_transcript(
         self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller

@@ -104,7 +104,10 @@ class RuntimeSection(Section):
     )
     timeout_seconds: int = Field(300, ge=1, le=86_400, description="How long a session may take.")
     context_timeout_seconds: float = Field(
-        2.0, gt=0, le=600, description="How long a session waits for its memories before it starts."
+        10.0,
+        gt=0,
+        le=600,
+        description="How long a session waits for its memories before it starts.",
     )
 
     @model_validator(mode="after")
