@@ -13,7 +13,7 @@ from butlers.doors.cli.options import (
     JsonOption,
     NameArgument,
     example,
-    located,
+    home_of,
     with_butler,
 )
 from butlers.doors.cli.tables import Column, short_id, show_fields, show_json, show_table
@@ -48,11 +48,11 @@ def ask(
     its runtime can use any; otherwise it is run here, without. A memory that is down or slow does
     not keep it from answering: it is then said that it was missing.
     """
-    from butlers.butler.butler import butler_settings
     from butlers.errors import InvalidInput
+    from butlers.settings.files import load_butler
 
-    place = located(home)
-    settings = butler_settings(place, name)
+    place = home_of(name, home)
+    settings = load_butler(place.butler_file(name), home_file=place.settings_file)
     given = typer.get_text_stream("stdin").read() if prompt == "-" else prompt
     if not given.strip():
         raise InvalidInput("prompt: found nothing; say what to ask")
