@@ -60,6 +60,7 @@ class Daemon:
         *arguments: object,
         program: Sequence[str] = (sys.executable, "-m", "butlers"),
         cwd: Path | None = None,
+        environment: dict[str, str] | None = None,
     ) -> None:
         self.home = home
         self._out, self._err = (home.root.parent / name for name in ("stdout", "stderr"))
@@ -68,7 +69,7 @@ class Daemon:
             command += ["--port", "0"]
         with self._out.open("w") as out, self._err.open("w") as err:
             self.process = subprocess.Popen(
-                command, env=ENVIRONMENT, cwd=cwd, stdout=out, stderr=err
+                command, env=ENVIRONMENT | (environment or {}), cwd=cwd, stdout=out, stderr=err
             )
 
     @property
@@ -125,9 +126,11 @@ class Daemon:
 
 
 @contextmanager
-def up(home: Home, *arguments: object) -> Iterator[Daemon]:
+def up(
+    home: Home, *arguments: object, environment: dict[str, str] | None = None
+) -> Iterator[Daemon]:
     """A daemon that is ready; stopped at the end if a test has not done so."""
-    daemon = Daemon(home, *arguments)
+    daemon = Daemon(home, *arguments, environment=environment)
     try:
         yield daemon.ready()
     finally:

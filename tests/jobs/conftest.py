@@ -13,7 +13,7 @@ from butlers.db.postgres import Access, Database
 from butlers.db.provision import RUNTIME_ROLE, provision
 from db.databases import connected
 
-EMPTY = "truncate job_runs, job_schedules, language_model_spend, clock_believed"
+EMPTY = "truncate job_runs, job_schedules, language_model_spend, clock_believed, session_log"
 
 
 @pytest.fixture(scope="session")

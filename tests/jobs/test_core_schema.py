@@ -9,12 +9,15 @@ from butlers.db.postgres import Database
 from butlers.db.queries import parse
 from butlers.jobs import spending
 from butlers.jobs.policy import Cause, Outcome
+from butlers.sessions import log
 
 WORDS = {
     "job_runs_cause": Cause,
     "job_runs_outcome": Outcome,
     "language_model_spend_account": spending.Account,
     "language_model_spend_outcome": spending.Outcome,
+    "session_log_kind": log.Kind,
+    "session_log_outcome": log.Outcome,
 }
 
 

@@ -10,10 +10,12 @@ import uvicorn
 
 
 @contextmanager
-def serving(app: Any) -> Iterator[str]:
+def serving(app: Any, lifespan: str = "off") -> Iterator[str]:
     """The address at which the app is served."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, log_level="critical", lifespan=lifespan, timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -13,14 +13,16 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
+from butlers.db.postgres import Database
 from butlers.errors import Unavailable
 from butlers.llm import Completion, CompletionFailed, Usage
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
 from butlers.module import Caller
+from butlers.sessions.log import SessionLog
 from butlers.sessions.session import MAX_HOOK_CHARACTERS, SessionMemory
-from butlers.sessions.spawner import Spawner
+from butlers.sessions.spawner import Question, Spawner
 from butlers.settings.sections import ButlerSettings
 from conftest import WalkingClock
 
@@ -79,8 +81,14 @@ def logged() -> Iterator[list]:
 
 
 def spawner_of(sessions: SessionMemory, directory: Path, model: ScriptedModel | None) -> Spawner:
+    """Sessions without a log: one that cannot be written keeps none from running."""
     butler = {"name": "general", "description": "Looks after the pantry.", "tenant": "acme"}
-    return Spawner(ButlerSettings.model_validate({"butler": butler}), directory, sessions, model)
+    settings = ButlerSettings.model_validate({"butler": butler})
+    return Spawner(settings, directory, sessions, model, SessionLog(_no_database))
+
+
+def _no_database() -> Database:
+    raise Unavailable("the database does not answer")
 
 
 @asynccontextmanager
@@ -199,9 +207,8 @@ async def test_a_slow_memory_is_not_waited_for(
     # To store it there is time.
     assert told["episode_id"] is not None
     assert time.monotonic() - started < 5
-    assert [line["what"] for line in logged if line["log_level"] == "warning"] == [
-        "context of a session"
-    ]
+    warned = {line["what"] for line in logged if line["log_level"] == "warning"}
+    assert warned == {"context of a session", "record of a session"}
 
 
 @pytest.mark.contract("R24.1", "R24.2")
@@ -230,7 +237,7 @@ async def test_without_a_runtime_one_is_told_how_to_get_one(
     sessions: SessionMemory, directory: Path
 ) -> None:
     with pytest.raises(Unavailable, match=r"set runtime\.kind in its butler\.toml"):
-        await spawner_of(sessions, directory, None).ask("Hello?")
+        await spawner_of(sessions, directory, None).ask(Question("Hello?", "cli"))
 
 
 async def test_instructions_that_cannot_be_read_are_not_passed_over(

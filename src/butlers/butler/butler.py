@@ -23,6 +23,8 @@ from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import Health, Module, Surroundings
 from butlers.sessions.fail_open import forgiven
+from butlers.sessions.hands import Hands
+from butlers.sessions.log import SessionLog
 from butlers.sessions.session import SessionMemory
 from butlers.sessions.spawner import Spawner, session_model
 from butlers.settings.files import load_butler
@@ -30,14 +32,14 @@ from butlers.settings.sections import ButlerSettings
 
 log = structlog.get_logger(__name__)
 _HEALTH_SECONDS = 5.0
-# Starting a database takes longer than asking it; still nobody waits for it for ever: not much
-# before the answer of a session, and a little longer once it is given.
-_OPENING_SECONDS = 6.0
-_LATEST_SECONDS = 15.0
 TO_READ = (
     "When the user's work allows it, offer to read them: memory_claim_episodes gives you some, "
     "memory_submit_consolidation takes what you draw from them."
 )
+# Starting a database and loading a model takes longer than asking them; still nobody waits for it
+# for ever: a while before the answer of a session, and then a moment each time it is needed.
+_OPENING_SECONDS = 20.0
+_LATEST_SECONDS = 5.0
 
 
 class Butler:
@@ -73,6 +75,8 @@ class Butler:
         ]
         self._started: list[Module] = []
         self._database: Database | None = None
+        self.hands = Hands()
+        self.session_log = SessionLog(lambda: self.database, clock)
 
     @property
     def database(self) -> Database:
@@ -90,10 +94,17 @@ class Butler:
             self.database, planned, clock=self._clock, when_ended=partial(_count_run, self.name)
         )
 
-    def spawner(self, memory: SessionMemory) -> Spawner:
+    def spawner(self, memory: SessionMemory, settings: ButlerSettings | None = None) -> Spawner:
         """The sessions of its own, which take from this memory and leave there what happened."""
-        model = session_model(self.settings, lambda: self.database)
-        return Spawner(self.settings, self._directory, memory, model)
+        chosen = settings or self.settings
+        model = session_model(chosen, lambda: self.database)
+        return Spawner(chosen, self._directory, memory, model, self.session_log, self.hands)
+
+    def settings_now(self) -> ButlerSettings:
+        """Its settings, with what runs sessions as the file says now: that needs no new start."""
+        home = self._server.home
+        now = load_butler(home.butler_file(self.name), home_file=home.settings_file)
+        return self.settings.model_copy(update={"runtime": now.runtime})
 
     def session_memory(self, at_most: float = 600.0) -> SessionMemory:
         """The memory as sessions use it; it is waited for at most so many seconds."""
@@ -139,6 +150,12 @@ class Butler:
         except BaseException:
             await self.stop()
             raise
+
+    async def start_warm(self) -> None:
+        """Started, with everything loaded that the first caller would have to wait for."""
+        await self.start()
+        for module in self._started:
+            await module.warm_up()
 
     async def stop(self) -> None:
         """Modules let go in reverse order; one that fails does not keep the others."""
@@ -249,18 +266,21 @@ async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
 async def opened_spawner(home: Home, settings: ButlerSettings) -> AsyncIterator[Spawner]:
     """The sessions of a butler in this process; it answers even if its database never starts."""
     async with hosted(home, [settings]) as (_, [butler]):
-        starting = asyncio.create_task(butler.start())
+        starting = asyncio.create_task(butler.start_warm())
         # Whoever needs it is told of its failure; if nobody does, that is no surprise.
         starting.add_done_callback(lambda one: one.cancelled() or one.exception())
 
+        async def started() -> Memory:
+            await asyncio.shield(starting)
+            return butler.memory
+
         async def memory() -> Memory:
             async with asyncio.timeout(_LATEST_SECONDS):
-                await asyncio.shield(starting)
-            return butler.memory
+                return await started()
 
         try:
             if settings.runtime.kind != "none":
-                await forgiven("start of memory", memory, otherwise=None, seconds=_OPENING_SECONDS)
+                await forgiven("start of memory", started, otherwise=None, seconds=_OPENING_SECONDS)
             seconds = settings.runtime.context_timeout_seconds
             yield butler.spawner(SessionMemory(butler.name, memory, seconds))
         finally:

@@ -91,6 +91,10 @@ class Home:
         """The token that agents' hooks use: a private file here, never one in a project."""
         return self.root / "hooks" / f"{validate_name(name)}.token"
 
+    def command_token_file(self, name: str) -> Path:
+        """The token that commands of this home use to call the process that serves it."""
+        return self.root / "commands" / f"{validate_name(name)}.token"
+
     def butler_file(self, name: str) -> Path:
         """The settings of a butler, whether or not there is one."""
         return self.butler_directory(name) / "butler.toml"

@@ -1,6 +1,7 @@
 """Whether a home is up: the lock that its one process holds, and where that process listens."""
 
 import fcntl
+import http.client
 import json
 import os
 import signal
@@ -148,10 +149,8 @@ def _handle(pid: int) -> Iterator[Callable[[int], None]]:
 
 def health(url: str) -> tuple[str, dict[str, Any]]:
     """How the butlers at this address say they are: in one word, and each of them."""
-    # Ours is on this machine: a proxy of the environment has no business here.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"{url}/health", timeout=_PATIENCE_SECONDS) as answer:
+        with _opener().open(f"{url}/health", timeout=_PATIENCE_SECONDS) as answer:
             body = answer.read()
     except urllib.error.HTTPError as refusal:
         with refusal:
@@ -163,3 +162,35 @@ def health(url: str) -> tuple[str, dict[str, Any]]:
         return report["status"], report["butlers"]
     except (ValueError, TypeError, KeyError):
         return "strange", {}
+
+
+def post(url: str, body: dict[str, Any], token: str, seconds: float) -> dict[str, Any]:
+    """What the process that serves a home answers; Unavailable says why it does not."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    try:
+        with _opener().open(request, timeout=seconds) as answer:
+            told: dict[str, Any] = json.loads(answer.read())
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            raise Unavailable(_explanation(refusal)) from None
+    except TimeoutError:
+        raise Unavailable(f"the butlers did not answer within {seconds:g} s") from None
+    except (OSError, http.client.HTTPException, ValueError):
+        raise Unavailable(
+            "the butlers went away before they answered; `butlers up` starts them, and "
+            "`butlers logs` may say why"
+        ) from None
+    return told
+
+
+def _explanation(refusal: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(refusal.read())["error"]["message"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return f"the butlers answered {refusal.code}; `butlers logs` may say why"
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    # Ours is on this machine: a proxy of the environment has no business here.
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}))

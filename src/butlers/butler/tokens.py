@@ -144,13 +144,25 @@ class TokenStore:
 
 def ensure_hook_token(home: Home, butler: str, tenant: str) -> bool:
     """See to it that hooks have a token that is valid; true when this call made one."""
-    file, store = home.hook_token_file(butler), TokenStore(home.tokens_file)
+    return _ensure(home, home.hook_token_file(butler), butler, tenant, "hooks of agents")
+
+
+def command_token(home: Home, butler: str, tenant: str) -> str:
+    """The token with which commands of this home call the process that serves it."""
+    file = home.command_token_file(butler)
+    _ensure(home, file, butler, tenant, "commands of this home")
+    return file.read_text("utf-8").strip()
+
+
+def _ensure(home: Home, file: Path, butler: str, tenant: str, note: str) -> bool:
+    """See to it that a private file holds a token that is valid; true when this call made one."""
+    store = TokenStore(home.tokens_file)
     try:
         known = store.verify(file.read_text("utf-8").strip(), butler) if file.exists() else None
         if known is not None and known.tenant == tenant:
             return False
         file.parent.mkdir(mode=0o700, exist_ok=True)
-        _, token = store.create(butler, tenant, "hooks of agents")
+        _, token = store.create(butler, tenant, note)
         replace_file(file, f"{token}\n")
     except OSError as error:
         raise Unavailable(

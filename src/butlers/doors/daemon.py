@@ -57,11 +57,13 @@ async def _serve(
         household = Household(home, butlers, TokenStore(home.tokens_file), house.fleet)
         http = Server(build_app(household, house.server, pages))
         serving = await stack.enter_async_context(_serving(http, listener))
+        port = listener.getsockname()[1]
+        await _prepare_sessions(butlers, house.server.host, port)
         await stack.enter_async_context(_on_schedule(butlers))
         arrivals = Arrivals(home, butlers, household.tokens, house.sessions)
         await stack.enter_async_context(arrivals.kept())
         stop.server = http
-        running = _describe(house.server.host, listener.getsockname()[1], list(butlers))
+        running = _describe(house.server.host, port, list(butlers))
         stack.enter_context(announced(home, running))
         on_ready(running)
         log.info("butlers are up", url=running.url, butlers=list(butlers))
@@ -116,6 +118,17 @@ async def _on_schedule(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
         await asyncio.gather(*keeping)
 
 
+async def _prepare_sessions(butlers: Mapping[str, Butler], host: str, port: int) -> None:
+    """Sessions find their tools here; those that died with another process are told as such."""
+    here = _address({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
+    for name, butler in butlers.items():
+        butler.hands.url = f"{here}/butlers/{name}/mcp"
+        try:
+            await butler.session_log.end_interrupted(butler.settings.butler.tenant)
+        except ButlersError as error:
+            log.warning("sessions cannot be looked at", butler=name, error=str(error))
+
+
 class _Stop:
     """What SIGINT and SIGTERM do: end a start under way, else ask the server to finish.
 
@@ -167,7 +180,10 @@ async def _serving(http: Server, listener: socket.socket) -> AsyncIterator["asyn
 
 
 def _describe(host: str, port: int, names: list[str]) -> Running:
-    address = f"[{host}]" if ":" in host else host
-    url = f"http://{address}:{port}"
+    url = _address(host, port)
     served = {name: {"mcp": f"{url}/butlers/{name}/mcp"} for name in names}
     return Running(url, os.getpid(), served, __version__, utc_now().isoformat(timespec="seconds"))
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

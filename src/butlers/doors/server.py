@@ -48,6 +48,7 @@ def build_app(household: Household, settings: ServerSection, pages: Pages | None
             tokens,
             toolset=butler.settings.mcp.tools,
             opted=butler.settings.mcp.opted,
+            hands=butler.hands,
         )
         for name, butler in butlers.items()
     }

@@ -23,6 +23,8 @@ from butlers.llm import (
     LanguageModel,
     NotReached,
     RuntimeOptions,
+    ToolServer,
+    ToolUser,
     Usage,
     language_model,
 )
@@ -224,6 +226,8 @@ def model_of(settings: ButlerSettings, spending: Spending) -> "CountedModel | No
     """The model that the settings choose, each completion counted; None when there is none."""
     chosen = settings.runtime.model_dump(exclude={"context_timeout_seconds"})
     model = language_model(RuntimeOptions(**chosen))
+    if isinstance(model, ToolUser):
+        return CountedToolUser(model, spending)
     return None if model is None else CountedModel(model, spending)
 
 
@@ -272,3 +276,15 @@ class CountedModel:
             # Also when the caller gave up waiting: the completion was asked for and counts.
             await self._spending.settle(number, outcome, usage)
         return completion
+
+
+class CountedToolUser(CountedModel):
+    """A counted model that can be given tools."""
+
+    def __init__(self, model: ToolUser, spending: Spending) -> None:
+        super().__init__(model, spending)
+        self._tool_user = model
+
+    def using(self, tools: ToolServer) -> LanguageModel:
+        """The same model with these tools at hand, and no others."""
+        return CountedModel(self._tool_user.using(tools), self._spending)

@@ -1,4 +1,7 @@
-"""Completions: a prompt goes out to a language model, an answer comes back, no more happens."""
+"""Completions: a prompt goes out to a language model, an answer comes back, no more happens.
+
+A session may use tools on the way, but only those of the one server it is handed.
+"""
 
 from butlers.errors import InvalidInput
 from butlers.llm.claude import ClaudeRuntime
@@ -8,9 +11,12 @@ from butlers.llm.completion import (
     Bounded,
     Completion,
     CompletionFailed,
+    CutOff,
     LanguageModel,
     NotReached,
     RuntimeOptions,
+    ToolServer,
+    ToolUser,
     Usage,
 )
 
@@ -18,9 +24,12 @@ __all__ = [
     "Bounded",
     "Completion",
     "CompletionFailed",
+    "CutOff",
     "LanguageModel",
     "NotReached",
     "RuntimeOptions",
+    "ToolServer",
+    "ToolUser",
     "Usage",
     "language_model",
 ]

@@ -1,19 +1,23 @@
 """Completions from the Claude Code command line."""
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from butlers.llm.completion import (
     DEFAULT_SYSTEM,
     Completion,
     CompletionFailed,
+    LanguageModel,
+    ToolServer,
     Usage,
     answered,
     failure,
 )
 from butlers.llm.envelopes import amount, json_text, mapping, parse_object, text_of, total
 from butlers.llm.process import Finished, find_program
-from butlers.llm.program import ProgramRuntime, Request
+from butlers.llm.program import TOKEN_VARIABLE, TOOLS, ProgramRuntime, Request, variables_of
 from butlers.llm.redaction import Redaction
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -32,16 +36,29 @@ _FLAGS = (
     *("-p", "--output-format", "json", "--no-session-persistence"),
     *("--tools", "", "--strict-mcp-config", "--disable-slash-commands", "--setting-sources", ""),
 )
+# The mode that is safe with a login also keeps out the server we name: this is what else it does.
+_SAFE_WITH_TOOLS = {
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
+    "MCP_CONNECTION_NONBLOCKING": "false",
+}
 _UNSTRUCTURED = "error_max_structured_output_retries"
 
 
 class ClaudeRuntime(ProgramRuntime):
-    """Runs `claude -p` without tools, servers, hooks, settings or a stored session."""
+    """Runs `claude -p` without hooks, settings, a stored session, or tools but those given."""
 
     name = "claude"
 
+    def using(self, tools: ToolServer) -> LanguageModel:
+        """The same with these tools, which need nobody's permission, and no others."""
+        return ClaudeRuntime(replace(self._options, tools=tools))
+
     def _environment(self, request: Request) -> dict[str, str]:
         environment = request.environment(_NAMES, "ANTHROPIC_") | _QUIET
+        if self._options.tools is not None:
+            environment |= _SAFE_WITH_TOOLS | variables_of(self._options.tools, environment)
         key, name = self._options.api_key(), self._options.api_key_env
         if key:
             own = name in _NAMES or name.startswith("ANTHROPIC_")
@@ -50,10 +67,15 @@ class ClaudeRuntime(ProgramRuntime):
 
     def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
         program = find_program(self._options.binary or self.name, "runtime.binary")
-        # The barest mode knows no login, only a key.
-        mode = "--bare" if environment.get(KEY_VARIABLE) else "--safe-mode"
         instructions = request.write("system.txt", request.system or DEFAULT_SYSTEM)
-        argv = [program, *_FLAGS, mode, "--system-prompt-file", str(instructions)]
+        argv = [program, *_FLAGS, "--system-prompt-file", str(instructions)]
+        # The barest mode knows no login, only a key.
+        if environment.get(KEY_VARIABLE):
+            argv.append("--bare")
+        elif self._options.tools is None:
+            argv.append("--safe-mode")
+        if self._options.tools is not None:
+            argv += _tool_flags(request, self._options.tools)
         if self._options.model:
             argv += ["--model", self._options.model]
         if request.schema is not None:
@@ -73,7 +95,21 @@ class ClaudeRuntime(ProgramRuntime):
             said = redaction.line(reason) or left.ending
             raise failure(reason, f"claude failed: {said}", usage)
         session_id = text_of(envelope.get("session_id")) or None
-        return answered("claude", _answer(envelope), usage, session_id)
+        return answered("claude", _answer(envelope), usage, session_id, _model(envelope))
+
+
+def _tool_flags(request: Request, tools: ToolServer) -> list[str]:
+    headers = {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}
+    server = {"type": "http", "url": tools.url, "headers": headers}
+    file = request.write("mcp.json", json.dumps({"mcpServers": {TOOLS: server}}))
+    return ["--mcp-config", str(file), "--allowedTools", f"mcp__{TOOLS}"]
+
+
+def _model(envelope: Mapping[str, Any]) -> str:
+    """The model that answered most of it."""
+    used = mapping(envelope.get("modelUsage"))
+    written = {name: total(mapping(one).get("outputTokens")) or 0 for name, one in used.items()}
+    return max(written, key=lambda name: written[name], default="")
 
 
 def _not_understood(left: Finished, redaction: Redaction) -> CompletionFailed:

@@ -2,12 +2,21 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from butlers.llm.completion import DEFAULT_SYSTEM, Completion, Usage, answered, failure
+from butlers.llm.completion import (
+    DEFAULT_SYSTEM,
+    Completion,
+    LanguageModel,
+    ToolServer,
+    Usage,
+    answered,
+    failure,
+)
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
 from butlers.llm.process import Finished, find_program, read_answer
-from butlers.llm.program import ProgramRuntime, Request
+from butlers.llm.program import TOKEN_VARIABLE, TOOLS, ProgramRuntime, Request, variables_of
 from butlers.llm.redaction import Redaction
 
 KEY_VARIABLE = "CODEX_API_KEY"
@@ -43,13 +52,25 @@ _SETTINGS = (
 )
 
 
+# It describes tools of servers to no model: one has to know that there are some.
+_MANNER = (
+    f"\n\nTools of the server `{TOOLS}` are called in a script: "
+    f"`text(await tools.mcp__{TOOLS}__NAME({{...}}))`; `ALL_TOOLS` says which there are.\n"
+)
+
+
 class CodexRuntime(ProgramRuntime):
-    """Runs `codex exec` with its tools off, in a read-only sandbox, without a stored session."""
+    """Runs `codex exec` with its own tools off, in a read-only sandbox, no session stored."""
 
     name = "codex"
 
+    def using(self, tools: ToolServer) -> LanguageModel:
+        """The same with these tools, which need nobody's permission."""
+        return CodexRuntime(replace(self._options, tools=tools))
+
     def _environment(self, request: Request) -> dict[str, str]:
         environment = request.environment(_NAMES, "OPENAI_")
+        environment |= variables_of(self._options.tools, environment)
         key = self._options.api_key()
         if key:
             environment[KEY_VARIABLE] = key
@@ -62,7 +83,8 @@ class CodexRuntime(ProgramRuntime):
 
     def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
         program = find_program(self._options.binary or self.name, "runtime.binary")
-        argv = [program, *_FLAGS, *_overrides(request, environment)]
+        tools = self._options.tools
+        argv = [program, *_FLAGS, *_overrides(request, environment, tools), *_tools(tools)]
         if self._options.model:
             argv += ["--model", self._options.model]
         if request.schema is not None:
@@ -83,14 +105,34 @@ class CodexRuntime(ProgramRuntime):
         return answered("codex", text, usage, thread)
 
 
-def _overrides(request: Request, environment: Mapping[str, str]) -> Iterator[str]:
+def _overrides(
+    request: Request, environment: Mapping[str, str], tools: ToolServer | None
+) -> Iterator[str]:
+    manner = "" if tools is None else _MANNER
     for setting in _SETTINGS:
         yield from ("-c", setting)
-    instructions = request.write("system.txt", request.system or DEFAULT_SYSTEM)
+    instructions = request.write("system.txt", (request.system or DEFAULT_SYSTEM) + manner)
     yield from ("-c", f"model_instructions_file={json.dumps(str(instructions))}")
     # The program itself no longer reads this variable.
     if url := environment.get("OPENAI_BASE_URL"):
         yield from ("-c", f"openai_base_url={json.dumps(url)}")
+
+
+def _tools(tools: ToolServer | None) -> Iterator[str]:
+    """The server, and the script host through which alone the model calls tools: it has no files
+    and no network, and of tools those that are left on."""
+    if tools is None:
+        return
+    for name, value in (
+        (f"mcp_servers.{TOOLS}.url", json.dumps(tools.url)),
+        (f"mcp_servers.{TOOLS}.bearer_token_env_var", json.dumps(TOKEN_VARIABLE)),
+        (f"mcp_servers.{TOOLS}.default_tools_approval_mode", '"approve"'),
+        # Else its first turn may begin, and end, before the tools are there.
+        (f"mcp_servers.{TOOLS}.required", "true"),
+        (f"mcp_servers.{TOOLS}.startup_timeout_sec", "30"),
+        ("features.code_mode_host", "true"),
+    ):
+        yield from ("-c", f"{name}={value}")
 
 
 def _events(stdout: bytes) -> Iterator[Mapping[str, Any]]:

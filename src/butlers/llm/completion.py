@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from butlers.errors import Unavailable
@@ -29,6 +29,8 @@ class Completion:
     text: str
     usage: Usage
     session_id: str | None = None
+    model: str = ""
+    """Which model answered, where the runtime says."""
 
 
 class CompletionFailed(Unavailable):
@@ -37,6 +39,10 @@ class CompletionFailed(Unavailable):
     def __init__(self, reason: str, usage: Usage | None = None) -> None:
         self.usage = usage or Usage()
         super().__init__(reason)
+
+
+class CutOff(CompletionFailed):
+    """There is no answer because a limit, of time or of the model's output, was reached."""
 
 
 class NotReached(CompletionFailed):
@@ -97,6 +103,23 @@ class LanguageModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolServer:
+    """An MCP server, by its address and a token for it, whose tools a session may use."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+@runtime_checkable
+class ToolUser(LanguageModel, Protocol):
+    """A language model that can be given tools."""
+
+    def using(self, tools: ToolServer) -> LanguageModel:
+        """The same model with these tools at hand, and no others."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class RuntimeOptions:
     """How completions are obtained: the section [runtime] of a butler's settings."""
 
@@ -115,6 +138,8 @@ class RuntimeOptions:
         more = "; runtime.timeout_seconds allows more" if own else ""
         return NotReached(f"{name} did not answer within {seconds:g} s{more}", timed_out=True)
 
+    tools: ToolServer | None = None
+
     def api_key(self) -> str:
         """The key that the options name, or "" when they name none."""
         if not self.api_key_env:
@@ -128,9 +153,11 @@ class RuntimeOptions:
         return key
 
 
-def answered(name: str, text: str, usage: Usage, session_id: str | None = None) -> Completion:
+def answered(
+    name: str, text: str, usage: Usage, session_id: str | None = None, model: str = ""
+) -> Completion:
     """The completion that a runtime's text makes; an empty text is none."""
     answer = clean(text).strip()
     if not answer:
         raise CompletionFailed(f"{name} gave an empty answer; it is asked again later", usage)
-    return Completion(answer, usage, session_id)
+    return Completion(answer, usage, session_id, model)

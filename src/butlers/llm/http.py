@@ -14,6 +14,7 @@ from butlers.kernel.text import replace_surrogates
 from butlers.llm.completion import (
     Completion,
     CompletionFailed,
+    CutOff,
     NotReached,
     RuntimeOptions,
     Usage,
@@ -216,16 +217,18 @@ def _completion(status: int, content: str, redaction: Redaction) -> Completion:
         )
     choices = envelope.get("choices")
     choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
-    return _chosen(choice, _usage(envelope), redaction)
+    return _chosen(choice, _usage(envelope), redaction, text_of(envelope.get("model")))
 
 
-def _chosen(choice: Mapping[str, Any], usage: Usage, redaction: Redaction) -> Completion:
+def _chosen(
+    choice: Mapping[str, Any], usage: Usage, redaction: Redaction, model: str
+) -> Completion:
     message = mapping(choice.get("message"))
     if refusal := text_of(message.get("refusal")):
         raise CompletionFailed(f"the model declined: {redaction.line(refusal)}", usage)
     if choice.get("finish_reason") == "length":
-        raise CompletionFailed("the answer was cut off at the model's output limit", usage)
-    return answered("the server", text_of(message.get("content")), usage)
+        raise CutOff("the answer was cut off at the model's output limit", usage)
+    return answered("the server", text_of(message.get("content")), usage, model=model)
 
 
 def _complaint(content: str, redaction: Redaction) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from butlers.kernel.text import one_line, replace_surrogates
-from butlers.llm.completion import Completion, RuntimeOptions
+from butlers.llm.completion import Completion, RuntimeOptions, ToolServer
 from butlers.llm.process import Finished, Invocation, run
 from butlers.llm.redaction import Redaction
 
@@ -21,6 +21,12 @@ _ALWAYS = frozenset(
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
     }
 )
+
+
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
+TOOLS = "butlers"
+"""The name under which a program knows the server of its tools."""
+TOKEN_VARIABLE = "BUTLERS_SESSION_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,16 @@ class Request:
         }
         own = {"TERM": "dumb", "TMPDIR": str(self.scratch)}
         return inherited | own | {"BUTLERS_TRIGGER": one_line(self.label)}
+
+
+def variables_of(tools: ToolServer | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """What a program needs to reach its tools, the token where no command line shows it."""
+    if tools is None:
+        return {}
+    # They are on this machine, where a proxy has no business.
+    direct = [environment.get("NO_PROXY") or environment.get("no_proxy") or "", *_THIS_MACHINE]
+    exempt = ",".join(filter(None, direct))
+    return {TOKEN_VARIABLE: tools.token, "NO_PROXY": exempt, "no_proxy": exempt}
 
 
 class ProgramRuntime(ABC):

@@ -1,14 +1,16 @@
 """What a session takes from a butler's memory, and what it leaves there."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
 from butlers.kernel.lru import LRUCache
 from butlers.memory.flows.consolidation_claim import waiting
+from butlers.memory.flows.history import stored_by
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, SearchMode
 from butlers.memory.operations import Desk
@@ -29,6 +31,7 @@ from butlers.sessions.parts import store_essence, store_session
 from butlers.sessions.transcripts import MEMORY_TITLE, parse
 
 STORING_SECONDS = 30.0
+_COUNTING_SECONDS = 2.0
 TRANSCRIPT_SECONDS = 300.0
 """How long a long session may take, for which nobody waits."""
 
@@ -42,6 +45,15 @@ PREFACE = (
 _RELEVANT_LINES = 5
 _KNOWLEDGE = [MemoryType.FACT, MemoryType.RULE]
 _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a session is told of its memories: the text, and which they are."""
+
+    text: str = ""
+    ids: tuple[UUID, ...] = ()
+
 
 OpenMemory = Callable[[], Awaitable[Memory]]
 
@@ -59,15 +71,19 @@ class SessionMemory:
         self._context_seconds = context_seconds
         self._told = LRUCache[set[str]](_REMEMBERED_SESSIONS, _REMEMBERED_MS)
 
-    async def context(self, prompt: str, caller: Caller) -> str:
-        """What to know before answering a prompt; "" when memory fails or takes too long."""
+    async def context(self, prompt: str, caller: Caller) -> Told | None:
+        """What to know before answering a prompt; None when memory fails or takes too long."""
 
-        async def built() -> str:
+        async def built() -> Told:
             asked = AskedContext(trigger_prompt=prompt)
             found = await context.run(await self._desk(caller), asked)
-            return found.text if found.recalled or "\n## " in found.text else ""
+            if not found.recalled and "\n## " not in found.text:
+                return Told()
+            shown = [line.ref.id for some in found.block.included.values() for line in some]
+            return Told(found.text, tuple(shown))
 
-        return await self._in_time("context of a session", built)
+        seconds = self._context_seconds
+        return await forgiven("context of a session", built, otherwise=None, seconds=seconds)
 
     async def opening(self, session: str, about: str, caller: Caller) -> str | None:
         """What an agent is told when its session starts, short enough to be taken whole.
@@ -118,6 +134,17 @@ class SessionMemory:
             return part.episode_id if part else None
 
         return await self._kept(stored)
+
+    async def stored_by(self, caller: Caller, since: datetime) -> Sequence[UUID]:
+        """The memories that a caller has stored since an instant; none where that is not known."""
+
+        async def found() -> Sequence[UUID]:
+            desk = await self._desk(caller)
+            return await stored_by(desk.memory, caller.actor, since, desk.lineage)
+
+        return await forgiven(
+            "memories of a session", found, otherwise=(), seconds=_COUNTING_SECONDS
+        )
 
     async def remember_transcript(
         self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller

@@ -107,7 +107,10 @@ class RuntimeSection(Section):
         0, ge=0, le=100_000_000, description="Tokens the model can have before it; 0 asks it."
     )
     context_timeout_seconds: float = Field(
-        2.0, gt=0, le=600, description="How long a session waits for its memories before it starts."
+        10.0,
+        gt=0,
+        le=600,
+        description="How long a session waits for its memories before it starts.",
     )
 
     @model_validator(mode="after")

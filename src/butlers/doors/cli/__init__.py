@@ -19,6 +19,7 @@ from butlers.doors.cli import (
     notes,
     presence,
     service,
+    sessions,
     tokens,
 )
 from butlers.doors.cli.options import example
@@ -42,7 +43,7 @@ app.command("logs", epilog=example("butlers logs -n 100 -f"))(logs.logs)
 app.command("new", epilog=example('butlers new kitchen --description "Meals"'))(homes.new)
 app.command("list", epilog=example("butlers list"))(homes.list_butlers)
 app.command("mcp", epilog=example("butlers mcp general"))(butler.serve)
-app.command("ask", epilog=example('butlers ask general "What is due today?"'))(butler.ask)
+app.command("ask", epilog=example('butlers ask general "What is due today?"'))(sessions.ask)
 app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
 app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
 app.command("doctor", epilog=example("butlers doctor"))(presence.doctor)
@@ -51,6 +52,7 @@ app.add_typer(butler.database, name="db", epilog=example('psql "$(butlers db url
 app.add_typer(tokens.app, name="token", epilog=example("butlers token list"))
 app.add_typer(memory.app, name="memory")
 app.add_typer(jobs.app, name="jobs", epilog=example("butlers jobs --butler kitchen"))
+app.add_typer(sessions.app, name="sessions", epilog=example("butlers sessions list -n 5"))
 app.add_typer(notes.app, name="notes")
 app.add_typer(service.app, name="service", epilog=example("butlers service install"))
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path
 from starlette.exceptions import HTTPException
@@ -16,13 +16,14 @@ from butlers.memory.operations.answers import Instant
 from butlers.operation import Answer
 
 WAIT_SECONDS = 5.0
+T = TypeVar("T")
 
 
 class JobRuns:
-    """The runs begun by callers of this process."""
+    """What callers of this process have begun and may not wait for: runs, and ends of sessions."""
 
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[Run]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
@@ -35,14 +36,19 @@ class JobRuns:
             await asyncio.gather(*self._running, return_exceptions=True)
 
     async def begin(
-        self, run: Coroutine[Any, Any, Run], wait_seconds: float = WAIT_SECONDS
-    ) -> Run | None:
-        """The run once it has ended; None while it goes on. What kept it from starting raises."""
+        self, run: Coroutine[Any, Any, T], wait_seconds: float = WAIT_SECONDS
+    ) -> T | None:
+        """What came of it once it has ended; None while it goes on. What kept it raises."""
+        task = self.started(run)
+        done, _ = await asyncio.wait({task}, timeout=wait_seconds)
+        return task.result() if done else None
+
+    def started(self, run: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """The run, under way; it ends with this process at the latest, which waits for that."""
         task = asyncio.create_task(run)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        done, _ = await asyncio.wait({task}, timeout=wait_seconds)
-        return task.result() if done else None
+        return task
 
 
 router = APIRouter(tags=["jobs"])

@@ -28,6 +28,7 @@ from butlers.kernel.text import one_line
 from butlers.module import MAX_REQUEST_ID, Caller, Module
 from butlers.module import request_id as checked_request_id
 from butlers.operation import Audience, Operation, Toolset, faults_in_words, shortened
+from butlers.sessions.hands import Hands
 
 log = structlog.get_logger(__name__)
 SCOPE = "butlers"
@@ -35,32 +36,38 @@ _LONGEST_FAILURE = 2_000
 
 
 class ButlerTokens:
-    """Verifies bearer tokens for one butler; what a token may see travels as a claim."""
+    """Verifies bearer tokens for one butler, those of its own sessions among them; what a token
+    may see travels as a claim."""
 
-    def __init__(self, store: TokenStore, butler: str) -> None:
+    def __init__(self, store: TokenStore, butler: str, hands: Hands | None = None) -> None:
         self._store = store
         self._butler = butler
+        self._hands = hands or Hands()
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """The caller behind a token, or None."""
-        record = self._store.verify(token, self._butler)
-        if record is None:
+        caller = self._hands.caller(token) or self._caller(token)
+        if caller is None:
             return None
         # Client and subject differ per tenant and token, or two could share a session.
-        who = f"{record.tenant}/{record.id}"
+        who = f"{caller.tenant_id}/{caller.actor}"
         return AccessToken(
             token="redacted",
             client_id=who,
             subject=who,
             scopes=[SCOPE],
-            claims={"tenant": record.tenant, "token_id": record.id, "agent": record.agent},
+            claims={"tenant": caller.tenant_id, "actor": caller.actor, "agent": caller.agent},
         )
+
+    def _caller(self, token: str) -> Caller | None:
+        record = self._store.verify(token, self._butler)
+        return None if record is None else Caller(record.tenant, f"token:{record.id}", record.agent)
 
 
 class ButlerMCP(MCPServer[Any]):
     """The tools of one butler, with its manner of answering."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - whose tools, which of them, and who may call
         self,
         butler: str,
         modules: Iterable[Module],
@@ -68,6 +75,7 @@ class ButlerMCP(MCPServer[Any]):
         ready: Callable[[], Awaitable[None]] | None = None,
         toolset: Toolset = Toolset.STANDARD,
         opted: Collection[str] = (),
+        hands: Hands | None = None,
     ) -> None:
         """Without `tokens` nobody has to sign in; calls wait for `ready`, listing does not."""
         modules = list(modules)
@@ -81,7 +89,7 @@ class ButlerMCP(MCPServer[Any]):
             version=__version__,
             instructions=INSTRUCTIONS[toolset is not Toolset.CORE],
             tools=list(self.tools.values()),
-            **_authentication(tokens, butler),
+            **_authentication(tokens, butler, hands),
         )
         for prompt in served_prompts(modules, self._prompted, opted):
             self.add_prompt(prompt)
@@ -161,13 +169,13 @@ INSTRUCTIONS = (f"{_BEGIN}. {_END}", f"{_BEGIN}; {_MARK}. {_END}")
 """What a client is told of the core tools alone, and of more than these."""
 
 
-def _authentication(tokens: TokenStore | None, butler: str) -> dict[str, Any]:
+def _authentication(tokens: TokenStore | None, butler: str, hands: Hands | None) -> dict[str, Any]:
     if tokens is None:
         return {}
     settings = AuthSettings(
         issuer_url=AnyHttpUrl("http://127.0.0.1"), resource_server_url=None, required_scopes=[SCOPE]
     )
-    return {"token_verifier": ButlerTokens(tokens, butler), "auth": settings}
+    return {"token_verifier": ButlerTokens(tokens, butler, hands), "auth": settings}
 
 
 def _authenticated() -> Caller | None:
@@ -175,7 +183,7 @@ def _authenticated() -> Caller | None:
     if token is None or token.claims is None:
         return None
     claims = token.claims
-    return Caller(claims["tenant"], f"token:{claims['token_id']}", claims["agent"])
+    return Caller(claims["tenant"], claims["actor"], claims["agent"])
 
 
 def _request_id(arguments: dict[str, Any]) -> str | None:

@@ -38,6 +38,15 @@ async def memory_history(
         return [as_json(row) for row in await events.find_history(tx, memory_id=wanted)]
 
 
+async def stored_by(
+    memory: Memory, actor: str, since: datetime, lineage: Lineage, limit: int = SHOWN
+) -> list[UUID]:
+    """The memories that one actor has stored since an instant, in the order it did."""
+    async with memory.transaction(lineage) as tx:
+        rows = await events.find_stored_by(tx, actor=actor, since=since, limit=limit)
+    return [row["memory_id"] for row in rows]
+
+
 async def _find(tx: Transaction, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
     if ref.type is MemoryType.EPISODE:
         rows = await episodes.find(tx, ids=[ref.id])

@@ -19,6 +19,7 @@ exists = FirstValue[bool](_SQL["exists"])
 find_history = Rows(_SQL["find_history"])
 find_before = Rows(_SQL["find_before"])
 find_after = Rows(_SQL["find_after"])
+find_stored_by = Rows(_SQL["find_stored_by"])
 find_moves = Rows(_SQL["find_moves"])
 
 _append = Touched(_SQL["append"])

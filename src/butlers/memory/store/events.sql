@@ -54,6 +54,15 @@ where tenant_id = :tenant_id
 order by sequence
 limit :limit
 
+-- find_stored_by --
+-- The memories that one actor has stored since an instant, in the order it did.
+select memory_id
+from memory_events
+where tenant_id = :tenant_id and created_at >= :since and actor = :actor
+  and event_type in ('episode_created', 'fact_created', 'rule_created', 'entity_created')
+order by sequence
+limit :limit
+
 -- exists --
 -- Whether the tenant has this event.
 select true from memory_events where tenant_id = :tenant_id and id = :id

@@ -1,0 +1,69 @@
+-- write --
+-- A session as far as it is known; one that is known already goes on, told as what it is now.
+insert into session_log (
+  tenant_id, id, kind, asked_by, agent, model, project, asked, outcome, reason, worker,
+  started_at, ends_by, ended_at, input_tokens, output_tokens, cost_usd, had_memory, had_tools,
+  told, stored
+)
+values (
+  :tenant_id, :id, :kind, :asked_by, :agent, :model, :project, :asked, :outcome, :reason, :worker,
+  :started_at, :ends_by, :ended_at, :input_tokens, :output_tokens, :cost_usd, :had_memory,
+  :had_tools, :told, :stored
+)
+on conflict (tenant_id, id) do update set
+  model = excluded.model,
+  outcome = excluded.outcome,
+  reason = excluded.reason,
+  ended_at = excluded.ended_at,
+  input_tokens = coalesce(excluded.input_tokens, session_log.input_tokens),
+  output_tokens = coalesce(excluded.output_tokens, session_log.output_tokens),
+  cost_usd = coalesce(excluded.cost_usd, session_log.cost_usd),
+  had_memory = session_log.had_memory and excluded.had_memory,
+  told = array(select distinct unnest(session_log.told || excluded.told)),
+  stored = array(select distinct unnest(session_log.stored || excluded.stored))
+where session_log.kind = excluded.kind and session_log.asked_by = excluded.asked_by
+
+-- prune --
+-- Only the newest sessions of a tenant are kept.
+delete from session_log
+where tenant_id = :tenant_id and (started_at, id) <= (
+  select started_at, id from session_log
+  where tenant_id = :tenant_id
+  order by started_at desc, id desc limit 1 offset :kept
+)
+
+-- {row} --
+-- A session; one that goes on for longer than it may has lost its process.
+id, kind, asked_by, agent, model, project, asked,
+case when outcome = 'running' and ends_by < :now then 'interrupted' else outcome end as outcome,
+reason, worker, started_at, ends_by, ended_at, input_tokens, output_tokens, cost_usd,
+had_memory, had_tools, told, stored
+
+-- find --
+-- The newest sessions of a tenant, of one kind or of all.
+select {row}
+from session_log
+where tenant_id = :tenant_id and (:kind::text is null or kind = :kind)
+order by started_at desc, id desc
+limit :limit
+
+-- get --
+-- The sessions whose id begins so: one, or two where that names more than one.
+select {row}
+from session_log
+where tenant_id = :tenant_id and starts_with(id, :id)
+order by id
+limit 2
+
+-- running --
+-- The processes that have sessions under way.
+select distinct worker
+from session_log
+where tenant_id = :tenant_id and outcome = 'running'
+order by worker
+
+-- interrupt --
+-- Sessions whose process is gone have ended without an answer.
+update session_log
+set outcome = 'interrupted', ended_at = :now, reason = :reason
+where tenant_id = :tenant_id and outcome = 'running' and worker = any(:workers)
