@@ -238,8 +238,8 @@ async def index_scans(owner):
 
 @pytest.fixture
 async def narrow_database(worker_access):
-    """A database whose vector index looks no further than at one neighbour."""
-    narrow = {"hnsw.ef_search": "1", "hnsw.max_scan_tuples": "1"}
+    """A database whose vector index does not go on."""
+    narrow = {"hnsw.max_scan_tuples": "1"}
     async with planning(worker_access, BY_INDEX | narrow) as database:
         yield database
 
@@ -251,6 +251,7 @@ async def test_what_the_index_misses_is_found_by_reading_everything(
 ):
     """The index sees the best match alone; may that not be shown, it comes back empty."""
     monkeypatch.setattr(sight, "READ_WHOLE", -1)
+    monkeypatch.setattr(sight, "NEIGHBOURS_ALONE", 1)
     it = Searcher(replace(memory, database=narrow_database), clock, lineage, SearchMode.SEMANTIC)
     if hidden:
         await it.store(MemoryType.FACT, BEST, scope="health")

@@ -101,7 +101,7 @@ return coalesce(cardinality(asked), 0) >= most
 -- same depth, with what there is to rank them by; and what is known of the question.
 create function find_candidates(
   tenant text, version uuid, asked text, bare text, near vector, near_bare vector, {asked},
-  depth integer, names_known bigint, total_known bigint, read_whole bigint,
+  depth integer, names_known bigint, total_known bigint, read_whole bigint, neighbours integer,
   out stale boolean, out words text[], out bare_words text[], out counts bigint[],
   out weights float[], out total bigint, out shown candidates,
   out hit_docs bigint[], out hit_words smallint[], out hit_impacts real[]
@@ -119,6 +119,7 @@ language plpgsql {planned} as $$
       short boolean[];
     begin
       perform set_config('butlers.tenant', tenant, true);
+      perform set_config('hnsw.ef_search', neighbours::text, true);
       words := question_words(asked);
       bare_words := question_words(bare);
       -- Counted no further than it decides something, and not where far more were known last: a

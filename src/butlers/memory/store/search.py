@@ -42,7 +42,8 @@ class Filter:
 class Asked:
     """A question as it is looked up: its words and its vector, with and without the names in it.
 
-    Without a vector it is looked for by words, without words by meaning.
+    Without a vector it is looked for by words, without words by meaning. `neighbours` is how many
+    the vector index compares it with at least.
     """
 
     version_id: UUID | None
@@ -52,6 +53,7 @@ class Asked:
     near: Sequence[float] | None = None
     bare: str | None = None
     near_bare: Sequence[float] | None = None
+    neighbours: int = 400
 
 
 @dataclass(frozen=True, slots=True)

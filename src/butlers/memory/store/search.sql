@@ -6,7 +6,7 @@ select stale, words, bare_words, counts, weights, total, (shown).docs, (shown).k
   hit_docs, hit_words, hit_impacts
 from find_candidates(
   :tenant_id, :version_id, :asked, :bare, :near, :near_bare, :types, :scope, :min_confidence, :now,
-  :depth, :names_known, :total_known, :read_whole
+  :depth, :names_known, :total_known, :read_whole, :neighbours
 )
 order by total
 
