@@ -44,11 +44,15 @@ class CachedEmbedder:
 
 
 @asynccontextmanager
-async def laboratory(embedder: Embedder | None = None) -> AsyncIterator[tuple[Memory, Access]]:
-    """A memory over an empty database, and the way to that database; gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="butlers-bench-") as directory:
-        Path(directory).chmod(0o755)
-        with EmbeddedPostgres(Path(directory) / "pg") as server:
+async def laboratory(
+    embedder: Embedder | None = None, kept: Path | None = None
+) -> AsyncIterator[tuple[Memory, Access]]:
+    """A memory over a database, and the way to that database; gone afterwards, unless kept."""
+    with tempfile.TemporaryDirectory(prefix="butlers-bench-") as temporary:
+        directory = kept or Path(temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o755)
+        with EmbeddedPostgres(directory / "pg") as server:
             await provision(server.dsn(), NAME, sign_in=True)
             assert MemoryModule.migrations is not None
             await migrate(server.dsn(NAME), [MemoryModule.migrations])

@@ -124,17 +124,14 @@ async def _see(memory: Memory, name: str, stores: Mapping[str, list[sets.Store]]
 async def _one(memory: Memory, store: sets.Store, text: str, gold: set[str]) -> Seen | None:
     query = Query(text, types=(MemoryType.EPISODE,))
     sight = await see(memory, query, store.lineage, DEPTH)
-    candidates = sight.looked.candidates
-    if not candidates:
+    if not len(sight.looked):
         return None
-    marks = np.array([float(store.ids[str(one.ref.id)] in gold) for one in candidates])
+    marks = np.array([float(store.ids[str(one)] in gold) for one in sight.looked.ids])
     return Seen(sight, _signals(sight), marks, len(gold))
 
 
 def _signals(sight: Sight) -> Signals:
-    looked = sight.looked
-    numbers = field(looked.header, looked.candidates)
-    return signals(numbers, looked.candidates, sight.reading, sight.names)
+    return signals(field(sight.looked), sight.looked, sight.reading, sight.names)
 
 
 def _flattened(seen: Seen) -> Seen:
@@ -142,9 +139,10 @@ def _flattened(seen: Seen) -> Seen:
     looked = seen.sight.looked
     dice = random.Random(seen.sight.reading.text)
     bare = [word for word in looked.header.bare_words if dice.random() > HIDDEN]
-    flat = [replace(one, session_id=None, place=None, author=None) for one in looked.candidates]
     header = replace(looked.header, bare_words=bare or looked.header.bare_words[:1])
-    numbers = field(header, flat)
+    nothing: list[Any] = [None] * len(looked)
+    flat = replace(looked, header=header, session_ids=nothing, places=nothing, authors=nothing)
+    numbers = field(flat)
     numbers = replace(numbers, impacts=numbers.impacts * numbers.bare[:, None])
     reading = seen.sight.reading
     return replace(seen, found=signals(numbers, flat, reading, seen.sight.names))
@@ -196,10 +194,10 @@ def _show(kinds: Mapping[str, Kind], learned: ranker.Weights) -> None:
 
 def _plain(one: Seen) -> float:
     """Recall@10 of both legs fused as they came."""
-    candidates, numbers = one.sight.looked.candidates, range(len(one.gold))
-    near = sorted(numbers, key=lambda n: -(candidates[n].similarity or 0.0))[:50]
-    match = [n for n in numbers if candidates[n].rank > 0]
-    match = sorted(match, key=lambda n: -candidates[n].rank)[:50]
+    numbers, ranks = range(len(one.gold)), one.sight.looked.ranks
+    similarities = np.nan_to_num(one.sight.looked.similarities)
+    near = sorted(numbers, key=lambda n: -similarities[n])[:50]
+    match = sorted((n for n in numbers if ranks[n] > 0), key=lambda n: -ranks[n])[:50]
     fused = fusion.reciprocal_rank_fusion(near, match, 50)
     return float(one.gold[[found.id for found in fused[:10]]].sum()) / one.of
 
@@ -207,14 +205,12 @@ def _plain(one: Seen) -> float:
 def _ranked(one: Seen, learned: ranker.Weights, *, gated: bool = False) -> float:
     """Recall@10 as the product ranks, with or without what its gate lets through."""
     ranking = _ranking(one, learned)
-    places = {id(candidate): n for n, candidate in enumerate(one.sight.looked.candidates)}
-    first = ranking.ranked[:10]
-    kept = [places[id(r.candidate)] for r in first if not gated or r.relevance > 0]
+    kept = [r.number for r in ranking.ranked[:10] if not gated or r.relevance > 0]
     return float(one.gold[kept].sum()) / one.of
 
 
 def _ranking(one: Seen, learned: ranker.Weights) -> ranker.Ranking:
-    return ranker.ranking(one.sight.looked.candidates, one.found, learned, DEPTH)
+    return ranker.ranking(one.sight.looked, one.found, learned, DEPTH)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,6 +1,7 @@
 """How long recalling and storing take as a memory grows, beside LangGraph's store and pgvector.
 
     python -m bench speed [--sizes 1000 10000 100000] [--tenants 1000] [--questions 100]
+      [--keep DIRECTORY]
 
 Stores of realistic texts (see `speed_texts`): one tenant who has all facts, at each size; one who
 has a hundredth of the largest; and many tenants of 1,000 facts each, asked in turn. Each store is a
@@ -30,11 +31,15 @@ from bench.speed_load import Store, Vectors, alone, copy_tenants, crowd, indexes
 from bench.speed_report import Times, report
 from bench.speed_systems import INSTALL, LANGGRAPH_IS_THERE, LIMIT, PRODUCT, System, systems
 from bench.speed_texts import fact, question
+from butlers.db.postgres import Access
 from butlers.embedding import EmbeddingEngine, get_embedding_engine
 
-_WARM_UP = 10
-# No store has as many facts: the first of those that are stored to see how long it takes.
-_FIRST_NEW = 2_000_000
+# As many questions as it takes until a store that was kept is in memory as one just loaded is.
+_WARM_UP, _COUNTED = 60, 10
+# No store has as many facts: from here on are those that are stored to see how long it takes,
+# others each time, since a store may be kept.
+_FIRST_NEW = 2_000_000 + int(time.time()) % 1_000_000
+_WHOLE, _NEWCOMER = "whole", "newcomer"
 
 
 @dataclass
@@ -67,23 +72,24 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--tenants", type=int, default=1_000, help="0 leaves them out")
     parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--vectors", type=Path, help="keep what is embedded here, for next time")
+    parser.add_argument("--keep", type=Path, help="keep vectors and stores here, for next time")
     options = parser.parse_args(arguments)
     stores = [*map(alone, options.sizes), share(max(options.sizes))]
     stores += [crowd(options.tenants)] if options.tenants else []
     if not LANGGRAPH_IS_THERE:
         print(f"LangGraph's store is not installed and not measured; to have it: {INSTALL}")
     engine, started = get_embedding_engine(), time.perf_counter()
-    vectors = Vectors(engine, max(store.last for store in stores), options.vectors)
+    vectors = Vectors(engine, max(store.last for store in stores), options.keep)
     print(f"embedded {len(vectors):,} texts: {time.perf_counter() - started:.0f} s", flush=True)
-    return asyncio.run(_measure(stores, engine, vectors, options.questions))
+    return asyncio.run(_measure(stores, engine, vectors, options))
 
 
 async def _measure(
-    stores: Sequence[Store], engine: EmbeddingEngine, vectors: Vectors, questions: int
+    stores: Sequence[Store], engine: EmbeddingEngine, vectors: Vectors, options: argparse.Namespace
 ) -> int:
+    questions: int = options.questions
     async with AsyncExitStack() as stack:
-        loaded = [await _loaded(stack, store, engine, vectors) for store in stores]
+        loaded = [await _loaded(stack, store, engine, vectors, options.keep) for store in stores]
         await _ask(loaded, questions)
         for one in loaded:
             await _count_statements(one, questions)
@@ -93,12 +99,25 @@ async def _measure(
 
 
 async def _loaded(
-    stack: AsyncExitStack, store: Store, engine: EmbeddingEngine, vectors: Vectors
+    stack: AsyncExitStack,
+    store: Store,
+    engine: EmbeddingEngine,
+    vectors: Vectors,
+    keep: Path | None,
 ) -> Loaded:
-    """A store with its facts in it; how long that took is said."""
-    memory, access = await stack.enter_async_context(laboratory(engine))
+    """A store with its facts in it, unless it was kept; how long that took is said."""
+    kept = keep / store.name if keep else None
+    memory, access = await stack.enter_async_context(laboratory(engine, kept))
     opening = systems(memory, access, engine, others=not store.is_crowd)
     there = await stack.enter_async_context(opening)
+    if kept is None or not (kept / _WHOLE).exists():
+        await _load(store, there, access, vectors)
+    if kept:
+        (kept / _WHOLE).touch()
+    return Loaded(store, there, {name: Times() for name in there})
+
+
+async def _load(store: Store, there: dict[str, System], access: Access, vectors: Vectors) -> None:
     owner = await asyncpg.connect(access.owner_dsn)
     started = time.perf_counter()
     try:
@@ -110,7 +129,6 @@ async def _loaded(
     spent["indexes"] = time.perf_counter() - started - sum(spent.values())
     told = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in spent.items())
     print(f"loaded {store.name}: {told}", flush=True)
-    return Loaded(store, there, {name: Times() for name in there})
 
 
 async def _fill(system: System, store: Store, vectors: Vectors) -> None:
@@ -131,11 +149,12 @@ async def _ask(loaded: Sequence[Loaded], questions: int) -> None:
 
 
 async def _store(loaded: Sequence[Loaded], facts: int) -> None:
+    """For somebody else, since a store that is kept must stay what it is."""
     for number in range(facts):
         new = fact(_FIRST_NEW + number)
         for one in loaded:
             for name in one.in_turn(number):
-                seconds = await _timed(one.there[name].store(one.tenant(number), new))
+                seconds = await _timed(one.there[name].store(_NEWCOMER, new))
                 one.times[name].stored.append(seconds)
 
 
@@ -143,12 +162,12 @@ async def _count_statements(one: Loaded, first: int) -> None:
     """How many statements a recall sends to the server before it answers."""
     product, before_answering = one.there[PRODUCT], 0
     with _counting() as sent:
-        for number in range(first, first + _WARM_UP):
+        for number in range(first, first + _COUNTED):
             already = len(sent)
             await product.ask(one.tenant(number), one.question(number))
             before_answering += len(sent) - already
             await product.rest()
-    one.times[PRODUCT].statements = before_answering / _WARM_UP
+    one.times[PRODUCT].statements = before_answering / _COUNTED
 
 
 async def _compare(one: Loaded, engine: EmbeddingEngine, vectors: Vectors, questions: int) -> None:

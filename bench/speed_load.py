@@ -99,13 +99,14 @@ class Vectors:
     def __init__(self, engine: EmbeddingEngine, most: int, kept: Path | None = None) -> None:
         count = min(most, EMBEDDED)
         texts = [fact(number).searchable_text for number in range(count)]
-        known = np.load(kept) if kept and kept.exists() else np.empty((0, engine.dimensions))
+        file = kept / "vectors.npy" if kept else None
+        known = np.load(file) if file and file.exists() else np.empty((0, engine.dimensions))
         last = np.array(engine.embed(texts[-1]))
         if len(known) < count or not np.allclose(known[count - 1], last, atol=1e-5):
             known = np.array(engine.embed_batch(texts), dtype=np.float32)
-            if kept:
-                with kept.open("wb") as file:
-                    np.save(file, known)
+            if file:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                np.save(file, known)
         self._real = known[:count]
 
     def __len__(self) -> int:

@@ -140,9 +140,10 @@ class Bare:
         """The table made."""
         await register_vector(self._connection)
         await self._connection.execute(
-            "create table bare (tenant text not null, text text not null, "
+            "create table if not exists bare (tenant text not null, text text not null, "
             "embedding vector(384) not null);"
-            "create index on bare using hnsw (embedding vector_cosine_ops)"
+            "create index if not exists bare_nearest on bare "
+            "using hnsw (embedding vector_cosine_ops)"
         )
         yield self
 

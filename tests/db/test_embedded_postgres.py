@@ -14,6 +14,7 @@ import pytest
 
 from butlers.db.embedded import liveness
 from butlers.db.embedded.account import account_for
+from butlers.db.embedded.configuration import buffers_mb
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.errors import Unavailable
 from db.embedded_servers import (
@@ -75,6 +76,16 @@ async def test_it_listens_on_a_private_socket_alone(server: EmbeddedPostgres) ->
     assert await fetch(server.dsn(), "show fsync") == "on"
     assert server.socket_directory.stat().st_mode & 0o777 == 0o700
     assert server.data_directory.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(("memory_gb", "megabytes"), [(0.5, 128), (4, 512), (64, 1024)])
+def test_it_keeps_an_eighth_of_the_memory_within_bounds(memory_gb: float, megabytes: int) -> None:
+    assert buffers_mb(int(memory_gb * 2**30)) == megabytes
+
+
+async def test_it_is_told_how_much_it_may_keep(server: EmbeddedPostgres) -> None:
+    told = await fetch(server.dsn(), "select pg_size_bytes(current_setting('shared_buffers'))")
+    assert 128 * 2**20 <= told <= 2**30
 
 
 @pytest.mark.parametrize("name", ["uuid-ossp", "vector", "pg_trgm", "pg_stat_statements"])

@@ -1,5 +1,6 @@
 """The index beside the memories: always what they say, and found in any script and spelling."""
 
+import math
 import random
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -279,9 +280,11 @@ async def test_a_look_says_what_it_knows_of_the_question(memory, lineage):
     header = looked.header
     assert (header.words, header.bare_words) == (["milk", "tea", "kuber", "zebra"], ["tea"])
     assert (header.counts, header.total, header.stale) == ([1, 2, 1, 0], 3, False)
-    best = min(looked.candidates, key=lambda one: one.words_place)
-    assert (best.matched, len(best.impacts), len(best.places)) == ([1, 2], 2, 2)
-    assert [one.meaning_place for one in looked.candidates] == [None] * 3
+    weights = [math.log(1 + (3 - count + 0.5) / (count + 0.5)) for count in header.counts]
+    assert header.weights.tolist() == pytest.approx(weights)
+    best = looked.word_places.index(1)
+    assert (looked.impacts[:, best] > 0).tolist() == [True, True, False, False]
+    assert looked.near_places == [None] * 3
 
 
 async def test_the_best_by_words_are_those_of_all_scored(memory, lineage, owner):

@@ -204,6 +204,16 @@ async def test_vectors_of_another_model_are_never_compared(searcher, kind):
     assert set(await searcher.found(WANTED, types=(kind,))) == shown
 
 
+@pytest.mark.contract("L15")
+@pytest.mark.parametrize("hidden", [1, 10, 20])
+async def test_however_many_of_the_best_may_not_be_shown_the_next_ones_are_found(searcher, hidden):
+    """A few more than wanted are looked up at once, five times as many next, then all that may."""
+    for _ in range(hidden):
+        await searcher.store(MemoryType.FACT, BEST, scope="health")
+    shown = {await searcher.store(MemoryType.FACT, f"{WORSE} {n}") for n in range(WANTED)}
+    assert set(await searcher.found(WANTED)) == shown
+
+
 @pytest.mark.contract("L16")
 async def test_the_vector_index_really_serves_the_way_named_after_it(
     memory, clock, lineage, owner, monkeypatch, indexed_database
@@ -228,8 +238,8 @@ async def index_scans(owner):
 
 @pytest.fixture
 async def narrow_database(worker_access):
-    """A database whose vector index looks no further than at one neighbour."""
-    narrow = {"hnsw.ef_search": "1", "hnsw.iterative_scan": "off"}
+    """A database whose vector index does not go on."""
+    narrow = {"hnsw.max_scan_tuples": "1"}
     async with planning(worker_access, BY_INDEX | narrow) as database:
         yield database
 
@@ -241,6 +251,7 @@ async def test_what_the_index_misses_is_found_by_reading_everything(
 ):
     """The index sees the best match alone; may that not be shown, it comes back empty."""
     monkeypatch.setattr(sight, "READ_WHOLE", -1)
+    monkeypatch.setattr(sight, "NEIGHBOURS_ALONE", 1)
     it = Searcher(replace(memory, database=narrow_database), clock, lineage, SearchMode.SEMANTIC)
     if hidden:
         await it.store(MemoryType.FACT, BEST, scope="health")

@@ -21,14 +21,7 @@ from butlers.errors import Conflict, IntegrityViolation, InvalidInput, Unavailab
 # asyncpg's records are mappings from column to value; nothing else of theirs is used.
 Row: TypeAlias = Mapping[str, Any]
 
-_SEARCH = {
-    # For tenants too large to be read whole, as wide as it goes: at 200, one in twenty of the
-    # true ten nearest among 100,000 rows was missed.
-    "hnsw.ef_search": "1000",
-    "hnsw.iterative_scan": "relaxed_order",
-    "jit": "off",
-    "timezone": "UTC",
-}
+_SESSION = {"jit": "off", "timezone": "UTC"}
 
 # While a server has as many connections as it takes, others may soon let go of theirs.
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 5.0, 0.05
@@ -111,7 +104,7 @@ class Database:
                 command_timeout=timeout,
                 init=_prepare,
                 reset=_keep,
-                server_settings={**_SEARCH, **role, "application_name": "butlers"},
+                server_settings={**_SESSION, **role, "application_name": "butlers"},
             )
         return cls(pool)
 

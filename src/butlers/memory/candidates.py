@@ -1,10 +1,16 @@
 """What a look into the index brings: what is known of a question, and what may answer it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any, TypeAlias
 from uuid import UUID
 
+import numpy as np
+from numpy.typing import NDArray
+
 from butlers.memory.model import MemoryRef, MemoryType
+
+Numbers: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,43 +26,53 @@ class Header:
     words: list[str]
     bare_words: list[str]
     counts: list[int]
+    weights: Numbers
+    """How much each of the question's words tells: the fewer memories have it, the more."""
     total: int
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A memory that may answer, and how it stands to the question.
+class Looked:
+    """What a look into the index brought: of each thing that is known of the candidates, a list.
 
-    A place counts from 1 within the best by meaning, by meaning without names, or by words; None
-    where it is not among them. `matched` numbers the question's words it has, from 1.
+    A place counts from 1 within the best by meaning or by words; None where it is not among them.
+    A similarity is no number where there is nothing to compare.
     """
 
-    ref: MemoryRef
-    created_at: datetime
-    said_at: datetime | None
-    session_id: UUID | None
-    place: int | None
-    author: str | None
-    entity_id: UUID | None
-    length: int
-    similarity: float | None
-    bare_similarity: float | None
-    rank: float
-    meaning_place: int | None
-    bare_place: int | None
-    words_place: int | None
-    matched: list[int]
-    impacts: list[float]
-    places: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """What a look into the index brought."""
-
     header: Header
-    candidates: list[Candidate]
+    kinds: list[str]
+    ids: list[UUID]
+    said_at: list[datetime]
+    session_ids: list[UUID | None]
+    places: list[int | None]
+    authors: list[str | None]
+    near_places: list[int | None]
+    word_places: list[int | None]
+    lengths: Numbers
+    similarities: Numbers
+    bare_similarities: Numbers
+    impacts: Numbers
+    """Word by candidate: how much of it a candidate is; 0 where it lacks the word."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def ranks(self) -> Numbers:
+        """How well each matches the question's words."""
+        return np.asarray(self.header.weights @ self.impacts)
+
+    def ref(self, number: int) -> MemoryRef:
+        """Which memory a candidate is."""
+        return MemoryRef(MemoryType(self.kinds[number]), self.ids[number])
 
     def only(self, kind: MemoryType) -> "Looked":
         """The same, of one kind alone."""
-        return Looked(self.header, [one for one in self.candidates if one.ref.type is kind])
+        kept = [number for number, own in enumerate(self.kinds) if own == kind]
+        return replace(self, **{name: self._some(name, kept) for name in self.__slots__[1:]})
+
+    def _some(self, name: str, kept: list[int]) -> Any:
+        values = getattr(self, name)
+        if isinstance(values, np.ndarray):
+            return values[..., kept]
+        return [values[number] for number in kept]

@@ -20,7 +20,9 @@ from butlers.memory.store.embeddings import ModelVersion
 from butlers.memory.store.search import Standing
 from butlers.memory.uses import Uses
 
-_TENANTS, _COUNTS_LIVE_MS, _STANDINGS_LIVE_MS = 256, 30_000, 300_000
+_COUNTS, _COUNTS_LIVE_MS = 256, 30_000
+# Whoever serves more tenants than this in turn asks for each anew, a round trip more.
+_STANDINGS, _STANDINGS_LIVE_MS = 4_096, 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,10 @@ class Memory:
     clock: Clock = utc_now
     new_id: NewId = new_id
     embedders: Callable[[ModelVersion], Embedder | None] = installed_embedder
-    counts: LRUCache[Counted] = field(default_factory=lambda: LRUCache(_TENANTS, _COUNTS_LIVE_MS))
+    counts: LRUCache[Counted] = field(default_factory=lambda: LRUCache(_COUNTS, _COUNTS_LIVE_MS))
     """What was counted last for a tenant; for the flow that counts."""
     standings: LRUCache[Standing] = field(
-        default_factory=lambda: LRUCache(_TENANTS, _STANDINGS_LIVE_MS)
+        default_factory=lambda: LRUCache(_STANDINGS, _STANDINGS_LIVE_MS)
     )
     """What was known last of a tenant; every search says whether it still is so."""
     in_time: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -1,5 +1,6 @@
 """Finding memories: by meaning, by words, by both, and by all that makes one worth recalling."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -9,7 +10,7 @@ from uuid import UUID
 from butlers.db.postgres import Row
 from butlers.kernel import ranking
 from butlers.kernel.json_values import as_json
-from butlers.memory.candidates import Candidate, Looked
+from butlers.memory.candidates import Looked
 from butlers.memory.flows.sight import Query, Sight, see
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, SearchMode
@@ -26,9 +27,9 @@ DEFAULT_IMPORTANCE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A candidate with the scores that a search gave it."""
+    """A memory with the scores that a search gave it."""
 
-    candidate: Candidate
+    ref: MemoryRef
     scores: dict[str, Any]
 
 
@@ -67,12 +68,12 @@ async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of i
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
     inputs.checked_number("min_relevance", min_relevance, 0, 1)
     found = await _search(memory, query, mode, limit, lineage, min_relevance)
-    refs = [one.candidate.ref for one in found]
+    refs = [one.ref for one in found]
     rows = await search.tell_memories(memory.database, lineage.tenant_id, refs, memory.now())
     return [
-        as_json({"memory_type": one.candidate.ref.type, **rows[one.candidate.ref], **one.scores})
+        as_json({"memory_type": one.ref.type, **rows[one.ref], **one.scores})
         for one in found
-        if one.candidate.ref in rows
+        if one.ref in rows
     ]
 
 
@@ -122,15 +123,13 @@ async def rank(memory: Memory, query: Query, limit: int, lineage: Lineage) -> li
 
 async def tell(memory: Memory, chosen: Sequence[Ranked], lineage: Lineage) -> list[Recalled]:
     """What the chosen say, in their one order: composite score, then newest, then id."""
-    now, refs = memory.now(), [one.candidate.ref for one in chosen]
-    told = await search.tell_memories(memory.database, lineage.tenant_id, refs, now)
+    now, by_ref = memory.now(), {one.ref: one for one in chosen}
+    told = await search.tell_memories(memory.database, lineage.tenant_id, list(by_ref), now)
     weights = memory.settings.retrieval.score_weights
     recalled = [
-        Recalled(
-            one.candidate.ref, row, parts.composite(weights), parts, one.rrf_score, one.signals
-        )
-        for one in chosen
-        if (row := told.get(one.candidate.ref)) and (parts := _parts(one, row, now))
+        Recalled(ref, row, parts.composite(weights), parts, one.rrf_score, one.signals)
+        for ref, one in by_ref.items()
+        if (row := told.get(ref)) and (parts := _parts(one, row, now))
     ]
     return sorted(
         recalled,
@@ -162,20 +161,21 @@ async def _search(  # noqa: PLR0913 - as above
     if mode is SearchMode.HYBRID:
         ranked = await rank(memory, query, limit, lineage)
         relevant = [one for one in ranked if one.relevance >= least][:limit]
-        return [Found(one.candidate, _fused_scores(one)) for one in relevant]
+        return [Found(one.ref, _fused_scores(one)) for one in relevant]
     looked = (await see(memory, query, lineage, limit, mode)).looked
     found = _by_meaning(looked) if mode is SearchMode.SEMANTIC else _by_words(looked)
     return [one for one in found if one.scores["relevance"] >= least]
 
 
 def _fused_scores(one: Ranked) -> dict[str, Any]:
-    near, words = one.candidate.similarity, one.candidate.rank
+    near = float(one.looked.similarities[one.number])
+    words = float(one.looked.ranks[one.number])
     return {
         "rrf_score": one.rrf_score,
         "semantic_rank": one.semantic_rank,
         "keyword_rank": one.keyword_rank,
         "relevance": one.relevance,
-        **({"similarity": near} if near is not None else {}),
+        **({} if math.isnan(near) else {"similarity": near}),
         **({"rank": words} if words > 0 else {}),
         "signals": one.signals,
     }
@@ -183,21 +183,26 @@ def _fused_scores(one: Ranked) -> dict[str, Any]:
 
 def _by_meaning(looked: Looked) -> list[Found]:
     """The nearest first."""
-    near = [one for one in looked.candidates if one.meaning_place is not None]
+    near = looked.similarities.tolist()
     return [
-        Found(one, {"similarity": one.similarity, "relevance": max(one.similarity or 0.0, 0.0)})
-        for one in sorted(near, key=lambda one: one.meaning_place or 0)
+        Found(looked.ref(n), {"similarity": near[n], "relevance": max(near[n], 0.0)})
+        for n in _in_order(looked.near_places)
     ]
 
 
 def _by_words(looked: Looked) -> list[Found]:
     """The fullest and rarest match first; one that has every word in full would be wholly so."""
-    highest = ranker.highest_rank(looked.header)
-    matching = [one for one in looked.candidates if one.words_place is not None]
+    highest, ranks = ranker.highest_rank(looked.header), looked.ranks.tolist()
     return [
-        Found(one, {"rank": one.rank, "relevance": min(one.rank / highest, 1.0)})
-        for one in sorted(matching, key=lambda one: one.words_place or 0)
+        Found(looked.ref(n), {"rank": ranks[n], "relevance": min(ranks[n] / highest, 1.0)})
+        for n in _in_order(looked.word_places)
     ]
+
+
+def _in_order(places: Sequence[int | None]) -> list[int]:
+    """The numbers of those that have a place, by it."""
+    taken = [(place, number) for number, place in enumerate(places) if place is not None]
+    return [number for _, number in sorted(taken)]
 
 
 def _parts(one: Ranked, row: Row, now: datetime) -> ScoreParts:

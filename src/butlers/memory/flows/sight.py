@@ -16,6 +16,9 @@ from butlers.memory.store.search import Asked, Filter, Standing
 ALL_TYPES = tuple(MemoryType)
 # Rows up to which a tenant's vectors are all read: exact, and about as quick as the index.
 READ_WHOLE = 10_000
+# How many the vector index compares where nothing else finds an answer, and where words do too. Of
+# the true ten nearest among 100,000, a thousand miss one in 300, four hundred one in 150.
+NEIGHBOURS_ALONE, NEIGHBOURS = 1_000, 400
 MAX_QUERY = 10_000
 
 
@@ -92,10 +95,10 @@ async def _asked(memory: Memory, reading: Reading, mode: SearchMode, standing: S
     asked = await memory.embed_question(texts, standing)
     if asked is None:
         return Asked(None, *known, words)
-    near, *near_bare = asked.vectors
-    if not near_bare:
-        return Asked(asked.version_id, *known, words, near)
-    return Asked(asked.version_id, *known, words, near, prepared(reading.bare), near_bare[0])
+    bare, near_bare = (prepared(reading.bare), asked.vectors[1]) if twice else (None, None)
+    neighbours = NEIGHBOURS if words else NEIGHBOURS_ALONE
+    version, near = asked.version_id, asked.vectors[0]
+    return Asked(version, *known, words, near, bare, near_bare, neighbours)
 
 
 def _checked(query: Query) -> Query:

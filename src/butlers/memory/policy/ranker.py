@@ -6,17 +6,19 @@ a whole and says how likely the store answers the question at all.
 """
 
 import json
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from butlers.kernel import fusion
-from butlers.memory.candidates import Candidate, Header, Looked
+from butlers.memory.candidates import Header, Looked, Numbers
+from butlers.memory.model import MemoryRef
 from butlers.memory.policy.question import Reading
-from butlers.memory.policy.signals import Numbers, Signals, field, is_message, signals, word_weights
+from butlers.memory.policy.signals import Signals, field, is_message, signals
 
 HIGHEST_IMPACT = 2.2
 """What a word adds at most: the bound of its part in BM25 for k1 = 1.2."""
@@ -46,11 +48,11 @@ def weights() -> Weights:
     return Weights(**json.loads(WEIGHTS.read_text(encoding="utf-8")))
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """A candidate in its place, and why it stands there."""
 
-    candidate: Candidate
+    looked: Looked
+    number: int
     rrf_score: float
     semantic_rank: int
     keyword_rank: int
@@ -58,13 +60,18 @@ class Ranked:
     """0 where it does not answer, 1 where nothing could answer better."""
     behind: float
     """How far its score, in log-odds, is behind the best."""
-    names: Iterable[str]
-    parts: Numbers
+    added: dict[str, Numbers]
+    """What each signal added to the candidates' scores."""
+
+    @property
+    def ref(self) -> MemoryRef:
+        """Which memory it is."""
+        return self.looked.ref(self.number)
 
     @property
     def signals(self) -> dict[str, float]:
         """What each signal added to its score."""
-        return dict(zip(self.names, self.parts.tolist(), strict=True))
+        return {name: float(parts[self.number]) for name, parts in self.added.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,45 +84,44 @@ class Ranking:
 
 def rank(looked: Looked, reading: Reading, names: Set[str], depth: int) -> Ranking:
     """The candidates of a question, each leg put in order to a depth and both fused."""
-    if not looked.candidates:
+    if not len(looked):
         return Ranking(0.0, [])
-    found = signals(field(looked.header, looked.candidates), looked.candidates, reading, names)
-    return ranking(looked.candidates, found, weights(), depth)
+    found = signals(field(looked), looked, reading, names)
+    return ranking(looked, found, weights(), depth)
 
 
-def ranking(
-    candidates: Sequence[Candidate], found: Signals, learned: Weights, depth: int
-) -> Ranking:
+def ranking(looked: Looked, found: Signals, learned: Weights, depth: int) -> Ranking:
     """The same from their signals, by given weights."""
-    parts = np.array([found.by_name[name] * weight for name, weight in learned.signals.items()])
-    scores = parts.sum(axis=0)
+    added = {name: found.by_name[name] * weight for name, weight in learned.signals.items()}
+    scores = np.sum(list(added.values()), axis=0)
     answers = how_likely(learned, question_numbers(found, scores))
-    fused = _fused(candidates, scores, depth)
+    fused = _fused(looked, scores, depth)
     standing = _standing(fused, scores, answered=answers >= learned.least_answers)
+    behind = (scores.max() - scores).tolist()
     return Ranking(
         answers,
         [
             Ranked(
-                candidates[one.id],
+                looked,
+                one.id,
                 one.rrf_score,
                 one.semantic_rank,
                 one.keyword_rank,
                 max(answers * stands, LEAST_RELEVANCE) if stands is not None else 0.0,
-                float(scores.max() - scores[one.id]),
-                learned.signals,
-                parts[:, one.id],
+                behind[one.id],
+                added,
             )
             for one, stands in zip(fused, standing, strict=True)
         ],
     )
 
 
-def _fused(candidates: Sequence[Candidate], scores: Numbers, depth: int) -> list[fusion.Fused[int]]:
+def _fused(looked: Looked, scores: Numbers, depth: int) -> list[fusion.Fused[int]]:
     """Both legs in the order of the scores, fused by rank; a leg ranks all it can measure."""
-    order = sorted(range(len(candidates)), key=lambda number: (-scores[number], number))
-    by_meaning = [number for number in order if candidates[number].similarity is not None]
-    by_words = [number for number in order if candidates[number].rank > 0]
-    return fusion.reciprocal_rank_fusion(by_meaning, by_words, depth)
+    order = np.argsort(-scores, kind="stable")
+    by_meaning = order[~np.isnan(looked.similarities[order])]
+    by_words = order[looked.ranks[order] > 0]
+    return fusion.reciprocal_rank_fusion(by_meaning.tolist(), by_words.tolist(), depth)
 
 
 def _standing(
@@ -178,4 +184,4 @@ def how_likely(learned: Weights, numbers: dict[str, float]) -> float:
 
 def highest_rank(header: Header) -> float:
     """The rank by words of a memory that has every word of a question in full."""
-    return float(word_weights(header).sum()) * HIGHEST_IMPACT or 1.0
+    return float(header.weights.sum()) * HIGHEST_IMPACT or 1.0

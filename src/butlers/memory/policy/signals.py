@@ -4,19 +4,16 @@ Each signal lies about between 0 and 1 within its question, so that one set of w
 short facts and long turns alike.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
-from butlers.memory.candidates import Candidate, Header
+from butlers.memory.candidates import Looked, Numbers
 from butlers.memory.policy.question import Reading
-
-Numbers: TypeAlias = NDArray[np.float64]
 
 # From about so many different words on, a question is a message: its words tell more than its
 # meaning, which is of many things at once.
@@ -55,30 +52,20 @@ class Field:
         return np.asarray(told @ has / (told.sum() or 1.0))
 
 
-def field(header: Header, candidates: Sequence[Candidate]) -> Field:
+def field(looked: Looked) -> Field:
     """The numbers of a question's candidates."""
-    impacts = np.zeros((len(header.words), len(candidates)))
-    for place, one in enumerate(candidates):
-        for word, impact in zip(one.matched, one.impacts, strict=True):
-            impacts[word - 1, place] = impact
-    bare = np.isin(header.words, header.bare_words)
-    near = [one.similarity or 0.0 for one in candidates]
-    bare_near = [one.bare_similarity for one in candidates]
+    header = looked.header
+    bare = np.array([word in header.bare_words for word in header.words], dtype=np.bool_)
+    near, bare_near = np.nan_to_num(looked.similarities), looked.bare_similarities
     return Field(
-        word_weights(header),
+        header.weights,
         bare if bare.any() else np.ones(len(bare), dtype=np.bool_),
-        impacts,
-        np.array(near),
-        np.array([own if own is not None else near[n] for n, own in enumerate(bare_near)]),
-        np.array([float(one.length) for one in candidates]),
+        looked.impacts,
+        near,
+        np.where(np.isnan(bare_near), near, bare_near),
+        looked.lengths,
         np.array(header.counts) > 0,
     )
-
-
-def word_weights(header: Header) -> Numbers:
-    """How much each of a question's words tells: the fewer memories have it, the more."""
-    counts = np.array(header.counts, dtype=np.float64)
-    return np.log1p((header.total - counts + 0.5).clip(0.5) / (counts + 0.5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +76,7 @@ class Signals:
     by_name: Mapping[str, Numbers]
 
 
-def signals(
-    field: Field, candidates: Sequence[Candidate], reading: Reading, names: Set[str]
-) -> Signals:
+def signals(field: Field, looked: Looked, reading: Reading, names: Set[str]) -> Signals:
     """Every signal of every candidate."""
     meaning = _spread(field.bare_similarity)
     words = field.weights @ field.impacts
@@ -102,7 +87,7 @@ def signals(
     rarest = (has * field.weights[:, None]).max(axis=0, initial=0.0)
     rarest = rarest / ((field.weights * field.bare).max(initial=0.0) or 1.0)
     message = is_message(int(field.bare.sum()))
-    around = _neighbours(candidates)
+    around = _neighbours(looked)
     return Signals(
         field,
         {
@@ -112,12 +97,12 @@ def signals(
             "rarest": rarest,
             "covered_around": field.share(_seen_around(has, around)),
             "next_to": np.maximum(_at(blend, around[-1]), _at(blend, around[1])),
-            "session": _best_of_session(blend, candidates) * min(1.0, len(candidates) / _MANY),
-            "other_speaker": _other_speaker(candidates, reading.people, names),
+            "session": _best_of_session(blend, looked) * min(1.0, len(looked) / _MANY),
+            "other_speaker": _other_speaker(looked, reading.people, names),
             "mentioned": np.asarray(field.impacts[~field.bare] > 0).any(axis=0)
             * np.ones(len(words)),
-            "time": _time(candidates, reading),
-            "latest": _latest(candidates) * reading.wants_latest,
+            "time": _time(looked, reading),
+            "latest": _latest(looked) if reading.wants_latest else np.zeros(len(looked)),
             "meaning_of_message": meaning * message,
             "covered_of_message": covered * message,
             "rarest_of_message": rarest * message,
@@ -137,20 +122,26 @@ def is_message(words: int) -> float:
     return float(1 / (1 + np.exp(-odds)))
 
 
-def _neighbours(candidates: Sequence[Candidate]) -> dict[int, NDArray[np.intp]]:
+def _neighbours(looked: Looked) -> dict[int, NDArray[np.intp]]:
     """For each distance in a session, which candidate stands there; -1 where none does."""
-    places: dict[tuple[UUID | None, int], int] = {
-        (one.session_id, one.place): number
-        for number, one in enumerate(candidates)
-        if one.session_id is not None and one.place is not None
+    where = list(zip(looked.session_ids, looked.places, strict=True))
+    numbers: dict[tuple[UUID | None, int], int] = {
+        (session, place): number
+        for number, (session, place) in enumerate(where)
+        if session is not None and place is not None
     }
-    return {
-        step: np.array(
-            [places.get((one.session_id, (one.place or 0) + step), -1) for one in candidates],
-            dtype=np.intp,
-        )
-        for step in (-2, -1, 1, 2)
-    }
+    return {step: _standing_at(step, where, numbers) for step in (-2, -1, 1, 2)}
+
+
+def _standing_at(
+    step: int,
+    where: list[tuple[UUID | None, int | None]],
+    numbers: Mapping[tuple[UUID | None, int], int],
+) -> NDArray[np.intp]:
+    if not numbers:
+        return np.full(len(where), -1)
+    found = [numbers.get((session, (place or 0) + step), -1) for session, place in where]
+    return np.array(found, dtype=np.intp)
 
 
 def _at(values: Numbers, places: NDArray[np.intp]) -> Numbers:
@@ -167,23 +158,19 @@ def _seen_around(
     return seen
 
 
-def _best_of_session(blend: Numbers, candidates: Sequence[Candidate]) -> Numbers:
+def _best_of_session(blend: Numbers, looked: Looked) -> Numbers:
     """How good the best of each candidate's session is; alone it is its own session."""
     best = dict[UUID, float]()
-    for one, value in zip(candidates, blend.tolist(), strict=True):
-        if one.session_id is not None:
-            best[one.session_id] = max(best.get(one.session_id, 0.0), value)
-    return np.array(
-        [
-            value if one.session_id is None else best[one.session_id]
-            for one, value in zip(candidates, blend.tolist(), strict=True)
-        ]
-    )
+    own = list(zip(looked.session_ids, blend.tolist(), strict=True))
+    for session, value in own:
+        if session is not None:
+            best[session] = max(best.get(session, 0.0), value)
+    return np.array([value if session is None else best[session] for session, value in own])
 
 
-def _other_speaker(candidates: Sequence[Candidate], people: Set[str], names: Set[str]) -> Numbers:
+def _other_speaker(looked: Looked, people: Set[str], names: Set[str]) -> Numbers:
     """1 for what somebody else said than the people that the question names."""
-    return np.array([float(_is_another(one.author, people, names)) for one in candidates])
+    return np.array([float(_is_another(author, people, names)) for author in looked.authors])
 
 
 def _is_another(author: str | None, people: Set[str], names: Set[str]) -> bool:
@@ -193,22 +180,18 @@ def _is_another(author: str | None, people: Set[str], names: Set[str]) -> bool:
     return bool(said_by & names) and not said_by & people
 
 
-def _time(candidates: Sequence[Candidate], reading: Reading) -> Numbers:
+def _time(looked: Looked, reading: Reading) -> Numbers:
     if not reading.when:
-        return np.zeros(len(candidates))
-    return np.array([reading.when.fits(_said(one).date()) for one in candidates])
+        return np.zeros(len(looked))
+    return np.array([reading.when.fits(said.date()) for said in looked.said_at])
 
 
-def _latest(candidates: Sequence[Candidate]) -> Numbers:
+def _latest(looked: Looked) -> Numbers:
     """1 for the latest session or memory, half for the fifteenth before it."""
-    began = dict[object, datetime]()
-    for one in candidates:
-        key = one.session_id or one.ref
-        began[key] = min(began.get(key, _said(one)), _said(one))
+    began = dict[UUID, datetime]()
+    keys = [session or own for session, own in zip(looked.session_ids, looked.ids, strict=True)]
+    for key, said in zip(keys, looked.said_at, strict=True):
+        began[key] = min(began.get(key, said), said)
     order = {instant: age for age, instant in enumerate(sorted(set(began.values()), reverse=True))}
-    ages = np.array([order[began[one.session_id or one.ref]] for one in candidates], dtype=float)
+    ages = np.array([order[began[key]] for key in keys], dtype=float)
     return np.asarray(np.exp2(-ages / _FADED_SESSIONS))
-
-
-def _said(one: Candidate) -> datetime:
-    return one.said_at or one.created_at

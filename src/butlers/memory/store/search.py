@@ -4,18 +4,25 @@ Each of these is one round trip: the function it calls names the tenant itself.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+
 from butlers.db.postgres import Database, Row
 from butlers.db.queries import load
-from butlers.memory.candidates import Candidate, Header, Looked
+from butlers.memory.candidates import Header, Looked, Numbers
 from butlers.memory.model import MemoryRef, MemoryType, VersionState
 from butlers.memory.store.embeddings import ModelVersion, as_version
 
 _SQL = load(__file__)
+_LISTS = (
+    *("kinds", "ids", "said_at", "session_ids", "places", "authors"),
+    *("near_places", "word_places"),
+)
+_NUMBERS = ("lengths", "similarities", "bare_similarities")
 _FLOATS = frozenset(
     {"importance", "confidence", "decay_rate", "effectiveness_score", "effective_confidence"}
 )
@@ -35,7 +42,8 @@ class Filter:
 class Asked:
     """A question as it is looked up: its words and its vector, with and without the names in it.
 
-    Without a vector it is looked for by words, without words by meaning.
+    Without a vector it is looked for by words, without words by meaning. `neighbours` is how many
+    the vector index compares it with at least.
     """
 
     version_id: UUID | None
@@ -45,6 +53,7 @@ class Asked:
     near: Sequence[float] | None = None
     bare: str | None = None
     near_bare: Sequence[float] | None = None
+    neighbours: int = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +82,12 @@ async def find_candidates(
     Tenants of up to `read_whole` memories are read whole; larger ones by index, if it finds enough.
     """
     limits = {"depth": depth, "read_whole": read_whole}
-    about, *found = await database.fetch_as(
-        tenant_id, _SQL["find_candidates"], **asdict(asked), **asdict(where), **limits
+    [row] = await database.fetch_as(
+        tenant_id, _SQL["find_candidates"], **_values(asked), **_values(where), **limits
     )
-    words, counts = about["words"] or [], about["counts"] or []
-    header = Header(about["stale"], words, about["bare_words"] or words, counts, about["total"])
-    return Looked(header, [_candidate(row) for row in found])
+    told: dict[str, Any] = {name: row[name] or [] for name in _LISTS}
+    told |= {name: np.array(row[name] or [], dtype=np.float64) for name in _NUMBERS}
+    return Looked(header=_header(row), impacts=_impacts(row), **told)
 
 
 async def tell_memories(
@@ -99,9 +108,24 @@ async def tenant_standing(database: Database, tenant_id: str) -> Standing:
     return Standing(versions, frozenset(row["names"]), row["memories"])
 
 
-def _candidate(row: Row) -> Candidate:
-    ref = MemoryRef(MemoryType(row["memory_type"]), row["id"])
-    return Candidate(ref, *(row[name] for name in Candidate.__slots__[1:]))
+def _values(given: Asked | Filter) -> dict[str, Any]:
+    return {name: getattr(given, name) for name in given.__slots__}
+
+
+def _header(row: Row) -> Header:
+    words, weights = row["words"], np.array(row["weights"], dtype=np.float64)
+    bare = row["bare_words"] or words
+    return Header(row["stale"], words, bare, row["counts"], weights, row["total"])
+
+
+def _impacts(row: Row) -> Numbers:
+    """Word by candidate; of several words that stand in for one, the one that says most."""
+    candidates = {doc: number for number, doc in enumerate(row["docs"] or [])}
+    impacts = np.zeros((len(row["words"]), len(candidates)))
+    words = np.array(row["hit_words"] or [], dtype=np.intp) - 1
+    hit = np.array([candidates[doc] for doc in row["hit_docs"] or []], dtype=np.intp)
+    np.maximum.at(impacts, (words, hit), row["hit_impacts"] or [])
+    return impacts
 
 
 def _revived(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 -- find_candidates --
--- What is known of a question, then what may answer it.
-select stale, words, bare_words, counts, total, memory_type, id, created_at, said_at, session_id,
-  place, author, entity_id, length, similarity, bare_similarity, rank, meaning_place, bare_place,
-  words_place, matched, impacts, places
+-- What is known of a question, and what may answer it.
+select stale, words, bare_words, counts, weights, total, (shown).docs, (shown).kinds, (shown).ids,
+  (shown).said_at, (shown).session_ids, (shown).places, (shown).authors, (shown).lengths,
+  (shown).similarities, (shown).bare_similarities, (shown).near_places, (shown).word_places,
+  hit_docs, hit_words, hit_impacts
 from find_candidates(
   :tenant_id, :version_id, :asked, :bare, :near, :near_bare, :types, :scope, :min_confidence, :now,
-  :depth, :names_known, :total_known, :read_whole
+  :depth, :names_known, :total_known, :read_whole, :neighbours
 )
-order by stale nulls last, meaning_place, words_place, bare_place
+order by total
 
 -- tell_memories --
 -- Memories as their readers get them.
