@@ -34,7 +34,7 @@ EVERY_COLUMN = """
     last_consolidation_error = 'no', next_consolidation_retry_at = created_at,
     dead_letter_reason = 'gave up', last_referenced_at = created_at + interval '1 microsecond',
     metadata = '{"a": [1, {"b": null}]}', idempotency_key = 'once', place = 4, author = 'Ann',
-    said_at = created_at - interval '1 day'
+    said_at = created_at - interval '1 day', consolidation_batch = 2
 """
 
 
