@@ -184,8 +184,9 @@ from butlers.memory.flows.context import Context
 from butlers.memory.flows.entity_merge import MergeReport
 from butlers.memory.flows.episode_cleanup import CleanupReport
 from butlers.memory.flows.recall import Recalled
+from butlers.memory.flows.remember import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, StoredEpisode, StoredFact, StoredRule
+from butlers.memory.model import Lineage
 from butlers.memory.policy.timeline import Timeline
 from butlers.operation import Operation
 

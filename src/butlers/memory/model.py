@@ -278,28 +278,4 @@ class NewRule:
         return self.content
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEpisode:
-    """An episode that was stored."""
-
-    id: UUID
-    expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFact:
-    """A fact that was stored, and the one it replaced."""
-
-    id: UUID
-    superseded_id: UUID | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRule:
-    """A rule that was stored."""
-
-    id: UUID
-
-
 New = NewEpisode | NewFact | NewRule
-Stored = StoredEpisode | StoredFact | StoredRule

@@ -11,7 +11,14 @@ from typing import Any, TypeVar, assert_never
 
 from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Unavailable
-from butlers.memory.flows.remember import store_episode_in, store_fact_in, store_rule_in
+from butlers.memory.flows.remember import (
+    Stored,
+    StoredEpisode,
+    StoredFact,
+    store_episode_in,
+    store_fact_in,
+    store_rule_in,
+)
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Lineage,
@@ -20,9 +27,6 @@ from butlers.memory.model import (
     NewEpisode,
     NewFact,
     NewRule,
-    Stored,
-    StoredEpisode,
-    StoredFact,
 )
 from butlers.memory.policy.attachments import checked_new
 from butlers.memory.store import facts

@@ -1,6 +1,6 @@
 """Storing memories: cleaned and embedded first, then one transaction with its events."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -23,14 +23,37 @@ from butlers.memory.model import (
     NewFact,
     NewRule,
     Relation,
-    StoredEpisode,
-    StoredFact,
-    StoredRule,
 )
 from butlers.memory.policy import confidence
 from butlers.memory.policy.attachments import checked_episode, checked_fact, checked_rule
 from butlers.memory.store import entities, episodes, facts, links, rules
 from butlers.memory.store.facts import FactKey
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEpisode:
+    """An episode that was stored."""
+
+    id: UUID
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFact:
+    """A fact that was stored, and the one it replaced."""
+
+    id: UUID
+    superseded_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRule:
+    """A rule that was stored."""
+
+    id: UUID
+
+
+Stored = StoredEpisode | StoredFact | StoredRule
 
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:

@@ -6,15 +6,13 @@ from pydantic import AwareDatetime
 
 from butlers.memory.flows import correct as correction
 from butlers.memory.flows import remember
+from butlers.memory.flows.remember import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.model import (
     EventSubject,
     NewEpisode,
     NewFact,
     NewRule,
     Permanence,
-    StoredEpisode,
-    StoredFact,
-    StoredRule,
 )
 from butlers.memory.operations import fields
 from butlers.memory.operations.answers import EpisodeStored, FactStored, RuleStored

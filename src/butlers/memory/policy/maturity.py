@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from butlers.memory.model import Maturity
-from butlers.memory.settings import RulesConfig
+from butlers.memory.rules_settings import RulesConfig
 
 HARM_WEIGHT = 4
 KEPT_REASONS = 100
