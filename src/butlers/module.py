@@ -95,6 +95,15 @@ class Module(ABC):
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
         self.surroundings = surroundings
         self.config: Any = config if config is not None else self.settings_model()
+        self.failure = ""
+
+    def check_started(self) -> None:
+        """Unavailable, with the reason, where it could not start."""
+        if self.failure:
+            raise Unavailable(
+                f"butler {self.surroundings.butler}: module {self.name} failed to start: "
+                f"{self.failure}"
+            )
 
     @abstractmethod
     async def on_startup(self, config: BaseModel | None, database: Database) -> None:

@@ -18,6 +18,7 @@ from butlers.jobs.planned import jobs_of
 from butlers.jobs.policy import Outcome
 from butlers.jobs.schedule import Schedule
 from butlers.jobs.spending import Account, Spending, limits_of, model_of
+from butlers.kernel.secrets import masked
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import Health, Module, Surroundings
@@ -72,6 +73,11 @@ class Butler:
             raise Unavailable(f"the database of butler {self.name} is not open")
         return self._database
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has started, if not with all of its modules."""
+        return self._database is not None
+
     def schedule(self) -> Schedule:
         """The schedule of a butler that has started; without a runtime its prompts are skipped."""
         has_runtime = self.settings.runtime.kind != "none"
@@ -105,40 +111,57 @@ class Butler:
 
     def module(self, name: str) -> Module:
         """A loaded module by name."""
-        for module in self._started:
+        for module in self.modules:
             if module.name == name:
-                return module
+                module.check_started()
+                if module in self._started:
+                    return module
         raise Unavailable(
             f"butler {self.name} does not have the {name} module; "
             f"set modules.{name}.enabled = true in its butler.toml"
         )
 
     async def start(self) -> None:
-        """Everything is ready, or nothing is left behind and the failing module is named."""
+        """Start what has not started; where nothing can, nothing is left behind and why is told.
+
+        A module that cannot start keeps none of the others; the next call tries it again.
+        """
         try:
-            self._database = await self._open_database()
+            if self._database is None:
+                self._database = await self._open_database()
             for module in self.modules:
-                await self._start_module(module, self._database)
+                if module not in self._started:
+                    await self._start_module(module, self._database)
             registry.check_tool_names(self._started)
-        except BaseException:
+        except BaseException as error:
             await self.stop()
+            for module in self.modules:
+                module.failure = _reason(error)
             raise
+        if not self._started:
+            await self.stop()
+            for module in self.modules:
+                module.check_started()
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Why each module that could not start did not."""
+        return {module.name: module.failure for module in self.modules if module.failure}
 
     async def stop(self) -> None:
         """Modules let go in reverse order; one that fails does not keep the others."""
         while self._started:
-            module = self._started.pop()
-            try:
-                await module.on_shutdown()
-            except Exception:  # noqa: BLE001  the others must still be told to stop
-                log.exception("module failed to stop", butler=self.name, module=module.name)
+            await self._stop_module(self._started.pop())
         if self._database is not None:
             await self._database.close()
             self._database = None
 
     async def health(self) -> dict[str, Health]:
         """How each module is; one that cannot say is unwell."""
-        return {module.name: await self._health_of(module) for module in self._started}
+        failed = {
+            name: Health(ok=False, details={"error": why}) for name, why in self.failures.items()
+        }
+        return failed | {module.name: await self._health_of(module) for module in self._started}
 
     async def _open_database(self) -> Database:
         names = [module.name for module in self.modules]
@@ -154,14 +177,28 @@ class Butler:
         )
 
     async def _start_module(self, module: Module, database: Database) -> None:
-        self._started.append(module)
         try:
+            for needed in self.failures.keys() & set(module.dependencies):
+                raise Unavailable(f"it needs module {needed}, which failed to start")
             await module.on_startup(self.settings.module(module.name), database)
-        except Exception as error:
-            raise Unavailable(
-                f"butler {self.name}: module {module.name} failed to start: {error}"
-            ) from error
+        except Exception as error:  # noqa: BLE001  the others must still start
+            module.failure = _reason(error)
+            await self._stop_module(module)
+            words = {"butler": self.name, "module": module.name, "error": module.failure}
+            log.error("module failed to start", **words)
+            return
+        except BaseException:
+            await self._stop_module(module)
+            raise
+        module.failure = ""
+        self._started.append(module)
         log.debug("module started", butler=self.name, module=module.name)
+
+    async def _stop_module(self, module: Module) -> None:
+        try:
+            await module.on_shutdown()
+        except Exception:  # noqa: BLE001  the others must still be told to stop
+            log.exception("module failed to stop", butler=self.name, module=module.name)
 
     async def _health_of(self, module: Module) -> Health:
         try:
@@ -171,6 +208,11 @@ class Butler:
             return Health(ok=False, details={"error": f"no answer in {_HEALTH_SECONDS:g} seconds"})
         except ButlersError as error:
             return Health(ok=False, details={"error": str(error)})
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in words that anybody may read."""
+    return masked(str(error) or type(error).__name__).text
 
 
 def butler_settings(home: Home, name: str) -> ButlerSettings:

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 
 import structlog
 
@@ -19,9 +19,12 @@ from butlers.clock import utc_now
 from butlers.doors.http.household import Household
 from butlers.doors.server import Pages, Server, build_app, listen
 from butlers.errors import ButlersError, Unavailable
+from butlers.kernel.secrets import masked
 from butlers.settings.files import HouseSettings
 
 log = structlog.get_logger(__name__)
+_AGAIN_SECONDS = 60.0
+"""How long until what could not start is tried again."""
 
 
 async def run(
@@ -53,7 +56,8 @@ async def _serve(
         stack.enter_context(alone(home))
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
-        household = Household(home, butlers, TokenStore(home.tokens_file), house.fleet)
+        tokens = TokenStore(home.tokens_file)
+        household = Household(home, butlers, tokens, house.fleet, _failed(house))
         http = Server(build_app(household, house.server, pages))
         serving = await stack.enter_async_context(_serving(http, listener))
         await stack.enter_async_context(_on_schedule(butlers))
@@ -64,6 +68,15 @@ async def _serve(
         log.info("butlers are up", url=running.url, butlers=list(butlers))
         await stack.enter_async_context(_warming_up(butlers))
         await serving
+
+
+def _failed(house: HouseSettings) -> dict[str, str]:
+    """Why butlers are left out, and what to do about it."""
+    failed = {}
+    for name, error in house.failed.items():
+        failed[name] = f"{'; '.join(error.faults)}; mend the file, then start the home again"
+        log.error("butler failed to start", butler=name, error=failed[name])
+    return failed
 
 
 @asynccontextmanager
@@ -91,11 +104,22 @@ async def _warm_up(butlers: Mapping[str, Butler]) -> None:
 async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dict[str, Butler]]:
     """Every butler of the house, started; all are stopped at the end, whatever happens."""
     async with hosted(home, house.butlers.values()) as (server, butlers):
-        # One at a time: a failure then names one butler, and migrations would queue anyway.
-        for butler in butlers:
-            await butler.start()
+        # One at a time: migrations would queue anyway.
+        failures = [failure for butler in butlers if (failure := await _started(butler))]
+        if failures and len(failures) == len(butlers):
+            raise failures[0]
         async with server.kept_alive():
             yield {butler.name: butler for butler in butlers}
+
+
+async def _started(butler: Butler) -> ButlersError | None:
+    """Start what can be started of a butler; why nothing can, which keeps no other butler."""
+    try:
+        await butler.start()
+    except ButlersError as error:
+        log.error("butler failed to start", butler=butler.name, error=masked(str(error)).text)
+        return error
+    return None
 
 
 @asynccontextmanager
@@ -106,11 +130,32 @@ async def _on_schedule(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
     try:
         for name, butler in butlers.items():
             with structlog.contextvars.bound_contextvars(butler=name):
-                keeping.append(asyncio.create_task(butler.schedule().keep(stop)))
+                keeping.append(asyncio.create_task(_keep(butler, stop)))
         yield
     finally:
         stop.set()
         await asyncio.gather(*keeping)
+
+
+async def _keep(butler: Butler, stop: asyncio.Event) -> None:
+    """Run the jobs of what has started, and with those of what recovers from then on."""
+    while not stop.is_set():
+        turn = asyncio.Event()
+        jobs = asyncio.create_task(butler.schedule().keep(turn)) if butler.is_open else None
+        await _recovered(butler, stop)
+        turn.set()
+        if jobs is not None:
+            await jobs
+
+
+async def _recovered(butler: Butler, stop: asyncio.Event) -> None:
+    """Wait until more of a butler works than before, or for the end."""
+    failed = len(butler.failures)
+    while not stop.is_set() and len(butler.failures) >= failed:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _AGAIN_SECONDS if failed else None)
+        if not stop.is_set():
+            await _started(butler)
 
 
 class _Stop:

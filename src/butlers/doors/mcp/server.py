@@ -113,6 +113,7 @@ class ButlerMCP(MCPServer[Any]):
         if operation.callers is Audience.OWNER and caller.tenant_id != own:
             raise InvalidInput(f"{operation.tool} is for {operation.callers}")
         refuse_other_tenant(given, caller.tenant_id)
+        module.check_started()
         asked = {k: v for k, v in given.items() if k not in ("tenant_id", "request_context")}
         desk = module.desk(caller, checked_request_id(given.get("request_context")))
         return await operation.perform(desk, **asked)
