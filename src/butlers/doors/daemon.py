@@ -17,6 +17,7 @@ from butlers.butler.presence import Running, alone, announced
 from butlers.butler.tokens import TokenStore
 from butlers.clock import utc_now
 from butlers.doors.http.household import Household
+from butlers.doors.mcp.lines import served_lines
 from butlers.doors.server import Pages, Server, build_app, listen
 from butlers.errors import ButlersError, Unavailable
 from butlers.kernel.secrets import masked
@@ -61,6 +62,7 @@ async def _serve(
         http = Server(build_app(household, house.server, pages))
         serving = await stack.enter_async_context(_serving(http, listener))
         await stack.enter_async_context(_on_schedule(butlers))
+        await stack.enter_async_context(served_lines(home, butlers))
         stop.server = http
         running = _describe(house.server.host, listener.getsockname()[1], list(butlers))
         stack.enter_context(announced(home, running))

@@ -16,7 +16,8 @@ database = typer.Typer(help="The databases behind the butlers.", no_args_is_help
 def serve(name: NameArgument = "general", home: HomeOption = None) -> None:
     """Serve a butler's MCP tools on stdio, as the command in an agent's configuration.
 
-    No token is needed: whoever may start it is the butler's own configured tenant.
+    No token is needed: whoever may start it is the butler's own configured tenant. While the home
+    is up it only hands on to the process that serves it; else it is a server of its own.
     """
     import asyncio
 

@@ -16,6 +16,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 from pydantic import AnyHttpUrl, ValidationError
 
@@ -92,6 +93,12 @@ class ButlerMCP(MCPServer[Any]):
             finally:
                 self._measure(name, outcome, monotonic() - started)
         return _with_request_id(result, request_id)
+
+    async def run_lines(self, asked: Any, answers: Any) -> None:
+        """Serve a client by lines, as on stdio: those it says, and a file for those it is told."""
+        server = self._lowlevel_server
+        async with stdio_server(asked, answers) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
 
     async def _answer(
         self, name: str, arguments: dict[str, Any], context: Any
