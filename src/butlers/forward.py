@@ -12,6 +12,8 @@ import sys
 import threading
 from typing import Any
 
+from butlers.sessions.projects import identify
+
 SOCKET_NAME = "mcp.sock"
 LONGEST_PATH = 100
 """In bytes; systems allow a socket little more."""
@@ -79,7 +81,7 @@ class Line:
         try:
             found.settimeout(_GREETING_SECONDS)
             found.connect(path)
-            found.sendall(_line({"butler": self._butler}))
+            found.sendall(_line({"butler": self._butler, "project": identify(os.getcwd())}))
             with found.makefile("rb") as answers:
                 welcome = json.loads(answers.readline() or b"{}")
             if not welcome.get("welcome"):

@@ -14,6 +14,8 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
+from butlers.sessions.projects import identify
+
 TOTAL_SECONDS = 2.0
 PATIENCE_SECONDS = 1.5
 # A butler that did not answer a moment ago is not waited for as long again.
@@ -63,6 +65,7 @@ def _answer(butler: str, home: str) -> None:
     if name not in EVENTS:
         return
     told = {key: event[key] for key in _TOLD if isinstance(event.get(key), str)}
+    told["project"] = identify(told["cwd"]) if told.get("cwd") else None
     if name == "SessionEnd":
         told["transcript"] = _transcript(event.get("transcript_path"))
         if not told["transcript"]:

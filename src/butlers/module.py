@@ -27,15 +27,26 @@ MAX_REQUEST_ID = 200
 
 
 @dataclass(frozen=True, slots=True)
+class Project:
+    """What a caller works in: what it is known by, the surest first, its name and its place."""
+
+    keys: tuple[str, ...]
+    name: str
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who is asking, as the host authenticated it; a tool argument never changes it.
 
-    `agent` is the name its token was made for; empty for a token of the whole tenant.
+    `agent` is the name its token was made for; empty for a token of the whole tenant. `project`
+    is what it works in, where that is known.
     """
 
     tenant_id: str
     actor: str
     agent: str = ""
+    project: Project | None = None
 
 
 @dataclass(frozen=True, slots=True)

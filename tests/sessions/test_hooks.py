@@ -255,7 +255,7 @@ def test_it_starts_at_once_and_imports_nothing_heavy(empty_home: Home) -> None:
         [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True
     )
     own = {name for name in loaded.stdout.split() if name.startswith("butlers")}
-    assert own == {"butlers", "butlers.hook"}
+    assert own == {"butlers", "butlers.hook", "butlers.sessions", "butlers.sessions.projects"}
     assert not {"asyncio", "pydantic", "structlog", "mcp"} & set(loaded.stdout.split())
 
 

@@ -323,3 +323,21 @@ class Methods:
         revert: bool = ...,
         discard: bool = ...,
     ) -> list[dict[str, Any]]: ...
+    async def list_projects(
+        self,
+    ) -> list[dict[str, Any]]: ...
+    async def show_project(
+        self,
+        project: str,
+    ) -> dict[str, Any]: ...
+    async def share_project(
+        self,
+        project: str,
+        *,
+        off: bool = ...,
+    ) -> dict[str, Any]: ...
+    async def move_project(
+        self,
+        project: str,
+        to: str,
+    ) -> dict[str, Any]: ...

@@ -16,8 +16,9 @@ from butlers.kernel.secrets import masked
 from butlers.kernel.sections import Limits
 from butlers.kernel.text import one_line
 from butlers.llm import Completion, LanguageModel, Usage
-from butlers.module import Caller
+from butlers.module import Caller, Project
 from butlers.sessions.fail_open import forgiven
+from butlers.sessions.projects import PERSONAL
 from butlers.sessions.session import SessionMemory
 from butlers.settings.sections import ButlerSettings
 
@@ -57,7 +58,9 @@ class Spawner:
     @property
     def caller(self) -> Caller:
         """Who a session of the butler's own acts as."""
-        return Caller(self._settings.butler.tenant, f"session:{self._settings.butler.name}")
+        project = Project((PERSONAL,), PERSONAL)
+        name = self._settings.butler.name
+        return Caller(self._settings.butler.tenant, f"session:{name}", project=project)
 
     async def ask(self, prompt: str, label: str = "ask") -> Session:
         """An answered session; whatever its memory does, only the model can make it fail."""

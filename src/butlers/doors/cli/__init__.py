@@ -49,6 +49,7 @@ app.command("cost", epilog=example("butlers cost --days 7"))(cost.cost)
 app.add_typer(butler.database, name="db", epilog=example('psql "$(butlers db url general)"'))
 app.add_typer(tokens.app, name="token", epilog=example("butlers token list"))
 app.add_typer(memory.app, name="memory")
+app.add_typer(memory.projects, name="project")
 app.add_typer(jobs.app, name="jobs", epilog=example("butlers jobs --butler kitchen"))
 app.add_typer(notes.app, name="notes")
 

@@ -280,6 +280,9 @@ VIEWS: Mapping[str, View] = {
     "dead_letters": _rows(
         "no dead letters", "id", "consolidation_attempts", "dead_letter_reason", "content"
     ),
+    "list_projects": _rows(
+        "no session worked in a project yet", "id", "name", "memories", "shared", "moved_to"
+    ),
     "embedding_models": _MODELS,
     "reembed": _MODELS,
 }

@@ -4,6 +4,7 @@ A caller sends text and never the name of a file: the butler reads no path it is
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -14,7 +15,7 @@ from starlette.routing import Route
 
 from butlers.butler.butler import Butler
 from butlers.butler.tokens import TokenStore
-from butlers.module import Caller
+from butlers.module import Caller, Project
 from butlers.sessions.session import SessionMemory
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -22,6 +23,22 @@ HOOK_SECONDS = 1.2
 """How long an injection may take; a hook waits little longer for any answer."""
 
 Short = Annotated[str, StringConstraints(max_length=4_096)]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=4_096)]
+
+
+class Told(BaseModel):
+    """The project a hook works in, as `sessions.projects` identified it there."""
+
+    model_config = ConfigDict(frozen=True)
+
+    keys: Annotated[list[Key], Field(min_length=1, max_length=8)]
+    name: Short = ""
+    place: Short = ""
+
+    @property
+    def project(self) -> Project:
+        """The project."""
+        return Project(tuple(self.keys), self.name, self.place)
 
 
 class _Told(BaseModel):
@@ -31,6 +48,7 @@ class _Told(BaseModel):
 
     session_id: Annotated[str, StringConstraints(pattern=r"^[\w-]{1,100}$")]
     cwd: Short = ""
+    project: Told | None = None
 
 
 class Started(_Told):
@@ -109,7 +127,8 @@ def _answering(
             told = kind.model_validate_json(body)
         except ValidationError:
             return _refused(400, "this is not what an agent's hook sends")
-        return JSONResponse(await answer(told, caller))
+        project = told.project.project if told.project else None
+        return JSONResponse(await answer(told, replace(caller, project=project)))
 
     return respond
 

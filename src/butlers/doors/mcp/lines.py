@@ -15,6 +15,7 @@ from butlers.butler.butler import Butler
 from butlers.butler.home import Home
 from butlers.doors.mcp.server import ButlerMCP
 from butlers.forward import LONGEST_PATH
+from butlers.module import Project
 
 log = structlog.get_logger(__name__)
 _LONGEST_LINE = 64 * 1024 * 1024
@@ -85,7 +86,7 @@ class _Door:
             await answers.write(json.dumps({"error": "there is no such butler here"}) + "\n")
             return
         await answers.write(json.dumps({"welcome": True}) + "\n")
-        await server.run_lines(_asked(reader), answers)
+        await server.run_lines(_asked(reader), answers, _project(greeting.get("project")))
 
     async def close(self) -> None:
         """Everybody is let go."""
@@ -116,6 +117,14 @@ class _Answers:
 
     async def flush(self) -> None:
         """Nothing is held back."""
+
+
+def _project(told: Any) -> Project | None:
+    """The project that a client says it works in; it is the home's owner, and believed."""
+    keys = told.get("keys") if isinstance(told, dict) else None
+    if not isinstance(keys, list) or not keys or not all(isinstance(key, str) for key in keys):
+        return None
+    return Project(tuple(keys), str(told.get("name", "")), str(told.get("place", "")))
 
 
 def _parsed(line: bytes) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from butlers.butler.butler import Butler, butler_settings, hosted
 from butlers.butler.home import Home
 from butlers.doors.mcp.server import ButlerMCP
 from butlers.errors import ButlersError, Unavailable
+from butlers.module import Project
+from butlers.sessions.projects import identify
 
 log = structlog.get_logger(__name__)
 
@@ -31,9 +33,15 @@ async def serve_stdio(home: Home, name: str) -> None:
             try:
                 async with server.kept_alive():
                     door = ButlerMCP(name, butler.modules, ready=start.finished, toolset=toolset)
-                    await door.run_stdio_async()
+                    await door.run_lines(project=_project())
             finally:
                 await start.abandon()
+
+
+def _project() -> Project:
+    """What an agent that starts its server works in: the directory it starts it in."""
+    found = identify(os.getcwd())
+    return Project(tuple(found["keys"]), found["name"], found["place"])
 
 
 class _Start:

@@ -1,7 +1,8 @@
 """Operations as MCP tools: their arguments, their results, and how a call is answered."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextvars import ContextVar
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -59,6 +60,10 @@ def served_tools(modules: Iterable[Module], toolset: Toolset, perform: Perform) 
     ]
 
 
+named: ContextVar[Collection[str]] = ContextVar("named", default=())
+"""The arguments that a call names, be it with what they would be anyway."""
+
+
 def refuse_other_tenant(given: dict[str, Any], own: str) -> None:
     """A tenant named in an argument must be the caller's own; the default stands for none."""
     tenant_id = given.get("tenant_id")
@@ -73,8 +78,12 @@ def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
     arguments = _arguments(module, operation)
 
     async def answer(**given: Any) -> CallToolResult:
-        # What was left out is left to the operation, whose defaults may be settings.
-        changed = {k: v for k, v in given.items() if v != arguments.model_fields[k].default}
+        # What was left out is left to the operation, whose defaults may be settings, or hang on
+        # where it is called.
+        asks = operation.asks.model_fields
+        spoken = {one for one in named.get() if one in asks and given.get(one) is not None}
+        fields = arguments.model_fields
+        changed = {k: v for k, v in given.items() if k in spoken or v != fields[k].default}
         return _result(operation, await perform(module, operation, changed))
 
     schema = _concise(arguments.model_json_schema())

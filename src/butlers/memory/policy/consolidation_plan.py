@@ -18,6 +18,7 @@ from butlers.memory.policy.consolidation_parser import (
     NewRuleEntry,
     UpdatedFactEntry,
 )
+from butlers.memory.policy.scopes import of_source
 from butlers.memory.settings import MemoryModuleConfig
 
 
@@ -117,6 +118,7 @@ def _new_fact(
         entry.content,
         importance=entry.importance,
         permanence=entry.permanence,
+        scope=of_source("global", batch.butler),
         tags=entry.tags,
         source_butler=batch.butler,
         source_episode_id=_only(sources),
@@ -139,20 +141,23 @@ def _updated_fact(
         raise InvalidInput(f"fact {entry.target_id} was not shown; it is left as it is")
     sources = batch.sources(entry.sources)
     new = _successor(target, entry, batch, sources)
-    return StoreFact(label, checked_fact(new, settings), sources, target.id)
+    # What a project says of something global is the project's, beside it.
+    replaced = target.id if new.scope == target.scope else None
+    return StoreFact(label, checked_fact(new, settings), sources, replaced)
 
 
 def _successor(
     target: KnownFact, entry: UpdatedFactEntry, batch: Batch, sources: tuple[UUID, ...]
 ) -> NewFact:
-    """A fact under the very key of its target, which it therefore supersedes and nothing else."""
+    """A fact under the very key of its target, which it therefore supersedes and nothing else;
+    drawn from a project's episodes, under that key in the project."""
     return NewFact(
         target.subject,
         target.predicate,
         entry.content,
         importance=target.importance if entry.importance is None else entry.importance,
         permanence=entry.permanence or target.permanence,
-        scope=target.scope,
+        scope=of_source(target.scope, batch.butler),
         tags=target.tags if entry.tags is None else entry.tags,
         entity_id=target.entity_id,
         source_butler=batch.butler,
@@ -167,6 +172,7 @@ def _new_rule(
     sources = batch.sources(entry.sources)
     new = NewRule(
         entry.content,
+        scope=of_source("global", batch.butler),
         tags=entry.tags,
         source_butler=batch.butler,
         source_episode_id=_only(sources),
