@@ -154,7 +154,8 @@ async def owner(owner_session: asyncpg.Connection) -> asyncpg.Connection:
     await owner_session.execute(
         "truncate episodes, facts, rules, entities, memory_links, memory_events, "
         "rule_applications, embedding_versions, memory_tenants, index_memories, index_words, "
-        "index_vectors, index_names, binned_episodes, memory_proposals, memory_claims cascade"
+        "index_vectors, index_names, binned_episodes, memory_proposals, memory_claims, "
+        "projects cascade"
     )
     return owner_session
 

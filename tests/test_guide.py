@@ -26,7 +26,7 @@ PREAMBLE = """
 set -eu
 waited_for() {
   for _ in $(seq 300); do
-    if echo '{"hook_event_name": "SessionStart", "session_id": "waiting"}' \\
+    if echo '{"hook_event_name": "SessionStart", "session_id": "waiting", "cwd": "'$PWD'"}' \\
       | butlers-hook general | grep -q "$1"; then return 0; fi
     sleep 0.1
   done

@@ -12,16 +12,17 @@ HEAD = """\
 
 Each butler has a file `butlers/<name>/butler.toml` in the home directory, which is `$BUTLERS_HOME`
 or `~/.butlers`. `butlers new NAME` writes one in which every setting stands with its default.
-Settings are read once, when `butlers up` starts. An unknown key or a value that is not valid stops
-the start with one line for each fault: file, key, what was found and what is valid.
+Settings are read once, when `butlers up` starts. A butler whose file has
+an unknown key or a value that is not valid does not start; `butlers status` and `butlers doctor`
+tell each fault: file, key, what was found and what is valid. The others are served.
 
 The home may also have a file `butlers.toml`, with `[server]`, `[database]`, `[fleet]` and
 `[sessions]` only:
 
 - `[database]` there is the default of every butler; a key in a `butler.toml` wins for that butler.
 - `[server]` is for the one process that serves the home. A key in `butlers.toml` wins. A key it
-  leaves out may stand in any `butler.toml`; two butlers that give it different values stop the
-  start. `allow_remote` must stand in the same file as the `host` it allows.
+  leaves out may stand in any `butler.toml`; of two butlers that give it different values only
+  the first, by name, starts. `allow_remote` must stand in the same file as the `host` it allows.
 - `[fleet]` names butlers of other homes, `[sessions]` says how sessions of agents arrive; both
   stand in `butlers.toml` alone.
 

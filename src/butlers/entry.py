@@ -3,9 +3,10 @@
 Commands and pages are neighbours that know nothing of each other; only here do they meet.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
-from butlers.doors.cli import main as run_command
+from butlers.forward import forward
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run a command."""
+    """Run a command; an agent's `butlers mcp` is handed on before anything else is imported."""
+    if sys.argv[1:2] == ["mcp"] and forward(sys.argv[2:]):
+        return
+    from butlers.doors.cli import main as run_command
+
     run_command(_pages)
 
 

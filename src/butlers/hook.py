@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 from butlers.sessions import spool
+from butlers.sessions.projects import identify
 
 TOTAL_SECONDS = 2.0
 PATIENCE_SECONDS = 1.5
@@ -82,6 +83,7 @@ def _answer(butler: str, home: str, starts: bool) -> None:
             _keep(butler, home, event)
     if name in INJECTING:
         told = {key: event[key] for key in _TOLD if isinstance(event.get(key), str)}
+        told["project"] = _project(event)
         _inject(butler, home, name, told, starts)
 
 
@@ -91,10 +93,17 @@ def _keep(butler: str, home: str, event: dict[str, Any]) -> None:
     if not isinstance(session, str) or not isinstance(path, str):
         return
     name, cwd = event["hook_event_name"], event.get("cwd")
-    told = {"butler": butler, "session": session, "event": name}
+    told: dict[str, Any] = {"butler": butler, "session": session, "event": name}
     told["path"] = os.path.realpath(os.path.expanduser(path))
     told["cwd"] = cwd if isinstance(cwd, str) else ""
+    told["project"] = _project(event)
     spool.keep(home, told, ended=name == "SessionEnd")
+
+
+def _project(event: dict[str, Any]) -> dict[str, Any] | None:
+    """What project the agent works in; told apart here, as this user."""
+    cwd = event.get("cwd")
+    return identify(cwd) if isinstance(cwd, str) and cwd else None
 
 
 def _inject(butler: str, home: str, name: str, told: dict[str, Any], starts: bool) -> None:

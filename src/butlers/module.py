@@ -27,15 +27,34 @@ MAX_REQUEST_ID = 200
 
 
 @dataclass(frozen=True, slots=True)
+class Project:
+    """What a caller works in: what it is known by, the surest first, its name and its place."""
+
+    keys: tuple[str, ...]
+    name: str
+    place: str = ""
+
+    @classmethod
+    def of(cls, told: Any) -> "Project | None":
+        """The project that somebody tells of, as `sessions.projects` identifies one; None else."""
+        keys = told.get("keys") if isinstance(told, dict) else None
+        if not isinstance(keys, list) or not keys or not all(isinstance(k, str) for k in keys):
+            return None
+        return cls(tuple(keys), str(told.get("name", "")), str(told.get("place", "")))
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who is asking, as the host authenticated it; a tool argument never changes it.
 
-    `agent` is the name its token was made for; empty for a token of the whole tenant.
+    `agent` is the name its token was made for; empty for a token of the whole tenant. `project`
+    is what it works in, where that is known.
     """
 
     tenant_id: str
     actor: str
     agent: str = ""
+    project: Project | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +129,15 @@ class Module(ABC):
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
         self.surroundings = surroundings
         self.config: Any = config if config is not None else self.settings_model()
+        self.failure = ""
+
+    def check_started(self) -> None:
+        """Unavailable, with the reason, where it could not start."""
+        if self.failure:
+            raise Unavailable(
+                f"butler {self.surroundings.butler}: module {self.name} failed to start: "
+                f"{self.failure}"
+            )
 
     @abstractmethod
     async def on_startup(self, config: BaseModel | None, database: Database) -> None:

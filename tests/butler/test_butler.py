@@ -57,15 +57,34 @@ async def test_modules_start_in_order_and_stop_in_reverse(server: DatabaseServer
     assert diary[3:] == ["stop c", "stop a", "stop b"]
 
 
-async def test_a_module_that_fails_to_start_is_named_and_the_others_are_stopped(
+async def test_a_module_that_fails_to_start_is_named_and_the_others_serve(
     server: DatabaseServer,
 ) -> None:
-    butler = butler_of(server, toy("a"), toy("b", "a", fails="start"), toy("c", "b"))
+    failing = toy("b", "a", fails="start")
+    butler = butler_of(server, toy("a"), failing, toy("c", "b"))
+    await butler.start()
+    assert diary == ["start a", "start b", "stop b", "stop c"]
+    assert butler.module("a").name == "a"
+    with pytest.raises(Unavailable, match="butler toys: module b failed to start: it is not my"):
+        butler.module("b")
+    assert butler.failures["c"] == "it needs module b, which failed to start"
+    assert [name for name, found in (await butler.health()).items() if not found.ok] == ["b", "c"]
+    failing.fails = ""
+    await butler.start()
+    assert butler.failures == {}
+    assert butler.module("c").name == "c"
+    await butler.stop()
+    assert diary[4:] == ["start b", "start c", "stop c", "stop b", "stop a"]
+
+
+async def test_a_butler_none_of_whose_modules_starts_fails_and_leaves_nothing_behind(
+    server: DatabaseServer,
+) -> None:
+    butler = butler_of(server, toy("b", fails="start"))
     with pytest.raises(Unavailable, match="butler toys: module b failed to start: it is not my"):
         await butler.start()
-    assert diary == ["start a", "start b", "stop b", "stop a"]
-    with pytest.raises(Unavailable):
-        butler.module("a")
+    assert diary == ["start b", "stop b"]
+    assert not butler.is_open
 
 
 async def test_a_module_that_fails_to_stop_does_not_keep_the_others(

@@ -8,8 +8,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from butlers.butler.butler import Butler, butler_settings
+from butlers.butler.butler import Butler
 from butlers.butler.database import DatabaseServer
+from butlers.butler.hosting import butler_settings
 from butlers.jobs.policy import Outcome
 from butlers.memory.module import MemoryModule
 from butlers.memory.operations import retrieval, storage

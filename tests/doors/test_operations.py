@@ -40,12 +40,15 @@ def offering(toolset: Toolset) -> dict[str, Any]:
 
 
 TOOLS = offering(Toolset.ALL)
+_GROUPS = {"memory": "memory", "notebook": "notes"}
 ROOT = typer.main.get_command(app)
 
 
 def command_of(module: str, operation: Operation) -> Any:
     """The click command that stands for an operation."""
-    path = {"memory": "memory", "notebook": "notes"}[module], *operation.command.split()
+    words = operation.command.split()
+    # Projects have a group of their own.
+    path = words if words[0] == "project" else [_GROUPS[module], *words]
     command, context = ROOT, ROOT.make_context("butlers", [], resilient_parsing=True)
     for name in path:
         command = command.get_command(context, name)
@@ -192,7 +195,7 @@ def test_what_changes_something_says_so() -> None:
         "confirm", "mark_helpful", "mark_harmful", "forget", "restore", "create_link",
         "create_entity", "update_entity", "run_consolidation", "requeue", "reembed", "save",
         "summarize", "claim_episodes", "submit_consolidation", "accept_proposal",
-        "decline_proposal",
+        "decline_proposal", "share_project", "move_project",
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ USUAL_FUNCTION, LONG_FUNCTION = 6, 15
 GUARDS = {
     "sessions/fail_open.py": "a session never fails because its memory does",
     "butler/arrivals.py": "one session that cannot be stored keeps no other from being stored",
-    "butler/butler.py": "one module that cannot stop keeps no other from stopping",
+    "butler/butler.py": "one module that cannot start or stop keeps no other from it",
     "doctor/checks.py": "a check that breaks is itself a finding",
     "jobs/schedule.py": "a job that fails is a line in the history, not the end of the schedule",
     "doors/http/fanout.py": "one butler that fails leaves what the others say complete",

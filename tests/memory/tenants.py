@@ -34,6 +34,13 @@ def samples(tenant):
         "rules": {"content": "secret"},
         "rule_applications": {"rule_id": str(id_of(tenant, "rules")), "outcome": "helpful"},
         "memory_events": {"event_type": "tested"},
+        "projects": {
+            "name": "secret",
+            "keys": ["remote:host/secret"],
+            "places": ["/secret"],
+            "shared": False,
+            "last_seen_at": now,
+        },
         "memory_links": {
             "source_type": "fact",
             "source_id": str(id_of(tenant, "facts")),

@@ -192,6 +192,7 @@ REFERENCES = [
     ("rules", "embedding_version_id", "embedding_versions"),
     ("episodes", "embedding_version_id", "embedding_versions"),
     ("rule_applications", "rule_id", "rules"),
+    ("projects", "moved_to", "projects"),
     *((f"{noun}_vectors", f"{noun}_id", f"{noun}s") for noun in ("episode", "fact", "rule")),
     *((table, "embedding_version_id", "embedding_versions") for table in VECTORS),
 ]

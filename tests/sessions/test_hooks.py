@@ -266,7 +266,7 @@ def test_it_starts_at_once_and_imports_nothing_heavy(empty_home: Home) -> None:
     )
     own = {name for name in loaded.stdout.split() if name.startswith("butlers")}
     light = {"butlers", "butlers.hook", "butlers.clock", "butlers.sessions"}
-    assert own == {*light, "butlers.sessions.spool"}
+    assert own == {*light, "butlers.sessions.spool", "butlers.sessions.projects"}
     heavy = {"asyncio", "pydantic", "structlog", "mcp", "http.client", "subprocess", "pathlib"}
     assert not heavy & set(loaded.stdout.split())
 

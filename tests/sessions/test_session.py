@@ -147,7 +147,7 @@ async def test_a_finished_session_is_an_episode_that_expires(
         "Request: What may I cook for Ann?\nOutcome: [recalled] I ordered almonds instead."
     )
     assert row["expires_at"] == row["created_at"] + timedelta(days=7)
-    assert (row["tenant_id"], row["butler"]) == ("acme", "general")
+    assert (row["tenant_id"], row["butler"]) == ("acme", "project:personal")
     assert row["consolidation_status"] == "pending"
 
 

@@ -41,12 +41,12 @@ def test_the_home_wins_over_the_server_of_its_butlers(tmp_path):
 def test_butlers_that_disagree_on_the_server_are_told_apart(tmp_path):
     alfred = butler_file(tmp_path, "alfred", "[server]\nport = 2000\n")
     jeeves = butler_file(tmp_path, "jeeves", "[server]\nport = 3000\n")
-    with pytest.raises(SettingsError) as caught:
-        house(tmp_path)
-    assert caught.value.faults == (
+    found = house(tmp_path)
+    assert found.failed["jeeves"].faults == (
         f"{jeeves}: server.port: found 3000; {alfred} says 2000: "
         f"set it in {tmp_path / 'butlers.toml'} instead",
     )
+    assert (list(found.butlers), found.server.port) == (["alfred"], 2000)
 
 
 def test_a_home_that_forbids_it_keeps_its_butlers_local(tmp_path):
@@ -64,6 +64,14 @@ def test_the_faults_of_all_butlers_are_told_at_once(tmp_path):
     first, second = caught.value.faults
     assert first.startswith(f"{alfred}: server.port: ")
     assert second.startswith(f"{jeeves}:1: ")
+
+
+def test_a_butler_whose_file_is_wrong_leaves_the_rest(tmp_path):
+    butler_file(tmp_path, "alfred", "[server]\nport = 2000\n[database]\npool_max = 0\n")
+    butler_file(tmp_path, "jeeves")
+    found = house(tmp_path)
+    assert (list(found.butlers), list(found.failed)) == (["jeeves"], ["alfred"])
+    assert found.server.port == 8900
 
 
 def test_a_fault_in_the_file_of_the_home_names_that_file(tmp_path):

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import structlog
 
@@ -12,7 +13,7 @@ from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
 from butlers.clock import Clock, utc_now
 from butlers.errors import Unavailable
-from butlers.module import Caller
+from butlers.module import Caller, Project
 from butlers.sessions.catch_up import Connections, overlooked
 from butlers.sessions.session import SessionMemory, kept_of_place
 from butlers.sessions.waiting import Arrival, Waiting, pieces
@@ -148,7 +149,10 @@ class Arrivals:
         return True
 
     async def _store(self, arrival: Arrival) -> None:
-        memory, caller = self._memory(arrival.butler), self._caller(arrival.butler)
+        memory = self._memory(arrival.butler)
+        caller = replace(
+            self._caller(arrival.butler), project=Project.of(arrival.told.get("project"))
+        )
         transcript = arrival.transcript
         if transcript is None:
             _must_have_left_nothing(arrival)

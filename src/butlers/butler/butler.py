@@ -1,28 +1,26 @@
 """One butler: its settings, its database and its loaded modules."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import structlog
 
 from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
-from butlers.butler.home import Home
 from butlers.clock import Clock, Witness, utc_now
 from butlers.db.postgres import Database
-from butlers.errors import ButlersError, NotFound, Unavailable
+from butlers.errors import ButlersError, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.jobs.clock_watch import ClockWatch
 from butlers.jobs.planned import jobs_of
 from butlers.jobs.policy import Outcome
 from butlers.jobs.schedule import Schedule
 from butlers.jobs.spending import Account, Spending, limits_of, model_of
+from butlers.kernel.secrets import masked
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import Health, Module, Surroundings
-from butlers.sessions.fail_open import forgiven
 from butlers.sessions.hands import Hands
 from butlers.sessions.log import SessionLog
 from butlers.sessions.session import SessionMemory
@@ -36,10 +34,6 @@ TO_READ = (
     "When the user's work allows it, offer to read them: memory_claim_episodes gives you some, "
     "memory_submit_consolidation takes what you draw from them."
 )
-# Starting a database and loading a model takes longer than asking them; still nobody waits for it
-# for ever: a while before the answer of a session, and then a moment each time it is needed.
-_OPENING_SECONDS = 20.0
-_LATEST_SECONDS = 5.0
 
 
 class Butler:
@@ -84,6 +78,11 @@ class Butler:
         if self._database is None:
             raise Unavailable(f"the database of butler {self.name} is not open")
         return self._database
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has started, if not with all of its modules."""
+        return self._database is not None
 
     def schedule(self) -> Schedule:
         """The schedule of a butler that has started; without a runtime its prompts are skipped."""
@@ -131,25 +130,43 @@ class Butler:
 
     def module(self, name: str) -> Module:
         """A loaded module by name."""
-        for module in self._started:
+        for module in self.modules:
             if module.name == name:
-                return module
+                module.check_started()
+                if module in self._started:
+                    return module
         raise Unavailable(
             f"butler {self.name} does not have the {name} module; "
             f"set modules.{name}.enabled = true in its butler.toml"
         )
 
     async def start(self) -> None:
-        """Everything is ready, or nothing is left behind and the failing module is named."""
+        """Start what has not started; where nothing can, nothing is left behind and why is told.
+
+        A module that cannot start keeps none of the others; the next call tries it again.
+        """
         try:
-            self._database = await self._open_database()
-            await self._look_at_clock()
+            if self._database is None:
+                self._database = await self._open_database()
+                await self._look_at_clock()
             for module in self.modules:
-                await self._start_module(module, self._database)
+                if module not in self._started:
+                    await self._start_module(module, self._database)
             registry.check_tool_names(self._started)
-        except BaseException:
+        except BaseException as error:
             await self.stop()
+            for module in self.modules:
+                module.failure = _reason(error)
             raise
+        if not self._started:
+            await self.stop()
+            for module in self.modules:
+                module.check_started()
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Why each module that could not start did not."""
+        return {module.name: module.failure for module in self.modules if module.failure}
 
     async def start_warm(self) -> None:
         """Started, with everything loaded that the first caller would have to wait for."""
@@ -160,18 +177,17 @@ class Butler:
     async def stop(self) -> None:
         """Modules let go in reverse order; one that fails does not keep the others."""
         while self._started:
-            module = self._started.pop()
-            try:
-                await module.on_shutdown()
-            except Exception:  # noqa: BLE001  the others must still be told to stop
-                log.exception("module failed to stop", butler=self.name, module=module.name)
+            await self._stop_module(self._started.pop())
         if self._database is not None:
             await self._database.close()
             self._database = None
 
     async def health(self) -> dict[str, Health]:
         """How each module is; one that cannot say is unwell."""
-        return {module.name: await self._health_of(module) for module in self._started}
+        failed = {
+            name: Health(ok=False, details={"error": why}) for name, why in self.failures.items()
+        }
+        return failed | {module.name: await self._health_of(module) for module in self._started}
 
     async def notes(self) -> list[str]:
         """What somebody should look at though all works; anybody is told, so no reasons."""
@@ -209,14 +225,28 @@ class Butler:
                 log.warning("the clock is in doubt", butler=self.name, reason=doubt)
 
     async def _start_module(self, module: Module, database: Database) -> None:
-        self._started.append(module)
         try:
+            for needed in self.failures.keys() & set(module.dependencies):
+                raise Unavailable(f"it needs module {needed}, which failed to start")
             await module.on_startup(self.settings.module(module.name), database)
-        except Exception as error:
-            raise Unavailable(
-                f"butler {self.name}: module {module.name} failed to start: {error}"
-            ) from error
+        except Exception as error:  # noqa: BLE001  the others must still start
+            module.failure = _reason(error)
+            await self._stop_module(module)
+            words = {"butler": self.name, "module": module.name, "error": module.failure}
+            log.error("module failed to start", **words)
+            return
+        except BaseException:
+            await self._stop_module(module)
+            raise
+        module.failure = ""
+        self._started.append(module)
         log.debug("module started", butler=self.name, module=module.name)
+
+    async def _stop_module(self, module: Module) -> None:
+        try:
+            await module.on_shutdown()
+        except Exception:  # noqa: BLE001  the others must still be told to stop
+            log.exception("module failed to stop", butler=self.name, module=module.name)
 
     async def _health_of(self, module: Module) -> Health:
         try:
@@ -228,64 +258,9 @@ class Butler:
             return Health(ok=False, details={"error": str(error)})
 
 
-def butler_settings(home: Home, name: str) -> ButlerSettings:
-    """The settings of a butler of this home."""
-    names = home.butler_names()
-    if name not in names:
-        known = f"there are {', '.join(names)}" if names else "there are none yet"
-        raise NotFound(
-            f"there is no butler {name!r} in {home.root}; {known}. `butlers new {name}` makes it"
-        )
-    return load_butler(home.butler_file(name), home_file=home.settings_file)
-
-
-@asynccontextmanager
-async def hosted(
-    home: Home, settings: Iterable[ButlerSettings]
-) -> AsyncIterator[tuple[DatabaseServer, list[Butler]]]:
-    """Butlers yet to be started; at the end all are stopped, whatever happens."""
-    server = DatabaseServer(home)
-    butlers = [Butler(one, server) for one in settings]
-    try:
-        yield server, butlers
-    finally:
-        for butler in reversed(butlers):
-            await butler.stop()
-        await server.release()
-
-
-@asynccontextmanager
-async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
-    """A butler, started in this process beside whoever else uses its home."""
-    async with hosted(home, [butler_settings(home, name)]) as (_, [butler]):
-        await butler.start()
-        yield butler
-
-
-@asynccontextmanager
-async def opened_spawner(home: Home, settings: ButlerSettings) -> AsyncIterator[Spawner]:
-    """The sessions of a butler in this process; it answers even if its database never starts."""
-    async with hosted(home, [settings]) as (_, [butler]):
-        starting = asyncio.create_task(butler.start_warm())
-        # Whoever needs it is told of its failure; if nobody does, that is no surprise.
-        starting.add_done_callback(lambda one: one.cancelled() or one.exception())
-
-        async def started() -> Memory:
-            await asyncio.shield(starting)
-            return butler.memory
-
-        async def memory() -> Memory:
-            async with asyncio.timeout(_LATEST_SECONDS):
-                return await started()
-
-        try:
-            if settings.runtime.kind != "none":
-                await forgiven("start of memory", started, otherwise=None, seconds=_OPENING_SECONDS)
-            seconds = settings.runtime.context_timeout_seconds
-            yield butler.spawner(SessionMemory(butler.name, memory, seconds))
-        finally:
-            starting.cancel()
-            await asyncio.wait([starting])
+def _reason(error: BaseException) -> str:
+    """What went wrong, in words that anybody may read."""
+    return masked(str(error) or type(error).__name__).text
 
 
 def _count_run(butler: str, job: str, outcome: Outcome) -> None:

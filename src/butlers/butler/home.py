@@ -9,6 +9,7 @@ from typing import Self
 
 from butlers.errors import Conflict, Unavailable
 from butlers.files import draft_of
+from butlers.forward import SOCKET_NAME
 from butlers.settings.first_files import butler_toml, home_toml
 from butlers.settings.names import validate_name
 
@@ -77,6 +78,11 @@ class Home:
     def run_file(self) -> Path:
         """What says where the running process listens."""
         return self.root / "run.json"
+
+    @property
+    def mcp_socket(self) -> Path:
+        """Where the process that serves the home is handed what agents say on stdio."""
+        return self.root / SOCKET_NAME
 
     @property
     def lock_file(self) -> Path:

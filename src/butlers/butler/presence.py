@@ -8,7 +8,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -145,6 +145,14 @@ def _handle(pid: int) -> Iterator[Callable[[int], None]]:
         yield partial(signal.pidfd_send_signal, handle)
     finally:
         os.close(handle)
+
+
+def reasons(butler: Mapping[str, Any]) -> list[str]:
+    """Why a butler is not well, as its health tells it: in all, or by module."""
+    modules = butler.get("modules", {}).items()
+    unwell = {name: one for name, one in modules if one["status"] != "ok"}
+    told = [f"{name}: {one['error']}" if "error" in one else name for name, one in unwell.items()]
+    return [butler["error"]] if "error" in butler else told
 
 
 def health(url: str) -> tuple[str, dict[str, Any]]:

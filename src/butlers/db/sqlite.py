@@ -163,6 +163,18 @@ def connect(path: Path | str) -> Database:
     return Database(connection)
 
 
+def check(path: Path) -> None:
+    """Unavailable where a file is not a whole database; it is only read."""
+    with translated_errors():
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            (found,) = connection.execute("pragma quick_check(1)").fetchone()
+        finally:
+            connection.close()
+    if found != "ok":
+        raise Unavailable(f"{path}: {found}; {_ADVICE[sqlite3.SQLITE_CORRUPT]}")
+
+
 @contextmanager
 def translated_errors() -> Iterator[None]:
     """Driver errors become errors of ours."""

@@ -7,11 +7,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 from butlers.butler import presence
 from butlers.butler.home import Home
+from butlers.butler.presence import reasons
 from butlers.butler.tokens import TokenStore
 from butlers.clock import utc_now
+from butlers.db import sqlite
 from butlers.doctor.database import databases
 from butlers.doctor.finding import Finding, ok, problem, warning
 from butlers.doors.server import listen
@@ -19,6 +22,8 @@ from butlers.errors import ButlersError, SettingsError
 from butlers.files import PRIVATE
 from butlers.kernel.sections import Check
 from butlers.modules import ModulesSection
+from butlers.notebook.manager import FILE
+from butlers.notebook.module import NotebookModule
 from butlers.sessions.shortfalls import shortfalls
 from butlers.settings.files import HouseSettings, load_house, override_server
 from butlers.settings.sections import RuntimeSection, ServerSection
@@ -51,6 +56,7 @@ def _house_findings(home: Home, house: HouseSettings) -> list[Finding]:
         *_guarded("server", lambda: _listening(home, house.server)),
         *_guarded("tokens", lambda: _tokens(home, list(house.butlers))),
         *_of_modules(house),
+        *_guarded("notebook", lambda: _notebooks(home, house)),
         *_guarded("runtime", lambda: _runtimes(house)),
     ]
 
@@ -124,7 +130,9 @@ def _settings(home: Home) -> tuple[HouseSettings | None, list[Finding]]:
         return None, [problem("settings", fault) for fault in error.faults]
     if not files:
         return house, [warning("settings", "no butlers yet", "`butlers up` makes the first")]
-    return house, [ok("settings", f"{len(files)} read without fault: {', '.join(house.butlers)}")]
+    faults = [fault for error in house.failed.values() for fault in error.faults]
+    read = ok("settings", f"{len(house.butlers)} read without fault: {', '.join(house.butlers)}")
+    return house, [read, *(problem("settings", fault) for fault in faults)]
 
 
 def _of_modules(house: HouseSettings) -> Iterator[Finding]:
@@ -137,6 +145,18 @@ def _of_modules(house: HouseSettings) -> Iterator[Finding]:
 
 def _looked(check: Check) -> Iterator[Finding]:
     yield ok(check.name, check.look(check.about))
+
+
+def _notebooks(home: Home, house: HouseSettings) -> Iterator[Finding]:
+    for name, settings in house.butlers.items():
+        file = home.butler_directory(name) / FILE
+        if settings.is_enabled(NotebookModule.name) and file.exists():
+            yield from _guarded(f"notebook of {name}", partial(_notebook, name, file))
+
+
+def _notebook(name: str, file: Path) -> Iterator[Finding]:
+    sqlite.check(file)
+    yield ok(f"notebook of {name}", f"{file} is whole")
 
 
 def _runtimes(house: HouseSettings) -> list[Finding]:
@@ -216,6 +236,7 @@ def _served(home: Home) -> Finding:
     status, report = presence.health(found.url)
     if status == "ok":
         return ok("server", f"up and well at {found.url}")
-    unwell = [name for name, butler in report.items() if butler["status"] != "ok"]
-    told = f"unwell: {', '.join(unwell)}" if unwell else "does not answer"
-    return problem("server", f"{found.url} {told}", f"see {home.log_file}")
+    unwell = {name: butler for name, butler in report.items() if butler["status"] != "ok"}
+    told = [f"{name} is {one['status']}, {'; '.join(reasons(one))}" for name, one in unwell.items()]
+    words = "; ".join(told) if told else "does not answer"
+    return problem("server", f"{found.url}: {words}", f"see {home.log_file}")

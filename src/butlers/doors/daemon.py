@@ -6,23 +6,28 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 
 import structlog
 
 from butlers import __version__
 from butlers.butler.arrivals import Arrivals
-from butlers.butler.butler import Butler, hosted
+from butlers.butler.butler import Butler
 from butlers.butler.home import Home
+from butlers.butler.hosting import hosted
 from butlers.butler.presence import Running, alone, announced
 from butlers.butler.tokens import TokenStore
 from butlers.clock import utc_now
 from butlers.doors.http.household import Household
+from butlers.doors.mcp.lines import served_lines
 from butlers.doors.server import Pages, Server, build_app, listen
 from butlers.errors import ButlersError, Unavailable
+from butlers.kernel.secrets import masked
 from butlers.settings.files import HouseSettings
 
 log = structlog.get_logger(__name__)
+_AGAIN_SECONDS = 60.0
+"""How long until what could not start is tried again."""
 
 
 async def run(
@@ -54,7 +59,8 @@ async def _serve(
         stack.enter_context(alone(home))
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
-        household = Household(home, butlers, TokenStore(home.tokens_file), house.fleet)
+        tokens = TokenStore(home.tokens_file)
+        household = Household(home, butlers, tokens, house.fleet, _failed(house))
         http = Server(build_app(household, house.server, pages))
         serving = await stack.enter_async_context(_serving(http, listener))
         port = listener.getsockname()[1]
@@ -62,6 +68,7 @@ async def _serve(
         await stack.enter_async_context(_on_schedule(butlers))
         arrivals = Arrivals(home, butlers, household.tokens, house.sessions)
         await stack.enter_async_context(arrivals.kept())
+        await stack.enter_async_context(served_lines(home, butlers))
         stop.server = http
         running = _describe(house.server.host, port, list(butlers))
         stack.enter_context(announced(home, running))
@@ -69,6 +76,15 @@ async def _serve(
         log.info("butlers are up", url=running.url, butlers=list(butlers))
         await stack.enter_async_context(_warming_up(butlers))
         await serving
+
+
+def _failed(house: HouseSettings) -> dict[str, str]:
+    """Why butlers are left out, and what to do about it."""
+    failed = {}
+    for name, error in house.failed.items():
+        failed[name] = f"{'; '.join(error.faults)}; mend the file, then start the home again"
+        log.error("butler failed to start", butler=name, error=failed[name])
+    return failed
 
 
 @asynccontextmanager
@@ -96,11 +112,22 @@ async def _warm_up(butlers: Mapping[str, Butler]) -> None:
 async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dict[str, Butler]]:
     """Every butler of the house, started; all are stopped at the end, whatever happens."""
     async with hosted(home, house.butlers.values()) as (server, butlers):
-        # One at a time: a failure then names one butler, and migrations would queue anyway.
-        for butler in butlers:
-            await butler.start()
+        # One at a time: migrations would queue anyway.
+        failures = [failure for butler in butlers if (failure := await _started(butler))]
+        if failures and len(failures) == len(butlers):
+            raise failures[0]
         async with server.kept_alive():
             yield {butler.name: butler for butler in butlers}
+
+
+async def _started(butler: Butler) -> ButlersError | None:
+    """Start what can be started of a butler; why nothing can, which keeps no other butler."""
+    try:
+        await butler.start()
+    except ButlersError as error:
+        log.error("butler failed to start", butler=butler.name, error=masked(str(error)).text)
+        return error
+    return None
 
 
 @asynccontextmanager
@@ -111,7 +138,7 @@ async def _on_schedule(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
     try:
         for name, butler in butlers.items():
             with structlog.contextvars.bound_contextvars(butler=name):
-                keeping.append(asyncio.create_task(butler.schedule().keep(stop)))
+                keeping.append(asyncio.create_task(_keep(butler, stop)))
         yield
     finally:
         stop.set()
@@ -127,6 +154,27 @@ async def _prepare_sessions(butlers: Mapping[str, Butler], host: str, port: int)
             await butler.session_log.end_interrupted(butler.settings.butler.tenant)
         except ButlersError as error:
             log.warning("sessions cannot be looked at", butler=name, error=str(error))
+
+
+async def _keep(butler: Butler, stop: asyncio.Event) -> None:
+    """Run the jobs of what has started, and with those of what recovers from then on."""
+    while not stop.is_set():
+        turn = asyncio.Event()
+        jobs = asyncio.create_task(butler.schedule().keep(turn)) if butler.is_open else None
+        await _recovered(butler, stop)
+        turn.set()
+        if jobs is not None:
+            await jobs
+
+
+async def _recovered(butler: Butler, stop: asyncio.Event) -> None:
+    """Wait until more of a butler works than before, or for the end."""
+    failed = len(butler.failures)
+    while not stop.is_set() and len(butler.failures) >= failed:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _AGAIN_SECONDS if failed else None)
+        if not stop.is_set():
+            await _started(butler)
 
 
 class _Stop:

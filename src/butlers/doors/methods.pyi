@@ -353,3 +353,21 @@ class Methods:
         self,
         proposal_id: str | UUID,
     ) -> bool: ...
+    async def list_projects(
+        self,
+    ) -> list[dict[str, Any]]: ...
+    async def show_project(
+        self,
+        project: str,
+    ) -> dict[str, Any]: ...
+    async def share_project(
+        self,
+        project: str,
+        *,
+        off: bool = ...,
+    ) -> dict[str, Any]: ...
+    async def move_project(
+        self,
+        project: str,
+        to: str,
+    ) -> dict[str, Any]: ...

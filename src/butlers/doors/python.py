@@ -9,8 +9,8 @@ from uuid import UUID
 
 import structlog
 
-from butlers.butler.butler import opened_butler
 from butlers.butler.home import FIRST_BUTLER, Home
+from butlers.butler.hosting import opened_butler
 from butlers.butler.tokens import acting_tenant
 from butlers.doors.methods import Methods
 from butlers.memory.flows.batch import StoredBatch

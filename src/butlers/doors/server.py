@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import errno
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import uvicorn
@@ -59,7 +59,12 @@ def build_app(household: Household, settings: ServerSection, pages: Pages | None
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     doors = [_mcp_route(f"/butlers/{name}/mcp", one, guard) for name, one in servers.items()]
     app = Starlette(
-        routes=[*_vital_signs(butlers), *hook_routes(butlers, tokens), *doors],
+        routes=[
+            *_vital_signs(household),
+            *hook_routes(butlers, tokens),
+            *doors,
+            *(one for name in household.failed for one in _closed_doors(name, household)),
+        ],
         middleware=[trusted],
         lifespan=_lifespan(list(servers.values()), shown),
     )
@@ -75,13 +80,27 @@ def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -
     return Route(path, app)
 
 
-def _vital_signs(butlers: Mapping[str, Butler]) -> list[Route]:
+def _closed_doors(name: str, household: Household) -> list[Route]:
+    """What agents and hooks of a butler that could not be made are told."""
+
+    async def refuse(request: Request) -> Response:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or household.tokens.verify(token, name) is None:
+            return JSONResponse({"error": "a token of this butler is needed"}, status_code=401)
+        words = f"butler {name} failed to start: {household.failed[name]}"
+        return JSONResponse({"error": words}, status_code=503)
+
+    doors = (f"/butlers/{name}/mcp", f"/butlers/{name}/hooks/{{event}}")
+    return [Route(door, refuse, methods=["POST", "GET", "DELETE"]) for door in doors]
+
+
+def _vital_signs(household: Household) -> list[Route]:
     async def health(_: Request) -> Response:
-        report = await _health(butlers)
+        report = await _health(household)
         return JSONResponse(report, status_code=200 if report["status"] == "ok" else 503)
 
     async def numbers(_: Request) -> Response:
-        await _health(butlers)
+        await _health(household)
         return Response(metrics.exposition(), media_type=metrics.CONTENT_TYPE)
 
     return [Route("/health", health), Route("/metrics", numbers)]
@@ -155,28 +174,31 @@ def _guard(names: Sequence[str]) -> TransportSecuritySettings:
     )
 
 
-async def _health(butlers: Mapping[str, Butler]) -> dict[str, object]:
+async def _health(household: Household) -> dict[str, object]:
     """How every butler is; the metrics are told as well."""
+    butlers = household.butlers
     found = await asyncio.gather(*(_health_of(butler) for butler in butlers.values()))
-    well = all(report["status"] == "ok" for report in found)
-    return {
-        "status": _word(well),
-        "version": __version__,
-        "butlers": dict(zip(butlers, found, strict=True)),
-    }
+    failed = {name: _failure(name, why) for name, why in household.failed.items()}
+    reports = dict(zip(butlers, found, strict=True)) | failed
+    well = all(report["status"] == "ok" for report in reports.values())
+    return {"status": _word(well), "version": __version__, "butlers": reports}
+
+
+def _failure(name: str, why: str) -> dict[str, object]:
+    metrics.UP.labels(name).set(0)
+    return {"status": "failed", "error": why, "modules": {}}
 
 
 async def _health_of(butler: Butler) -> dict[str, object]:
     modules = await butler.health()
     well = all(module.ok for module in modules.values())
     metrics.UP.labels(butler.name).set(well)
-    return {
-        "status": _word(well),
-        "modules": {
-            name: {**module.details, "status": _word(module.ok)} for name, module in modules.items()
-        },
-        "notes": await butler.notes(),
-    }
+    told = {name: {**one.details, "status": _word(one.ok)} for name, one in modules.items()}
+    for name in butler.failures.keys() & told.keys():
+        told[name]["status"] = "failed"
+    word = _word(well) if butler.is_open else "failed"
+    notes = await butler.notes() if butler.is_open else []
+    return {"status": word, "modules": told, "notes": notes}
 
 
 def _word(well: bool) -> str:

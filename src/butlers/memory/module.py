@@ -29,7 +29,7 @@ class MemoryModule(Module):
     name: ClassVar[str] = "memory"
     dependencies: ClassVar[tuple[str, ...]] = ()
     settings_model: ClassVar[type[BaseModel]] = MemoryModuleConfig
-    migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_022")
+    migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_023")
     operations: ClassVar[Iterable[Operation]] = OPERATIONS
 
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
@@ -72,7 +72,7 @@ class MemoryModule(Module):
     def desk(self, caller: Caller, request_id: str | None = None) -> Desk:
         """Where its operations are called on a caller's behalf."""
         lineage = Lineage(caller.tenant_id, caller.actor, request_id)
-        return Desk(self.memory, lineage, self.surroundings.language_model)
+        return Desk(self.memory, lineage, self.surroundings.language_model, project=caller.project)
 
     def jobs(self) -> Sequence[Job]:
         """Consolidation, decay sweep and episode cleanup."""

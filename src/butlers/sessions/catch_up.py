@@ -15,6 +15,7 @@ from uuid import UUID
 from butlers.files import replace_file
 from butlers.llm.envelopes import parse_object
 from butlers.sessions.connections import Client, Connection, Scope
+from butlers.sessions.projects import identify
 
 _FIRST_LINES = 50
 _MAX_LINE_BYTES = 1024 * 1024
@@ -108,7 +109,7 @@ class Connections:
 
 def overlooked(
     connections: list[Connected], read: Mapping[str, int], idle_since: float
-) -> Iterator[dict[str, str]]:
+) -> Iterator[dict[str, Any]]:
     """Sessions that went on after they were last read, or never were, and are at rest now."""
     for one in connections:
         client = Client(one.client)
@@ -121,10 +122,10 @@ def overlooked(
                     yield from _if_ours(one, session, file)
 
 
-def _if_ours(one: Connected, session: str, file: Path) -> Iterator[dict[str, str]]:
+def _if_ours(one: Connected, session: str, file: Path) -> Iterator[dict[str, Any]]:
     cwd, started_at = _beginning(file)
     if one.covers(cwd, started_at):
-        told = {"butler": one.butler, "session": session, "cwd": cwd}
+        told = {"butler": one.butler, "session": session, "cwd": cwd, "project": identify(cwd)}
         yield {**told, "path": str(file), "event": "CatchUp"}
 
 

@@ -44,7 +44,7 @@ async def store_essence(
     desk: Desk, session: str, found: Essence, after: Part | None, metadata: Mapping[str, Any]
 ) -> Part | None:
     """Store a part of a session after another; None where the session went on otherwise."""
-    memory, scope = desk.memory, desk.memory.butler
+    memory, scope = desk.memory, await desk.kept(desk.memory.butler)
     # Several speak in it, so that it has no author.
     episode = NewEpisode(
         found.text,

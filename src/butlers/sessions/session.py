@@ -170,7 +170,8 @@ class SessionMemory:
         return f"{many} to be read; days since the oldest: {days}. {self._invitation}\n"
 
     async def _desk(self, caller: Caller) -> Desk:
-        return Desk(await self._memory(), Lineage(caller.tenant_id, caller.actor))
+        who = Lineage(caller.tenant_id, caller.actor)
+        return Desk(await self._memory(), who, project=caller.project)
 
     async def _in_time(self, what: str, built: Callable[[], Awaitable[str]]) -> str:
         return await forgiven(what, built, otherwise="", seconds=self._context_seconds)

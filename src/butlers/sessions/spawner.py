@@ -27,7 +27,7 @@ from butlers.llm import (
     ToolUser,
     Usage,
 )
-from butlers.module import Caller
+from butlers.module import Caller, Project
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.hands import Hands
 from butlers.sessions.log import (
@@ -38,6 +38,7 @@ from butlers.sessions.log import (
     excerpt,
     this_process,
 )
+from butlers.sessions.projects import PERSONAL
 from butlers.sessions.session import SessionMemory, Told
 from butlers.settings.sections import ButlerSettings
 
@@ -138,7 +139,8 @@ class Spawner:
 
     def _caller(self, record: SessionRecord) -> Caller:
         """Who a session of the butler's own acts as."""
-        return Caller(self._settings.butler.tenant, f"session:{record.id}")
+        project = Project((PERSONAL,), PERSONAL)
+        return Caller(self._settings.butler.tenant, f"session:{record.id}", project=project)
 
     def _begun(self, question: Question, model: LanguageModel) -> SessionRecord:
         now, runtime = self._log.clock(), self._settings.runtime

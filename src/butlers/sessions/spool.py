@@ -29,11 +29,11 @@ _COPYING_SECONDS = 300
 _PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
 
 
-def keep(home: str, told: dict[str, str], *, ended: bool) -> str:
+def keep(home: str, told: dict[str, Any], *, ended: bool) -> str:
     """Write a session down; the name of its entry, or "" where nothing was written.
 
-    `told` has butler, session, cwd, path and event. The entry of a session under way is replaced
-    by the next; that of one that ended stays until the daemon has stored it.
+    `told` has butler, session, cwd, project, path and event. The entry of a session under way is
+    replaced by the next; that of one that ended stays until the daemon has stored it.
     """
     spool, path = os.path.join(home, DIRECTORY), told["path"]
     size = _size(path)
@@ -103,7 +103,7 @@ def detached(seconds: float) -> bool:
     return True
 
 
-def _write_holding(spool: str, name: str, told: dict[str, str], *, lasting: bool) -> None:
+def _write_holding(spool: str, name: str, told: dict[str, Any], *, lasting: bool) -> None:
     """Write an entry that holds its transcript, be it by a copy that is made afterwards."""
     path, held = told["path"], f"{told['butler']}~{told['session']}~{fresh()}{HELD}"
     place = os.path.join(spool, held)
@@ -195,7 +195,7 @@ def has_room(spool: str, size: int) -> bool:
     return entries < MAX_ENTRIES and size <= MAX_BYTES
 
 
-def _note_refusal(home: str, told: dict[str, str], size: int, ended: bool) -> None:
+def _note_refusal(home: str, told: dict[str, Any], size: int, ended: bool) -> None:
     if ended:
         why = f"the spool is full ({MAX_ENTRIES} sessions or {MAX_BYTES // 1024**2} MB)"
         refused = {"butler": told["butler"], "session": told["session"], "path": told["path"]}

@@ -96,7 +96,7 @@ class Waiting:
         """Whether one more may wait."""
         return spool.has_room(str(self._spool), 0)
 
-    def leave(self, told: dict[str, str]) -> None:
+    def leave(self, told: dict[str, Any]) -> None:
         """Add a session whose transcript is where its agent has it."""
         self._spool.mkdir(mode=0o700, exist_ok=True)
         name = spool.entry_name(told["butler"], told["session"], spool.fresh())

@@ -4,7 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +33,8 @@ class HouseSettings:
     butlers: Mapping[str, ButlerSettings]
     fleet: FleetSection = FleetSection()
     sessions: SessionsSection = SessionsSection()
+    failed: Mapping[str, SettingsError] = field(default_factory=dict)
+    """The butlers whose files cannot be used, and why."""
 
 
 def load_butler(file: Path, home_file: Path | None = None) -> ButlerSettings:
@@ -56,20 +58,27 @@ def load_home(file: Path) -> HomeSettings:
 
 
 def load_house(home_file: Path, butler_files: Sequence[Path]) -> HouseSettings:
-    """All settings of a home; the faults of all its files are raised together."""
+    """All settings of a home: a butler whose file is wrong is left out, and the rest stays.
+
+    The faults are raised where they leave no butler, or are those of the home's own file.
+    """
     home = load_home(home_file)
-    butlers: dict[Path, ButlerSettings] = {}
-    faults: list[str] = []
+    agreed = {key: (home_file, value) for key, value in _chosen(home.server).items()}
+    butlers: dict[str, ButlerSettings] = {}
+    failed: dict[str, SettingsError] = {}
     for file in butler_files:
         try:
-            butlers[file] = load_butler(file, home_file)
+            settings = load_butler(file, home_file)
+            _agree(home_file, file, settings.server, agreed)
+            butlers[settings.butler.name] = settings
         except SettingsError as error:
-            faults += error.faults
-    _raise_any(faults)
-    server = _agreed_server(home_file, home, butlers)
-    by_name = {settings.butler.name: settings for settings in butlers.values()}
-    _raise_any(_names_taken_at_home(home_file, home.fleet, by_name))
-    return HouseSettings(server, by_name, home.fleet, home.sessions)
+            failed[file.parent.name] = error
+    if not butlers:
+        _raise_any([fault for error in failed.values() for fault in error.faults])
+    _raise_any(_names_taken_at_home(home_file, home.fleet, [*butlers, *failed]))
+    document = {"server": {key: value for key, (_, value) in agreed.items()}}
+    server = _validate(home_file, HomeSettings, document).server
+    return HouseSettings(server, butlers, home.fleet, home.sessions, failed)
 
 
 def override_server(server: ServerSection, given: Mapping[str, Any]) -> ServerSection:
@@ -80,27 +89,21 @@ def override_server(server: ServerSection, given: Mapping[str, Any]) -> ServerSe
         raise SettingsError(fault_lines(Path("command line"), ServerSection, error)) from None
 
 
-def _agreed_server(
-    home_file: Path, home: HomeSettings, butlers: Mapping[Path, ButlerSettings]
-) -> ServerSection:
+def _agree(
+    home_file: Path, file: Path, section: ServerSection, agreed: dict[str, tuple[Path, Any]]
+) -> None:
     """The home's file wins; a key it leaves out may be set by butlers that agree on it."""
-    agreed = {key: (home_file, value) for key, value in _chosen(home.server).items()}
-    decided = frozenset(agreed)
-    faults: list[str] = []
-    for file, settings in butlers.items():
-        for key, value in _chosen(settings.server).items():
-            other_file, other = agreed.setdefault(key, (file, value))
-            if key not in decided and other != value:
-                valid = f"{other_file} says {toml_value(other)}: set it in {home_file} instead"
-                faults.append(fault_line(file, f"server.{key}", shown((key,), value), valid))
+    chosen, faults = _chosen(section), []
+    for key, value in chosen.items():
+        other_file, other = agreed.get(key, (file, value))
+        if other_file != home_file and other != value:
+            valid = f"{other_file} says {toml_value(other)}: set it in {home_file} instead"
+            faults.append(fault_line(file, f"server.{key}", shown((key,), value), valid))
     _raise_any(faults)
-    server = {key: value for key, (_, value) in agreed.items()}
-    return _validate(home_file, HomeSettings, {"server": server}).server
+    agreed.update({key: (file, value) for key, value in chosen.items() if key not in agreed})
 
 
-def _names_taken_at_home(
-    home_file: Path, fleet: FleetSection, butlers: Mapping[str, ButlerSettings]
-) -> list[str]:
+def _names_taken_at_home(home_file: Path, fleet: FleetSection, butlers: Sequence[str]) -> list[str]:
     valid = "must not be the name of a butler of this home"
     return [
         fault_line(home_file, f"fleet.remotes.{place}.name", toml_value(remote.name), valid)

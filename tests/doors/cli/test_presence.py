@@ -92,7 +92,7 @@ def test_a_butler_that_is_unwell_is_told_apart(running: Daemon) -> None:
         told = butlers("status", "--home", running.home.root)
     until(lambda: running.health() == 200)
     assert told.returncode == 1
-    assert re.search(r"^general +unwell: memory$", told.stdout, re.M)
+    assert re.search(r"^general +unwell: memory: the database does not answer", told.stdout, re.M)
 
 
 def link_of(home: Home, *arguments: str) -> str:

@@ -215,7 +215,7 @@ class Stumbling:
 
 
 async def test_a_fault_nobody_foresaw_at_one_butler_does_not_spoil_the_rest():
-    household = SimpleNamespace(butlers={"stumbling": Stumbling()}, fleet=FleetSection())
+    household = SimpleNamespace(failed={}, butlers={"stumbling": Stumbling()}, fleet=FleetSection())
     visitor = Visitor("test", {"stumbling": "default"})
     question = Question(Overview, get_overview, "overview", {})
     (reply,) = await Fleet(household).ask(visitor, "request", question)

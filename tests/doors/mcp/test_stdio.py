@@ -72,6 +72,8 @@ def say(running: "subprocess.Popen[str]", message: str) -> dict[str, Any]:
 async def test_it_answers_while_a_migration_is_held_up(
     daemon: Daemon, rows: asyncpg.Connection
 ) -> None:
+    # Out of sight, so that it is not handed on to the daemon but starts by itself.
+    daemon.home.mcp_socket.rename(daemon.home.root / "aside")
     migrating = rows.transaction()
     await migrating.start()
     await rows.execute("lock table alembic_version in access exclusive mode")
@@ -87,6 +89,7 @@ async def test_it_answers_while_a_migration_is_held_up(
     finally:
         if rows.is_in_transaction():
             await migrating.rollback()
+        (daemon.home.root / "aside").rename(daemon.home.mcp_socket)
 
 
 async def waited_for(rows: asyncpg.Connection) -> None:

@@ -10,7 +10,8 @@ database = typer.Typer(help="The databases behind the butlers.", no_args_is_help
 def serve(name: NameArgument = "general", home: HomeOption = None) -> None:
     """Serve a butler's MCP tools on stdio, as the command in an agent's configuration.
 
-    No token is needed: whoever may start it is the butler's own configured tenant.
+    No token is needed: whoever may start it is the butler's own configured tenant. While the home
+    is up it only hands on to the process that serves it; else it is a server of its own.
     """
     import asyncio
 
@@ -28,8 +29,8 @@ def url(name: NameArgument = "general", home: HomeOption = None) -> None:
 
     The embedded server runs while something holds it, `butlers up` for example.
     """
-    from butlers.butler.butler import butler_settings
     from butlers.butler.database import DatabaseServer
+    from butlers.butler.hosting import butler_settings
     from butlers.db.provision import external_access
     from butlers.settings.names import database_name
 

@@ -82,6 +82,8 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
     def welcome(running: "Running") -> None:
         link = running.url + Invitations(home).create() if pages is not None else ""
         _welcome(home, running, link, _first_token(home, house))
+        for name in house.failed:
+            typer.echo(f"butlers: {name} failed to start; `butlers status` says why", err=True)
 
     await run(home, house, welcome, pages)
 

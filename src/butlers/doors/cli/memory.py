@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from butlers.butler.butler import Butler
     from butlers.operation import Operation
 
+_PROJECT = "project "
 _NOT_THERE = {
     "get": "{kind}",
     "explain": "{kind}",
@@ -29,13 +30,35 @@ def _build() -> typer.Typer:
     from butlers.memory.operations import OPERATIONS
 
     written = {"store_batch": batch.store_batch}
-    app = commands(OPERATIONS, ask, VIEWS, "butlers memory", {"tenant": TenantOption}, written)
+    ours = [one for one in OPERATIONS if not one.command.startswith(_PROJECT)]
+    app = commands(ours, ask, VIEWS, "butlers memory", {"tenant": TenantOption}, written)
     app.command("cost", epilog=example("butlers memory cost --days 7"))(cost.cost)
     return app
 
 
 app = lazy_group(
     "What a butler remembers.", 'butlers memory recall "what should I cook for Ann?"', _build
+)
+
+
+def _build_projects() -> typer.Typer:
+    from dataclasses import replace
+
+    from butlers.doors.cli.views import VIEWS
+    from butlers.memory.operations import OPERATIONS
+
+    ours = [
+        replace(one, command=one.command.removeprefix(_PROJECT))
+        for one in OPERATIONS
+        if one.command.startswith(_PROJECT)
+    ]
+    return commands(ours, ask, VIEWS, "butlers", {"tenant": TenantOption})
+
+
+projects = lazy_group(
+    "What sessions work in, and who is told what is remembered there.",
+    "butlers project list",
+    _build_projects,
 )
 
 

@@ -70,7 +70,7 @@ def with_butler(name: str, home: Path | None, question: "Callable[[Butler], Awai
     """The answer of a butler; its database is joined, or started for this moment."""
     import asyncio
 
-    from butlers.butler.butler import opened_butler
+    from butlers.butler.hosting import opened_butler
     from butlers.logs import configure
 
     place = home_of(name, home)

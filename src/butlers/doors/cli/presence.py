@@ -122,8 +122,8 @@ def _told(home: "Home") -> dict[str, Any]:
         return {"status": "starting or stopping", **fields}
     word, butlers = presence.health(running.url)
     known = asdict(running)
-    for name, served in known["butlers"].items():
-        served.update(butlers.get(name, {"status": word}))
+    for name in [*known["butlers"], *butlers]:
+        known["butlers"].setdefault(name, {}).update(butlers.get(name, {"status": word}))
     return {"status": word, **fields, **known}
 
 
@@ -180,10 +180,10 @@ def _span(seconds: int) -> str:
 
 
 def _health(butler: dict[str, Any]) -> str:
-    """A butler in a word, which of its modules are the reason, and what else to look at."""
-    modules = butler.get("modules", {})
-    unwell = [name for name, module in modules.items() if module["status"] != "ok"]
-    word = f"{butler['status']}: {', '.join(unwell)}" if unwell else str(butler["status"])
+    """A butler in a word, why, by which of its modules, and what else to look at."""
+    from butlers.butler.presence import reasons
+
+    word = ": ".join([butler["status"], *filter(None, ["; ".join(reasons(butler))])])
     notes = butler.get("notes", [])
     return f"{word}; {'; '.join(notes)} (`butlers jobs` says more)" if notes else word
 

@@ -142,7 +142,7 @@ def _asked_here(home: "Home", settings: "ButlerSettings", prompt: str) -> dict[s
 
 
 async def _session(home: "Home", settings: "ButlerSettings", prompt: str) -> dict[str, Any]:
-    from butlers.butler.butler import opened_spawner
+    from butlers.butler.hosting import opened_spawner
     from butlers.sessions.spawner import Question
 
     async with opened_spawner(home, settings) as spawner:

@@ -292,6 +292,9 @@ VIEWS: Mapping[str, View] = {
         "no dead letters", "id", "consolidation_attempts", "dead_letter_reason", "content"
     ),
     "removed_episodes": _rows("the bin is empty", "id", "reason", "binned_at", "until", "content"),
+    "list_projects": _rows(
+        "no session worked in a project yet", "id", "name", "memories", "shared", "moved_to"
+    ),
     "embedding_models": _MODELS,
     "reembed": _MODELS,
 }

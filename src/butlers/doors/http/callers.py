@@ -95,9 +95,11 @@ def visitor_of(record: TokenRecord, fleet: FleetSection) -> Visitor:
 
 def operator_of(household: Household, actor: str = "operator") -> Visitor:
     """Whoever runs the home: every butler as its own configured tenant, and every remote one."""
+    tenants = {name: butler.settings.butler.tenant for name, butler in household.butlers.items()}
     return Visitor(
         actor,
-        {name: butler.settings.butler.tenant for name, butler in household.butlers.items()},
+        # Whose tenant one has that could not be made is not known, nor needed to say why.
+        dict.fromkeys(household.failed, "") | tenants,
         frozenset(remote.name for remote in household.fleet.remotes),
         is_operator=True,
     )

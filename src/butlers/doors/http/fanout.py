@@ -69,7 +69,8 @@ class Fleet:
 
     def here(self, visitor: Visitor) -> list[str]:
         """The butlers of this home that a caller may see, by name."""
-        return sorted(visitor.tenants.keys() & self._household.butlers.keys())
+        home = self._household
+        return sorted(visitor.tenants.keys() & (home.butlers.keys() | home.failed.keys()))
 
     def there(self, visitor: Visitor) -> list[RemoteButler]:
         """The remote butlers that a caller may see, by name."""

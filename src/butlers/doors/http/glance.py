@@ -18,6 +18,8 @@ class Overview(Stats):
 
     last_consolidated_at: Instant | None
     health: Literal["ok", "unwell"]
+    failures: dict[str, str] = {}
+    """Why each module that could not start did not."""
 
 
 class Glance(Answer):
@@ -33,7 +35,7 @@ async def get_overview(seat: Seated) -> Any:
     """All counts, the last consolidation and the health of one butler."""
     told = await seat.ask(listing.overview)
     del told["activity"]
-    return {**told, "health": await _health(seat)}
+    return {**told, **await _health(seat)}
 
 
 @router.get("/glance", response_model=Glance)
@@ -41,10 +43,11 @@ async def glance(seat: Seated, asked: Annotated[listing.AskedOverview, Query()])
     """The overview, the newest events and the jobs of one butler."""
     told = await seat.ask(listing.overview, events=asked.events)
     activity = told.pop("activity")
-    overview = {**told, "health": await _health(seat)}
+    overview = {**told, **await _health(seat)}
     return {"overview": overview, "activity": activity, "plan": await plan_of(seat)}
 
 
-async def _health(seat: Seat) -> str:
+async def _health(seat: Seat) -> dict[str, Any]:
     modules = await seat.butler.health()
-    return "ok" if all(module.ok for module in modules.values()) else "unwell"
+    well = all(module.ok for module in modules.values())
+    return {"health": "ok" if well else "unwell", "failures": seat.butler.failures}

@@ -5,6 +5,7 @@ hook leaves what ended in the spool; the address for it is for others, who send 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -15,7 +16,7 @@ from starlette.routing import Route
 
 from butlers.butler.butler import Butler
 from butlers.butler.tokens import TokenStore
-from butlers.module import Caller
+from butlers.module import Caller, Project
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.session import STORING_SECONDS, SessionMemory, kept_of_place
 
@@ -25,6 +26,22 @@ HOOK_SECONDS = 1.2
 
 _FAILED = "memory failed or took too long; `butlers logs` says more"
 Short = Annotated[str, StringConstraints(max_length=4_096)]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=4_096)]
+
+
+class Told(BaseModel):
+    """The project a hook works in, as `sessions.projects` identified it there."""
+
+    model_config = ConfigDict(frozen=True)
+
+    keys: Annotated[list[Key], Field(min_length=1, max_length=8)]
+    name: Short = ""
+    place: Short = ""
+
+    @property
+    def project(self) -> Project:
+        """The project."""
+        return Project(tuple(self.keys), self.name, self.place)
 
 
 class _Told(BaseModel):
@@ -34,6 +51,7 @@ class _Told(BaseModel):
 
     session_id: Annotated[str, StringConstraints(pattern=r"^[\w-]{1,100}$")]
     cwd: Short = ""
+    project: Told | None = None
 
 
 class Started(_Told):
@@ -115,7 +133,8 @@ def _answering(
             told = kind.model_validate_json(body)
         except ValidationError:
             return _refused(400, "this is not what an agent's hook sends")
-        said = await answer(told, caller)
+        project = told.project.project if told.project else None
+        said = await answer(told, replace(caller, project=project))
         return _refused(503, _FAILED) if said is None else JSONResponse(said)
 
     return respond

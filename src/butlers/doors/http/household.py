@@ -1,7 +1,7 @@
 """What pages and the API are made over."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from butlers.butler.butler import Butler
 from butlers.butler.home import Home
@@ -11,9 +11,11 @@ from butlers.settings.sections import FleetSection
 
 @dataclass(frozen=True, slots=True)
 class Household:
-    """What pages and an API are made over: butlers that have started, and who may call."""
+    """What pages and an API are made over: butlers, and who may call them."""
 
     home: Home
     butlers: Mapping[str, Butler]
     tokens: TokenStore
     fleet: FleetSection
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Butlers of the home that could not even be made, and why."""

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from butlers.butler.butler import Butler
 from butlers.doors.http.callers import Callers, Visitor
 from butlers.doors.http.household import Household
-from butlers.errors import NotFound
+from butlers.errors import NotFound, Unavailable
 from butlers.module import Caller
 from butlers.operation import Audience, Detail, Operation
 
@@ -68,6 +68,8 @@ async def visitor_of_request(request: Request) -> Visitor:
 def take_seat(household: Household, visitor: Visitor, name: str, request_id: str) -> Seat:
     """A caller's seat; a butler it may not see does not exist for it."""
     tenant, butler = visitor.tenants.get(name), household.butlers.get(name)
+    if tenant is not None and name in household.failed:
+        raise Unavailable(f"butler {name} failed to start: {household.failed[name]}")
     if tenant is None or butler is None:
         raise NotFound(f"there is no butler {name[:80]!r} for this caller")
     return Seat(

@@ -7,6 +7,7 @@ error in plain words; anything else is logged here and told in one general sente
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
+from contextvars import ContextVar
 from time import monotonic
 from typing import Any
 
@@ -16,16 +17,17 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, CallToolResult, InputRequiredResult, TextContent
 from pydantic import AnyHttpUrl, ValidationError
 
 from butlers import __version__, metrics
 from butlers.butler.tokens import TokenStore
-from butlers.doors.mcp.tools import refuse_other_tenant, served_prompts, served_tools
+from butlers.doors.mcp.tools import named, refuse_other_tenant, served_prompts, served_tools
 from butlers.errors import ButlersError, InvalidInput
 from butlers.kernel.text import one_line
-from butlers.module import MAX_REQUEST_ID, Caller, Module
+from butlers.module import MAX_REQUEST_ID, Caller, Module, Project
 from butlers.module import request_id as checked_request_id
 from butlers.operation import Audience, Operation, Toolset, faults_in_words, shortened
 from butlers.sessions.hands import Hands
@@ -33,6 +35,7 @@ from butlers.sessions.hands import Hands
 log = structlog.get_logger(__name__)
 SCOPE = "butlers"
 _LONGEST_FAILURE = 2_000
+_project: ContextVar[Project | None] = ContextVar("project", default=None)
 
 
 class ButlerTokens:
@@ -108,11 +111,24 @@ class ButlerMCP(MCPServer[Any]):
                 self._measure(name, outcome, monotonic() - started)
         return _with_request_id(result, request_id)
 
+    async def run_lines(
+        self, asked: Any = None, answers: Any = None, project: Project | None = None
+    ) -> None:
+        """Serve a client by lines: those it says, and a file for those it is told.
+
+        Left out, they are those of standard input and output. Its calls are made in the project.
+        """
+        _project.set(project)
+        server = self._lowlevel_server
+        async with stdio_server(asked, answers) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
     async def _answer(
         self, name: str, arguments: dict[str, Any], context: Any
     ) -> CallToolResult | InputRequiredResult:
         try:
             self._refuse_unknown(name, arguments)
+            named.set(frozenset(arguments))
             if self._ready is not None:
                 await self._ready()
             return await super().call_tool(name, arguments, context)
@@ -123,11 +139,13 @@ class ButlerMCP(MCPServer[Any]):
 
     async def _perform(self, module: Module, operation: Operation, given: dict[str, Any]) -> Any:
         """Do what a tool stands for, as whoever authenticated; else as the butler's own tenant."""
-        caller = _authenticated() or Caller(module.surroundings.tenant_id, "local")
+        project = _project.get()
+        caller = _authenticated() or Caller(module.surroundings.tenant_id, "local", "", project)
         own = module.surroundings.tenant_id
         if operation.callers is Audience.OWNER and caller.tenant_id != own:
             raise InvalidInput(f"{operation.tool} is for {operation.callers}")
         refuse_other_tenant(given, caller.tenant_id)
+        module.check_started()
         asked = {k: v for k, v in given.items() if k not in ("tenant_id", "request_context")}
         desk = module.desk(caller, checked_request_id(given.get("request_context")))
         return await operation.perform(desk, **asked)

@@ -10,10 +10,13 @@ from contextlib import contextmanager, suppress
 
 import structlog
 
-from butlers.butler.butler import Butler, butler_settings, hosted
+from butlers.butler.butler import Butler
 from butlers.butler.home import Home
+from butlers.butler.hosting import butler_settings, hosted
 from butlers.doors.mcp.server import ButlerMCP
 from butlers.errors import ButlersError, Unavailable
+from butlers.module import Project
+from butlers.sessions.projects import identify
 
 log = structlog.get_logger(__name__)
 
@@ -37,9 +40,15 @@ async def serve_stdio(home: Home, name: str) -> None:
                         toolset=offered.tools,
                         opted=offered.opted,
                     )
-                    await door.run_stdio_async()
+                    await door.run_lines(project=_project())
             finally:
                 await start.abandon()
+
+
+def _project() -> Project:
+    """What an agent that starts its server works in: the directory it starts it in."""
+    found = identify(os.getcwd())
+    return Project(tuple(found["keys"]), found["name"], found["place"])
 
 
 class _Start:

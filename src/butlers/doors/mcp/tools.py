@@ -1,7 +1,8 @@
 """Operations as MCP tools: their arguments, their results, and how a call is answered."""
 
 import json
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable
+from contextvars import ContextVar
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -63,6 +64,10 @@ def served_tools(
     ]
 
 
+named: ContextVar[Collection[str]] = ContextVar("named", default=())
+"""The arguments that a call names, be it with what they would be anyway."""
+
+
 def served_prompts(
     modules: Iterable[Module], perform: Perform, opted: Container[str]
 ) -> list[Prompt]:
@@ -96,8 +101,12 @@ def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
     arguments = _arguments(module, operation)
 
     async def answer(**given: Any) -> CallToolResult:
-        # What was left out is left to the operation, whose defaults may be settings.
-        changed = {k: v for k, v in given.items() if v != arguments.model_fields[k].default}
+        # What was left out is left to the operation, whose defaults may be settings, or hang on
+        # where it is called.
+        asks = operation.asks.model_fields
+        spoken = {one for one in named.get() if one in asks and given.get(one) is not None}
+        fields = arguments.model_fields
+        changed = {k: v for k, v in given.items() if k in spoken or v != fields[k].default}
         return _result(operation, await perform(module, operation, changed))
 
     schema = _concise(arguments.model_json_schema())

@@ -12,7 +12,7 @@ from butlers.memory.flows.recall import Recalled
 from butlers.memory.flows.sight import Query, see
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryRef, MemoryType
-from butlers.memory.policy import context, inputs
+from butlers.memory.policy import context, scopes
 from butlers.memory.policy.context import Block, Line, Offer, Section
 from butlers.memory.store import episodes, rules
 
@@ -61,7 +61,7 @@ async def build_context(  # noqa: PLR0913 - a preview differs in nothing but wha
     yet: what is nearest to the prompt is told then, whether or not it answers anything.
     """
     budget = _checked_budget(memory, token_budget)
-    butler = inputs.checked_line("butler", butler, inputs.MAX_SCOPE)
+    butler = scopes.checked("butler", butler)
     settings = memory.settings
     query = Query(
         prompt, scope=butler, min_confidence=settings.facts.retrieval_confidence_threshold
@@ -101,7 +101,7 @@ async def _standing(memory: Memory, query: Query, lineage: Lineage) -> _Standing
         standing = await rules.find_standing(
             tx, scope=query.scope, least=query.min_confidence, now=now, limit=MAX_STANDING
         )
-        recent = await episodes.find_recent(tx, butler=query.scope, limit=most, now=now)
+        recent = await episodes.find_recent(tx, scope=query.scope, limit=most, now=now)
     return _Standing(standing, recent)
 
 

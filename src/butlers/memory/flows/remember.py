@@ -1,8 +1,8 @@
 """Storing memories: cleaned and embedded first, then one transaction with its events."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
@@ -26,8 +26,11 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy import confidence
 from butlers.memory.policy.attachments import checked_episode, checked_fact, checked_rule
+from butlers.memory.policy.scopes import of_source
 from butlers.memory.store import entities, episodes, facts, links, rules
 from butlers.memory.store.facts import FactKey
+
+Drawn = TypeVar("Drawn", NewFact, NewRule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ async def store_fact_in(
         return known
     if new.entity_id is not None:
         await entities.hold_living(tx, new.entity_id)
-    await _source_must_exist(tx, new.source_episode_id)
+    new = await _with_its_source(tx, new)
     now, fact_id = memory.now(), memory.new_id()
     before = await facts.supersede_active(tx, FactKey.of(new))
     replaced: UUID | None = before["id"] if before else None
@@ -125,7 +128,7 @@ async def store_rule_in(
     memory: Memory, tx: Transaction, new: NewRule, embedding: Embedding, lineage: Lineage
 ) -> StoredRule:
     """Store a checked and embedded rule inside a transaction that may hold more."""
-    await _source_must_exist(tx, new.source_episode_id)
+    new = await _with_its_source(tx, new)
     now, rule_id = memory.now(), memory.new_id()
     decay = {"confidence": confidence.RULE_CONFIDENCE, "decay_rate": confidence.RULE_DECAY_RATE}
     if not await rules.insert(tx, **decay, **_row(rule_id, new, embedding, now)):
@@ -147,9 +150,16 @@ async def _record_supersession(
     await memory.record(tx, event, lineage, now)
 
 
-async def _source_must_exist(tx: Transaction, episode_id: UUID | None) -> None:
-    if episode_id is not None and not await episodes.exists(tx, id=episode_id):
-        raise NotFound(f"source_episode_id: episode {episode_id} does not exist; leave it out")
+async def _with_its_source(tx: Transaction, new: Drawn) -> Drawn:
+    """What is stored, in the project of the episode it was drawn from, which must exist."""
+    if new.source_episode_id is None:
+        return new
+    source = await episodes.get_scope(tx, id=new.source_episode_id)
+    if source is None:
+        raise NotFound(
+            f"source_episode_id: episode {new.source_episode_id} does not exist; leave it out"
+        )
+    return replace(new, scope=of_source(new.scope, source))
 
 
 def _row(memory_id: UUID, new: New, embedding: Embedding, now: datetime) -> dict[str, Any]:

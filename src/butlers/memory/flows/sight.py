@@ -8,7 +8,7 @@ from butlers.kernel.words import prepared
 from butlers.memory.candidates import Looked
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, SearchMode
-from butlers.memory.policy import inputs, question
+from butlers.memory.policy import inputs, question, scopes
 from butlers.memory.policy.question import Reading
 from butlers.memory.store import search
 from butlers.memory.store.search import Asked, Filter, Standing
@@ -104,5 +104,5 @@ async def _asked(memory: Memory, reading: Reading, mode: SearchMode, standing: S
 def _checked(query: Query) -> Query:
     text = preprocess_search_query(query.text)
     inputs.checked_number("min_confidence", query.min_confidence, 0, 1)
-    scope = inputs.checked_line("scope", query.scope, inputs.MAX_SCOPE) if query.scope else None
+    scope = scopes.checked("scope", query.scope) if query.scope else None
     return Query(text[:MAX_QUERY], query.types or ALL_TYPES, scope, query.min_confidence)

@@ -9,7 +9,7 @@ from butlers.kernel.json_values import as_json
 from butlers.memory.flows.browse import MAX_LIMIT
 from butlers.memory.handle import Counted, Memory
 from butlers.memory.model import Lineage
-from butlers.memory.policy import inputs
+from butlers.memory.policy import inputs, scopes
 from butlers.memory.policy.timeline import Timeline, days_until, timeline
 from butlers.memory.store import events, stats
 
@@ -23,7 +23,7 @@ async def memory_stats(memory: Memory, scope: str | None, lineage: Lineage) -> d
     `episodes.backlog_age_hours` is None when nothing waits. A forgotten rule counts as such alone.
     """
     if scope is not None:
-        scope = inputs.checked_line("scope", scope, inputs.MAX_SCOPE)
+        scope = scopes.checked("scope", scope)
     async with memory.transaction(lineage) as tx:
         counted = await stats.count(tx, scope=scope, now=memory.now())
     return {kind: counted[kind] for kind in ("episodes", "facts", "rules")}

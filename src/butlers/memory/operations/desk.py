@@ -6,9 +6,11 @@ from uuid import UUID
 
 from butlers.errors import NotFound
 from butlers.llm import LanguageModel
-from butlers.memory.flows import lookup
+from butlers.memory.flows import lookup, projects
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType
+from butlers.memory.policy import scopes as scoping
+from butlers.module import Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,26 @@ class Desk:
     model: LanguageModel | None = None
     on_progress: Callable[[int, int], None] = lambda done, total: None
     """Told how far work of minutes is: so much done of so much."""
+
+    project: Project | None = None
+    """What the caller works in, where that is known."""
+
+    async def seen(self, given: str | None, field: str = "scope") -> str | None:
+        """From where a question is asked; None asks for everything.
+
+        In a project that is the scope given, or all that are no project's, with the project's own
+        and those that are shared.
+        """
+        if self.project is None:
+            return given
+        own = await projects.seen_scopes(self.memory, self.project, self.lineage)
+        return scoping.seen_in_project(field, given, own)
+
+    async def kept(self, given: str) -> str:
+        """The scope of what is stored, where the caller did not choose one."""
+        if self.project is None:
+            return given
+        return await projects.own_scope(self.memory, self.project, self.lineage)
 
     async def find(self, given: str, kind: str | None = None) -> MemoryRef | None:
         """Which memory an id, or the beginning of one, stands for; None where there is none."""

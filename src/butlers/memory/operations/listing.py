@@ -209,7 +209,8 @@ async def stats(desk: Desk, asked: AskedStats) -> dict[str, Any]:
     the counts of facts and rules. Returns {episodes, facts, rules}, each an object of counts;
     episodes.backlog_age_hours is the age of the oldest episode that waits.
     """
-    return await counts.memory_stats(desk.memory, asked.scope, desk.lineage)
+    scope = None if asked.scope is None else await desk.seen(asked.scope)
+    return await counts.memory_stats(desk.memory, scope, desk.lineage)
 
 
 class AskedOverview(Asked):

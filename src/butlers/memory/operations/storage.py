@@ -69,9 +69,10 @@ async def store_episode(desk: Desk, asked: StoreEpisode) -> StoredEpisode:
 
 async def new_episode(desk: Desk, asked: StoreEpisode) -> NewEpisode:
     """The episode that is asked to be stored."""
+    own = desk.memory.butler
     return NewEpisode(
         asked.content,
-        asked.butler if asked.butler is not None else desk.memory.butler,
+        await desk.kept(own) if asked.butler in (None, own) else asked.butler,
         asked.session_id,
         asked.importance,
         asked.metadata or {},
@@ -136,7 +137,7 @@ async def new_fact(desk: Desk, asked: StoreFact) -> NewFact:
         asked.content,
         asked.importance,
         asked.permanence,
-        asked.scope,
+        await _scope(desk, asked),
         tuple(asked.tags or ()),
         entity,
         desk.memory.butler,
@@ -185,13 +186,18 @@ async def new_rule(desk: Desk, asked: StoreRule) -> NewRule:
     """The rule that is asked to be stored."""
     return NewRule(
         asked.content,
-        asked.scope,
+        await _scope(desk, asked),
         tuple(asked.tags or ()),
         desk.memory.butler,
         asked.source_episode_id,
         asked.metadata or {},
         asked.idempotency_key,
     )
+
+
+async def _scope(desk: Desk, asked: StoreFact | StoreRule) -> str:
+    """The scope that was asked for; where none was, the project's that the caller works in."""
+    return asked.scope if "scope" in asked.model_fields_set else await desk.kept(asked.scope)
 
 
 class CorrectFact(Asked):

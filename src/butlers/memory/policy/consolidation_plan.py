@@ -25,6 +25,7 @@ from butlers.memory.policy.consolidation_parser import (
     NewRuleEntry,
     UpdatedFactEntry,
 )
+from butlers.memory.policy.scopes import of_source
 from butlers.memory.settings import MemoryModuleConfig
 
 GLOBAL = "global"
@@ -164,9 +165,9 @@ def _new_fact(
         entry.predicate,
         entry.content,
         confidence=INFERRED_CONFIDENCE,
-        scope=batch.scope(entry.subject),
         importance=entry.importance,
         permanence=entry.permanence,
+        scope=of_source(batch.scope(entry.subject), batch.butler),
         tags=entry.tags,
         source_butler=batch.butler,
         source_episode_id=_only(sources),
@@ -193,7 +194,9 @@ def _updated_fact(
         _check_fact(replace(entry, subject=target.subject), batch, sources)
     new = _successor(target, entry, batch, sources)
     cited = batch.cited(entry.sources, entry.content, target.subject)
-    return StoreFact(label, checked_fact(new, settings), sources, cited, target.id)
+    # What a project says of something global is the project's, beside it.
+    replaced = target.id if new.scope == target.scope else None
+    return StoreFact(label, checked_fact(new, settings), sources, cited, replaced)
 
 
 def _check_fact(
@@ -211,7 +214,8 @@ def says_the_same(one: str, other: str) -> bool:
 def _successor(
     target: KnownFact, entry: UpdatedFactEntry, batch: Batch, sources: tuple[UUID, ...]
 ) -> NewFact:
-    """A fact under the very key of its target, which it therefore supersedes and nothing else."""
+    """A fact under the very key of its target, which it therefore supersedes and nothing else;
+    drawn from a project's episodes, under that key in the project."""
     return NewFact(
         target.subject,
         target.predicate,
@@ -219,7 +223,7 @@ def _successor(
         confidence=INFERRED_CONFIDENCE,
         importance=target.importance if entry.importance is None else entry.importance,
         permanence=entry.permanence or target.permanence,
-        scope=target.scope,
+        scope=of_source(target.scope, batch.butler),
         tags=target.tags if entry.tags is None else entry.tags,
         entity_id=target.entity_id,
         source_butler=batch.butler,

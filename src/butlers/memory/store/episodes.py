@@ -7,6 +7,7 @@ _SQL = load(__file__)
 
 insert = FirstRow(_SQL["insert"])
 exists = FirstValue[bool](_SQL["exists"])
+get_scope = FirstValue[str](_SQL["get_scope"])
 get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
 get_last_part = FirstRow(_SQL["get_last_part"])
 get_circumstances = FirstRow(_SQL["get_circumstances"])

@@ -24,6 +24,10 @@ where tenant_id = :tenant_id and id = :id
 -- Whether the tenant has this episode.
 select true from episodes where tenant_id = :tenant_id and id = :id
 
+-- get_scope --
+-- Whose an episode is.
+select butler from episodes where tenant_id = :tenant_id and id = :id
+
 -- find --
 -- Episodes as they are, without counting it as a use.
 select {episode}
@@ -51,10 +55,10 @@ where tenant_id = :tenant_id and id = :id and episode_state(expires_at, :now) = 
 returning consolidation_status
 
 -- find_recent --
--- The newest episodes of a butler that have not expired.
+-- The newest episodes of some scopes that have not expired.
 select id, content, importance, created_at
 from episodes
-where tenant_id = :tenant_id and butler = :butler
+where tenant_id = :tenant_id and is_asked(butler, :scope)
   and episode_state(expires_at, :now) <> 'expired'
 order by created_at desc, id
 limit :limit

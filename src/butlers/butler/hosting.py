@@ -1,0 +1,81 @@
+"""Butlers of a home opened in this process, and closed again whatever happens."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from butlers.butler.butler import Butler
+from butlers.butler.database import DatabaseServer
+from butlers.butler.home import Home
+from butlers.errors import NotFound
+from butlers.memory.handle import Memory
+from butlers.sessions.fail_open import forgiven
+from butlers.sessions.session import SessionMemory
+from butlers.sessions.spawner import Spawner
+from butlers.settings.files import load_butler
+from butlers.settings.sections import ButlerSettings
+
+# Starting a database and loading a model takes longer than asking them; still nobody waits for it
+# for ever: a while before the answer of a session, and then a moment each time it is needed.
+_OPENING_SECONDS = 20.0
+_LATEST_SECONDS = 5.0
+
+
+def butler_settings(home: Home, name: str) -> ButlerSettings:
+    """The settings of a butler of this home."""
+    names = home.butler_names()
+    if name not in names:
+        known = f"there are {', '.join(names)}" if names else "there are none yet"
+        raise NotFound(
+            f"there is no butler {name!r} in {home.root}; {known}. `butlers new {name}` makes it"
+        )
+    return load_butler(home.butler_file(name), home_file=home.settings_file)
+
+
+@asynccontextmanager
+async def hosted(
+    home: Home, settings: Iterable[ButlerSettings]
+) -> AsyncIterator[tuple[DatabaseServer, list[Butler]]]:
+    """Butlers yet to be started; at the end all are stopped, whatever happens."""
+    server = DatabaseServer(home)
+    butlers = [Butler(one, server) for one in settings]
+    try:
+        yield server, butlers
+    finally:
+        for butler in reversed(butlers):
+            await butler.stop()
+        await server.release()
+
+
+@asynccontextmanager
+async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
+    """A butler, started in this process beside whoever else uses its home."""
+    async with hosted(home, [butler_settings(home, name)]) as (_, [butler]):
+        await butler.start()
+        yield butler
+
+
+@asynccontextmanager
+async def opened_spawner(home: Home, settings: ButlerSettings) -> AsyncIterator[Spawner]:
+    """The sessions of a butler in this process; it answers even if its database never starts."""
+    async with hosted(home, [settings]) as (_, [butler]):
+        starting = asyncio.create_task(butler.start_warm())
+        # Whoever needs it is told of its failure; if nobody does, that is no surprise.
+        starting.add_done_callback(lambda one: one.cancelled() or one.exception())
+
+        async def started() -> Memory:
+            await asyncio.shield(starting)
+            return butler.memory
+
+        async def memory() -> Memory:
+            async with asyncio.timeout(_LATEST_SECONDS):
+                return await started()
+
+        try:
+            if settings.runtime.kind != "none":
+                await forgiven("start of memory", started, otherwise=None, seconds=_OPENING_SECONDS)
+            seconds = settings.runtime.context_timeout_seconds
+            yield butler.spawner(SessionMemory(butler.name, memory, seconds))
+        finally:
+            starting.cancel()
+            await asyncio.wait([starting])

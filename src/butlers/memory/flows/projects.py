@@ -1,0 +1,125 @@
+"""Projects: what a session works in, whose memories it is told, and who else is told its own.
+
+A project's scope is `project:` and its id: its episodes are kept under it as others are under their
+butler's name, and so is what is drawn from them.
+"""
+
+import hashlib
+from datetime import timedelta
+from typing import Any
+
+from butlers.db.postgres import Row, Transaction
+from butlers.errors import InvalidInput, NotFound
+from butlers.kernel.json_values import as_json
+from butlers.kernel.text import one_line
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage
+from butlers.memory.policy.scopes import PROJECT
+from butlers.memory.store import projects
+from butlers.module import Project
+
+_MOST_KEYS, _MOST_PLACES = 20, 10
+_LONGEST_NAME = 100
+# How often it is noted that somebody works in a project.
+_NOTED = timedelta(minutes=10)
+
+
+async def own_scope(memory: Memory, project: Project, lineage: Lineage) -> str:
+    """The scope of what a session in this project leaves."""
+    async with memory.transaction(lineage) as tx:
+        return PROJECT + await _met(memory, tx, project)
+
+
+async def seen_scopes(memory: Memory, project: Project, lineage: Lineage) -> tuple[str, ...]:
+    """The scopes a session in this project is told of, beside what is global."""
+    async with memory.transaction(lineage) as tx:
+        rows = await projects.find_scopes(tx, id=await _met(memory, tx, project))
+    return tuple(PROJECT + row["id"] for row in rows)
+
+
+async def _met(memory: Memory, tx: Transaction, project: Project) -> str:
+    """The id of a project, of the one it was moved into if it was; a new one becomes known."""
+    found = await projects.find_known(tx, keys=project.keys)
+    if found is None:
+        await _add(memory, tx, project)
+        found = await projects.find_known(tx, keys=project.keys)
+        if found is None:  # one of the same id, which is known by something else
+            raise InvalidInput(f"project: {project.name!r:.80} is known by another name already")
+    elif _has_changed(memory, found, project):
+        await projects.seen_again(
+            tx,
+            id=found["id"],
+            keys=_with(found["keys"], project.keys, _MOST_KEYS),
+            places=_with(found["places"], [project.place], _MOST_PLACES),
+            now=memory.now(),
+        )
+    return str(found["moved_to"] or found["id"])
+
+
+async def _add(memory: Memory, tx: Transaction, project: Project) -> None:
+    surest = project.keys[0]
+    # What has a word for its key, `personal`, has it for its id too.
+    id = hashlib.sha256(surest.encode()).hexdigest()[:12] if ":" in surest else surest
+    name = one_line(project.name)[:_LONGEST_NAME] or id
+    keys, places = list(project.keys), list(filter(None, [project.place]))
+    await projects.insert(tx, id=id, name=name, keys=keys, places=places, now=memory.now())
+
+
+def _has_changed(memory: Memory, found: Row, project: Project) -> bool:
+    known = set(project.keys) <= set(found["keys"]) and (
+        not project.place or [project.place] == found["places"][-1:]
+    )
+    return not known or memory.now() - found["last_seen_at"] > _NOTED
+
+
+def _with(known: list[str], more: Any, most: int) -> list[str]:
+    """What is known with what is new, the newest last."""
+    fresh = [one for one in more if one]
+    return [*(one for one in known if one not in fresh), *fresh][-most:]
+
+
+async def find_projects(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
+    """Every project of a tenant, the one last worked in first."""
+    async with memory.transaction(lineage) as tx:
+        return [as_json(row) for row in await projects.find(tx, id=None, prefix=PROJECT)]
+
+
+async def get_project(memory: Memory, given: str, lineage: Lineage) -> dict[str, Any]:
+    """One project, by its id or name."""
+    async with memory.transaction(lineage) as tx:
+        return await _told(tx, await _meant(tx, given))
+
+
+async def share_project(
+    memory: Memory, given: str, shared: bool, lineage: Lineage
+) -> dict[str, Any]:
+    """What is in a project is told in every other, or no longer."""
+    async with memory.transaction(lineage) as tx:
+        id = await _meant(tx, given)
+        await projects.share(tx, id=id, shared=shared)
+        return await _told(tx, id)
+
+
+async def move_project(memory: Memory, given: str, to: str, lineage: Lineage) -> dict[str, Any]:
+    """A project becomes a part of another; moved to itself it is again one of its own."""
+    async with memory.transaction(lineage) as tx:
+        id, target = await _meant(tx, given), await _meant(tx, to)
+        await projects.move(tx, id=id, to=target)
+        return await _told(tx, id)
+
+
+async def _meant(tx: Transaction, given: str) -> str:
+    rows = await projects.resolve(tx, given=given)
+    if not rows:
+        raise NotFound(f"there is no project {given!r:.80}; `butlers project list` shows them")
+    found = [str(row["id"]) for row in rows]
+    if len(found) > 1 and found[0] != given:
+        raise InvalidInput(
+            f"project: found {given!r:.80}, which several are called; valid are {', '.join(found)}"
+        )
+    return found[0]
+
+
+async def _told(tx: Transaction, id: str) -> dict[str, Any]:
+    [row] = await projects.find(tx, id=id, prefix=PROJECT)
+    return as_json(row)
