@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from butlers.clock import Witness
 from butlers.db.postgres import Database
 from butlers.jobs.clock_watch import ClockWatch
+from butlers.witness import Witness
 from conftest import WalkingClock
 
 

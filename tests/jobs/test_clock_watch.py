@@ -7,12 +7,13 @@ import asyncpg
 import pytest
 
 from butlers.butler.registry import CORE
-from butlers.clock import utc_now, witness_of
+from butlers.clock import utc_now
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
 from butlers.db.provision import provision
 from butlers.jobs.clock_watch import Believed, doubt
+from butlers.witness import witness_of
 from conftest import WalkingClock
 from db.databases import connected
 from jobs.machines import Machine

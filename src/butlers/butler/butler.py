@@ -8,7 +8,7 @@ import structlog
 
 from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
-from butlers.clock import Clock, Witness, utc_now
+from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Database
 from butlers.errors import ButlersError, Unavailable
 from butlers.ids import NewId, new_id
@@ -27,6 +27,7 @@ from butlers.sessions.session import SessionMemory
 from butlers.sessions.spawner import Spawner, session_model
 from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings
+from butlers.witness import Witness
 
 log = structlog.get_logger(__name__)
 _HEALTH_SECONDS = 5.0

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from butlers.clock import Clock, Witness, utc_now, witness_of
+from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Database, Transaction
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, Touched
+from butlers.witness import Witness, witness_of
 
 _SQL = load(__file__)
 
