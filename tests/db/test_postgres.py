@@ -314,7 +314,7 @@ async def test_settings_of_a_search_outlive_the_reset_of_a_connection(worker_acc
     database = await Database.open(worker_access, pool_max=1)
     try:
         for _ in range(2):
-            assert await database._pool.fetchval("show hnsw.iterative_scan") == "relaxed_order"
+            assert await database._pool.fetchval("show jit") == "off"
             assert await database._pool.fetchval("show timezone") == "UTC"
     finally:
         await database.close()

@@ -70,6 +70,21 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
         {"json": {"episode_ids": ["{episode_id}"]}},
         {"requeued": 0},
     ),
+    ("post", f"{BELOW}/consolidation/claim"): ({}, NOTHING),
+    ("post", f"{BELOW}/consolidation/submit"): (
+        {"json": {"claim_id": "{episode_id}", "answer": {}}},
+        409,
+    ),
+    ("get", f"{BELOW}/proposals"): ({}, {"proposals": []}),
+    ("post", f"{BELOW}/proposals/{{proposal_id}}/accept"): ({}, 404),
+    ("post", f"{BELOW}/proposals/{{proposal_id}}/decline"): ({}, {"declined": False}),
+    ("get", f"{BELOW}/projects"): ({}, []),
+    ("get", f"{BELOW}/projects/{{project}}"): ({}, 404),
+    ("post", f"{BELOW}/projects/{{project}}/share"): ({}, 404),
+    ("post", f"{BELOW}/projects/{{project}}/move"): ({"json": {"to": "{fact_id}"}}, 404),
+    ("post", "/api/butlers/{name}/ask"): ({"json": {"prompt": SECRET}}, 403),
+    ("get", "/api/butlers/{name}/sessions"): ({}, {"sessions": []}),
+    ("get", "/api/butlers/{name}/sessions/{session_id}"): ({}, 404),
     ("get", f"{BELOW}/models"): ({}, NOTHING),
     ("post", f"{BELOW}/consolidation"): ({}, NOTHING),
     ("post", f"{BELOW}/episodes/cleanup"): ({"json": {"max_entries": 0}}, NOTHING),
@@ -143,7 +158,8 @@ def filled(how: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
 
 
 def addressed(path: str, ids: dict[str, str], butler: str = "general") -> str:
-    return path.format(name=butler, job="decay_sweep", key=SECRET, memory_id=ids["fact_id"], **ids)
+    also = dict.fromkeys(("memory_id", "proposal_id", "project", "session_id"), ids["fact_id"])
+    return path.format(name=butler, job="decay_sweep", key=SECRET, **also, **ids)
 
 
 @pytest.fixture(scope="module")

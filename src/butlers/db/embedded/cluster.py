@@ -131,8 +131,7 @@ class Cluster:
 
     def _initialise(self) -> None:
         """Make a new cluster beside its place and move it there whole."""
-        for abandoned in self._place.glob("initdb-*"):
-            shutil.rmtree(abandoned, ignore_errors=True)
+        self._clear_away()
         unfinished = Path(tempfile.mkdtemp(prefix="initdb-", dir=self._place))
         try:
             self._account.make_private(unfinished)
@@ -140,6 +139,11 @@ class Cluster:
             unfinished.rename(self.data)
             _flush(self._place)
         finally:
+            # Once more: the initdb of a process that was killed may have been writing until now.
+            self._clear_away()
+
+    def _clear_away(self) -> None:
+        for unfinished in self._place.glob("initdb-*"):
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def _initdb(self, directory: Path) -> None:

@@ -79,8 +79,8 @@ class Sessions(Answer):
 async def ask(seat: Seated, request: Request, asked: AskedSession) -> Any:
     """Ask a butler: a session of its own answers, with its memories and, where it can, its tools.
 
-    It ends when whoever asked goes away. What it costs is the butler's, so that only its own
-    tenant may ask.
+    It ends when whoever asked goes away. What it costs is the butler's, so that only those who
+    may run its jobs may ask.
     """
     if not seat.may_run_jobs:
         raise HTTPException(403, "a session is at the butler's cost; its own tenant may ask")
