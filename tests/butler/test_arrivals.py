@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -50,9 +50,17 @@ class Served:
     """As much of a butler as arrivals ask for."""
 
     memory: SessionMemory
+    noted: list[tuple[str, str, int]] = field(default_factory=list)
 
     def session_memory(self) -> SessionMemory:
         return self.memory
+
+    @property
+    def session_log(self) -> "Served":
+        return self
+
+    async def note_agent(self, caller: Caller, session: str, **what: Any) -> None:
+        self.noted.append((session, what["outcome"], len(what["stored"])))
 
 
 @pytest.fixture
@@ -137,6 +145,9 @@ async def test_a_session_is_one_episode_however_often_it_is_left(
     assert json.loads(row["metadata"])["project"] == "shop"
     assert files(home) == []
     assert told(home) == {}
+    noted = arrivals._butlers["general"].noted  # type: ignore[attr-defined]
+    assert noted[0] == (SESSION, "ok", 1)
+    assert {stored for _, _, stored in noted[1:]} == {0}
 
 
 async def test_a_session_that_is_resumed_leaves_its_rest(

@@ -83,6 +83,10 @@ def test_sessions_that_end_while_nothing_is_up_are_stored_when_it_is(
         until(lambda: is_empty(home))
         assert time.monotonic() - before < 10
         assert counts(home)["while-up"] == 1
+        rows = json.loads(butlers("sessions", "list", "--json", "--home", home.root).stdout)
+        logged = {row["id"]: (row["kind"], row["outcome"], len(row["stored"])) for row in rows}
+        assert logged["while-up"] == ("agent", "ok", 1)
+        assert logged.keys() == {*sessions, "while-up"}
 
 
 def test_a_daemon_killed_at_every_step_neither_loses_nor_doubles(

@@ -330,6 +330,8 @@ async def test_a_memory_that_fails_is_not_hidden_from_whoever_sent_a_session(
     empty_home: Home,
 ) -> None:
     class Served:
+        session_log = None
+
         def session_memory(self, seconds: float) -> SessionMemory:
             return SessionMemory("general", self.down, seconds)
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -15,6 +16,8 @@ from butlers.clock import Clock, utc_now
 from butlers.errors import Unavailable
 from butlers.module import Caller, Project
 from butlers.sessions.catch_up import Connections, overlooked
+from butlers.sessions.fail_open import forgiven
+from butlers.sessions.log import Outcome
 from butlers.sessions.session import SessionMemory, kept_of_place
 from butlers.sessions.waiting import Arrival, Waiting, pieces
 from butlers.settings.sections import SessionsSection
@@ -24,6 +27,7 @@ log = structlog.get_logger(__name__)
 _LOOK_SECONDS, _LOOK_AGAIN_SECONDS = 0.25, 5.0
 _CATCH_UP_SECONDS = 3_600.0
 MOST_TRIES = 5
+_NOTING_SECONDS = 5.0
 _OUTAGE_SECONDS = 15.0
 # After the first, second … try that failed.
 _PAUSES_SECONDS = (5.0, 30.0, 120.0, 600.0)
@@ -160,8 +164,21 @@ class Arrivals:
         size = transcript.stat().st_size
         metadata = kept_of_place(str(arrival.told.get("cwd", "")))
         reading = pieces(transcript)
+        stored = []
         while (piece := await asyncio.to_thread(_next, reading)) is not None:
-            await memory.remember_transcript(arrival.session, piece, metadata, caller)
+            stored.append(
+                await memory.remember_transcript(arrival.session, piece, metadata, caller)
+            )
+        sessions = self._butlers[arrival.butler].session_log
+        noted = partial(
+            sessions.note_agent,
+            caller,
+            arrival.session,
+            project=metadata["project"],
+            stored=[episode for episode in stored if episode],
+            outcome=Outcome.OK,
+        )
+        await forgiven("record of a session", noted, otherwise=None, seconds=_NOTING_SECONDS)
         self._read.pop(arrival.key, None)  # the newest stand last
         self._read[arrival.key] = size
 

@@ -6,6 +6,7 @@ hook leaves what ended in the spool; the address for it is for others, who send 
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePath
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -16,14 +17,17 @@ from starlette.routing import Route
 
 from butlers.butler.butler import Butler
 from butlers.butler.tokens import TokenStore
+from butlers.hook import CONNECTING
 from butlers.module import Caller, Project
 from butlers.sessions.fail_open import forgiven
+from butlers.sessions.log import SessionLog
 from butlers.sessions.session import STORING_SECONDS, SessionMemory, kept_of_place
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 HOOK_SECONDS = 1.2
 """How long an injection may take; a hook waits little longer for any answer."""
 
+_NOTING_SECONDS = 0.2
 _FAILED = "memory failed or took too long; `butlers logs` says more"
 Short = Annotated[str, StringConstraints(max_length=4_096)]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=4_096)]
@@ -81,7 +85,7 @@ def hook_routes(butlers: Mapping[str, Butler], tokens: TokenStore) -> list[Route
     """One address for each event of each butler."""
     routes = []
     for name, butler in butlers.items():
-        desk = _Desk(butler.session_memory(HOOK_SECONDS))
+        desk = _Desk(butler.session_memory(HOOK_SECONDS), butler.session_log)
         for event, answer in (
             ("SessionStart", _answering(name, tokens, Started, desk.started)),
             ("UserPromptSubmit", _answering(name, tokens, Prompted, desk.prompted)),
@@ -94,14 +98,20 @@ def hook_routes(butlers: Mapping[str, Butler], tokens: TokenStore) -> list[Route
 class _Desk:
     """Answers the hooks of one butler."""
 
-    def __init__(self, memory: SessionMemory) -> None:
+    def __init__(self, memory: SessionMemory, log: SessionLog) -> None:
         self._memory = memory
+        self._log = log
 
     async def started(self, told: Started, caller: Caller) -> dict[str, Any] | None:
         # Nothing was asked yet: what is worked on is known by where.
         about = PurePath(told.cwd).name
         found = await self._memory.opening(told.session_id, about, caller)
-        return None if found is None else {"context": found}
+        if found is None:
+            return None
+        if told.source != CONNECTING:
+            noted = partial(self._log.note_agent, caller, told.session_id, project=about)
+            await forgiven("record of a session", noted, otherwise=None, seconds=_NOTING_SECONDS)
+        return {"context": found}
 
     async def prompted(self, told: Prompted, caller: Caller) -> dict[str, Any]:
         return {"context": await self._memory.relevant(told.session_id, told.prompt, caller)}
