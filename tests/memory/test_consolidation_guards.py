@@ -103,8 +103,8 @@ def test_a_secret_is_refused(said, predicate, content):
 
 
 def test_the_instructions_are_not_given_back():
-    told = "nothing from this page; small talk, guesses, passing errors"
-    assert not is_taken(evidence(f"Ann: {told}"), "Ann", "nothing from this page")
+    told = "no guesses, no small talk; passing errors"
+    assert not is_taken(evidence(f"Ann: {told}"), "Ann", "no guesses, no small talk")
     with pytest.raises(Refused, match="repeats the instructions"):
         check_rule(evidence(told), "Small talk, guesses, passing errors", TEMPLATE)
 

@@ -15,6 +15,7 @@ from butlers.memory.model import Lineage, Maturity, Permanence
 from butlers.memory.policy.consolidation import Known, KnownFact, KnownRule, Question, Reach
 from butlers.memory.policy.consolidation_parser import ConsolidationResult, parse_consolidation
 from butlers.memory.policy.consolidation_plan import Batch, plan
+from butlers.memory.policy.consolidation_quotes import in_their_words
 from butlers.memory.store import consolidation
 
 _log = structlog.get_logger(__name__)
@@ -47,6 +48,8 @@ async def take_answer(
 ) -> ConsolidationReport:
     """What came of an answer; one of which nothing can be used is a failed attempt."""
     result = parse_consolidation(answer, asked.shown)
+    if asked.is_quoted:
+        result = in_their_words(result, claimed.episodes)
     known_to_all = await _known_to_all(memory, result, lineage)
     batch = Batch(claimed.butler, claimed.episodes, asked.instructions, known_to_all)
     planned = plan(result, batch, asked.known, memory.settings)

@@ -124,7 +124,7 @@ async def _attempt(
     prompt = build_prompt(template, claimed.episodes, known)
     completion = _complete(memory, model, prompt, reach)
     answer = await leases.while_held(memory, claimed.lease, lineage, completion)
-    asked = Question(known, numbered(claimed.episodes, known), template)
+    asked = Question(known, numbered(claimed.episodes, known), template, reach.is_small)
     return await take_answer(memory, claimed, asked, answer, lineage)
 
 

@@ -26,7 +26,6 @@ SMALL_CONTEXT = 8192
 _CHARS_PER_TOKEN = 2
 # Enough to recognise a fact by; its whole text is not what the model is asked about.
 _MAX_KNOWN_CHARS = 1_000
-_KNOWN_TO_SMALL = 5
 _FOUND_BY_SMALL = 5
 
 
@@ -46,8 +45,8 @@ class Reach:
         return 1 if self.is_small else most
 
     def known(self, most: int) -> int:
-        """How many known memories of a kind it is shown."""
-        return min(most, _KNOWN_TO_SMALL) if self.is_small else most
+        """How many known memories of a kind it is shown; a small one would give them back."""
+        return 0 if self.is_small else most
 
     @property
     def chars(self) -> int:
@@ -107,6 +106,8 @@ class Question:
     known: Known
     shown: Mapping[int, UUID]
     instructions: str
+    is_quoted: bool = False
+    """Whether what is kept are passages of the episodes, not the answer's own words."""
 
 
 def numbered(episodes: Sequence[EpisodeToRead], known: Known) -> dict[int, UUID]:

@@ -73,12 +73,16 @@ class Evidence:
         """Whether a name or a number stands there; a genitive is the same name."""
         return bool({word, word + "s", word.removesuffix("s")} & self.words)
 
+    def names(self, subject: str) -> bool:
+        """Whether whom or what it is about stands there."""
+        return not subject or not _subject_is_missing(self, subject)
+
     def holds(self, text: str, share: float = 1.0) -> bool:
         """Whether the names and numbers of a text stand there, and so many of its other words."""
         plain = self._without_known_dates(text)
-        names = _names(plain)
+        named = names(plain)
         telling = [word for word in _spelt(plain) if word not in plain_words() and len(word) > 1]
-        exact = [word for word in telling if word in names or any(map(str.isdigit, word))]
+        exact = [word for word in telling if word in named or any(map(str.isdigit, word))]
         others = [word for word in telling if word not in exact]
         pairs = [word for word in others if _UNSPACED.search(word)]
         words = [self.says(word) for word in others if not _UNSPACED.search(word)]
@@ -120,9 +124,8 @@ def check_rule(evidence: Evidence, content: str, instructions: str) -> None:
 
 def supports(evidence: Evidence, content: str, subject: str = "") -> bool:
     """Whether the evidence says again what is known."""
-    spoken_of = not subject or not _subject_is_missing(evidence, subject)
     telling = set(_spelt(content)) - plain_words() - set(_spelt(subject))
-    return spoken_of and any(evidence.says(word) for word in telling)
+    return evidence.names(subject) and any(evidence.says(word) for word in telling)
 
 
 def _subject_is_missing(evidence: Evidence, subject: str) -> bool:
@@ -156,17 +159,21 @@ def _heard(episode: EpisodeToRead) -> Iterator[str]:
     """What an episode says, folded, and who said it, without what speaks to the reader."""
     if episode.author:
         yield folded(episode.author)
+    yield from map(folded, paragraphs(episode))
+
+
+def paragraphs(episode: EpisodeToRead) -> Iterator[str]:
+    """What an episode says, without what speaks to the reader."""
     for paragraph in re.split(r"\n\s*\n", episode.content):
-        text = folded(paragraph)
-        if not _SPOKEN_TO_THE_READER.search(text):
-            yield text
+        if not _SPOKEN_TO_THE_READER.search(folded(paragraph)):
+            yield paragraph
 
 
 def _spelt(text: str) -> list[str]:
     return _WORD.findall(prepared(folded(text)))
 
 
-def _names(text: str) -> frozenset[str]:
+def names(text: str) -> frozenset[str]:
     """The words written with a capital elsewhere than at the start of a sentence."""
     found = re.finditer(r"(?<![.!?:\n])\s+([^\W\d_]+)", " . " + text)
     capital = [match[1] for match in found if match[1][0].isupper()]

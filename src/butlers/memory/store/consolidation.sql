@@ -196,18 +196,20 @@ where exists (
 order by name
 
 -- find_cited --
--- Those of the episodes that a memory comes from, or was confirmed by before.
-select episode_id
-from unnest(:episode_ids::uuid[]) as episode_id
-where exists (
-  select from memory_links
-  where tenant_id = :tenant_id and relation in ('derived_from', 'supports')
-    and ((source_type = :memory_type and source_id = :memory_id
-        and target_type = 'episode' and target_id = episode_id)
-      or (target_type = :memory_type and target_id = :memory_id
-        and source_type = 'episode' and source_id = episode_id))
-)
-order by episode_id
+-- Those of the episodes that a memory comes from, or was confirmed by before, and copies of them.
+select cited.id as episode_id
+from episodes cited
+where cited.tenant_id = :tenant_id and cited.id = any(:episode_ids::uuid[])
+  and exists (
+    select from memory_links
+    join episodes linked on linked.tenant_id = :tenant_id
+      and linked.id = case when source_type = 'episode' then source_id else target_id end
+    where memory_links.tenant_id = :tenant_id and relation in ('derived_from', 'supports')
+      and (linked.id = cited.id or linked.content = cited.content)
+      and ((source_type = :memory_type and source_id = :memory_id and target_type = 'episode')
+        or (target_type = :memory_type and target_id = :memory_id and source_type = 'episode'))
+  )
+order by cited.id
 
 -- find_dead_letters --
 -- The episodes given up on, oldest first.
