@@ -80,7 +80,8 @@ async def test_other_projects_do_not_enter_a_search(memory, lineage):
 async def test_what_is_drawn_from_a_projects_episodes_is_the_projects(memory, lineage, owner):
     family = await scope_of(memory, FAMILY, lineage)
     known = await know(memory, lineage, "Ida", "allergy", "none known", scope="global")
-    source = await tell(memory, lineage, "Ida is allergic to hazelnuts", family)
+    heard = "Ida is allergic to hazelnuts and carries an EpiPen. Never bake hazelnuts for her."
+    source = await tell(memory, lineage, heard, family)
     await tell(memory, lineage, "Ida is allergic to nothing in the shop", "general")
     update = fact("Ida", "allergy", "hazelnuts", target_id=str(known))
     drawn = answer(

@@ -74,6 +74,8 @@ def tell(daemon: Daemon, place: Path, said: str, session: str, tmp: Path) -> Non
     transcript.write_text("\n".join(map(json.dumps, lines)))
     event = {"hook_event_name": "SessionEnd", "transcript_path": str(transcript)}
     run_hook(daemon.home, event | {"cwd": str(place), "session_id": session})
+    spool = daemon.home.root / "spool"
+    until(lambda: not [*spool.glob("*~*.json")])
 
 
 def contexts(daemon: Daemon, place: Path, about: str) -> str:
