@@ -94,6 +94,13 @@ def test_a_passage_is_kept_once_as_a_rule_if_it_is_one():
     assert [entry.content for entry in found.new_rules] == ["Always use uv."]
 
 
+def test_a_passage_that_stands_in_another_is_not_kept_beside_it():
+    told = "I'm Odile, I bake in Ghent. I want to sell 40 loaves."
+    part, whole = fact("Odile", "bakes", "bake in Ghent"), fact("Odile", "sells", "sell 40 loaves")
+    found = quoted(told, new_facts=[part, whole])
+    assert [entry.content for entry in found.new_facts] == [told]
+
+
 @pytest.mark.contract("L29")
 async def test_a_small_model_replaces_nothing_and_keeps_no_secret(memory, lineage, owner):
     for told in ("Ann drinks tea.", "Ann drinks rum.", "Ann has a password: Kx9-tulip-42."):

@@ -48,13 +48,19 @@ def in_their_words(
     facts = _quoted(result.new_facts, lambda one: _fact(one, episodes), "new_facts", errors)
     rules = _quoted(result.new_rules, lambda one: _rule(one, episodes), "new_rules", errors)
     told = {rule.content: rule for rule in rules}
-    kept = {fact.content: fact for fact in reversed(facts) if fact.content not in told}
+    kept = {fact.content: fact for fact in reversed(facts)}
+    whole = [*told, *kept]
     return replace(
         result,
-        new_facts=tuple(reversed(kept.values())),
+        new_facts=tuple(kept[one] for one in reversed(kept) if _is_whole(one, whole)),
         new_rules=tuple(told.values()),
         parse_errors=tuple(errors),
     )
+
+
+def _is_whole(passage: str, others: Sequence[str]) -> bool:
+    """Whether it stands in no other passage, which says it as well, nor is one twice."""
+    return sum(passage in other for other in others) == 1
 
 
 def _quoted(
