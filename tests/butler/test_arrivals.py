@@ -238,7 +238,9 @@ async def test_hooks_and_the_daemon_at_once_lose_nothing_and_double_nothing(
             with transcript.open("a") as more:
                 more.write(said(f"Oil chain {number}.", "Oiled.", start=2 * number))
             leave(home, transcript, event=("Stop", "SessionEnd", "PreCompact")[number % 3])
-            time.sleep(0.02)  # no agent answers quicker; the daemon takes parts meanwhile
+            # Now and then the agent takes so long that all it said before is stored meanwhile.
+            while number % 10 == 0 and files(home):
+                time.sleep(0.01)
 
     arrivals = arrivals_of(home, sessions, idle_minutes=0)
     writing = asyncio.create_task(asyncio.to_thread(go_on))
@@ -251,7 +253,7 @@ async def test_hooks_and_the_daemon_at_once_lose_nothing_and_double_nothing(
         line for text in await contents(owner) for line in text.splitlines() if "chain" in line
     ]
     assert len(set(asked)) == len(asked)
-    assert len(await contents(owner)) > 1
+    assert len(await contents(owner)) > 5
     assert asked[0].endswith("Oil the chain.")
     assert any(line.endswith("Oil chain 59.") for line in asked)
     assert files(home) == []

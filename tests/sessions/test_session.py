@@ -21,7 +21,7 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
 from butlers.module import Caller
 from butlers.sessions.log import SessionLog
-from butlers.sessions.session import MAX_HOOK_CHARACTERS, SessionMemory
+from butlers.sessions.session import MAX_HOOK_CHARACTERS, SessionMemory, Told
 from butlers.sessions.spawner import Question, Spawner
 from butlers.settings.sections import ButlerSettings
 from conftest import WalkingClock
@@ -261,7 +261,9 @@ async def test_what_the_history_keeps_is_short_and_holds_no_secret(
 
 
 async def opening(sessions: SessionMemory, session: str = SESSION) -> str:
-    return await sessions.opening(session, "pantry", CALLER)
+    told = await sessions.opening(session, "pantry", CALLER)
+    assert told is not None
+    return told.text
 
 
 @pytest.mark.contract("N4.2")
@@ -310,14 +312,16 @@ async def test_a_prompt_is_told_what_bears_on_it_and_only_once(
     sessions: SessionMemory, memory: Memory, lineage: Lineage
 ) -> None:
     await store_fact(memory, FACT, lineage)
-    await store_rule(memory, NewRule("Always ask before booking a costly flight"), lineage)
-    assert await sessions.relevant(SESSION, "zzz qqq", CALLER) == ""
+    always = NewRule("Always ask before booking a costly flight")
+    rule = await store_rule(memory, always, lineage)
+    assert await sessions.relevant(SESSION, "zzz qqq", CALLER) == Told()
     prompt = "ask before booking a flight"
     told = await sessions.relevant(SESSION, prompt, CALLER)
-    assert "# Memory Context\n- Always ask before booking" in told
-    assert "EpiPen" not in told
-    assert await sessions.relevant(SESSION, prompt, CALLER) == ""
-    assert await sessions.relevant("another", prompt, CALLER) != ""
+    assert "# Memory Context\n- Always ask before booking" in told.text
+    assert "EpiPen" not in told.text
+    assert told.ids == (rule.id,)
+    assert await sessions.relevant(SESSION, prompt, CALLER) == Told()
+    assert (await sessions.relevant("another", prompt, CALLER)).ids == (rule.id,)
 
 
 async def test_what_an_opening_told_is_not_told_again_until_the_agent_forgets(
@@ -326,7 +330,7 @@ async def test_what_an_opening_told_is_not_told_again_until_the_agent_forgets(
     await store_fact(memory, FACT, lineage)
     assert "EpiPen" in await opening(sessions)
     prompt = "Ann allergy peanuts and hazelnuts carries an EpiPen"
-    assert await sessions.relevant(SESSION, prompt, CALLER) == ""
+    assert await sessions.relevant(SESSION, prompt, CALLER) == Told()
     # After a compaction the agent starts anew, and so do we.
     assert "EpiPen" in await opening(sessions)
 

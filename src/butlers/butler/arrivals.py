@@ -18,7 +18,7 @@ from butlers.module import Caller, Project
 from butlers.sessions.catch_up import Connections, overlooked
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.log import Outcome
-from butlers.sessions.session import SessionMemory, kept_of_place
+from butlers.sessions.session import SessionMemory, place_name
 from butlers.sessions.waiting import Arrival, Waiting, pieces
 from butlers.settings.sections import SessionsSection
 
@@ -162,19 +162,21 @@ class Arrivals:
             _must_have_left_nothing(arrival)
             return
         size = transcript.stat().st_size
-        metadata = kept_of_place(str(arrival.told.get("cwd", "")))
+        project = place_name(str(arrival.told.get("cwd", "")), caller)
         reading = pieces(transcript)
         stored = []
         while (piece := await asyncio.to_thread(_next, reading)) is not None:
             stored.append(
-                await memory.remember_transcript(arrival.session, piece, metadata, caller)
+                await memory.remember_transcript(
+                    arrival.session, piece, {"project": project}, caller
+                )
             )
         sessions = self._butlers[arrival.butler].session_log
         noted = partial(
             sessions.note_agent,
             caller,
             arrival.session,
-            project=metadata["project"],
+            project=project,
             stored=[episode for episode in stored if episode],
             outcome=Outcome.OK,
         )

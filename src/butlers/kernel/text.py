@@ -59,6 +59,11 @@ def normalise_whitespace(text: str) -> str:
     return " ".join(text.split())
 
 
+def says_the_same(one: str, other: str) -> bool:
+    """Whether two texts differ in spaces and capitals at most."""
+    return normalise_whitespace(one).casefold() == normalise_whitespace(other).casefold()
+
+
 def preprocess_text(text: str) -> str:
     """The text as its search vector is made from it: clean, on one line, at most 1 MB."""
     # No code point takes less than a byte, so what lies beyond never needs encoding.

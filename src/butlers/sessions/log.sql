@@ -12,6 +12,7 @@ values (
 )
 on conflict (tenant_id, id) do update set
   model = excluded.model,
+  asked = coalesce(nullif(session_log.asked, ''), excluded.asked),
   outcome = excluded.outcome,
   reason = excluded.reason,
   ended_at = excluded.ended_at,

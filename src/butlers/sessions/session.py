@@ -10,6 +10,7 @@ from uuid import UUID
 
 from butlers.kernel.lru import LRUCache
 from butlers.memory.flows.consolidation_claim import waiting
+from butlers.memory.flows.context import Context
 from butlers.memory.flows.history import stored_by
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, SearchMode
@@ -79,44 +80,48 @@ class SessionMemory:
             found = await context.run(await self._desk(caller), asked)
             if not found.recalled and "\n## " not in found.text:
                 return Told()
-            shown = [line.ref.id for some in found.block.included.values() for line in some]
-            return Told(found.text, tuple(shown))
+            return Told(found.text, _shown(found))
 
         seconds = self._context_seconds
         return await forgiven("context of a session", built, otherwise=None, seconds=seconds)
 
-    async def opening(self, session: str, about: str, caller: Caller) -> str | None:
+    async def opening(self, session: str, about: str, caller: Caller) -> Told | None:
         """What an agent is told when its session starts, short enough to be taken whole.
 
         None when memory fails or takes too long.
         """
 
-        async def built() -> str:
+        async def built() -> Told:
             desk = await self._desk(caller)
             allowed = (MAX_HOOK_CHARACTERS - len(PREFACE) - len(self._invitation) - 100) // 4
             budget = min(desk.memory.settings.retrieval.context_token_budget, allowed)
             asked = AskedContext(trigger_prompt=about, token_budget=budget, opening=True)
             found = await context.run(desk, asked)
-            shown = [line.ref for some in found.block.included.values() for line in some]
-            self._told.set(session, {str(ref.id) for ref in shown})
+            shown = _shown(found)
+            self._told.set(session, {str(id) for id in shown})
             text = PREFACE + found.text if shown else ""
-            return await self._waiting(desk) + text
+            return Told(await self._waiting(desk) + text, shown)
 
         seconds = self._context_seconds
         return await forgiven("opening of a session", built, otherwise=None, seconds=seconds)
 
-    async def relevant(self, session: str, prompt: str, caller: Caller) -> str:
+    async def relevant(self, session: str, prompt: str, caller: Caller) -> Told:
         """What bears on a prompt and was not told to this session before; often nothing."""
 
-        async def built() -> str:
+        async def built() -> Told:
             desk = await self._desk(caller)
             told = self._told.get(session) or set()
-            chosen = [one for one in await _near(desk, prompt) if one["id"] not in told]
-            text = "".join([await _line(desk, one) for one in chosen[:_RELEVANT_LINES]])
-            self._told.set(session, told | {one["id"] for one in chosen[:_RELEVANT_LINES]})
-            return f"{PREFACE}{MEMORY_TITLE}\n{text}"[:MAX_HOOK_CHARACTERS] if text else ""
+            near = [one for one in await _near(desk, prompt) if one["id"] not in told]
+            chosen = near[:_RELEVANT_LINES]
+            if not chosen:
+                return Told()
+            text = "".join([await _line(desk, one) for one in chosen])
+            self._told.set(session, told | {one["id"] for one in chosen})
+            whole = f"{PREFACE}{MEMORY_TITLE}\n{text}"[:MAX_HOOK_CHARACTERS]
+            return Told(whole, tuple(UUID(str(one["id"])) for one in chosen))
 
-        return await self._in_time("memories for a prompt", built)
+        seconds = self._context_seconds
+        return await forgiven("memories for a prompt", built, otherwise=Told(), seconds=seconds)
 
     async def remember_exchange(
         self, session: UUID, prompt: str, answer: str, told: str, caller: Caller
@@ -173,13 +178,15 @@ class SessionMemory:
         who = Lineage(caller.tenant_id, caller.actor)
         return Desk(await self._memory(), who, project=caller.project)
 
-    async def _in_time(self, what: str, built: Callable[[], Awaitable[str]]) -> str:
-        return await forgiven(what, built, otherwise="", seconds=self._context_seconds)
-
     async def _kept(self, stored: Callable[[], Awaitable[UUID | None]]) -> UUID | None:
         return await forgiven(
             "episode of a session", stored, otherwise=None, seconds=STORING_SECONDS
         )
+
+
+def _shown(found: Context) -> tuple[UUID, ...]:
+    """The memories that stand in a block."""
+    return tuple(line.ref.id for some in found.block.included.values() for line in some)
 
 
 async def _near(desk: Desk, prompt: str) -> list[dict[str, Any]]:
@@ -206,6 +213,6 @@ async def _line(desk: Desk, found: dict[str, Any]) -> str:
     return lines.rule_line(row["content"], row["maturity"], float(row["effectiveness_score"]))
 
 
-def kept_of_place(cwd: str) -> dict[str, Any]:
-    """What an episode keeps of where its session worked."""
-    return {"project": PurePath(cwd).name}
+def place_name(cwd: str, caller: Caller) -> str:
+    """What the place of a session is called: its project's name, else its directory's."""
+    return (caller.project and caller.project.name) or PurePath(cwd).name

@@ -1,12 +1,12 @@
 """What people are told of sessions: those that wait, were set aside, refused, or went without."""
 
-import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from butlers.llm.envelopes import parse_object
 from butlers.sessions import spool
 from butlers.sessions.waiting import Waiting
 
@@ -86,13 +86,6 @@ def _notes(file: Path, since: datetime) -> list[dict[str, Any]]:
     """The notes since an instant, the oldest first; a line that is cut is passed over."""
     with suppress(FileNotFoundError):
         lines = file.read_text("utf-8", "replace").splitlines()
-        notes = [note for note in map(_parsed, lines) if note]
+        notes = [note for note in map(parse_object, lines) if note]
         return [note for note in notes if str(note.get("at")) >= since.isoformat("T", "seconds")]
     return []
-
-
-def _parsed(line: str) -> dict[str, Any] | None:
-    with suppress(ValueError):
-        note = json.loads(line)
-        return note if isinstance(note, dict) else None
-    return None

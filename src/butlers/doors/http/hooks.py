@@ -5,12 +5,12 @@ hook leaves what ended in the spool; the address for it is for others, who send 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import PurePath
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -21,13 +21,13 @@ from butlers.hook import CONNECTING
 from butlers.module import Caller, Project
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.log import SessionLog
-from butlers.sessions.session import STORING_SECONDS, SessionMemory, kept_of_place
+from butlers.sessions.session import STORING_SECONDS, SessionMemory, place_name
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 HOOK_SECONDS = 1.2
 """How long an injection may take; a hook waits little longer for any answer."""
 
-_NOTING_SECONDS = 0.2
+_NOTING_SECONDS = 5.0
 _FAILED = "memory failed or took too long; `butlers logs` says more"
 Short = Annotated[str, StringConstraints(max_length=4_096)]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=4_096)]
@@ -77,6 +77,14 @@ class Ended(_Told):
     transcript: str = Field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a hook is answered, and what is done once it has its answer."""
+
+    body: dict[str, Any]
+    afterwards: Callable[[], Awaitable[None]] | None = None
+
+
 Kind = TypeVar("Kind", bound=_Told)
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -102,35 +110,44 @@ class _Desk:
         self._memory = memory
         self._log = log
 
-    async def started(self, told: Started, caller: Caller) -> dict[str, Any] | None:
+    async def started(self, told: Started, caller: Caller) -> _Said | None:
         # Nothing was asked yet: what is worked on is known by where.
-        about = PurePath(told.cwd).name
+        about = place_name(told.cwd, caller)
         found = await self._memory.opening(told.session_id, about, caller)
         if found is None:
             return None
-        if told.source != CONNECTING:
-            noted = partial(self._log.note_agent, caller, told.session_id, project=about)
-            await forgiven("record of a session", noted, otherwise=None, seconds=_NOTING_SECONDS)
-        return {"context": found}
+        noting = self._noting(told, caller, told=found.ids)
+        return _Said({"context": found.text}, None if told.source == CONNECTING else noting)
 
-    async def prompted(self, told: Prompted, caller: Caller) -> dict[str, Any]:
-        return {"context": await self._memory.relevant(told.session_id, told.prompt, caller)}
+    async def prompted(self, told: Prompted, caller: Caller) -> _Said:
+        found = await self._memory.relevant(told.session_id, told.prompt, caller)
+        noting = self._noting(told, caller, asked=told.prompt, told=found.ids)
+        return _Said({"context": found.text}, noting)
 
-    async def ended(self, told: Ended, caller: Caller) -> dict[str, Any] | None:
-        async def stored() -> dict[str, Any]:
+    async def ended(self, told: Ended, caller: Caller) -> _Said | None:
+        async def stored() -> _Said:
+            place = {"project": place_name(told.cwd, caller)}
             episode = await self._memory.remember_transcript(
-                told.session_id, told.transcript, kept_of_place(told.cwd), caller
+                told.session_id, told.transcript, place, caller
             )
-            return {"episode_id": str(episode) if episode else None}
+            return _Said({"episode_id": str(episode) if episode else None})
 
         return await forgiven("end of a session", stored, otherwise=None, seconds=STORING_SECONDS)
+
+    def _noting(self, hook: _Told, caller: Caller, **what: Any) -> Callable[[], Awaitable[None]]:
+        """Puts on record what a session is told, for which its agent does not wait."""
+        place = place_name(hook.cwd, caller)
+        noted = partial(self._log.note_agent, caller, hook.session_id, project=place, **what)
+        return partial(
+            forgiven, "record of a session", noted, otherwise=None, seconds=_NOTING_SECONDS
+        )
 
 
 def _answering(
     butler: str,
     tokens: TokenStore,
     kind: type[Kind],
-    answer: Callable[[Kind, Caller], Awaitable[dict[str, Any] | None]],
+    answer: Callable[[Kind, Caller], Awaitable[_Said | None]],
 ) -> Answer:
     async def respond(request: Request) -> Response:
         caller = _caller(request, tokens, butler)
@@ -145,7 +162,10 @@ def _answering(
             return _refused(400, "this is not what an agent's hook sends")
         project = told.project.project if told.project else None
         said = await answer(told, replace(caller, project=project))
-        return _refused(503, _FAILED) if said is None else JSONResponse(said)
+        if said is None:
+            return _refused(503, _FAILED)
+        afterwards = BackgroundTask(said.afterwards) if said.afterwards else None
+        return JSONResponse(said.body, background=afterwards)
 
     return respond
 

@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 import structlog
 
 from butlers.llm import LanguageModel
+from butlers.memory.flows import consolidation_lease as leases
 from butlers.memory.flows.consolidation_batch import Stop, consolidate_batch, told
 from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
-from butlers.memory.store import consolidation
 
 # A model of which nothing can be used any more is not asked about everything that waits.
 _MOST_FAILURES = 10
@@ -31,36 +31,22 @@ async def run_consolidation(
 ) -> ConsolidationReport:
     """Consolidate what waits of one tenant; without a model nothing at all changes."""
     if model is None:
-        return ConsolidationReport.of_dry_run(await _count_waiting(memory, lineage))
+        rows = await leases.find_waiting(memory, lineage)
+        waiting = dict(sorted((row["butler"], row["episodes"]) for row in rows))
+        return ConsolidationReport.of_dry_run(waiting)
     run = _Run(memory, model)
     await run.drain([lineage])
     return run.report(lineage.tenant_id)
 
 
 async def consolidate_all(
-    memory: Memory, model: LanguageModel | None, actor: str
+    memory: Memory, model: LanguageModel, actor: str
 ) -> dict[str, ConsolidationReport]:
     """Consolidate for every tenant; the failure of one is reported and stops no other."""
     lineages = [Lineage(tenant, actor) for tenant in await memory.database.tenants()]
-    if model is None:
-        return {one.tenant_id: await _counted(memory, one) for one in lineages}
     run = _Run(memory, model)
     await run.drain(lineages)
     return {one.tenant_id: run.report(one.tenant_id) for one in lineages}
-
-
-async def _counted(memory: Memory, lineage: Lineage) -> ConsolidationReport:
-    try:
-        return await run_consolidation(memory, None, lineage)
-    except Exception as error:  # noqa: BLE001 - one tenant's failure must not reach another's
-        return ConsolidationReport(errors=[told(error)], dry_run=True)
-
-
-async def _count_waiting(memory: Memory, lineage: Lineage) -> dict[str, int]:
-    """How many episodes of each butler a run would take, in butler order."""
-    async with memory.transaction(lineage) as tx:
-        rows = await consolidation.find_waiting(tx, now=memory.now())
-    return dict(sorted((row["butler"], row["episodes"]) for row in rows))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -105,8 +91,7 @@ class _Run:
     async def _turn(self, lineage: Lineage, number: int) -> _Turn | None:
         """The next turn of a tenant that has something to read; whatever fails is its own."""
         try:
-            async with self._memory.transaction(lineage) as tx:
-                rows = await consolidation.find_waiting(tx, now=self._memory.now())
+            rows = await leases.find_waiting(self._memory, lineage)
         except Exception as error:  # noqa: BLE001 - one tenant's failure must not reach another's
             _log.warning(
                 "consolidation_failed", tenant=lineage.tenant_id, error=type(error).__name__

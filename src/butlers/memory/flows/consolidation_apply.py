@@ -10,6 +10,7 @@ import structlog
 
 from butlers.db.postgres import Row, Transaction, translated_errors
 from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
+from butlers.kernel.text import says_the_same
 from butlers.memory.flows.consolidation_lease import (
     TAKEN_OVER,
     Claimed,
@@ -37,7 +38,6 @@ from butlers.memory.policy.consolidation_plan import (
     Plan,
     StoreFact,
     StoreRule,
-    says_the_same,
 )
 from butlers.memory.store import consolidation, episodes, facts, links, rules
 from butlers.memory.store.consolidation import Lease

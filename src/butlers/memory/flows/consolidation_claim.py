@@ -21,7 +21,7 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.policy.consolidation import EpisodeToRead, Question, Reach, build_prompt
 from butlers.memory.policy.inputs import checked_id
-from butlers.memory.store import claims, consolidation
+from butlers.memory.store import claims
 from butlers.memory.store.consolidation import Lease
 
 CLAIM_SECONDS = 1800
@@ -54,16 +54,14 @@ class EpisodeClaim:
 
 async def waiting(memory: Memory, lineage: Lineage) -> Waiting:
     """How much waits to be read, and since when."""
-    async with memory.transaction(lineage) as tx:
-        rows = await consolidation.find_waiting(tx, now=memory.now())
+    rows = await leases.find_waiting(memory, lineage)
     oldest = min((row["oldest"] for row in rows), default=None)
     return Waiting(sum(row["episodes"] for row in rows), oldest)
 
 
 async def claim_episodes(memory: Memory, limit: int, lineage: Lineage) -> EpisodeClaim:
     """The oldest episodes that wait, of the butler whose have waited longest, held for a while."""
-    async with memory.transaction(lineage) as tx:
-        rows = await consolidation.find_waiting(tx, now=memory.now())
+    rows = await leases.find_waiting(memory, lineage)
     whole = sum(row["episodes"] for row in rows)
     for row in rows:
         claimed = await _claimed(memory, row["butler"], limit, lineage)

@@ -66,6 +66,12 @@ def appetite_of(memory: Memory, reach: Reach, most: int | None = None) -> Appeti
     return Appetite(str(memory.new_id()), episodes, reach.chars, settings.lease_seconds)
 
 
+async def find_waiting(memory: Memory, lineage: Lineage) -> list[Row]:
+    """What waits to be read, by butler: how many episodes and since when, the oldest first."""
+    async with memory.transaction(lineage) as tx:
+        return await consolidation.find_waiting(tx, now=memory.now())
+
+
 async def claim(memory: Memory, butler: str, lineage: Lineage, appetite: Appetite) -> Claimed:
     """The oldest episodes of a butler that are due, leased to a run of its own.
 

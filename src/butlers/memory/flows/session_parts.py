@@ -8,7 +8,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Transaction
 from butlers.errors import InvalidInput
-from butlers.kernel.text import normalise_whitespace
+from butlers.kernel.text import says_the_same
 from butlers.memory.flows.remember import store_episode_in, store_fact_in, store_rule_in
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
@@ -163,7 +163,7 @@ async def _free(tx: Transaction, new: NewFact, now: datetime) -> NewFact | None:
         holder = await facts.get_active(tx, FactKey.of(way))
         if holder is None:
             return way
-        if _plain(holder["content"]) == _plain(new.content):
+        if says_the_same(holder["content"], new.content):
             return None
     return None
 
@@ -172,7 +172,3 @@ def _ways(new: NewFact, now: datetime) -> tuple[NewFact, NewFact]:
     """A fact under its own key, and under one with the day it was said, beside what holds."""
     day = (new.said_at or now).date().isoformat()
     return new, replace(new, predicate=f"{new.predicate[: MAX_PREDICATE - 20]} (said {day})")
-
-
-def _plain(text: str) -> str:
-    return normalise_whitespace(text).casefold()

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from uuid import UUID
 
 from butlers.errors import InvalidInput
-from butlers.kernel.text import normalise_whitespace
+from butlers.kernel.text import normalise_whitespace, says_the_same
 from butlers.memory.model import MemoryRef, MemoryType, NewFact, NewRule
 from butlers.memory.policy.attachments import checked_fact, checked_rule
 from butlers.memory.policy.confidence import INFERRED_CONFIDENCE
@@ -204,11 +204,6 @@ def _check_fact(
 ) -> None:
     said = (entry.subject, entry.predicate, entry.content)
     check_statement(batch.evidence(sources), *said, batch.instructions)
-
-
-def says_the_same(one: str, other: str) -> bool:
-    """Whether two texts differ in spaces and capitals at most."""
-    return normalise_whitespace(one).casefold() == normalise_whitespace(other).casefold()
 
 
 def _successor(
