@@ -41,17 +41,7 @@ Pages: TypeAlias = Callable[[Household], Starlette]
 def build_app(household: Household, settings: ServerSection, pages: Pages | None) -> Starlette:
     """The whole HTTP surface over butlers that have started."""
     butlers, tokens = household.butlers, household.tokens
-    servers = {
-        name: ButlerMCP(
-            name,
-            butler.modules,
-            tokens,
-            toolset=butler.settings.mcp.tools,
-            opted=butler.settings.mcp.opted,
-            hands=butler.hands,
-        )
-        for name, butler in butlers.items()
-    }
+    servers = {name: ButlerMCP.of(butler, tokens) for name, butler in butlers.items()}
     names = _host_names(settings)
     guard = _guard(names)
     shown = pages(household) if pages is not None else None

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 import structlog
 from mcp.server import MCPServer
@@ -23,6 +23,7 @@ from mcp_types import INTERNAL_ERROR, CallToolResult, InputRequiredResult, TextC
 from pydantic import AnyHttpUrl, ValidationError
 
 from butlers import __version__, metrics
+from butlers.butler.butler import Butler
 from butlers.butler.tokens import TokenStore
 from butlers.doors.mcp.tools import named, refuse_other_tenant, served_prompts, served_tools
 from butlers.errors import ButlersError, InvalidInput
@@ -96,6 +97,25 @@ class ButlerMCP(MCPServer[Any]):
         )
         for prompt in served_prompts(modules, self._prompted, opted):
             self.add_prompt(prompt)
+
+    @classmethod
+    def of(
+        cls,
+        butler: Butler,
+        tokens: TokenStore | None = None,
+        ready: Callable[[], Awaitable[None]] | None = None,
+    ) -> Self:
+        """What a butler offers, as its settings choose it: the same at every door."""
+        offered = butler.settings.mcp
+        return cls(
+            butler.name,
+            butler.modules,
+            tokens,
+            ready,
+            toolset=offered.tools,
+            opted=offered.opted,
+            hands=butler.hands,
+        )
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
