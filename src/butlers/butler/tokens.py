@@ -17,6 +17,7 @@ from butlers.butler.home import Home
 from butlers.clock import Clock, utc_now
 from butlers.errors import InvalidInput, NotFound, Unavailable
 from butlers.files import replace_file
+from butlers.module import Caller
 
 log = structlog.get_logger(__name__)
 _PREFIX = "btl_"
@@ -34,6 +35,11 @@ class TokenRecord(BaseModel):
     digest: str = Field(pattern="^[0-9a-f]{64}$", repr=False)
     created_at: str
     agent: str = ""
+
+    @property
+    def caller(self) -> Caller:
+        """Whoever holds it, as doors know them."""
+        return Caller(self.tenant, f"token:{self.id}", self.agent)
 
     def shown(self) -> dict[str, str]:
         """What a person may see of it."""

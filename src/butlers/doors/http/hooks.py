@@ -153,7 +153,7 @@ def _answering(
 def _caller(request: Request, tokens: TokenStore, butler: str) -> Caller | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     record = tokens.verify(token, butler) if scheme.lower() == "bearer" else None
-    return None if record is None else Caller(record.tenant, f"token:{record.id}", record.agent)
+    return None if record is None else record.caller
 
 
 async def _body(request: Request) -> bytes | None:

@@ -65,7 +65,7 @@ class ButlerTokens:
 
     def _caller(self, token: str) -> Caller | None:
         record = self._store.verify(token, self._butler)
-        return None if record is None else Caller(record.tenant, f"token:{record.id}", record.agent)
+        return None if record is None else record.caller
 
 
 class ButlerMCP(MCPServer[Any]):
