@@ -20,6 +20,7 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, CallToolResult, InputRequiredResult, TextContent
+from mcp_types import Tool as MCPTool
 from pydantic import AnyHttpUrl, ValidationError
 
 from butlers import __version__, metrics
@@ -30,7 +31,7 @@ from butlers.errors import ButlersError, InvalidInput
 from butlers.kernel.text import one_line
 from butlers.module import MAX_REQUEST_ID, Caller, Module, Project
 from butlers.module import request_id as checked_request_id
-from butlers.operation import Audience, Operation, Toolset, faults_in_words, shortened
+from butlers.operation import Operation, Toolset, faults_in_words, shortened
 from butlers.sessions.hands import Hands
 
 log = structlog.get_logger(__name__)
@@ -60,7 +61,13 @@ class ButlerTokens:
             client_id=who,
             subject=who,
             scopes=[SCOPE],
-            claims={"tenant": caller.tenant_id, "actor": caller.actor, "agent": caller.agent},
+            claims={
+                "tenant_id": caller.tenant_id,
+                "actor": caller.actor,
+                "agent": caller.agent,
+                "low_trust": caller.low_trust,
+                "rights": caller.rights,
+            },
         )
 
     def _caller(self, token: str) -> Caller | None:
@@ -85,6 +92,7 @@ class ButlerMCP(MCPServer[Any]):
         modules = list(modules)
         self._butler = butler
         self._ready = ready
+        self._needs = {one.tool: one.needs for module in modules for one in module.operations}
         self.tools = {
             tool.name: tool for tool in served_tools(modules, toolset, self._perform, opted)
         }
@@ -116,6 +124,13 @@ class ButlerMCP(MCPServer[Any]):
             opted=offered.opted,
             hands=butler.hands,
         )
+
+    async def list_tools(self) -> list[MCPTool]:
+        """The tools that whoever asks may call."""
+        caller, listed = _authenticated(), await super().list_tools()
+        if caller is None:
+            return listed
+        return [tool for tool in listed if caller.rights.includes(self._needs[tool.name])]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
@@ -161,14 +176,12 @@ class ButlerMCP(MCPServer[Any]):
         """Do what a tool stands for, as whoever authenticated; else as the butler's own tenant."""
         project = _project.get()
         caller = _authenticated() or Caller(module.surroundings.tenant_id, "local", "", project)
-        own = module.surroundings.tenant_id
-        if operation.callers is Audience.OWNER and caller.tenant_id != own:
-            raise InvalidInput(f"{operation.tool} is for {operation.callers}")
         refuse_other_tenant(given, caller.tenant_id)
         module.check_started()
         asked = {k: v for k, v in given.items() if k not in ("tenant_id", "request_context")}
-        desk = module.desk(caller, checked_request_id(given.get("request_context")))
-        return await operation.perform(desk, **asked)
+        async with module.turn(operation, caller):
+            desk = module.desk(caller, checked_request_id(given.get("request_context")))
+            return await operation.perform(desk, **asked)
 
     async def _prompted(self, module: Module, operation: Operation, given: dict[str, Any]) -> Any:
         """What a prompt carries; a failure is told in words."""
@@ -220,8 +233,7 @@ def _authenticated() -> Caller | None:
     token = get_access_token()
     if token is None or token.claims is None:
         return None
-    claims = token.claims
-    return Caller(claims["tenant"], claims["actor"], claims["agent"])
+    return Caller(**token.claims)
 
 
 def _request_id(arguments: dict[str, Any]) -> str | None:
