@@ -15,7 +15,7 @@ class _Places:
 class Turns:
     """Places by kind, known while somebody has one or waits for one."""
 
-    def __init__(self, at_once: int = 4) -> None:
+    def __init__(self, at_once: int = 2) -> None:
         self._at_once = at_once
         self._known: dict[Hashable, _Places] = {}
 

@@ -80,7 +80,7 @@ class DatabaseSection(Section):
         5.0, gt=0, le=3_600, description="How long a writer waits for another of the same memory."
     )
     tenant_at_once: int = Field(
-        4,
+        2,
         ge=1,
         le=1000,
         description="How many readers, and how many writers, of one tenant are served at once; "
