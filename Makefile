@@ -32,7 +32,7 @@ check: $(VENV)/.tested  ## formatting, lint, types, import floors
 	@$(BIN)/lint-imports
 
 hooks: $(VENV)/.tested  ## run the checks of make check before each commit
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt pre-commit
+	@$(INSTALL) --require-hashes --no-deps -r locks/more.txt
 	@$(BIN)/pre-commit install
 
 bench: $(VENV)/.tested  ## measure; see bench/README.md
@@ -47,17 +47,20 @@ docs: $(VENV)/.tested  ## write the pages of docs/ that are made from the code
 browser:
 	@scripts/install-chromium
 
-# Versions come from constraints.txt, so that tomorrow's release of a dependency changes nothing.
-$(VENV)/.installed: pyproject.toml constraints.txt
+# Every file comes with its hash, so that tomorrow's release of a dependency changes nothing, nor does another file
+# under the same name. scripts/supply.py makes locks/ from constraints.txt.
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
+
+$(VENV)/.installed: pyproject.toml locks/run.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "butlers needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 	  || { echo "python venv support is missing; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@echo "installing (once; a minute or two)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt hatchling editables
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-build-isolation -e .
+	@$(INSTALL) --require-hashes --no-deps -r locks/run.txt
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.tested: $(VENV)/.installed
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+$(VENV)/.tested: $(VENV)/.installed locks/dev.txt
+	@$(INSTALL) --require-hashes --no-deps -r locks/dev.txt
 	@touch $@

@@ -10,6 +10,7 @@ BENCHES = {
     "notebook": "bench.notebook",
     "sweep": "bench.sweep",
     "fleet": "bench.fleet",
+    "bounds": "bench.bounds",
     "sessions": "bench.sessions",
 }
 

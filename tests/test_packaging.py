@@ -1,5 +1,6 @@
 """What a checkout promises before anything of it has run."""
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from butlers.embedding import BUNDLED_SHA256
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -57,6 +60,46 @@ def test_the_locked_versions_are_the_ones_under_test() -> None:
     installed = {name: metadata.version(name) for name in LOCKED if is_installed(name)}
     assert installed == {name: LOCKED[name] for name in installed}
     assert len(installed) > 60
+
+
+def locks() -> dict[str, tuple[str, list[str]]]:
+    """What an installation insists on: by name, the version and the hashes of its files."""
+    text = "".join((ROOT / "locks" / f"{one}.txt").read_text() for one in ("run", "dev", "more"))
+    lines = text.replace(" \\\n", " ").splitlines()
+    parts = [line.split() for line in lines]
+    pins = [part[0].split("==") for part in parts]
+    assert len({name for name, _ in pins}) == len(pins)
+    return {name: (version, part[1:]) for (name, version), part in zip(pins, parts, strict=True)}
+
+
+def test_every_pinned_version_is_locked_by_the_hashes_of_its_files() -> None:
+    locked = locks()
+    pinned = {canonical(name): version for name, version in LOCKED.items()}
+    assert {name: version for name, (version, _) in locked.items()} == pinned
+    for name, (_, hashes) in locked.items():
+        assert hashes and all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", h) for h in hashes), name
+    needed = set().union(*(needed_by(bare_name(one)) for one in PROJECT["dependencies"]))
+    run = (ROOT / "locks" / "run.txt").read_text()
+    direct = {bare_name(one) for one in PROJECT["dependencies"]}
+    assert direct <= needed and all(f"\n{name}==" in f"\n{run}" for name in direct)
+
+
+def test_the_bill_of_materials_names_every_pinned_version_with_licence_and_hashes() -> None:
+    bill = json.loads((ROOT / "sbom.cdx.json").read_text())
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    *parts, model = bill["components"]
+    assert {part["name"]: part["version"] for part in parts} == {
+        name: version for name, (version, _) in locks().items()
+    }
+    for part in parts:
+        (licence,) = part["licenses"]
+        assert licence.get("expression") or licence["license"]["name"], part["name"]
+        listed = {one["hashes"][0]["content"] for one in part["externalReferences"]}
+        assert {f"--hash=sha256:{one}" for one in listed} == set(locks()[part["name"]][1])
+    notice = (ROOT / "NOTICE").read_text()
+    for file in model["components"]:
+        assert file["hashes"][0]["content"] == BUNDLED_SHA256[file["name"]]
+        assert f"{file['name']:<16} {BUNDLED_SHA256[file['name']]}" in notice
 
 
 def test_nothing_drags_in_torch() -> None:

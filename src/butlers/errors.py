@@ -4,6 +4,7 @@ ButlersError
 ├── InvalidInput        (also a ValueError)  the caller gave something that cannot be used
 ├── Conflict            (also a ValueError)  it clashes with what is already there
 ├── NotFound            (also a ValueError)  there is no such thing for this caller
+├── Forbidden           the caller is known, and this is not for it
 ├── IntegrityViolation  an invariant would break; nothing was written
 ├── Unavailable         something outside does not answer: database, model, disk
 │   └── BudgetExhausted what sessions may cost in a day is spent
@@ -28,6 +29,10 @@ class Conflict(ButlersError, ValueError):
 
 class NotFound(ButlersError, ValueError):
     """There is no such thing for this caller."""
+
+
+class Forbidden(ButlersError):
+    """The caller is known, and this is not for it; the message says for whom it is."""
 
 
 class IntegrityViolation(ButlersError):

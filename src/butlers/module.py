@@ -5,8 +5,10 @@ its operations and jobs, and stopped in reverse order. It never learns how it is
 its operations at a desk, which is made for whoever is calling.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -17,13 +19,17 @@ from pydantic import BaseModel
 from butlers.clock import Clock, ClockDoubt, undoubted, utc_now
 from butlers.db.branch import Branch
 from butlers.db.postgres import Database
-from butlers.errors import InvalidInput, Unavailable
+from butlers.errors import Forbidden, InvalidInput, Unavailable
 from butlers.ids import NewId, new_id
+from butlers.kernel.rights import Right
 from butlers.kernel.text import one_line
+from butlers.kernel.turns import Turns
 from butlers.llm import LanguageModel
-from butlers.operation import Operation
+from butlers.operation import Audience, Effect, Operation
 
 MAX_REQUEST_ID = 200
+LONGEST_SECONDS = 60.0
+"""How long a caller may be waited for by those behind it, its own waiting included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,24 @@ class Caller:
     """Who is asking, as the host authenticated it; a tool argument never changes it.
 
     `agent` is the name its token was made for; empty for a token of the whole tenant. `project`
-    is what it works in, where that is known.
+    is what it works in, where that is known. A token may be made for less than everything, and
+    for somebody whose word counts for less.
     """
 
     tenant_id: str
     actor: str
     agent: str = ""
     project: Project | None = None
+    low_trust: bool = False
+    rights: Right = Right.OPERATE
+
+    def must(self, right: Right) -> None:
+        """Forbidden where the caller's token was not made for it."""
+        if not self.rights.includes(right):
+            raise Forbidden(
+                f"this token may {self.rights}, and this needs one that may {right}; "
+                f"`butlers token new --rights {right}` makes such a token"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +87,7 @@ class Surroundings:
     """The butler's own directory, for what a module keeps in files."""
     clock_doubt: ClockDoubt = undoubted
     """Asked before anything that cannot be undone is done because of the time."""
+    turns: Turns = field(default_factory=Turns)
 
 
 class NotRun(Exception):
@@ -150,6 +168,36 @@ class Module(ABC):
     def desk(self, caller: Caller, request_id: str | None = None) -> Any:
         """Where its operations are called on a caller's behalf, once it has started."""
         raise Unavailable(f"the module {self.name} has no operations")
+
+    def admit(self, operation: Operation, caller: Caller) -> None:
+        """Forbidden, with the reason, where an operation is not for a caller."""
+        if operation.callers is Audience.OWNER and caller.tenant_id != self.surroundings.tenant_id:
+            raise Forbidden(f"{operation.tool} is for {operation.callers}")
+        caller.must(operation.needs)
+
+    @asynccontextmanager
+    async def turn(self, operation: Operation, caller: Caller) -> AsyncIterator[None]:
+        """Within this block an operation may be done for a caller; it may have to wait for that.
+
+        Whoever reads does not wait for those who write, nor one tenant for another. Upkeep takes
+        as long as it takes.
+        """
+        self.admit(operation, caller)
+        if operation.maintains:
+            yield
+            return
+        reads = operation.effect is Effect.READS
+        try:
+            async with asyncio.timeout(LONGEST_SECONDS) as limit:
+                async with self.surroundings.turns.of((caller.tenant_id, reads)):
+                    yield
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise Unavailable(
+                f"{operation.name} was not done within {LONGEST_SECONDS:g} seconds; ask for less "
+                "at once, or try again"
+            ) from error
 
     def default(self, setting: str) -> Any:
         """What a setting says, by its name below the module's own."""

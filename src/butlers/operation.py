@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 
 from butlers.errors import InvalidInput
 from butlers.kernel.json_values import brief, json_value
+from butlers.kernel.rights import Right
 
 Run = Callable[[Any, Any], Awaitable[Any]]
 _SHOWN = 80
@@ -99,6 +100,8 @@ class Operation:
     prompt: str = ""
     """The MCP prompt that carries its answer's text, where it is opted in."""
     callers: Audience = Audience.TENANT
+    maintains: bool = False
+    """Whether it is upkeep, or decides what others drew: for tokens that may operate."""
     also_by_place: tuple[str, ...] = ()
     """The fields that may be given by place after those that must be given."""
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -118,6 +121,13 @@ class Operation:
     def name(self) -> str:
         """What the operation is called, as a program calls it."""
         return self.run.__name__
+
+    @property
+    def needs(self) -> Right:
+        """The right without which it is refused."""
+        if self.maintains:
+            return Right.OPERATE
+        return Right.READ if self.effect is Effect.READS else Right.WRITE
 
     @cached_property
     def words(self) -> str:

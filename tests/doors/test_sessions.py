@@ -19,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
+from butlers.kernel.rights import Right
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
 
 FACT = "the green tandem in bay seven belongs to Mrs. Okonkwo"
@@ -222,7 +223,8 @@ def test_only_the_butlers_own_tenant_asks_and_each_sees_its_own_sessions(
     house: House, daemon: Daemon
 ) -> None:
     _, rival = TokenStore(house.home.tokens_file).create("general", "rival")
-    _, friend = TokenStore(house.home.tokens_file).create("general", "default")
+    store = TokenStore(house.home.tokens_file)
+    _, friend = store.create("general", "default", rights=Right.OPERATE)
     ours = house.sessions()[0]["id"]
     with httpx2.Client(trust_env=False, timeout=60, base_url=daemon.url) as client:
 

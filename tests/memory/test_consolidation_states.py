@@ -257,13 +257,13 @@ async def two_dead(memory, lineage, clock):
 
 @pytest.mark.contract("L10")
 async def test_dead_letters_are_listed_with_their_reason(memory, lineage, stranger, two_dead):
-    found = await dead_letters.find_dead_letters(memory, lineage)
+    found = await dead_letters.find_dead_letters(memory, 10, lineage)
     assert [(row["id"], row["content"]) for row in found] == [
         (str(two_dead[0]), "the first"), (str(two_dead[1]), "the second: Ann likes tea")
     ]  # fmt: skip
     assert {row["dead_letter_reason"] for row in found} == {"the session ended with status 1"}
     assert {row["consolidation_attempts"] for row in found} == {1}
-    assert await dead_letters.find_dead_letters(memory, stranger) == []
+    assert await dead_letters.find_dead_letters(memory, 10, stranger) == []
 
 
 @pytest.mark.contract("L10", "N7.2")

@@ -199,7 +199,7 @@ class Arrivals:
         with suppress(FileNotFoundError):
             record = self._tokens.verify(file.read_text("utf-8").strip(), butler)
             if record is not None:
-                return Caller(record.tenant, f"token:{record.id}", record.agent)
+                return record.caller
         raise Unavailable(f"no valid token for the hooks of {butler}; `butlers connect` makes one")
 
     def _failed(self, arrival: Arrival, error: Exception) -> None:

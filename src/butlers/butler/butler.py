@@ -8,6 +8,7 @@ import structlog
 
 from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
+from butlers.butler.storage import Storage
 from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Database
 from butlers.errors import ButlersError, Unavailable
@@ -18,6 +19,7 @@ from butlers.jobs.policy import Outcome
 from butlers.jobs.schedule import Schedule
 from butlers.jobs.spending import Account, Spending, limits_of, model_of
 from butlers.kernel.secrets import masked
+from butlers.kernel.turns import Turns
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import Health, Module, Surroundings
@@ -60,9 +62,18 @@ class Butler:
         model = model_of(settings, self.spending)
         self._directory = server.home.butler_directory(self.name)
         tenant = settings.butler.tenant
+        self.storage = Storage(lambda: self.database)
         self.clock_watch = ClockWatch(lambda: self.database, clock, witness)
+        self.turns = Turns(settings.database.tenant_at_once)
         surroundings = Surroundings(
-            self.name, tenant, clock, new_id, model, self._directory, self.clock_watch.doubt
+            self.name,
+            tenant,
+            clock,
+            new_id,
+            model,
+            self._directory,
+            self.clock_watch.doubt,
+            self.turns,
         )
         order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
         self.modules: Sequence[Module] = [
@@ -213,6 +224,7 @@ class Butler:
             pool_min=section.pool_min,
             pool_max=section.pool_max,
             timeout=section.statement_timeout_seconds,
+            lock_timeout=section.lock_timeout_seconds,
         )
 
     async def _look_at_clock(self) -> None:

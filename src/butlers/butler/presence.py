@@ -10,12 +10,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import IO, Any
 
 from butlers.butler.home import Home
 from butlers.errors import Conflict, Unavailable
+from butlers.files import replace_file
 
 _PATIENCE_SECONDS = 8.0
 _GLANCE_SECONDS = 0.05
@@ -31,6 +32,8 @@ class Running:
     butlers: dict[str, dict[str, str]]
     version: str = ""
     started_at: str = ""
+    key: str = field(default="", repr=False)
+    """What this process tells its health in full for."""
 
 
 @contextmanager
@@ -68,9 +71,7 @@ def _sign(lock: IO[bytes]) -> None:
 @contextmanager
 def announced(home: Home, running: Running) -> Iterator[None]:
     """`run.json` says where to find us, from ready until stopped."""
-    draft = home.run_file.with_suffix(".new")
-    draft.write_text(json.dumps(asdict(running), indent=2) + "\n", encoding="utf-8")
-    draft.replace(home.run_file)
+    replace_file(home.run_file, json.dumps(asdict(running), indent=2) + "\n")
     try:
         yield
     finally:
@@ -155,10 +156,12 @@ def reasons(butler: Mapping[str, Any]) -> list[str]:
     return [butler["error"]] if "error" in butler else told
 
 
-def health(url: str) -> tuple[str, dict[str, Any]]:
-    """How the butlers at this address say they are: in one word, and each of them."""
+def health(found: Running) -> tuple[str, dict[str, Any]]:
+    """How the butlers of a home say they are: in one word, and each of them."""
+    asked = urllib.request.Request(f"{found.url}/health")
+    asked.add_header("Authorization", f"Bearer {found.key}")
     try:
-        with _opener().open(f"{url}/health", timeout=_PATIENCE_SECONDS) as answer:
+        with _opener().open(asked, timeout=_PATIENCE_SECONDS) as answer:
             body = answer.read()
     except urllib.error.HTTPError as refusal:
         with refusal:

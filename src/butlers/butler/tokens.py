@@ -4,22 +4,30 @@ import fcntl
 import hashlib
 import hmac
 import json
+import re
 import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from butlers.butler.home import Home
+from butlers.butler.token_uses import TokenUses
 from butlers.clock import Clock, utc_now
 from butlers.errors import InvalidInput, NotFound, Unavailable
 from butlers.files import replace_file
+from butlers.kernel.rights import Right
+from butlers.module import Caller
 
 log = structlog.get_logger(__name__)
 _PREFIX = "btl_"
+_SPAN = re.compile(r"(\d{1,4})([hdw])")
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
 class TokenRecord(BaseModel):
@@ -34,10 +42,24 @@ class TokenRecord(BaseModel):
     digest: str = Field(pattern="^[0-9a-f]{64}$", repr=False)
     created_at: str
     agent: str = ""
+    rights: Right = Right.OPERATE
+    """One made before tokens had rights may do what it could."""
+    expires_at: datetime | None = None
+    low_trust: bool = False
 
-    def shown(self) -> dict[str, str]:
+    @property
+    def caller(self) -> Caller:
+        """Whoever holds it, as doors know them."""
+        who = f"token:{self.id}"
+        return Caller(self.tenant, who, self.agent, low_trust=self.low_trust, rights=self.rights)
+
+    def has_expired(self, now: datetime) -> bool:
+        """Whether its time is over."""
+        return self.expires_at is not None and self.expires_at <= now
+
+    def shown(self) -> dict[str, Any]:
         """What a person may see of it."""
-        return self.model_dump(exclude={"digest"})
+        return self.model_dump(mode="json", exclude={"digest"})
 
 
 _RECORDS = TypeAdapter(list[TokenRecord])
@@ -50,11 +72,20 @@ class TokenStore:
         self._file = file
         self._clock = clock
         self._reading = threading.Lock()
+        self.uses = TokenUses(file.with_suffix(".used"))
         self._seen: tuple[int, int, int] | None = None
         self._records: tuple[TokenRecord, ...] = ()
 
-    def create(
-        self, butler: str, tenant: str, note: str = "", agent: str = ""
+    def create(  # noqa: PLR0913 - whose it is, and what it may do until when
+        self,
+        butler: str,
+        tenant: str,
+        note: str = "",
+        agent: str = "",
+        *,
+        rights: Right = Right.WRITE,
+        expires_at: datetime | None = None,
+        low_trust: bool = False,
     ) -> tuple[TokenRecord, str]:
         """Make a token, for one agent if one is named; it is returned once and kept nowhere."""
         token = _PREFIX + secrets.token_urlsafe(32)
@@ -66,6 +97,9 @@ class TokenStore:
             digest=_digest(token),
             created_at=self._clock().isoformat(timespec="seconds"),
             agent=validate_agent(agent),
+            rights=rights,
+            expires_at=expires_at,
+            low_trust=low_trust,
         )
         with self._changing() as records:
             records.append(record)
@@ -77,6 +111,7 @@ class TokenStore:
             for record in records:
                 if record.id == token_id:
                     records.remove(record)
+                    self.uses.forget(record.id)
                     return record
         raise NotFound(f"no token has the id {token_id!r}; `butlers token list` shows them all")
 
@@ -98,7 +133,37 @@ class TokenStore:
         return found if found is not None and found.butler == butler else None
 
     def identify(self, token: str) -> TokenRecord | None:
-        """The record of a token, whichever butler it is for, or None."""
+        """The record of a token, whichever butler it is for, or None; its use is noted."""
+        found, now = self._recognised(token), self._clock()
+        if found is None or found.has_expired(now):
+            return None
+        self.uses.note(found.id, now)
+        return found
+
+    def get(self, token_id: str) -> TokenRecord | None:
+        """The record of a token that is valid, by its id, or None."""
+        now = self._clock()
+        valid = (one for one in self.all() if one.id == token_id and not one.has_expired(now))
+        return next(valid, None)
+
+    def limit(self, token_id: str, rights: Right) -> None:
+        """Let a token be for this from now on."""
+        with self._changing() as records:
+            records[:] = [
+                one.model_copy(update={"rights": rights}) if one.id == token_id else one
+                for one in records
+            ]
+
+    def refusal(self, token: str) -> str:
+        """Why a token that was valid once is no longer, as its holder may be told; else nothing."""
+        found = self._recognised(token)
+        if found is None or found.expires_at is None or not found.has_expired(self._clock()):
+            return ""
+        when = f"{found.expires_at:%Y-%m-%d %H:%M}"
+        return f"this token expired at {when} UTC; `butlers token new` makes another"
+
+    def _recognised(self, token: str) -> TokenRecord | None:
+        """The record of a token, be it one that has expired, or None."""
         digest, found = _digest(token), None
         try:
             records = self.all()
@@ -118,7 +183,9 @@ class TokenStore:
             fcntl.flock(lock, fcntl.LOCK_EX)
             records = self._read()
             yield records
-            replace_file(self._file, json.dumps([one.model_dump() for one in records], indent=1))
+            replace_file(
+                self._file, json.dumps([one.model_dump(mode="json") for one in records], indent=1)
+            )
 
     def _read(self) -> list[TokenRecord]:
         try:
@@ -144,25 +211,30 @@ class TokenStore:
 
 def ensure_hook_token(home: Home, butler: str, tenant: str) -> bool:
     """See to it that hooks have a token that is valid; true when this call made one."""
-    return _ensure(home, home.hook_token_file(butler), butler, tenant, "hooks of agents")
+    file = home.hook_token_file(butler)
+    return _ensure(home, file, butler, tenant, "hooks of agents", Right.HOOK)
 
 
 def command_token(home: Home, butler: str, tenant: str) -> str:
     """The token with which commands of this home call the process that serves it."""
     file = home.command_token_file(butler)
-    _ensure(home, file, butler, tenant, "commands of this home")
+    _ensure(home, file, butler, tenant, "commands of this home", Right.OPERATE)
     return file.read_text("utf-8").strip()
 
 
-def _ensure(home: Home, file: Path, butler: str, tenant: str, note: str) -> bool:
+def _ensure(  # noqa: PLR0913 - where it lies, and all that a token is
+    home: Home, file: Path, butler: str, tenant: str, note: str, rights: Right
+) -> bool:
     """See to it that a private file holds a token that is valid; true when this call made one."""
     store = TokenStore(home.tokens_file)
     try:
         known = store.verify(file.read_text("utf-8").strip(), butler) if file.exists() else None
         if known is not None and known.tenant == tenant:
+            if known.rights is not rights:  # made before tokens had rights
+                store.limit(known.id, rights)
             return False
         file.parent.mkdir(mode=0o700, exist_ok=True)
-        _, token = store.create(butler, tenant, note)
+        _, token = store.create(butler, tenant, note, rights=rights)
         replace_file(file, f"{token}\n")
     except OSError as error:
         raise Unavailable(
@@ -191,6 +263,24 @@ def _validate_word(field: str, word: str) -> str:
     if not printable or not 1 <= len(word) <= 200:
         raise InvalidInput(f"{field}: found {word!r}; valid is 1 to 200 characters, no spaces")
     return word
+
+
+def expiry(given: str, now: datetime) -> datetime | None:
+    """When a token ends: after a span such as 90d, or on a day; None for an empty text."""
+    if not given:
+        return None
+    span = _SPAN.fullmatch(given)
+    try:
+        ends = now + int(span[1]) * _UNITS[span[2]] if span else datetime.fromisoformat(given)
+    except ValueError:
+        ends = now
+    ends = ends if ends.tzinfo else ends.replace(tzinfo=UTC)
+    if ends <= now:
+        raise InvalidInput(
+            f"expires: found {given[:80]!r}; valid is a span such as 12h, 90d or 8w, or a day to "
+            "come such as 2030-12-31"
+        )
+    return ends.astimezone(UTC).replace(microsecond=0)
 
 
 def _one_line(note: str) -> str:

@@ -17,6 +17,7 @@ from pgvector.asyncpg import register_vector
 
 from butlers.db.queries import Query
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, Unavailable
+from butlers.kernel.json_values import shallow_json
 
 # asyncpg's records are mappings from column to value; nothing else of theirs is used.
 Row: TypeAlias = Mapping[str, Any]
@@ -92,9 +93,16 @@ class Database:
 
     @classmethod
     async def open(
-        cls, access: Access, *, pool_min: int = 1, pool_max: int = 10, timeout: float = 30.0
+        cls,
+        access: Access,
+        *,
+        pool_min: int = 1,
+        pool_max: int = 10,
+        timeout: float = 30.0,
+        lock_timeout: float = 5.0,
     ) -> "Database":
         """Connect; raises Unavailable when the server does not answer."""
+        patience = {"lock_timeout": f"{lock_timeout * 1000:.0f}ms"}
         role = {"role": access.runtime_role} if access.runtime_role else {}
         with translated_errors():
             pool = await asyncpg.create_pool(
@@ -104,7 +112,7 @@ class Database:
                 command_timeout=timeout,
                 init=_prepare,
                 reset=_keep,
-                server_settings={**_SESSION, **role, "application_name": "butlers"},
+                server_settings={**_SESSION, **patience, **role, "application_name": "butlers"},
             )
         return cls(pool)
 
@@ -183,6 +191,8 @@ def translated_errors() -> Iterator[None]:
     """Driver errors become errors of ours; their text never carries a row's content."""
     try:
         yield
+    except asyncpg.LockNotAvailableError as error:
+        raise Conflict("somebody else is changing the same just now; try again") from error
     except (asyncpg.UniqueViolationError, asyncpg.TransactionRollbackError) as error:
         raise Conflict(_brief(error)) from error
     except (
@@ -216,5 +226,5 @@ async def _keep(_: asyncpg.Connection) -> None:
 async def _prepare(connection: asyncpg.Connection) -> None:
     await register_vector(connection)
     await connection.set_type_codec(
-        "jsonb", encoder=json.dumps, decoder=json.loads, schema="pg_catalog"
+        "jsonb", encoder=json.dumps, decoder=shallow_json, schema="pg_catalog"
     )

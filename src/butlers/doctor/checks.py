@@ -6,13 +6,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 from butlers.butler import presence
 from butlers.butler.home import Home
 from butlers.butler.presence import reasons
-from butlers.butler.tokens import TokenStore
+from butlers.butler.tokens import TokenRecord, TokenStore
 from butlers.clock import utc_now
 from butlers.db import sqlite
 from butlers.doctor.database import databases
@@ -29,6 +30,7 @@ from butlers.settings.files import HouseSettings, load_house, override_server
 from butlers.settings.sections import RuntimeSection, ServerSection
 
 _OLDEST_PYTHON = (3, 11)
+_SOON, _LONG_UNUSED = timedelta(days=14), timedelta(days=30)
 _LITTLE_BYTES, _TOO_LITTLE_BYTES = 2**30, 100 * 2**20
 
 
@@ -201,7 +203,8 @@ def _listening(home: Home, server: ServerSection) -> Iterator[Finding]:
 
 def _tokens(home: Home, butlers: Sequence[str]) -> Iterator[Finding]:
     """Each butler can be called by somebody, and nobody else can read the list."""
-    records = TokenStore(home.tokens_file).all()
+    store = TokenStore(home.tokens_file)
+    records = store.all()
     if not records:
         remedy = "`butlers up` makes the first; more: butlers token new --butler NAME --tenant T"
         yield warning("tokens", "there are none, so no agent can call", remedy)
@@ -217,7 +220,27 @@ def _tokens(home: Home, butlers: Sequence[str]) -> Iterator[Finding]:
     for name in sorted(called - set(butlers)):
         remedy = "revoke it: butlers token list, butlers token revoke ID"
         yield warning("tokens", f"a token is for butler {name}, which is not here", remedy)
+    yield from _ageing(store, utc_now())
     yield ok("tokens", f"{len(records)} kept, as hashes")
+
+
+def _ageing(store: TokenStore, now: datetime) -> Iterator[Finding]:
+    """Tokens that end soon, or that nobody seems to need."""
+    for one in store.all():
+        which = f"token {one.id} ({one.note or one.tenant})"
+        if one.has_expired(now):
+            yield warning("tokens", f"{which} has expired", f"butlers token revoke {one.id}")
+        elif one.expires_at is not None and one.expires_at - now < _SOON:
+            ends = f"{which} expires at {one.expires_at:%Y-%m-%d %H:%M} UTC"
+            yield warning("tokens", ends, "make its successor: butlers token new")
+        elif _is_idle(store, one, now):
+            unused = f"{which} was made over {_LONG_UNUSED.days} days ago and no use of it is known"
+            yield warning("tokens", unused, f"if nobody needs it: butlers token revoke {one.id}")
+
+
+def _is_idle(store: TokenStore, one: TokenRecord, now: datetime) -> bool:
+    old = now - datetime.fromisoformat(one.created_at) > _LONG_UNUSED
+    return old and store.uses.last_at(one.id) is None
 
 
 def _is_remote(server: ServerSection) -> bool:
@@ -233,7 +256,7 @@ def _served(home: Home) -> Finding:
     found = presence.running(home)
     if found is None:
         return warning("server", "the butlers are starting or stopping", "ask again in a moment")
-    status, report = presence.health(found.url)
+    status, report = presence.health(found)
     if status == "ok":
         return ok("server", f"up and well at {found.url}")
     unwell = {name: butler for name, butler in report.items() if butler["status"] != "ok"}

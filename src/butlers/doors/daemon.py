@@ -3,10 +3,13 @@
 import asyncio
 import logging
 import os
+import resource
+import secrets
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 
 import structlog
 
@@ -26,6 +29,7 @@ from butlers.kernel.secrets import masked
 from butlers.settings.files import HouseSettings
 
 log = structlog.get_logger(__name__)
+_MOST_FILES = 65_536
 _AGAIN_SECONDS = 60.0
 """How long until what could not start is tried again."""
 
@@ -38,6 +42,7 @@ async def run(
 ) -> None:
     """Serve every butler of a home; returns after a clean stop, be it before all were ready."""
     stop = _Stop()
+    _allow_connections()
     serving = asyncio.create_task(_serve(home, house, on_ready, stop, pages))
     with stop.on_signals(serving):
         try:
@@ -46,6 +51,14 @@ async def run(
             if not stop.asked:
                 raise
     log.info("butlers stopped")
+
+
+def _allow_connections() -> None:
+    """As many files as the system lets us have: a thousand slow clients use up the usual limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if most == resource.RLIM_INFINITY else min(most, _MOST_FILES)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 async def _serve(
@@ -60,8 +73,9 @@ async def _serve(
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
         tokens = TokenStore(home.tokens_file)
-        household = Household(home, butlers, tokens, house.fleet, _failed(house))
-        http = Server(build_app(household, house.server, pages))
+        key = secrets.token_urlsafe(32)
+        household = Household(home, butlers, tokens, house.fleet, _failed(house), key)
+        http = Server(build_app(household, house.server, pages), house.server.send_seconds)
         serving = await stack.enter_async_context(_serving(http, listener))
         port = listener.getsockname()[1]
         await _prepare_sessions(butlers, house.server.host, port)
@@ -70,7 +84,7 @@ async def _serve(
         await stack.enter_async_context(arrivals.kept())
         await stack.enter_async_context(served_lines(home, butlers))
         stop.server = http
-        running = _describe(house.server.host, port, list(butlers))
+        running = replace(_describe(house.server.host, port, list(butlers)), key=key)
         stack.enter_context(announced(home, running))
         on_ready(running)
         log.info("butlers are up", url=running.url, butlers=list(butlers))

@@ -309,6 +309,8 @@ class Methods:
     ) -> CleanupReport: ...
     async def dead_letters(
         self,
+        *,
+        limit: int = ...,
     ) -> list[dict[str, Any]]: ...
     async def requeue(
         self,

@@ -19,6 +19,8 @@ from starlette.types import Lifespan
 
 from butlers import __version__, metrics
 from butlers.butler.butler import Butler
+from butlers.doors.connections import patient
+from butlers.doors.http.gate import Gate, bearer
 from butlers.doors.http.hooks import hook_routes
 from butlers.doors.http.household import Household
 from butlers.doors.mcp.server import ButlerMCP
@@ -34,6 +36,9 @@ _REMEDIES = {
 }
 
 
+_BACKLOG = 1024
+
+
 Pages: TypeAlias = Callable[[Household], Starlette]
 """Makes the application that answers whatever is no door of ours."""
 
@@ -41,17 +46,7 @@ Pages: TypeAlias = Callable[[Household], Starlette]
 def build_app(household: Household, settings: ServerSection, pages: Pages | None) -> Starlette:
     """The whole HTTP surface over butlers that have started."""
     butlers, tokens = household.butlers, household.tokens
-    servers = {
-        name: ButlerMCP(
-            name,
-            butler.modules,
-            tokens,
-            toolset=butler.settings.mcp.tools,
-            opted=butler.settings.mcp.opted,
-            hands=butler.hands,
-        )
-        for name, butler in butlers.items()
-    }
+    servers = {name: ButlerMCP.of(butler, tokens) for name, butler in butlers.items()}
     names = _host_names(settings)
     guard = _guard(names)
     shown = pages(household) if pages is not None else None
@@ -65,7 +60,10 @@ def build_app(household: Household, settings: ServerSection, pages: Pages | None
             *doors,
             *(one for name in household.failed for one in _closed_doors(name, household)),
         ],
-        middleware=[trusted],
+        middleware=[
+            trusted,
+            Middleware(Gate, tokens=tokens, requests_per_minute=settings.requests_per_minute),
+        ],
         lifespan=_lifespan(list(servers.values()), shown),
     )
     if shown is not None:
@@ -95,9 +93,13 @@ def _closed_doors(name: str, household: Household) -> list[Route]:
 
 
 def _vital_signs(household: Household) -> list[Route]:
-    async def health(_: Request) -> Response:
+    async def health(request: Request) -> Response:
         report = await _health(household)
-        return JSONResponse(report, status_code=200 if report["status"] == "ok" else 503)
+        status = 200 if report["status"] == "ok" else 503
+        token = bearer(request.headers)
+        if not token or not household.knows(token):
+            report = {"status": report["status"]}
+        return JSONResponse(report, status_code=status)
 
     async def numbers(_: Request) -> Response:
         await _health(household)
@@ -129,7 +131,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(128)
+        listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         otherwise = f"cannot listen on {host}, port {port}: {error.strerror}"
@@ -141,10 +143,12 @@ def listen(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn, with signals left to the daemon so that it can stop in its own order."""
 
-    def __init__(self, app: Starlette) -> None:
+    def __init__(self, app: Starlette, send_seconds: float = 20.0) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
+                http=patient(send_seconds),
+                ws="none",
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=3,
@@ -191,14 +195,16 @@ def _failure(name: str, why: str) -> dict[str, object]:
 
 async def _health_of(butler: Butler) -> dict[str, object]:
     modules = await butler.health()
-    well = all(module.ok for module in modules.values())
+    trouble = await butler.storage.trouble() if butler.is_open else ""
+    well = not trouble and all(module.ok for module in modules.values())
     metrics.UP.labels(butler.name).set(well)
     told = {name: {**one.details, "status": _word(one.ok)} for name, one in modules.items()}
     for name in butler.failures.keys() & told.keys():
         told[name]["status"] = "failed"
     word = _word(well) if butler.is_open else "failed"
     notes = await butler.notes() if butler.is_open else []
-    return {"status": word, "modules": told, "notes": notes}
+    report: dict[str, object] = {"status": word, "modules": told, "notes": notes}
+    return report | {"error": trouble} if trouble else report
 
 
 def _word(well: bool) -> str:

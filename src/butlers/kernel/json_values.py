@@ -1,12 +1,19 @@
 """Values as JSON can carry them, and briefly; schemas of those that others send."""
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
 EXCERPT = 2_000
 """How much of a text is told of one among several; who reads one memory is told all of it."""
+
+DEEPEST = 64
+"""How deep a document may go that others read with ours around it; theirs may go half as deep."""
+TOO_DEEP = "nested too deeply to be shown"
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]|[^"\[\]{}]+')
 
 _WITHHELD = frozenset({"embedding", "search_vector"})
 """What no answer carries, should a statement ever select it."""
@@ -34,6 +41,37 @@ def json_value(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [json_value(inner) for inner in value]
     return value
+
+
+def is_deeper(value: Any, most: int) -> bool:
+    """Whether lists and objects stand within one another more than so many times."""
+    level = [value]
+    for _ in range(most):
+        level = [one for outer in level if isinstance(outer, dict | list) for one in _inner(outer)]
+    return any(isinstance(one, dict | list) for one in level)
+
+
+def _inner(outer: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return outer.values() if isinstance(outer, dict) else outer
+
+
+def shallow_json(text: str) -> Any:
+    """What a JSON text says, with words in place of what lies too deep in it to be passed on.
+
+    Cut before it is read: reading takes a call for each step down, and there are only so many.
+    """
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return json.loads(text)
+    kept, depth = [], 0
+    for token in _TOKEN.findall(text):
+        opens, closes = token in ("[", "{"), token in ("]", "}")
+        depth -= closes
+        if depth < DEEPEST or (depth == DEEPEST and not opens and not closes):
+            kept.append(token)
+        elif depth == DEEPEST and opens:
+            kept.append(json.dumps(TOO_DEEP))
+        depth += opens
+    return json.loads("".join(kept))
 
 
 def brief(told: Any) -> Any:

@@ -240,6 +240,7 @@ class Summarize(Asked):
 @OPERATIONS.add(
     answers=Summarized,
     effect=Effect.WRITES,
+    maintains=True,
     callers=Audience.OWNER,
     example="summarize --older-than-days 30",
     routes=(Route("POST", "/notes/summarize"),),

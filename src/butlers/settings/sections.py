@@ -76,6 +76,16 @@ class DatabaseSection(Section):
     statement_timeout_seconds: int = Field(
         30, ge=1, le=86_400, description="How long one statement may take."
     )
+    lock_timeout_seconds: float = Field(
+        5.0, gt=0, le=3_600, description="How long a writer waits for another of the same memory."
+    )
+    tenant_at_once: int = Field(
+        2,
+        ge=1,
+        le=1000,
+        description="How many readers, and how many writers, of one tenant are served at once; "
+        "others wait.",
+    )
 
     @model_validator(mode="after")
     def _the_pool_can_hold_its_minimum(self) -> Self:
@@ -152,6 +162,15 @@ class ServerSection(Section):
     )
     allowed_hosts: tuple[str, ...] = Field(
         (), strict=False, description="Names, next to localhost, by which clients may call."
+    )
+    requests_per_minute: int = Field(
+        6_000,
+        ge=1,
+        le=10_000_000,
+        description="How many requests a token, or an address without one, may send in a minute.",
+    )
+    send_seconds: float = Field(
+        20.0, gt=0, le=3_600, description="How long a client may take to send a whole request."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The least severe message that is logged."

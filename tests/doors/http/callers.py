@@ -8,6 +8,7 @@ import httpx2
 
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
+from butlers.kernel.rights import Right
 from doors.daemons import Daemon
 
 
@@ -56,7 +57,7 @@ async def calling(
 ) -> AsyncIterator[ApiCaller]:
     """A caller of a tenant at a butler."""
     if token is None:
-        _, token = token_store(daemon.home).create(butler, tenant)
+        _, token = token_store(daemon.home).create(butler, tenant, rights=Right.OPERATE)
     async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=60) as http:
         yield ApiCaller(http, daemon.url, butler, token)
 

@@ -13,6 +13,7 @@ import pytest
 from butlers.doors.http.callers import Visitor
 from butlers.doors.http.fanout import Fleet, Question
 from butlers.doors.http.glance import Overview, get_overview
+from butlers.module import Caller
 from butlers.settings.sections import FleetSection
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
 from doors.http.callers import calling, token_store, told
@@ -216,7 +217,7 @@ class Stumbling:
 
 async def test_a_fault_nobody_foresaw_at_one_butler_does_not_spoil_the_rest():
     household = SimpleNamespace(failed={}, butlers={"stumbling": Stumbling()}, fleet=FleetSection())
-    visitor = Visitor("test", {"stumbling": "default"})
+    visitor = Visitor(Caller("default", "test"), {"stumbling": "default"})
     question = Question(Overview, get_overview, "overview", {})
     (reply,) = await Fleet(household).ask(visitor, "request", question)
     assert (reply.name, reply.said) == ("stumbling", None)

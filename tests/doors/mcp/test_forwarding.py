@@ -30,6 +30,8 @@ def home() -> Iterator[Home]:
     with temporary_home() as home:
         home.create_butler("general")
         home.create_butler("kitchen")
+        chosen = home.butler_file("kitchen")
+        chosen.write_text(chosen.read_text().replace("#consolidate = false", "consolidate = true"))
         yield home
 
 
@@ -100,6 +102,16 @@ async def test_each_butler_answers_for_itself(daemon: Daemon) -> None:
     with forwarding(daemon.home, "kitchen") as running:
         answer = await asyncio.to_thread(say, running, request("initialize", INITIALIZE))
         assert answer["result"]["serverInfo"]["name"] == "butlers-kitchen"
+
+
+def test_what_a_butler_is_set_to_offer_is_offered_here_too(daemon: Daemon) -> None:
+    with forwarding(daemon.home, "kitchen") as running:
+        say(running, request("initialize", INITIALIZE))
+        listed = say(running, request("tools/list", {}))["result"]["tools"]
+        prompts = say(running, request("prompts/list", {}))["result"]["prompts"]
+    names = {tool["name"] for tool in listed}
+    assert {"memory_claim_episodes", "memory_submit_consolidation"} < names
+    assert [prompt["name"] for prompt in prompts] == ["consolidate"]
 
 
 def test_the_socket_is_for_its_owner_and_goes_with_the_daemon(home: Home, daemon: Daemon) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from butlers.butler.tokens import TokenStore
+from butlers.kernel.rights import Right
 from doors.daemons import Daemon
 from doors.mcp.clients import over_http
 
@@ -106,7 +107,7 @@ ALL = WRITING | READING | FEEDBACK | MANAGEMENT | CONTEXT | ENTITIES | UPKEEP
 @pytest.fixture(scope="module")
 def offered(daemon: Daemon, tokens: TokenStore) -> dict[str, Any]:
     """What a client is shown, by name."""
-    _, token = tokens.create("general", "surface")
+    _, token = tokens.create("general", "surface", rights=Right.OPERATE)
     return asyncio.run(listed(daemon, token))
 
 

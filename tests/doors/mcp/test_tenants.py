@@ -16,6 +16,7 @@ import pytest
 from mcp import Client
 
 from butlers.butler.tokens import TokenStore
+from butlers.kernel.rights import Right
 from doors.daemons import Daemon, butlers
 from doors.mcp.clients import (
     INITIALIZE,
@@ -71,7 +72,7 @@ ANSWERS: Mapping[str, Any] = {
 @pytest.fixture(scope="module")
 def owner(daemon: Daemon, tokens: TokenStore) -> Furnished:
     """The tenant who has one of everything."""
-    _, token = tokens.create("general", OWNER)
+    _, token = tokens.create("general", OWNER, rights=Right.OPERATE)
     return asyncio.run(furnish_over_http(daemon, token))
 
 
@@ -82,7 +83,7 @@ async def furnish_over_http(daemon: Daemon, token: str) -> Furnished:
 
 @pytest.fixture(scope="module")
 def offered(daemon: Daemon, tokens: TokenStore) -> list[str]:
-    _, token = tokens.create("general", "rival")
+    _, token = tokens.create("general", "rival", rights=Right.OPERATE)
     return asyncio.run(names(daemon, token))
 
 
@@ -102,7 +103,7 @@ async def test_a_stranger_who_knows_every_id_gets_nothing(
     before = await snapshot(rows, OWNER)
     for tool in offered:
         stranger = f"rival-{tool}"
-        _, token = tokens.create("general", stranger)
+        _, token = tokens.create("general", stranger, rights=Right.OPERATE)
         async with over_http(daemon, token) as client:
             await walk(client, tool, known_to(stranger, owner))
         assert await snapshot(rows, OWNER) == before, tool
@@ -159,7 +160,7 @@ async def test_no_kind_of_memory_is_an_exception(
     owner: Furnished,
 ) -> None:  # fmt: skip
     before = await snapshot(rows, OWNER)
-    _, token = tokens.create("general", "rival")
+    _, token = tokens.create("general", "rival", rights=Right.OPERATE)
     async with over_http(daemon, token) as client:
         for kind, known in (
             ("episode", owner.episode),
@@ -179,7 +180,7 @@ async def test_two_tenants_may_have_the_same_names_and_keys(
     daemon: Daemon, tokens: TokenStore, rows: asyncpg.Connection, owner: Furnished
 ) -> None:
     before = await snapshot(rows, OWNER)
-    _, token = tokens.create("general", "twin")
+    _, token = tokens.create("general", "twin", rights=Right.OPERATE)
     async with over_http(daemon, token) as client:
         twin = await furnish(client, "twin", WORD)
         found = (await call(client, "entity_resolve", name=WORD))["result"]
@@ -199,7 +200,7 @@ async def test_two_tenants_may_have_the_same_names_and_keys(
 async def test_naming_another_tenant_is_refused(
     daemon: Daemon, tokens: TokenStore, owner: Furnished, offered: list[str]
 ) -> None:
-    _, token = tokens.create("general", "rival")
+    _, token = tokens.create("general", "rival", rights=Right.OPERATE)
     calls = arguments(owner)
     named = [tool for tool in offered if "tenant_id" in calls[tool]]
     assert len(named) == 5
@@ -223,9 +224,9 @@ async def test_naming_another_tenant_is_refused(
 async def test_a_session_is_of_use_only_with_the_token_that_opened_it(
     daemon: Daemon, tokens: TokenStore
 ) -> None:
-    _, first = tokens.create("general", OWNER)
-    _, second = tokens.create("general", OWNER)
-    _, other = tokens.create("general", "rival")
+    _, first = tokens.create("general", OWNER, rights=Right.OPERATE)
+    _, second = tokens.create("general", OWNER, rights=Right.OPERATE)
+    _, other = tokens.create("general", "rival", rights=Right.OPERATE)
     async with raw_client(daemon, first) as session:
         assert (await session.call("memory_stats", "{}")).status_code == 200
         for token in (other, second):
@@ -240,7 +241,7 @@ async def test_a_session_is_of_use_only_with_the_token_that_opened_it(
 async def test_a_revoked_token_is_refused_at_the_next_request(
     daemon: Daemon, tokens: TokenStore
 ) -> None:
-    record, token = tokens.create("general", OWNER)
+    record, token = tokens.create("general", OWNER, rights=Right.OPERATE)
     async with raw_client(daemon, token) as session:
         assert (await session.call("memory_stats", "{}")).status_code == 200
         done = butlers("token", "revoke", record.id, "--home", daemon.home.root)
@@ -250,7 +251,7 @@ async def test_a_revoked_token_is_refused_at_the_next_request(
 
 @pytest.mark.contract("N9.3")
 async def test_a_token_opens_one_butler_only(daemon: Daemon, tokens: TokenStore) -> None:
-    _, token = tokens.create("kitchen", OWNER)
+    _, token = tokens.create("kitchen", OWNER, rights=Right.OPERATE)
     async with httpx2.AsyncClient(trust_env=False, timeout=30) as http:
         for butler, status in (("kitchen", 200), ("general", 401)):
             client = RawClient(http, daemon.mcp(butler), token)
@@ -262,7 +263,7 @@ async def test_a_token_opens_one_butler_only(daemon: Daemon, tokens: TokenStore)
 async def test_a_tenant_of_one_butler_has_nothing_at_another(
     daemon: Daemon, tokens: TokenStore, owner: Furnished
 ) -> None:
-    _, token = tokens.create("kitchen", OWNER)
+    _, token = tokens.create("kitchen", OWNER, rights=Right.OPERATE)
     async with httpx2.AsyncClient(trust_env=False, timeout=60) as http:
         client = await RawClient(http, daemon.mcp("kitchen"), token).open()
         answer = told(await client.call("memory_search", json.dumps({"query": WORD})))

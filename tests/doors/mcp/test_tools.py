@@ -62,7 +62,7 @@ async def client_of(transport: str, daemon: Daemon) -> AsyncIterator[Walk]:
         return
     tenant = f"walk-{mode}"
     made = butlers(
-        "token", "new", "--butler", "general", "--tenant", tenant, "--home", daemon.home.root
+        "token", "new", "--tenant", tenant, "--rights", "operate", "--home", daemon.home.root
     )
     async with over_http(daemon, made.stdout.splitlines()[-1], mode) as client:
         yield Walk(client, tenant)

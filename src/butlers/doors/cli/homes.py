@@ -91,11 +91,14 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
 def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
     """A token for the first butler, made only in a home that never had one."""
     from butlers.butler.tokens import TokenStore
+    from butlers.kernel.rights import Right
 
     if home.tokens_file.exists():
         return None
     name, settings = next(iter(house.butlers.items()))
-    _, token = TokenStore(home.tokens_file).create(name, settings.butler.tenant, "first start")
+    store = TokenStore(home.tokens_file)
+    tenant = settings.butler.tenant
+    _, token = store.create(name, tenant, "first start", rights=Right.OPERATE)
     return name, token
 
 

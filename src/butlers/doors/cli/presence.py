@@ -120,7 +120,7 @@ def _told(home: "Home") -> dict[str, Any]:
     running = presence.running(home)
     if running is None:
         return {"status": "starting or stopping", **fields}
-    word, butlers = presence.health(running.url)
+    word, butlers = presence.health(running)
     known = asdict(running)
     for name in [*known["butlers"], *butlers]:
         known["butlers"].setdefault(name, {}).update(butlers.get(name, {"status": word}))

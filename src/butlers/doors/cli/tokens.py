@@ -13,9 +13,12 @@ from butlers.doors.cli.options import (
     home_of,
 )
 from butlers.doors.cli.tables import show_json
+from butlers.kernel.rights import Right
 
 if TYPE_CHECKING:
-    from butlers.butler.tokens import TokenStore
+    from datetime import datetime
+
+    from butlers.butler.tokens import TokenRecord, TokenStore
 
 app = typer.Typer(help="Tokens: who may call a butler, and as which tenant.", no_args_is_help=True)
 
@@ -28,28 +31,58 @@ def new(
         str, typer.Option(help="Whose notes it opens in the notebook [default: the butler's].")
     ] = "",
     note: Annotated[str, typer.Option(help="What it is for, for your own list.")] = "",
+    rights: Annotated[
+        Right, typer.Option(help="What it may do; write includes read, operate is for upkeep too.")
+    ] = Right.WRITE,
+    expires: Annotated[
+        str, typer.Option(help="When it ends: 12h, 90d, 8w or a day such as 2030-12-31.")
+    ] = "",
+    low_trust: Annotated[
+        bool, typer.Option("--low-trust", help="Its holder's word counts for less than yours.")
+    ] = False,
     home: HomeOption = None,
 ) -> None:
     """Make a token; it is printed once, alone on the last line, and kept only as a hash."""
+    from butlers.butler.tokens import expiry
+    from butlers.clock import utc_now
+
     home_of(butler, home)
-    record, token = _store(home).create(butler, tenant, note, agent)
+    ends = expiry(expires, utc_now())
+    record, token = _store(home).create(
+        butler, tenant, note, agent, rights=rights, expires_at=ends, low_trust=low_trust
+    )
     whose = f"tenant {tenant}" + (f", agent {agent}" if agent else "")
-    typer.echo(f"token {record.id} for butler {butler}, {whose}; it is not shown again:")
+    limits = f"may {rights}" + (f" until {_minute(ends)}" if ends else "")
+    typer.echo(f"token {record.id} for butler {butler}, {whose}, {limits}; it is not shown again:")
     typer.echo(token)
 
 
 @app.command("list", epilog=example("butlers token list --json"))
 def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """List the tokens: id, butler, tenant, age, note and agent, never the token itself."""
-    records = [record.shown() for record in _store(home).all()]
+    """List the tokens: whose they are, what they may do until when, and when each was last used."""
+    store = _store(home)
+    known = [(record, store.uses.last_at(record.id)) for record in store.all()]
     if as_json:
-        show_json(records)
+        show_json(
+            [one.shown() | {"last_used_at": used and used.isoformat()} for one, used in known]
+        )
         return
-    if not records:
+    if not known:
         typer.echo("no tokens yet; make one with: butlers token new --butler NAME --tenant T")
-    for record in records:
-        shown = ("id", "butler", "tenant", "created_at", "note", "agent")
-        typer.echo("\t".join(record[key] for key in shown).rstrip())
+    for record, used in known:
+        typer.echo("\t".join(_columns(record, used)).rstrip())
+
+
+def _columns(record: "TokenRecord", used: "datetime | None") -> list[str]:
+    rights = f"{record.rights}{' (low trust)' if record.low_trust else ''}"
+    ends = f"ends {_minute(record.expires_at)}" if record.expires_at else "does not end"
+    last = f"used {_minute(used)}" if used else "no use known"
+    made = [record.id, record.butler, record.tenant, record.created_at]
+    return [*made, rights, ends, last, record.note, record.agent]
+
+
+def _minute(instant: "datetime") -> str:
+    return f"{instant:%Y-%m-%d %H:%M}"
 
 
 @app.command("revoke", epilog=example("butlers token revoke 3f9c21ab"))

@@ -5,7 +5,7 @@ which must then also say what proves that a change was meant.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from starlette.exceptions import HTTPException
@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from butlers.butler.tokens import TokenRecord, TokenStore
 from butlers.doors.http.household import Household
+from butlers.module import Caller
 from butlers.settings.sections import FleetSection
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -23,12 +24,15 @@ _SCHEME = "bearer "
 class Visitor:
     """A caller: the butlers it may see with its tenant in each, and the remote ones by name."""
 
-    actor: str
+    who: Caller
+    """As it authenticated, whichever tenant it is in a butler."""
     tenants: Mapping[str, str]
     remotes: frozenset[str] = frozenset()
     is_operator: bool = False
-    agent: str = ""
-    """The agent its token was made for."""
+
+    def caller(self, tenant: str) -> Caller:
+        """The same as one tenant."""
+        return replace(self.who, tenant_id=tenant)
 
 
 class Source(Protocol):
@@ -88,16 +92,14 @@ class Callers:
 def visitor_of(record: TokenRecord, fleet: FleetSection) -> Visitor:
     """The caller a token stands for: one butler as one tenant, and what that tenant is shown."""
     remotes = frozenset(one.name for one in fleet.remotes if one.tenant == record.tenant)
-    return Visitor(
-        f"token:{record.id}", {record.butler: record.tenant}, remotes, agent=record.agent
-    )
+    return Visitor(record.caller, {record.butler: record.tenant}, remotes)
 
 
 def operator_of(household: Household, actor: str = "operator") -> Visitor:
     """Whoever runs the home: every butler as its own configured tenant, and every remote one."""
     tenants = {name: butler.settings.butler.tenant for name, butler in household.butlers.items()}
     return Visitor(
-        actor,
+        Caller("", actor),
         # Whose tenant one has that could not be made is not known, nor needed to say why.
         dict.fromkeys(household.failed, "") | tenants,
         frozenset(remote.name for remote in household.fleet.remotes),

@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from butlers.errors import (
     ButlersError,
     Conflict,
+    Forbidden,
     IntegrityViolation,
     InvalidInput,
     NotFound,
@@ -30,6 +31,7 @@ log = structlog.get_logger(__name__)
 
 _STATUS: Mapping[type[ButlersError], int] = {
     InvalidInput: 400,
+    Forbidden: 403,
     NotFound: 404,
     Conflict: 409,
     IntegrityViolation: 409,

@@ -17,7 +17,9 @@ from starlette.routing import Route
 
 from butlers.butler.butler import Butler
 from butlers.butler.tokens import TokenStore
+from butlers.errors import Forbidden
 from butlers.hook import CONNECTING
+from butlers.kernel.rights import Right
 from butlers.module import Caller, Project
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.log import SessionLog
@@ -95,9 +97,9 @@ def hook_routes(butlers: Mapping[str, Butler], tokens: TokenStore) -> list[Route
     for name, butler in butlers.items():
         desk = _Desk(butler.session_memory(HOOK_SECONDS), butler.session_log)
         for event, answer in (
-            ("SessionStart", _answering(name, tokens, Started, desk.started)),
-            ("UserPromptSubmit", _answering(name, tokens, Prompted, desk.prompted)),
-            ("SessionEnd", _answering(name, tokens, Ended, desk.ended)),
+            ("SessionStart", _answering(butler, tokens, Started, desk.started)),
+            ("UserPromptSubmit", _answering(butler, tokens, Prompted, desk.prompted)),
+            ("SessionEnd", _answering(butler, tokens, Ended, desk.ended)),
         ):
             routes.append(Route(f"/butlers/{name}/hooks/{event}", answer, methods=["POST"]))
     return routes
@@ -144,13 +146,16 @@ class _Desk:
 
 
 def _answering(
-    butler: str,
+    butler: Butler,
     tokens: TokenStore,
     kind: type[Kind],
     answer: Callable[[Kind, Caller], Awaitable[_Said | None]],
 ) -> Answer:
     async def respond(request: Request) -> Response:
-        caller = _caller(request, tokens, butler)
+        try:
+            caller = _caller(request, tokens, butler.name)
+        except Forbidden as error:
+            return _refused(403, str(error))
         if caller is None:
             return _refused(401, "a token of this butler is needed; `butlers connect` makes one")
         body = await _body(request)
@@ -161,7 +166,8 @@ def _answering(
         except ValidationError:
             return _refused(400, "this is not what an agent's hook sends")
         project = told.project.project if told.project else None
-        said = await answer(told, replace(caller, project=project))
+        async with butler.turns.of((caller.tenant_id, kind is not Ended)):
+            said = await answer(told, replace(caller, project=project))
         if said is None:
             return _refused(503, _FAILED)
         afterwards = BackgroundTask(said.afterwards) if said.afterwards else None
@@ -173,7 +179,10 @@ def _answering(
 def _caller(request: Request, tokens: TokenStore, butler: str) -> Caller | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     record = tokens.verify(token, butler) if scheme.lower() == "bearer" else None
-    return None if record is None else Caller(record.tenant, f"token:{record.id}", record.agent)
+    if record is None:
+        return None
+    record.caller.must(Right.HOOK)
+    return record.caller
 
 
 async def _body(request: Request) -> bytes | None:

@@ -1,5 +1,6 @@
 """What pages and the API are made over."""
 
+import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -19,3 +20,11 @@ class Household:
     fleet: FleetSection
     failed: Mapping[str, str] = field(default_factory=dict)
     """Butlers of the home that could not even be made, and why."""
+    key: str = ""
+    """What commands of this home show, which may know how every butler is."""
+
+    def knows(self, token: str) -> bool:
+        """Whether it is the home's own key, or any token that is valid here."""
+        if self.key and hmac.compare_digest(self.key.encode(), token.encode("utf-8", "replace")):
+            return True
+        return self.tokens.identify(token) is not None

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from butlers.doors.http.seats import Seat, Seated
@@ -130,8 +129,7 @@ async def run_job(seat: Seated, request: Request, job: Annotated[str, Path(max_l
 
 
 def _must_run(seat: Seat) -> None:
-    if not seat.may_run_jobs:
-        raise HTTPException(403, "jobs concern the whole butler; its own tenant may run them")
+    seat.must_run_jobs("jobs concern the whole butler; its own tenant may run them")
 
 
 async def plan_of(seat: Seat) -> dict[str, Any]:

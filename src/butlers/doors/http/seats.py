@@ -7,15 +7,15 @@ from typing import Annotated, Any
 import structlog
 from fastapi import Depends, Path
 from fastapi.security import HTTPBearer
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from butlers.butler.butler import Butler
 from butlers.doors.http.callers import Callers, Visitor
 from butlers.doors.http.household import Household
-from butlers.errors import NotFound, Unavailable
+from butlers.errors import Forbidden, NotFound, Unavailable
+from butlers.kernel.rights import Right
 from butlers.module import Caller
-from butlers.operation import Audience, Detail, Operation
+from butlers.operation import Detail, Operation
 
 MEMORY = "memory"
 # Only for the OpenAPI document; `Callers` decides.
@@ -33,12 +33,12 @@ class Seat:
 
     async def perform(self, module: str, operation: Operation, given: Mapping[str, Any]) -> Any:
         """What an operation answers this caller."""
-        if operation.callers is Audience.OWNER and not self.may_run_jobs:
-            raise HTTPException(403, f"{operation.name} is for {operation.callers}")
         if not self.butler.settings.is_enabled(module):
             raise NotFound(f"butler {self.butler.name} does not have the {module} module")
-        desk = self.butler.module(module).desk(self.caller, self.request_id)
-        return await operation.perform(desk, **given)
+        asked = self.butler.module(module)
+        async with asked.turn(operation, self.caller):
+            desk = asked.desk(self.caller, self.request_id)
+            return await operation.perform(desk, **given)
 
     async def ask(self, operation: Operation, **given: Any) -> Any:
         """What an operation of the memory answers this caller, in full."""
@@ -49,6 +49,16 @@ class Seat:
     @property
     def may_run_jobs(self) -> bool:
         """Whether the caller may start work that concerns the whole butler."""
+        return self._is_owner and self.caller.rights.includes(Right.OPERATE)
+
+    def must_run_jobs(self, otherwise: str) -> None:
+        """Forbidden where it may not: in these words to another tenant."""
+        if not self._is_owner:
+            raise Forbidden(otherwise)
+        self.caller.must(Right.OPERATE)
+
+    @property
+    def _is_owner(self) -> bool:
         own = self.butler.settings.butler.tenant
         return self.is_operator or self.caller.tenant_id == own
 
@@ -62,7 +72,9 @@ def household_of(request: Request) -> Household:
 async def visitor_of_request(request: Request) -> Visitor:
     """Who is calling."""
     callers: Callers = request.app.state.callers
-    return callers.visitor(request)
+    visitor = callers.visitor(request)
+    visitor.who.must(Right.READ)
+    return visitor
 
 
 def take_seat(household: Household, visitor: Visitor, name: str, request_id: str) -> Seat:
@@ -72,9 +84,7 @@ def take_seat(household: Household, visitor: Visitor, name: str, request_id: str
         raise Unavailable(f"butler {name} failed to start: {household.failed[name]}")
     if tenant is None or butler is None:
         raise NotFound(f"there is no butler {name[:80]!r} for this caller")
-    return Seat(
-        butler, Caller(tenant, visitor.actor, visitor.agent), request_id, visitor.is_operator
-    )
+    return Seat(butler, visitor.caller(tenant), request_id, visitor.is_operator)
 
 
 async def seat_of_request(

@@ -5,7 +5,6 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from butlers.butler.butler import Butler
@@ -82,8 +81,7 @@ async def ask(seat: Seated, request: Request, asked: AskedSession) -> Any:
     It ends when whoever asked goes away. What it costs is the butler's, so that only those who
     may run its jobs may ask.
     """
-    if not seat.may_run_jobs:
-        raise HTTPException(403, "a session is at the butler's cost; its own tenant may ask")
+    seat.must_run_jobs("a session is at the butler's cost; its own tenant may ask")
     settings = await asyncio.to_thread(_settings_now, seat.butler)
     spawner = seat.butler.spawner(seat.butler.session_memory(), settings)
     question = Question(asked.prompt, seat.caller.actor, project=asked.project)

@@ -59,10 +59,7 @@ class _Door:
     """Who is being served."""
 
     def __init__(self, butlers: Mapping[str, Butler]) -> None:
-        self._servers = {
-            name: ButlerMCP(name, butler.modules, toolset=butler.settings.mcp.tools)
-            for name, butler in butlers.items()
-        }
+        self._servers = {name: ButlerMCP.of(butler) for name, butler in butlers.items()}
         self._serving: set[asyncio.Task[Any]] = set()
 
     async def greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

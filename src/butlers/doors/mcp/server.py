@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 import structlog
 from mcp.server import MCPServer
@@ -20,16 +20,18 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, CallToolResult, InputRequiredResult, TextContent
+from mcp_types import Tool as MCPTool
 from pydantic import AnyHttpUrl, ValidationError
 
 from butlers import __version__, metrics
+from butlers.butler.butler import Butler
 from butlers.butler.tokens import TokenStore
 from butlers.doors.mcp.tools import named, refuse_other_tenant, served_prompts, served_tools
 from butlers.errors import ButlersError, InvalidInput
 from butlers.kernel.text import one_line
 from butlers.module import MAX_REQUEST_ID, Caller, Module, Project
 from butlers.module import request_id as checked_request_id
-from butlers.operation import Audience, Operation, Toolset, faults_in_words, shortened
+from butlers.operation import Operation, Toolset, faults_in_words, shortened
 from butlers.sessions.hands import Hands
 
 log = structlog.get_logger(__name__)
@@ -59,12 +61,18 @@ class ButlerTokens:
             client_id=who,
             subject=who,
             scopes=[SCOPE],
-            claims={"tenant": caller.tenant_id, "actor": caller.actor, "agent": caller.agent},
+            claims={
+                "tenant_id": caller.tenant_id,
+                "actor": caller.actor,
+                "agent": caller.agent,
+                "low_trust": caller.low_trust,
+                "rights": caller.rights,
+            },
         )
 
     def _caller(self, token: str) -> Caller | None:
         record = self._store.verify(token, self._butler)
-        return None if record is None else Caller(record.tenant, f"token:{record.id}", record.agent)
+        return None if record is None else record.caller
 
 
 class ButlerMCP(MCPServer[Any]):
@@ -84,6 +92,7 @@ class ButlerMCP(MCPServer[Any]):
         modules = list(modules)
         self._butler = butler
         self._ready = ready
+        self._needs = {one.tool: one.needs for module in modules for one in module.operations}
         self.tools = {
             tool.name: tool for tool in served_tools(modules, toolset, self._perform, opted)
         }
@@ -96,6 +105,32 @@ class ButlerMCP(MCPServer[Any]):
         )
         for prompt in served_prompts(modules, self._prompted, opted):
             self.add_prompt(prompt)
+
+    @classmethod
+    def of(
+        cls,
+        butler: Butler,
+        tokens: TokenStore | None = None,
+        ready: Callable[[], Awaitable[None]] | None = None,
+    ) -> Self:
+        """What a butler offers, as its settings choose it: the same at every door."""
+        offered = butler.settings.mcp
+        return cls(
+            butler.name,
+            butler.modules,
+            tokens,
+            ready,
+            toolset=offered.tools,
+            opted=offered.opted,
+            hands=butler.hands,
+        )
+
+    async def list_tools(self) -> list[MCPTool]:
+        """The tools that whoever asks may call."""
+        caller, listed = _authenticated(), await super().list_tools()
+        if caller is None:
+            return listed
+        return [tool for tool in listed if caller.rights.includes(self._needs[tool.name])]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
@@ -141,14 +176,12 @@ class ButlerMCP(MCPServer[Any]):
         """Do what a tool stands for, as whoever authenticated; else as the butler's own tenant."""
         project = _project.get()
         caller = _authenticated() or Caller(module.surroundings.tenant_id, "local", "", project)
-        own = module.surroundings.tenant_id
-        if operation.callers is Audience.OWNER and caller.tenant_id != own:
-            raise InvalidInput(f"{operation.tool} is for {operation.callers}")
         refuse_other_tenant(given, caller.tenant_id)
         module.check_started()
         asked = {k: v for k, v in given.items() if k not in ("tenant_id", "request_context")}
-        desk = module.desk(caller, checked_request_id(given.get("request_context")))
-        return await operation.perform(desk, **asked)
+        async with module.turn(operation, caller):
+            desk = module.desk(caller, checked_request_id(given.get("request_context")))
+            return await operation.perform(desk, **asked)
 
     async def _prompted(self, module: Module, operation: Operation, given: dict[str, Any]) -> Any:
         """What a prompt carries; a failure is told in words."""
@@ -200,8 +233,7 @@ def _authenticated() -> Caller | None:
     token = get_access_token()
     if token is None or token.claims is None:
         return None
-    claims = token.claims
-    return Caller(claims["tenant"], claims["actor"], claims["agent"])
+    return Caller(**token.claims)
 
 
 def _request_id(arguments: dict[str, Any]) -> str | None:

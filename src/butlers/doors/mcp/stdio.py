@@ -30,16 +30,10 @@ async def serve_stdio(home: Home, name: str) -> None:
     settings = butler_settings(home, name)
     with input_ended_by_signals():
         async with hosted(home, [settings]) as (server, [butler]):
-            start, offered = _Start(butler), settings.mcp
+            start = _Start(butler)
             try:
                 async with server.kept_alive():
-                    door = ButlerMCP(
-                        name,
-                        butler.modules,
-                        ready=start.finished,
-                        toolset=offered.tools,
-                        opted=offered.opted,
-                    )
+                    door = ButlerMCP.of(butler, ready=start.finished)
                     await door.run_lines(project=_project())
             finally:
                 await start.abandon()

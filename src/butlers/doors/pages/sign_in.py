@@ -14,6 +14,7 @@ from butlers.doors.pages.rendering import render
 from butlers.doors.pages.routing import PageRoute, go_to
 from butlers.doors.pages.signin import give_cookie, take_cookie
 from butlers.doors.pages.visits import Sending, sessions_of
+from butlers.kernel.rights import Right
 
 FIRST_PAGE = "/memory"
 router = APIRouter(route_class=PageRoute)
@@ -21,6 +22,8 @@ _LINK_USED = (
     "this link was used before, or is older than ten minutes; `butlers open` prints a new one, "
     "or sign in with a token"
 )
+_UNKNOWN = "No butler knows this token. Check that all of it was pasted."
+_ONLY_HOOKS = "This token is for the hooks of agents, which see no pages."
 
 
 @router.get("/")
@@ -32,17 +35,19 @@ async def front() -> Response:
 @router.get("/sign-in")
 async def ask(request: Request, next: Annotated[str, Query(max_length=2_000)] = "") -> Response:
     """The form for a token."""
-    return render(request, "sign_in.html", next=_own_path(next), refused=False)
+    return render(request, "sign_in.html", next=_own_path(next), refused="")
 
 
 @router.post("/sign-in")
 async def sign_in(request: Request) -> Response:
     """Open a session for the holder of a token."""
     form = await sent_form(request)
-    record = household_of(request).tokens.identify(form["token"].strip())
+    token = form["token"].strip()
+    record = household_of(request).tokens.identify(token)
     path = _own_path(form["next"])
-    if record is None:
-        return render(request, "sign_in.html", 403, next=path, refused=True)
+    if record is None or not record.rights.includes(Right.READ):
+        why = _ONLY_HOOKS if record else household_of(request).tokens.refusal(token) or _UNKNOWN
+        return render(request, "sign_in.html", 403, next=path, refused=why)
     response = go_to(path)
     sessions_of(request).end(request)
     give_cookie(request, response, sessions_of(request).begin(record))

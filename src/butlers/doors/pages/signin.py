@@ -65,13 +65,13 @@ class Sessions:
         return found if found is not None and found.expires_at > self._clock() else None
 
     def visitor(self, request: Request) -> Visitor | None:
-        """Who the session is; None without one, or when its token was revoked."""
+        """Who the session is; None without one, or when its token is no longer valid."""
         session = self.session(request)
         if session is None:
             return None
         if session.token_id is None:
             return operator_of(self._household, "local")
-        record = self._record(session.token_id)
+        record = self._household.tokens.get(session.token_id)
         return None if record is None else visitor_of(record, self._household.fleet)
 
     def may_write(self, request: Request) -> bool:
@@ -79,10 +79,6 @@ class Sessions:
         session = self.session(request)
         sent = request.headers.get(CSRF_HEADER, "")
         return session is not None and is_from_here(request) and session.vouches(sent)
-
-    def _record(self, token_id: str) -> TokenRecord | None:
-        known = (record for record in self._household.tokens.all() if record.id == token_id)
-        return next(known, None)
 
     def _sweep(self) -> None:
         """Forget what has expired, and the oldest if there are too many."""

@@ -18,10 +18,10 @@ from butlers.memory.policy.inputs import checked_id
 from butlers.memory.store import bin, consolidation
 
 
-async def find_dead_letters(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
+async def find_dead_letters(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
     """The tenant's dead letters with their reasons, oldest first."""
     async with memory.transaction(lineage) as tx:
-        return [as_json(row) for row in await consolidation.find_dead_letters(tx)]
+        return [as_json(row) for row in await consolidation.find_dead_letters(tx, limit=limit)]
 
 
 async def find_binned(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:

@@ -135,6 +135,7 @@ class Decide(Asked):
 @OPERATIONS.add(
     answers=Accepted,
     effect=Effect.WRITES,
+    maintains=True,
     command="accept",
     example="accept 3f2b8a4e-0000-4000-8000-000000000001",
     routes=(Route("POST", "/proposals/{proposal_id}/accept"),),
@@ -150,6 +151,7 @@ async def accept_proposal(desk: Desk, asked: Decide) -> dict[str, Any]:
 @OPERATIONS.add(
     answers=Declined,
     effect=Effect.WRITES,
+    maintains=True,
     command="decline",
     example="decline 3f2b8a4e-0000-4000-8000-000000000001",
     routes=(Route("POST", "/proposals/{proposal_id}/decline"),),

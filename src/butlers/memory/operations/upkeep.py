@@ -30,6 +30,7 @@ class RunConsolidation(Asked):
 @OPERATIONS.add(
     answers=answers.Consolidation,
     effect=Effect.WRITES,
+    maintains=True,
     toolset=Toolset.STANDARD,
     command="consolidate",
     example="consolidate",
@@ -54,6 +55,7 @@ class RunEpisodeCleanup(Asked):
 @OPERATIONS.add(
     answers=answers.EpisodeCleanup,
     effect=Effect.FINAL,
+    maintains=True,
     toolset=Toolset.STANDARD,
     command="cleanup",
     defaults={"max_entries": "episodes.max_entries"},
@@ -76,7 +78,10 @@ async def run_episode_cleanup(desk: Desk, asked: RunEpisodeCleanup) -> CleanupRe
 
 
 class AskedDeadLetters(Asked):
-    """Nothing: all of them."""
+    """How many of them."""
+
+    limit: Annotated[int, *fields.within(1, MAX_BINNED)] = MAX_BINNED
+    """How many at most, the oldest first."""
 
 
 @OPERATIONS.add(
@@ -90,7 +95,7 @@ async def dead_letters(desk: Desk, asked: AskedDeadLetters) -> list[dict[str, An
     They are kept until somebody decides: requeue them to have them tried again, forget what nobody
     needs. Returns episodes with consolidation_attempts and dead_letter_reason.
     """
-    return await letters.find_dead_letters(desk.memory, desk.lineage)
+    return await letters.find_dead_letters(desk.memory, asked.limit, desk.lineage)
 
 
 class Requeue(Asked):
@@ -103,6 +108,7 @@ class Requeue(Asked):
 @OPERATIONS.add(
     answers=answers.Requeued,
     effect=Effect.WRITES,
+    maintains=True,
     also_by_place=("episode_ids",),
     example="requeue",
     routes=(Route("POST", "/dead-letters/requeue"),),
@@ -176,6 +182,7 @@ _SLOW = "it takes minutes and names a directory of the machine; whoever runs the
 @OPERATIONS.add(
     answers=list[answers.EmbeddingModel],
     effect=Effect.WRITES,
+    maintains=True,
     callers=Audience.OWNER,
     example="reembed --bundled",
     left_out={"mcp": _SLOW, "http": _SLOW},

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from butlers.errors import InvalidInput
+from butlers.kernel.json_values import DEEPEST, is_deeper
 from butlers.kernel.text import clean_json
 from butlers.memory.model import (
     MemoryRef,
@@ -20,6 +21,7 @@ from butlers.memory.policy import inputs
 from butlers.memory.settings import MemoryModuleConfig
 
 MAX_DOCUMENT = 50_000
+MAX_DEPTH = DEEPEST // 2
 # With the tenant it forms an index entry, which PostgreSQL bounds at 2.7 kB.
 MAX_KEY = 400
 MAX_PLACE = 2**31 - 1
@@ -32,6 +34,10 @@ RESERVED = frozenset(
 
 def checked_document(field: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """A JSON object without NUL, of bounded length, that PostgreSQL can hold."""
+    if is_deeper(value, MAX_DEPTH):
+        raise InvalidInput(
+            f"{field}: found lists and objects more than {MAX_DEPTH} deep; valid is at most that"
+        )
     try:
         cleaned: dict[str, Any] = clean_json(value)
         written = len(json.dumps(cleaned, allow_nan=False))

@@ -217,6 +217,7 @@ select id, butler, content, dead_letter_reason, consolidation_attempts, created_
 from episodes
 where tenant_id = :tenant_id and consolidation_status = 'dead_letter'
 order by created_at, id
+limit :limit
 
 -- requeue --
 -- Dead letters start again from nothing, each alone; all of them when no ids are given.
