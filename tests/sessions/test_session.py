@@ -253,7 +253,7 @@ async def test_what_the_history_keeps_is_short_and_holds_no_secret(
 ) -> None:
     answer = "token=abcdefgh\n" + "long " * 1_000
     told = await run(spawner_of(sessions, directory, ScriptedModel(answer)))
-    assert told["answer"].startswith("token=[secret] long")
+    assert told["answer"].startswith("token=[secret: token] long")
     assert len(told["answer"]) == 1_000
 
 
