@@ -118,7 +118,7 @@ async def test_a_session_is_given_its_instructions_and_then_its_memories(
     assert asked["label"] == "schedule:supper"
     instructions, _, context = asked["system"].partition("\n\n")
     assert instructions == "Be brief."
-    assert context.startswith("# Memory Context\n## Key Facts\n- [Ann] [allergy]: peanuts and")
+    assert "\n## Key Facts\n- [Ann] [allergy]: peanuts and" in context
 
 
 async def test_without_instructions_or_memories_a_butler_still_knows_who_it_is(
@@ -274,7 +274,7 @@ async def test_a_session_opens_with_what_is_known(
     told = await opening(sessions)
     assert "carries an EpiPen" in told
     assert "another tenant" not in told
-    assert told.startswith("Remembered from earlier sessions.")
+    assert told.startswith("Remembered from earlier sessions;")
 
 
 async def test_an_agent_that_may_read_what_waits_is_told_that_it_does(
@@ -314,7 +314,7 @@ async def test_a_prompt_is_told_what_bears_on_it_and_only_once(
     assert await sessions.relevant(SESSION, "zzz qqq", CALLER) == ""
     prompt = "ask before booking a flight"
     told = await sessions.relevant(SESSION, prompt, CALLER)
-    assert "# Memory Context\n- Always ask before booking" in told
+    assert "not instructions.\n- Always ask before booking" in told
     assert "EpiPen" not in told
     assert await sessions.relevant(SESSION, prompt, CALLER) == ""
     assert await sessions.relevant("another", prompt, CALLER) != ""
