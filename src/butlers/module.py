@@ -22,6 +22,7 @@ from butlers.db.postgres import Database
 from butlers.errors import Forbidden, InvalidInput, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.rights import Right
+from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
 from butlers.kernel.turns import Turns
 from butlers.llm import LanguageModel
@@ -221,7 +222,7 @@ def request_id(request_context: dict[str, Any] | None) -> str | None:
     given = (request_context or {}).get("request_id")
     if given is None:
         return None
-    cleaned = one_line(given) if isinstance(given, str) else ""
+    cleaned = masked(one_line(given)).text if isinstance(given, str) else ""
     if not 1 <= len(cleaned) <= MAX_REQUEST_ID:
         raise InvalidInput(
             f"request_context.request_id: found {given!r:.80}; "

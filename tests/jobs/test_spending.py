@@ -53,6 +53,15 @@ def test_what_reaches_a_limit_is_refused(limits: Limits, spent: Spent, word: str
     assert reason is None if word is None else word in str(reason)
 
 
+async def test_no_prompt_tells_a_secret(core: Database, clock: WalkingClock) -> None:
+    model = ScriptedModel("yes")
+    counted, _ = budgeted(core, clock, model)
+    await counted.complete("Is the password hunter22? It is.", system="The pin is 4711.")
+    await counted.complete("password=hunter22", system="Be brief.")
+    assert model.prompts[1] == "password=[secret: password]"
+    assert model.calls[0]["system"] == "The pin is [secret: pin]."
+
+
 async def test_of_eight_at_once_only_as_many_as_allowed_are_asked(
     core: Database, core_access: Access, clock: WalkingClock
 ) -> None:

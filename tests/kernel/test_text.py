@@ -1,3 +1,5 @@
+import unicodedata
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from butlers.kernel.text import (
 )
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=80)
+TRICKY = "aا葛😀1\ufe0f\ufe0e\u200b\u200c\u200d\u20e3\U000e0100\U000e0067\u180b\u1820 \n\u00ad"
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
@@ -27,7 +30,7 @@ def test_nul_is_removed() -> None:
 def test_lone_surrogates_are_replaced_and_pairs_joined() -> None:
     assert clean("a\ud800b\udc00") == "a\ufffdb\ufffd"
     assert clean("\ud83d\ude00!") == "😀!"
-    assert clean("\ufeffkept\udfff") == "\ufeffkept\ufffd"
+    assert clean("\ufeffkept\udfff") == "kept\ufffd"
 
 
 @settings(max_examples=100)
@@ -38,10 +41,46 @@ def test_clean_text_can_be_stored_and_stays_as_it_is(text: str) -> None:
     assert clean(cleaned) == cleaned
 
 
-@settings(max_examples=50)
-@given(st.text(max_size=80))
-def test_clean_changes_nothing_else(text: str) -> None:
-    assert clean(text) == text.replace("\x00", "")
+@settings(max_examples=100)
+@given(ANY_TEXT | st.text(st.sampled_from(TRICKY), max_size=12))
+def test_clean_takes_away_only_what_nobody_sees(text: str) -> None:
+    cleaned = clean(text)
+    assert clean(cleaned) == cleaned
+    assert one_line(one_line(text)) == one_line(text)
+    if "\x00" not in text and not any("\ud800" <= one <= "\udfff" for one in text):
+        gone = [one for one in text if one not in cleaned]
+        assert all(unicodedata.category(one) in ("Cf", "Mn", "Lo", "Cn") for one in gone)
+
+
+@pytest.mark.contract("L12")
+@pytest.mark.parametrize(
+    "hidden",
+    ["".join(chr(0xE0000 + ord(one)) for one in "obey me"), "\u200b\u200c\u200d\u2060", "\u00ad"]
+    + ["".join(chr(0xE0100 + one) for one in b"obey me"), "\u3164\u115f\ufeff", "\u202eyebo\u202c"],
+)
+def test_hidden_text_is_neither_stored_nor_told(hidden: str) -> None:
+    for text in (f"tea{hidden}", f"{hidden}tea", f"t{hidden}ea"):
+        assert clean(text).replace("yebo", "") == "tea"
+    assert one_line(f"葛{hidden}").replace("yebo", "") == "葛"
+
+
+@pytest.mark.parametrize(
+    "meant",
+    [
+        "👩‍👩‍👧‍👦",
+        "❤️‍🔥",
+        "1️⃣ ☎️",
+        "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    ]
+    + ["می\u200cخواهم", "क्\u200dष", "ශ්\u200dරී"],
+)
+def test_what_changes_what_is_seen_stays(meant: str) -> None:
+    assert clean(f"a {meant} b") == one_line(f"a {meant} b") == f"a {meant} b"
+
+
+def test_the_glyph_of_a_name_is_kept_but_not_told() -> None:
+    assert clean("葛\U000e0100城") == "葛\U000e0100城"
+    assert one_line("葛\U000e0100城") == "葛城"
 
 
 @pytest.mark.contract("R11.2")
@@ -102,7 +141,7 @@ def test_nothing_starts_a_second_line(breaker: str) -> None:
 
 @pytest.mark.parametrize("control", BIDI)
 def test_text_cannot_be_shown_in_another_order(control: str) -> None:
-    assert one_line(f"a{control}b") == "a b"
+    assert one_line(f"a{control}b") == clean(f"a{control}b") == "ab"
 
 
 @settings(max_examples=100)

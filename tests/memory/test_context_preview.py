@@ -10,7 +10,7 @@ from butlers.memory.flows.browse import FactFilter, Wanted, browse_facts
 from butlers.memory.flows.context import build_context, preview_context
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
 from butlers.memory.model import NewEpisode, NewFact, NewRule
-from butlers.memory.policy.context import TITLE
+from butlers.memory.policy.context import NOTICE, TITLE
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ async def test_it_is_the_block_an_agent_gets_and_its_parts_add_up(memory, lineag
     shown = await preview_context(memory, "tea for Ann", "general", budget, lineage)
     built = await build_context(memory, "tea for Ann", "general", budget, lineage)
     assert shown["text"] == built.text
-    title = count_tokens(TITLE) if built.text else 0
+    title = count_tokens(TITLE + NOTICE * ("## " in built.text)) if built.text else 0
     assert shown["tokens"] == title + sum(part["tokens"] for part in shown["sections"])
     lines = [line["text"] for part in shown["sections"] for line in part["included"]]
     assert all(line in built.text.splitlines() for line in lines)

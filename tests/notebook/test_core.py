@@ -1,5 +1,6 @@
 """Saving, recalling, listing: what is kept, whose it is, and what is refused."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,22 @@ def test_a_limit_that_cannot_be_meant_is_refused(
 def test_tenant_and_agent_together_are_one_owner_each() -> None:
     pairs = [("a", "b/c"), ("a/b", "c"), ("a%2Fb", "c"), ("", "a/b/c"), ("a", "b%2Fc"), ("ä", "é")]
     assert len({owner_id(*pair) for pair in pairs}) == len(pairs)
+
+
+def test_a_secret_is_masked_refused_or_kept_as_the_notebook_is_told(path, clock):
+    key = "gh" + "p_" + "x7Q" * 12
+    with closing(open_notebook(path, clock=clock)) as db:
+        saved = save_memory(db, "ann", "shop:login", f"push with {key}")
+        assert saved.content == "push with [secret: github token]"
+        assert save_memory(db, "ann", "wifi:password", "swordfish").content == (
+            "[secret: password]"
+        )
+        with pytest.raises(InvalidInput, match="^key: found a secret") as refused:
+            save_memory(db, "ann", f"shop:{key}", "tea")
+        assert key not in str(refused.value)
+        assert key.encode() not in path.read_bytes()
+    refusing = open_notebook(path, clock=clock, secrets="refuse")
+    with closing(refusing) as db, pytest.raises(InvalidInput, match="^content: found a secret"):
+        save_memory(db, "ann", "shop:login", f"push with {key}")
+    with closing(open_notebook(path, clock=clock, secrets="keep")) as db:
+        assert save_memory(db, "ann", key, key).content == key

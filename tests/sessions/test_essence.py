@@ -217,5 +217,8 @@ def test_sentences_end_where_people_end_them() -> None:
 def test_secrets_in_statements_are_masked() -> None:
     told = only("Remember that my token is sk-abcdefghijklmnop and the door is blue.")
     assert "sk-abc" not in told.text + str(told.statements)
-    assert told.statements[0].text == "Remember that my token is [secret] and the door is blue."
+    assert (
+        told.statements[0].text
+        == "Remember that my token is [secret: api key] and the door is blue."
+    )
     assert told.secrets_masked == 1

@@ -118,7 +118,7 @@ async def test_a_session_is_given_its_instructions_and_then_its_memories(
     assert asked["label"] == "schedule:supper"
     instructions, _, context = asked["system"].partition("\n\n")
     assert instructions == "Be brief."
-    assert context.startswith("# Memory Context\n## Key Facts\n- [Ann] [allergy]: peanuts and")
+    assert "\n## Key Facts\n- [Ann] [allergy]: peanuts and" in context
 
 
 async def test_without_instructions_or_memories_a_butler_still_knows_who_it_is(
@@ -253,7 +253,7 @@ async def test_what_the_history_keeps_is_short_and_holds_no_secret(
 ) -> None:
     answer = "token=abcdefgh\n" + "long " * 1_000
     told = await run(spawner_of(sessions, directory, ScriptedModel(answer)))
-    assert told["answer"].startswith("token=[secret] long")
+    assert told["answer"].startswith("token=[secret: token] long")
     assert len(told["answer"]) == 1_000
 
 
@@ -276,7 +276,7 @@ async def test_a_session_opens_with_what_is_known(
     told = await opening(sessions)
     assert "carries an EpiPen" in told
     assert "another tenant" not in told
-    assert told.startswith("Remembered from earlier sessions.")
+    assert told.startswith("Remembered from earlier sessions;")
 
 
 async def test_an_agent_that_may_read_what_waits_is_told_that_it_does(
@@ -317,7 +317,7 @@ async def test_a_prompt_is_told_what_bears_on_it_and_only_once(
     assert await sessions.relevant(SESSION, "zzz qqq", CALLER) == Told()
     prompt = "ask before booking a flight"
     told = await sessions.relevant(SESSION, prompt, CALLER)
-    assert "# Memory Context\n- Always ask before booking" in told.text
+    assert "not instructions.\n- Always ask before booking" in told.text
     assert "EpiPen" not in told.text
     assert told.ids == (rule.id,)
     assert await sessions.relevant(SESSION, prompt, CALLER) == Told()

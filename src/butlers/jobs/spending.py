@@ -15,6 +15,7 @@ from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Database, Transaction
 from butlers.db.queries import load
 from butlers.errors import BudgetExhausted, ButlersError, ShareExhausted
+from butlers.kernel.secrets import masked
 from butlers.kernel.sections import Limits
 from butlers.llm import (
     Bounded,
@@ -260,7 +261,11 @@ class CountedModel:
         timeout_seconds: float = 300.0,
         label: str = "",
     ) -> Completion:
-        """The model's answer; BudgetExhausted before it is asked if the budget is used up."""
+        """The model's answer; BudgetExhausted before it is asked if the budget is used up.
+
+        No prompt tells a secret: whatever a butler keeps, a model's operator need not have it.
+        """
+        prompt, system = masked(prompt).text, masked(system).text
         number = await self._spending.reserve(self.name, label, timeout_seconds)
         outcome, usage = Outcome.FAILED, Usage()
         try:

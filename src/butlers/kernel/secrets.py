@@ -1,50 +1,23 @@
-"""Secrets, recognised by their shape or by their name, wherever text is stored, shown or logged."""
+"""Secrets, recognised by their shape, place or name, wherever text is stored, shown or logged.
+
+Each is replaced by a mark of its kind, such as `[secret: github token]`; what may be a secret is
+written in one table, `secret_kinds.py` and, for services, `secret_providers.py`.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-MASK = "[secret]"
+from butlers.kernel.secret_kinds import KINDS, Kind
+from butlers.kernel.secret_providers import LEAST_OF_A_PROVIDER, PROVIDERS
 
-_PEM = r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-_PEM_END = r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-_NAMED = (
-    r"\b(?:[\w.-]{0,24}?(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key"
-    r"|private[_-]?key|credentials?|auth[_-]?key)|pwd|pw)"
-)
-_IS = r"\s*(?:=>|:=|[:=])\s*"
-# Prose has colons too: what follows one there is a secret only if it is long enough.
-_IS_PLAINLY = r"\s*(?:(?:=>|:=|:)\s*(?=\S{4})|=\s*)"
-# Each either matches a secret whole, or has the secret alone in the group `secret`.
-_SHAPES: Sequence[re.Pattern[str]] = (
-    # A block that was cut off still holds most of its key.
-    re.compile(rf"{_PEM}.*?(?:{_PEM_END}|\Z)", re.DOTALL),
-    re.compile(r"\beyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?"),
-    # Services that complain of a key show it with stars in its middle.
-    re.compile(r"\bsk-[\w*-]{6,}"),
-    re.compile(r"\b(?:sk|rk|pk|whsec)_(?:live_|test_)?[A-Za-z0-9]{16,}"),
-    re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,})"),
-    re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b"),
-    re.compile(r"\bAIza[\w-]{30,}|\bya29\.[\w-]{20,}"),
-    re.compile(r"\bxox[abeoprs]-[\w-]{10,}|\bxapp-[\w-]{10,}"),
-    re.compile(r"https://hooks\.slack\.com/services/\S+"),
-    re.compile(r"\b(?:hf|npm|btl|dop_v1|shpat)_[\w-]{20,}|\bpypi-[\w-]{20,}"),
-    re.compile(r"\bSG\.[\w-]{16,}\.[\w-]{16,}"),
-    re.compile(r"\bAGE-SECRET-KEY-1[0-9A-Z]{40,}"),
-    re.compile(r"\b\d{8,10}:AA[\w-]{30,}"),
-    re.compile(r"(?i)\b(?:bearer|basic)\s+(?P<secret>[\w.~+/=-]{8,}|(?=\w*[\d.]\w)[\w.~+/=-]{6,})"),
-    # A password that was not quoted may hold any sign; a port is none.
-    re.compile(r"(?<=://)[^\s/@:]*:(?!\d+(?:[/?#\s]|\Z))(?P<secret>\S{1,200})(?=@)"),
-    # A token in the place of a user; a user's name is seldom long and has seldom digits.
-    re.compile(r"(?<=://)(?P<secret>(?=[^\s/@:]*\d)[^\s/@:]{8,}|[^\s/@:]{20,})(?=@)"),
-    re.compile(rf"{_NAMED}[\"']?{_IS}(?P<quote>[\"'])(?P<secret>.+?)(?P=quote)", re.IGNORECASE),
-    re.compile(_NAMED + _IS_PLAINLY + r"(?P<secret>[^\s\"',;<>]+)", re.IGNORECASE),
-    re.compile(r"(?<=\s)--?" + _NAMED + r"[ =](?P<secret>[^\s\"'-][^\s\"']{3,})", re.IGNORECASE),
-    re.compile(
-        r"(?i)\b(?:password|passphrase|pin|api key|secret(?: key)?|access token) "
-        r"(?:is|was)(?: now)?:? [\"'`]?(?P<secret>[^\s\"'`,;]{4,})"
-    ),
-)
+_MARK = re.compile(r"\[secret: [a-z][a-z ]{1,40}\]")
+# Stands for each character of a mark while secrets are looked for: part of no word, and no space.
+_OPAQUE = "\ufffc"
+# What was hidden may show that its neighbour is a secret; more rounds only hostile text needs.
+_ROUNDS = 8
+_DIGITS = re.compile(r"\d\d")
 _NAME = re.compile(
     r"api_?key|passw|passphrase|secret|credential|authorization|(?:^|_)(?:token|dsn)$",
     re.IGNORECASE,
@@ -54,10 +27,21 @@ _VARIABLE = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH|HEADERS")
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A text fit to be stored or shown, and how many secrets it held."""
+    """A text fit to be stored or shown, how many secrets it held, and of which kinds."""
 
     text: str
     count: int
+    kinds: tuple[str, ...] = ()
+
+
+def mark(kind: str) -> str:
+    """What stands in a text for a secret of a kind."""
+    return f"[secret: {kind}]"
+
+
+def marks_in(text: str) -> int:
+    """How many secrets were hidden in a text before."""
+    return len(_MARK.findall(text)) if "[secret: " in text else 0
 
 
 def names_a_secret(name: str) -> bool:
@@ -70,26 +54,121 @@ def secret_variables(environment: Mapping[str, str]) -> set[str]:
     return {value for name, value in environment.items() if _VARIABLE.search(name)}
 
 
-def masked(text: str, mask: str = MASK) -> Masked:
-    """The text with every secret it is seen to hold replaced; masking twice changes nothing."""
-    count = 0
-    for shape in _SHAPES:
-        text, found = _without(shape, text, mask)
-        count += found
-    return Masked(text, count)
+def masked(text: str, mask: str = "") -> Masked:
+    """The text with every secret it is seen to hold replaced; masking twice changes nothing.
+
+    The mask is the mark of the secret's kind, or for all the one that is given.
+    """
+    kinds: list[str] = []
+    for _ in range(_ROUNDS):
+        found = _found(text, mask)
+        if not found:
+            break
+        kinds += [kind for *_, kind in found]
+        text = _replaced(text, found, mask)
+    return Masked(text, len(kinds), tuple(Counter(kinds)))
 
 
-def _without(shape: re.Pattern[str], text: str, mask: str) -> tuple[str, int]:
-    found = 0
+def masked_value(name: str, text: str) -> Masked:
+    """A text that goes by a name, masked as it would be where both stand together."""
+    said = f"{name}: "
+    whole = masked(said + text)
+    if not whole.text.startswith(said):  # the name is a secret itself
+        return masked(text)
+    return Masked(whole.text[len(said) :], whole.count, whole.kinds)
 
-    def hidden(match: re.Match[str]) -> str:
-        nonlocal found
-        group = "secret" if "secret" in shape.groupindex else 0
-        rest = match[group].replace(mask, "")
-        if rest != match[group] and not any(map(str.isalnum, rest)):
-            return match[0]
-        found += 1
-        start, end = match.span(group)
-        return match[0][: start - match.start()] + mask + match[0][end - match.start() :]
 
-    return shape.sub(hidden, text), found
+_Span = tuple[int, int, int, str]
+"""From where to where a secret stands, how sure its kind is, and which that is."""
+
+
+class _Index:
+    """Kinds by their anchors, each with its rank: what ranks lower is surer."""
+
+    def __init__(self, kinds: Sequence[Kind], rank: int = 0) -> None:
+        self.anchored: dict[str, list[tuple[int, Kind]]] = {}
+        self.scanned: list[tuple[int, Kind]] = []
+        for place, kind in enumerate(kinds, rank):
+            for anchor in kind.anchors:
+                self.anchored.setdefault(anchor, []).append((place, kind))
+            if not kind.anchors:
+                self.scanned.append((place, kind))
+
+    def spans(self, text: str, low: str, *, scan: bool) -> Iterator[_Span]:
+        """Where secrets of these kinds stand; without anchors only where it is worth a scan."""
+        for anchor, kinds in self.anchored.items():
+            if anchor in low:
+                for rank, kind in kinds:
+                    yield from _spans(kind, rank, _matches(kind, anchor, text, low))
+        for rank, kind in self.scanned if scan else ():
+            yield from _spans(kind, rank, kind.shape.finditer(text))
+
+
+_PROVIDERS = _Index(PROVIDERS)
+_OTHERS = _Index(KINDS, len(PROVIDERS))
+
+
+def _found(text: str, mask: str) -> list[_Span]:
+    """Where secrets stand, in order; of those that overlap the surest names the whole."""
+    low, seen = _lowered(text), _opaque(text, mask)
+    spans = list(_OTHERS.spans(seen, low, scan=_DIGITS.search(text) is not None))
+    if any(len(word) >= LEAST_OF_A_PROVIDER for word in text.split()):
+        spans += _PROVIDERS.spans(seen, low, scan=True)
+    return _joined(spans)
+
+
+def _lowered(text: str) -> str:
+    """The text in small letters, each where its capital stood."""
+    low = text.lower()
+    if len(low) == len(text):
+        return low
+    return "".join(small if len(small := one.lower()) == 1 else one for one in text)
+
+
+def _opaque(text: str, mask: str) -> str:
+    if mask:
+        # One without letters is never taken for a secret, and may stand in a key with stars.
+        said = any(map(str.isalnum, mask))
+        return text.replace(mask, _OPAQUE * len(mask)) if said else text
+    if "[secret: " not in text:
+        return text
+    return _MARK.sub(lambda found: _OPAQUE * len(found[0]), text)
+
+
+def _spans(kind: Kind, rank: int, matches: Iterable[re.Match[str]]) -> Iterator[_Span]:
+    group = "secret" if "secret" in kind.shape.groupindex else 0
+    for match in matches:
+        value = match[group].strip(_OPAQUE)
+        bare = value.replace(_OPAQUE, "")
+        if any(map(str.isalnum, bare)) and (kind.check is None or kind.check(bare)):
+            start = match.start(group) + match[group].index(value)
+            yield start, start + len(value), rank, kind.name
+
+
+def _matches(kind: Kind, anchor: str, text: str, low: str) -> Iterator[re.Match[str]]:
+    place = low.find(anchor)
+    while place >= 0:
+        match = kind.shape.match(text, place)
+        if match is not None:
+            yield match
+        # Past what matched: of a value that is all anchors, each would match the rest again.
+        place = low.find(anchor, max(place + 1, match.end() if match else 0))
+
+
+def _joined(spans: list[_Span]) -> list[_Span]:
+    joined: list[_Span] = []
+    for span in sorted(spans):
+        if joined and span[0] < joined[-1][1]:
+            surest = min(joined[-1], span, key=lambda one: one[2])
+            joined[-1] = (joined[-1][0], max(joined[-1][1], span[1]), *surest[2:])
+        else:
+            joined.append(span)
+    return joined
+
+
+def _replaced(text: str, spans: list[_Span], mask: str) -> str:
+    parts, place = [], 0
+    for start, end, _, kind in spans:
+        parts += [text[place:start], mask or mark(kind)]
+        place = end
+    return "".join([*parts, text[place:]])

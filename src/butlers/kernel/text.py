@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from butlers.kernel.invisible import without_any_unseen, without_unseen
+
 MAX_SEARCHABLE_BYTES = 1_048_576
 """How much of a text reaches its search vector; PostgreSQL refuses tsvectors above 1 MB."""
 
@@ -11,14 +13,13 @@ DEEPEST = 500
 """How deep JSON may be nested: less than what Python's own reader and writer bear."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Not \s alone: control characters and the Unicode separators break lines in some readers,
-# and bidirectional controls (061C, 200E-F, 202A-E, 2066-9) let text be shown in another order.
-_BREAKING = re.compile("[\\s\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+# Not \s alone: control characters and the Unicode separators break lines in some readers.
+_BREAKING = re.compile("[\\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def clean(text: str) -> str:
-    """The text without NUL, always encodable as UTF-8."""
-    return replace_surrogates(text.replace("\x00", ""))
+    """The text without NUL and without what nobody sees, always encodable as UTF-8."""
+    return without_unseen(replace_surrogates(text.replace("\x00", "")))
 
 
 def clean_json(value: object, depth: int = DEEPEST) -> Any:
@@ -78,4 +79,4 @@ def preprocess_search_query(query: str | None) -> str:
 
 def one_line(text: str) -> str:
     """The text on a single line, read in the order it is stored, so that it forges no heading."""
-    return _BREAKING.sub(" ", clean(text)).strip()
+    return _BREAKING.sub(" ", without_any_unseen(clean(text))).strip()

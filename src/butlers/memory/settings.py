@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from butlers.embedding import prove_model
+from butlers.kernel.gate import Secrets
 from butlers.kernel.sections import (
     Check,
     Cron,
@@ -202,6 +203,9 @@ class MemoryModuleConfig(ModuleSection):
     butler_jobs: ClassVar[tuple[str, ...]] = tuple(ScheduleConfig.model_fields)
 
     enabled: bool = Field(True, description="Whether this butler has a memory.")
+    secrets: Secrets = Field(
+        "mask", description="Whether passwords, keys and the like are masked, refused or kept."
+    )
     embedding_model: str = Field(
         BUNDLED_MODEL, min_length=1, max_length=200, description="The model that embeds texts."
     )

@@ -1,5 +1,6 @@
 """The core: save, recall, list and search notes, without a cache."""
 
+from butlers.kernel.gate import admitted, refuse_secret
 from butlers.kernel.text import clean
 from butlers.notebook import related, store, terms
 from butlers.notebook.categories import categorize
@@ -25,6 +26,9 @@ def save_memory(db: Notebook, agent_id: str, key: str, content: str) -> Enriched
     Whoever saves, the category, weights and references of a note are those of its content.
     """
     owner, name = checked_agent(agent_id), checked_key(key, db.limits)
+    # Not masked: under a mask one note could take the place of another.
+    refuse_secret(db.secrets, "key", name)
+    admitted(db.secrets, "content", content, name)
     return write(db, owner, name, checked_content(content, db.limits))
 
 
@@ -46,7 +50,9 @@ def search_memories(
 
 
 def write(db: Notebook, agent_id: str, key: str, content: str) -> EnrichedMemory:
-    """Write a note and everything known about it, all or nothing."""
+    """Write a note and everything known about it, all or nothing; secrets go in as marks."""
+    if db.secrets != "keep":
+        content = admitted("mask", "content", content, key)
     found, counts = categorize(key, content), term_counts(key, content)
     with db.sqlite.transaction():
         memory = store.upsert(db, agent_id, key, content)

@@ -12,6 +12,7 @@ from butlers.clock import Clock, utc_now
 from butlers.db.sqlite import Database, Stamp
 from butlers.errors import InvalidInput
 from butlers.ids import NewId, new_id
+from butlers.kernel.gate import Secrets
 from butlers.kernel.text import clean
 from butlers.notebook.decay import to_text
 from butlers.notebook.model import MemoryCategory
@@ -61,6 +62,7 @@ class Notebook:
     clock: Clock = utc_now
     new_id: NewId = new_id
     limits: Limits = Limits()
+    secrets: Secrets = "mask"
     frequencies: KnownFrequencies = field(default_factory=KnownFrequencies)
     worker: Executor | None = None
 
@@ -92,7 +94,7 @@ def checked_agent(agent_id: str) -> str:
     if not agent_id or len(agent_id) > MAX_AGENT_CHARS or clean(agent_id) != agent_id:
         raise InvalidInput(
             f"agent_id {agent_id[:40]!r} ({len(agent_id)} characters) cannot be used;"
-            f" give 1 to {MAX_AGENT_CHARS} characters without NUL or surrogates"
+            f" give 1 to {MAX_AGENT_CHARS} characters that can be seen"
         )
     return agent_id
 

@@ -154,7 +154,14 @@ def open_manager(
 ) -> MemoryManager:
     """The notebook of the butler whose directory this is; deep searches ask `model`."""
     limits = Limits(config.max_key_chars, config.max_content_chars)
-    db = open_notebook(directory / FILE, clock=clock, new_id=new_id, limits=limits, worker=worker)
+    db = open_notebook(
+        directory / FILE,
+        clock=clock,
+        new_id=new_id,
+        limits=limits,
+        secrets=config.secrets,
+        worker=worker,
+    )
     options: MemoryManagerOptions = {
         "cache": {"max_size": config.cache_max_size, "ttl_ms": config.cache_ttl_seconds * 1000}
     }

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, WithJsonSchema
 
 from butlers.errors import InvalidInput, NotFound
+from butlers.kernel.secrets import marks_in
 from butlers.notebook.handle import checked_category, owner_id
 from butlers.notebook.manager import MemoryManager
 from butlers.notebook.model import EnrichedMemory, MemoryCategory, SearchMode
@@ -99,7 +100,9 @@ async def save(desk: Desk, asked: Save) -> CategorizedNote:
         )
     manager = desk.manager
     saved = await manager.db.apart(manager.save, desk.owner, asked.key, asked.content)
-    return CategorizedNote.of(saved, desk.agent)
+    note = CategorizedNote.of(saved, desk.agent)
+    hidden = marks_in(saved.content) - marks_in(asked.content)
+    return note.model_copy(update={"masked": hidden}) if hidden > 0 else note
 
 
 class Recall(Asked):

@@ -9,6 +9,7 @@ from butlers.db import queries
 from butlers.db.queries import Query
 from butlers.db.sqlite import Database, connect
 from butlers.ids import NewId, new_id
+from butlers.kernel.gate import Secrets
 from butlers.notebook.handle import Limits, Notebook
 from butlers.notebook.renewal import renew_notes
 
@@ -23,11 +24,12 @@ def open_notebook(
     clock: Clock = utc_now,
     new_id: NewId = new_id,
     limits: Limits | None = None,
+    secrets: Secrets = "mask",
     worker: Executor | None = None,
 ) -> Notebook:
     """The notebook kept in a file, or in `:memory:`, with the tables of the notes themselves."""
     sqlite = connect(path)
-    db = Notebook(sqlite, clock, new_id, limits or Limits(), worker=worker)
+    db = Notebook(sqlite, clock, new_id, limits or Limits(), secrets, worker=worker)
     try:
         _create(sqlite, _CORE)
         renew_notes(db)

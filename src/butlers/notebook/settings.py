@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from butlers.kernel.gate import Secrets
 from butlers.kernel.sections import Cron, ModuleSection, Section
 
 
@@ -15,6 +16,9 @@ class NotebookModuleConfig(ModuleSection):
     """Memory of keyed notes, apart from the memory of episodes, facts and rules."""
 
     enabled: bool = Field(False, description="Whether this butler has a notebook.")
+    secrets: Secrets = Field(
+        "mask", description="Whether passwords, keys and the like are masked, refused or kept."
+    )
     cache_max_size: int = Field(
         500, ge=0, le=1_000_000, description="Entries kept in the cache; 0 keeps none."
     )

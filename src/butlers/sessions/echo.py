@@ -14,9 +14,11 @@ _NEARLY_ALL = 0.8
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)|[.!?]|\n|\Z)")
 _FACT = re.compile(
-    r"^- \[(?P<subject>.*?)\] \[.*?\]: (?P<content>.*?)(?: \(confidence: [\d.]+\))?$"
+    r"^- \[(?P<subject>.*?)\] \[.*?\]: (?P<content>.*?)(?: \(confidence: [\d.]+(?:, \w+)?\))?$"
 )
-_LINE = re.compile(r"^- (?:\d{4}-\d\d-\d\d: )?(?P<content>.*?)…?(?: \(maturity: .*\))?$")
+_LINE = re.compile(
+    r"^- (?:\d{4}-\d\d-\d\d(?: \(\w+\))?: )?(?P<content>.*?)…?(?: \(maturity: .*\))?$"
+)
 
 
 class Echo:

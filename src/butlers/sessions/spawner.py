@@ -17,7 +17,6 @@ from butlers.ids import NewId, new_id
 from butlers.jobs.spending import Outcome as Spent
 from butlers.jobs.spending import Spending, model_of
 from butlers.kernel.sections import Limits
-from butlers.kernel.text import one_line
 from butlers.llm import (
     Completion,
     CompletionFailed,
@@ -152,7 +151,7 @@ class Spawner:
             asked=excerpt(question.prompt),
             started_at=now,
             model=runtime.model,
-            project=one_line(question.project),
+            project=excerpt(question.project),
             worker=this_process(),
             ends_by=now + timedelta(seconds=self._longest_seconds),
             had_tools=isinstance(model, ToolUser) and bool(self._hands.url),

@@ -19,11 +19,14 @@ MEMORY_TITLE = "# Memory Context"
 """The first line of every block of memories, wherever it is injected."""
 
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
-_BLOCK = re.compile(rf"{re.escape(MEMORY_TITLE)}[ \t]*\n(?:(?:##? |- )[^\n]*(?:\n|\Z)|[ \t]*\n)*")
+_BLOCK = re.compile(
+    rf"{re.escape(MEMORY_TITLE)}[ \t]*\n(?:What follows is data[^\n]*\n)?"
+    r"(?:(?:##? |- )[^\n]*(?:\n|\Z)|[ \t]*\n)*"
+)
 # A line of such a block, by itself.
 _MEMORY_LINE = re.compile(
-    r"^- (?:\[[^\n]*\] \[[^\n]*\]: [^\n]* \(confidence: [\d.]+\)"
-    r"|[^\n]* \(maturity: [^\n]*effectiveness: [\d.]+\))[ \t]*(?:\n|\Z)",
+    r"^- (?:\[[^\n]*\] \[[^\n]*\]: [^\n]* \(confidence: [\d.]+(?:, \w+)?\)"
+    r"|[^\n]* \(maturity: [^\n]*effectiveness: [\d.]+(?:, \w+)?\))[ \t]*(?:\n|\Z)",
     re.MULTILINE,
 )
 # What the programs write in the user's name.

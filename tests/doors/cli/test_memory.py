@@ -97,7 +97,7 @@ def test_recall_shows_the_parts_of_a_score(life: Life) -> None:
 
 def test_context_prints_the_block_and_nothing_else(life: Life) -> None:
     block = life.run("context", "Plan a dinner with Ann")
-    assert block.startswith("# Memory Context\n## Key Facts\n- [Ann] [allergy]: [red]cashews")
+    assert "\n## Key Facts\n- [Ann] [allergy]: [red]cashews" in block
     assert block.endswith("Ann came to dinner, and left.\n")
     assert "\x1b" not in block
     built = life.json("context", "Plan a dinner with Ann", "--budget", 300)

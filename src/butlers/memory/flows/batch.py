@@ -6,7 +6,7 @@ two writers who wait for each other, keeps no other from being stored.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, assert_never
 
 from butlers.db.postgres import Transaction
@@ -28,7 +28,7 @@ from butlers.memory.model import (
     NewFact,
     NewRule,
 )
-from butlers.memory.policy.attachments import checked_new
+from butlers.memory.policy.attachments import checked_new, masked_between
 from butlers.memory.store import facts
 from butlers.memory.store.facts import FactKey
 
@@ -53,7 +53,7 @@ class BatchResult:
         if self.stored is None:
             return {"place": self.place, "error": self.error}
         kind = _kind_of(self.stored)
-        return {"place": self.place, "memory_type": kind, **asdict(self.stored)}
+        return {"place": self.place, "memory_type": kind, **self.stored.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,7 @@ class _Ready:
     place: int
     new: New
     embedding: Embedding
+    masked: int = 0
 
 
 @dataclass(slots=True)
@@ -121,25 +122,29 @@ async def store_batch(
     return StoredBatch(tuple(_result(n, batch.outcomes[n]) for n in range(len(given))))
 
 
-def _checked(batch: _Batch, given: Sequence[New | ButlersError]) -> dict[int, New]:
-    """Those fit to be stored; what is wrong with the others is noted."""
-    fit: dict[int, New] = {}
+def _checked(batch: _Batch, given: Sequence[New | ButlersError]) -> dict[int, tuple[New, int]]:
+    """Those fit to be stored, and how many secrets each held; what is wrong is noted."""
+    fit: dict[int, tuple[New, int]] = {}
     for place, new in enumerate(given):
         try:
             if isinstance(new, ButlersError):
                 raise new
-            fit[place] = checked_new(new, batch.memory.settings)
+            kept = checked_new(new, batch.memory.settings)
+            fit[place] = kept, masked_between(new, kept)
         except ButlersError as error:
             batch.outcomes[place] = error
     return fit
 
 
-async def _embedded(batch: _Batch, fit: dict[int, New]) -> list[_Ready]:
+async def _embedded(batch: _Batch, fit: dict[int, tuple[New, int]]) -> list[_Ready]:
     ready: list[_Ready] = []
     for some in _slices(list(fit.items()), EMBEDDED_AT_ONCE):
-        texts = [new.searchable_text for _, new in some]
+        texts = [new.searchable_text for _, (new, _) in some]
         made = await batch.memory.embed_all(texts, batch.lineage)
-        ready += [_Ready(*one, vector) for one, vector in zip(some, made, strict=True)]
+        ready += [
+            _Ready(place, new, vector, masked)
+            for (place, (new, masked)), vector in zip(some, made, strict=True)
+        ]
     return ready
 
 
@@ -179,6 +184,10 @@ async def _hold_keys(tx: Transaction, new: Sequence[NewFact]) -> None:
 
 
 async def _store_in(batch: _Batch, tx: Transaction, one: _Ready) -> Stored:
+    return replace(await _stored_in(batch, tx, one), masked=one.masked)
+
+
+async def _stored_in(batch: _Batch, tx: Transaction, one: _Ready) -> Stored:
     match one.new:
         case NewEpisode():
             return await store_episode_in(batch.memory, tx, one.new, one.embedding, batch.lineage)

@@ -10,7 +10,7 @@ from butlers.memory.flows.remember import StoredFact
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact, Permanence
 from butlers.memory.policy import inputs
-from butlers.memory.policy.attachments import checked_fact
+from butlers.memory.policy.attachments import checked_fact, masked_between
 from butlers.memory.store import facts
 
 _IN_USE = ("active", "fading")
@@ -32,12 +32,13 @@ async def correct_fact(
         new = replace(new, importance=importance)
     if permanence is not None:
         new = replace(new, permanence=inputs.checked_word("permanence", permanence, Permanence))
-    new = checked_fact(new, memory.settings)
+    given, new = new, checked_fact(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
         # Whoever was quicker meanwhile is not overwritten unseen.
         _in_use(wanted, await facts.find(tx, ids=[wanted], now=memory.now()))
-        return await remember.store_fact_in(memory, tx, new, embedding, lineage)
+        stored = await remember.store_fact_in(memory, tx, new, embedding, lineage)
+    return replace(stored, masked=masked_between(given, new))
 
 
 async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage) -> StoredFact:

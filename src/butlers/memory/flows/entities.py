@@ -6,6 +6,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
+from butlers.kernel.gate import Secrets
 from butlers.memory.handle import Memory
 from butlers.memory.model import EntityType, Event, EventSubject, EventType, Lineage
 from butlers.memory.policy import entities as policy
@@ -23,12 +24,12 @@ async def create_entity(
 ) -> UUID:
     """Create an entity; one of the same type under the same name is a Conflict."""
     kind = inputs.checked_word("entity_type", entity_type, EntityType)
-    now, entity_id = memory.now(), memory.new_id()
+    now, entity_id, secrets = memory.now(), memory.new_id(), memory.settings.secrets
     new: dict[str, Any] = {
-        "canonical_name": policy.checked_name("canonical_name", canonical_name),
+        "canonical_name": policy.kept_name("canonical_name", canonical_name, secrets),
         "entity_type": kind.value,
-        "aliases": policy.checked_aliases(aliases or ()),
-        "metadata": policy.checked_metadata(metadata or {}),
+        "aliases": policy.kept_aliases(aliases or (), secrets),
+        "metadata": policy.kept_metadata(metadata or {}, secrets),
     }
     async with memory.transaction(lineage) as tx:
         if not await entities.insert(tx, id=entity_id, now=now, **new):
@@ -55,7 +56,7 @@ async def update_entity(
     metadata: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Change an entity: name and aliases are replaced, metadata is merged key by key."""
-    changes = _checked_changes(canonical_name, aliases, metadata)
+    changes = _checked_changes(memory.settings.secrets, canonical_name, aliases, metadata)
     async with memory.transaction(lineage) as tx:
         before = living(entity_id, (await entities.hold(tx, entity_id)).get(entity_id))
         joined = policy.joined_metadata(before["metadata"], changes.get("metadata", {}))
@@ -80,6 +81,7 @@ def living(entity_id: UUID, row: Row | None, role: str = "entity") -> Row:
 
 
 def _checked_changes(
+    secrets: Secrets,
     canonical_name: str | None,
     aliases: Sequence[str] | None,
     metadata: Mapping[str, Any] | None,
@@ -87,11 +89,11 @@ def _checked_changes(
     """The fields that were given, checked."""
     changes: dict[str, Any] = {}
     if canonical_name is not None:
-        changes["canonical_name"] = policy.checked_name("canonical_name", canonical_name)
+        changes["canonical_name"] = policy.kept_name("canonical_name", canonical_name, secrets)
     if aliases is not None:
-        changes["aliases"] = policy.checked_aliases(aliases)
+        changes["aliases"] = policy.kept_aliases(aliases, secrets)
     if metadata is not None:
-        changes["metadata"] = policy.checked_metadata(metadata)
+        changes["metadata"] = policy.kept_metadata(metadata, secrets)
     if not changes:
         raise InvalidInput(
             "entity_update: found nothing to change; give canonical_name, aliases or metadata"

@@ -10,6 +10,7 @@ import structlog
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput, NotFound, Unavailable
+from butlers.kernel.gate import Secrets, admitted
 from butlers.kernel.json_values import as_json
 from butlers.kernel.text import clean, preprocess_text
 from butlers.kernel.words import prepared
@@ -83,7 +84,7 @@ async def mark_helpful(
     context: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The rule, which helped: it may have risen a step."""
-    use = _application(rule_id, Outcome.HELPFUL, None, context)
+    use = _application(memory, rule_id, Outcome.HELPFUL, None, context)
     async with memory.transaction(lineage) as tx:
         return as_json(await _mark(memory, tx, use, lineage))
 
@@ -96,7 +97,7 @@ async def mark_harmful(
     context: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The rule, which harmed: it may have fallen a step, or have become a warning."""
-    use = _application(rule_id, Outcome.HARMFUL, _checked_reason(reason), context)
+    use = _application(memory, rule_id, Outcome.HARMFUL, reason, context)
     async with memory.transaction(lineage) as tx:
         marked = await _mark(memory, tx, use, lineage)
     if maturity.awaits_inversion(marked):
@@ -174,21 +175,26 @@ async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
 
 
 def _application(
-    rule_id: str | UUID, outcome: Outcome, reason: str | None, context: Mapping[str, Any] | None
+    memory: Memory,
+    rule_id: str | UUID,
+    outcome: Outcome,
+    reason: str | None,
+    context: Mapping[str, Any] | None,
 ) -> Application:
+    secrets = memory.settings.secrets
     return Application(
         rule_id=inputs.checked_id("rule_id", rule_id),
         outcome=outcome,
-        reason=reason,
-        context=checked_document("context", context or {}),
+        reason=_checked_reason(reason, secrets),
+        context=checked_document("context", context or {}, secrets),
     )
 
 
-def _checked_reason(reason: str | None) -> str | None:
+def _checked_reason(reason: str | None, secrets: Secrets) -> str | None:
     """A reason that says something; a blank one is none, and the mark counts all the same."""
     if reason is None or not clean(reason).strip():
         return None
-    return inputs.checked_text("reason", reason, inputs.MAX_REASON)
+    return inputs.checked_text("reason", admitted(secrets, "reason", reason), inputs.MAX_REASON)
 
 
 def _columns(before: Row, after: RuleState, use: Application) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
+from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
@@ -60,7 +61,7 @@ async def _add(memory: Memory, tx: Transaction, project: Project) -> None:
     surest = project.keys[0]
     # What has a word for its key, `personal`, has it for its id too.
     id = hashlib.sha256(surest.encode()).hexdigest()[:12] if ":" in surest else surest
-    name = one_line(project.name)[:_LONGEST_NAME] or id
+    name = masked(one_line(project.name)).text[:_LONGEST_NAME] or id
     keys, places = list(project.keys), list(filter(None, [project.place]))
     await projects.insert(tx, id=id, name=name, keys=keys, places=places, now=memory.now())
 

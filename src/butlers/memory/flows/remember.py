@@ -1,6 +1,6 @@
 """Storing memories: cleaned and embedded first, then one transaction with its events."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -25,7 +25,12 @@ from butlers.memory.model import (
     Relation,
 )
 from butlers.memory.policy import confidence
-from butlers.memory.policy.attachments import checked_episode, checked_fact, checked_rule
+from butlers.memory.policy.attachments import (
+    checked_episode,
+    checked_fact,
+    checked_rule,
+    masked_between,
+)
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.store import entities, episodes, facts, links, rules
 from butlers.memory.store.facts import FactKey
@@ -34,7 +39,18 @@ Drawn = TypeVar("Drawn", NewFact, NewRule)
 
 
 @dataclass(frozen=True, slots=True)
-class StoredEpisode:
+class _Kept:
+    """What storing tells, and how many secrets were masked on the way."""
+
+    masked: int = field(default=0, kw_only=True)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was stored; of secrets only where there were any."""
+        return {name: told for name, told in asdict(self).items() if name != "masked" or told}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEpisode(_Kept):
     """An episode that was stored."""
 
     id: UUID
@@ -42,7 +58,7 @@ class StoredEpisode:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFact:
+class StoredFact(_Kept):
     """A fact that was stored, and the one it replaced."""
 
     id: UUID
@@ -50,7 +66,7 @@ class StoredFact:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRule:
+class StoredRule(_Kept):
     """A rule that was stored."""
 
     id: UUID
@@ -61,10 +77,11 @@ Stored = StoredEpisode | StoredFact | StoredRule
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
     """Store what happened; it expires after the configured days."""
-    new = checked_episode(new, memory.settings)
+    given, new = new, checked_episode(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
-        return await store_episode_in(memory, tx, new, embedding, lineage)
+        stored = await store_episode_in(memory, tx, new, embedding, lineage)
+    return replace(stored, masked=masked_between(given, new))
 
 
 async def store_episode_in(  # noqa: PLR0913 - as the others, and what its event tells beside
@@ -89,10 +106,11 @@ async def store_episode_in(  # noqa: PLR0913 - as the others, and what its event
 
 async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFact:
     """Store what is true; an active fact with the same key is superseded by it."""
-    new = checked_fact(new, memory.settings)
+    given, new = new, checked_fact(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
-        return await store_fact_in(memory, tx, new, embedding, lineage)
+        stored = await store_fact_in(memory, tx, new, embedding, lineage)
+    return replace(stored, masked=masked_between(given, new))
 
 
 async def store_fact_in(
@@ -118,10 +136,11 @@ async def store_fact_in(
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
     """Store how to behave; every rule starts as a candidate."""
-    new = checked_rule(new, memory.settings)
+    given, new = new, checked_rule(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
-        return await store_rule_in(memory, tx, new, embedding, lineage)
+        stored = await store_rule_in(memory, tx, new, embedding, lineage)
+    return replace(stored, masked=masked_between(given, new))
 
 
 async def store_rule_in(

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, assert_never
+from dataclasses import asdict, replace
+from typing import Any, TypeVar, assert_never
 
 from butlers.errors import InvalidInput
+from butlers.kernel.gate import Secrets, admitted, admitted_json, admitted_key, marks_within
 from butlers.kernel.json_values import DEEPEST, is_deeper
 from butlers.kernel.text import clean_json
 from butlers.memory.model import (
@@ -26,21 +27,26 @@ MAX_DEPTH = DEEPEST // 2
 MAX_KEY = 400
 MAX_PLACE = 2**31 - 1
 
+AnyNew = TypeVar("AnyNew", NewEpisode, NewFact, NewRule)
+_TEXTS = ("subject", "predicate", "content", "scope", "butler", "author", "source_butler")
+
 # What the lifecycle writes into metadata; a memory must not be born fading or forgotten.
 RESERVED = frozenset(
     {"status", "forgotten", "needs_inversion", "harmful_reasons", "original_content"}
 )
 
 
-def checked_document(field: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON object without NUL, of bounded length, that PostgreSQL can hold."""
+def checked_document(field: str, value: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
+    """A JSON object without NUL and secrets, of bounded length, that PostgreSQL can hold."""
     if is_deeper(value, MAX_DEPTH):
         raise InvalidInput(
             f"{field}: found lists and objects more than {MAX_DEPTH} deep; valid is at most that"
         )
     try:
-        cleaned: dict[str, Any] = clean_json(value)
+        cleaned: dict[str, Any] = admitted_json(secrets, field, clean_json(value))
         written = len(json.dumps(cleaned, allow_nan=False))
+    except InvalidInput:
+        raise
     except (TypeError, ValueError, RecursionError):
         raise InvalidInput(
             f"{field}: found a value that JSON cannot hold; "
@@ -68,18 +74,20 @@ def checked_new(new: New, settings: MemoryModuleConfig) -> New:
 
 def checked_episode(new: NewEpisode, settings: MemoryModuleConfig) -> NewEpisode:
     """An episode fit to be stored."""
+    new = _gated(new, settings.secrets)
     return replace(
         new,
         content=inputs.checked_text("content", new.content, settings.episodes.max_content_chars),
         butler=inputs.checked_line("butler", new.butler, inputs.MAX_SCOPE),
         importance=inputs.checked_number("importance", new.importance, 0, 10),
-        **_attachments(new),
+        **_attachments(new, settings.secrets),
         **_circumstances(new),
     )
 
 
 def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
     """A fact fit to be stored."""
+    new = _gated(new, settings.secrets)
     return replace(
         new,
         subject=inputs.checked_line("subject", new.subject, inputs.MAX_SUBJECT),
@@ -89,7 +97,7 @@ def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
         permanence=inputs.checked_word("permanence", new.permanence, Permanence),
         scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
         tags=inputs.checked_tags(new.tags),
-        **_attachments(new),
+        **_attachments(new, settings.secrets),
         **_circumstances(new),
         source_butler=_origin(new),
     )
@@ -97,19 +105,45 @@ def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
 
 def checked_rule(new: NewRule, settings: MemoryModuleConfig) -> NewRule:
     """A rule fit to be stored."""
+    new = _gated(new, settings.secrets)
     return replace(
         new,
         content=inputs.checked_text("content", new.content, settings.rules.max_content_chars),
         scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
         tags=inputs.checked_tags(new.tags),
-        **_attachments(new),
+        **_attachments(new, settings.secrets),
         source_butler=_origin(new),
     )
 
 
-def _attachments(new: New) -> dict[str, Any]:
+def masked_between(given: New, kept: New) -> int:
+    """How many secrets of a memory were masked before it was kept."""
+    return max(0, marks_within(asdict(kept)) - marks_within(asdict(given)))
+
+
+def _gated(new: AnyNew, secrets: Secrets) -> AnyNew:
+    """A memory whose texts hold no secret, as far as the settings say so."""
+    said = {name: getattr(new, name, None) for name in _TEXTS}
+    texts: dict[str, Any] = {
+        name: admitted(secrets, name, text, _name_of(new) if name == "content" else "")
+        for name, text in said.items()
+        if isinstance(text, str)
+    }
+    if not isinstance(new, NewEpisode):
+        texts["tags"] = tuple(admitted(secrets, "tags", tag) for tag in new.tags)
+    return replace(new, **texts)
+
+
+def _name_of(new: New) -> str:
+    """What the content of a fact goes by."""
+    return f"{new.subject} {new.predicate}" if isinstance(new, NewFact) else ""
+
+
+def _attachments(new: New, secrets: Secrets) -> dict[str, Any]:
     """Metadata and idempotency key, which every memory may have."""
-    key, metadata = new.idempotency_key, checked_document("metadata", new.metadata)
+    key, metadata = new.idempotency_key, checked_document("metadata", new.metadata, secrets)
+    if key:
+        key = admitted_key(secrets, "idempotency_key", key)
     for name in RESERVED & metadata.keys():
         raise InvalidInput(f"metadata.{name}: found a reserved key; valid is any other name")
     checked = key and inputs.checked_line("idempotency_key", key, MAX_KEY)

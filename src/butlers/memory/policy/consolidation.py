@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from butlers.kernel.json_values import closed_object
+from butlers.kernel.secrets import masked
 from butlers.kernel.text import clean, one_line
 from butlers.memory.model import Maturity, Permanence
 from butlers.memory.policy.consolidation_parser import EMPTY, LISTS, MAX_ACTIONS
@@ -188,12 +189,12 @@ def _rule(number: int, rule: KnownRule) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that can neither open nor close a tag."""
-    return html.escape(clean(text), quote=False)
+    """Text without secrets that can neither open nor close a tag."""
+    return html.escape(masked(clean(text)).text, quote=False)
 
 
 def _attribute(text: str) -> str:
-    return html.escape(one_line(text), quote=True)
+    return html.escape(masked(one_line(text)).text, quote=True)
 
 
 def _shortened(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from butlers.errors import InvalidInput
+from butlers.kernel.gate import Secrets, admitted, admitted_json
 from butlers.kernel.text import clean_json
 from butlers.memory.policy import inputs
 
@@ -20,11 +21,16 @@ def checked_name(field: str, value: str) -> str:
     return inputs.checked_line(field, unicodedata.normalize("NFC", value), inputs.MAX_NAME)
 
 
-def checked_aliases(aliases: Sequence[str]) -> list[str]:
+def kept_name(field: str, value: str, secrets: Secrets) -> str:
+    """A name fit to be stored."""
+    return checked_name(field, admitted(secrets, field, value))
+
+
+def kept_aliases(aliases: Sequence[str], secrets: Secrets) -> list[str]:
     """Names in the order given, each once whatever its case."""
     if len(aliases) > MAX_ALIASES:
         raise InvalidInput(f"aliases: found {len(aliases)} of them; valid is at most {MAX_ALIASES}")
-    return unheard_of((checked_name("aliases", alias) for alias in aliases), ())
+    return unheard_of((kept_name("aliases", alias, secrets) for alias in aliases), ())
 
 
 def unheard_of(names: Iterable[str], known: Iterable[str]) -> list[str]:
@@ -37,10 +43,10 @@ def unheard_of(names: Iterable[str], known: Iterable[str]) -> list[str]:
     return list(fresh.values())
 
 
-def checked_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def kept_metadata(metadata: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
     """A JSON object of bounded size and depth that does not claim to be merged away."""
     try:
-        cleaned = clean_json(metadata, MAX_METADATA_DEPTH)
+        cleaned = admitted_json(secrets, "metadata", clean_json(metadata, MAX_METADATA_DEPTH))
     except TypeError as error:
         raise InvalidInput(f"metadata: found a {error}; valid is a JSON object") from None
     except RecursionError:
