@@ -20,6 +20,8 @@ from butlers.files import replace_file
 
 log = structlog.get_logger(__name__)
 _PREFIX = "btl_"
+_OF_HOOKS, _OF_COMMANDS = "hooks of agents", "commands of this home"
+"""What is said of the tokens that lie in private files of the home."""
 
 
 class TokenRecord(BaseModel):
@@ -144,13 +146,22 @@ class TokenStore:
 
 def ensure_hook_token(home: Home, butler: str, tenant: str) -> bool:
     """See to it that hooks have a token that is valid; true when this call made one."""
-    return _ensure(home, home.hook_token_file(butler), butler, tenant, "hooks of agents")
+    return _ensure(home, home.hook_token_file(butler), butler, tenant, _OF_HOOKS)
+
+
+def renew_private_tokens(home: Home, butler: str, tenant: str) -> None:
+    """Hooks have a token of their own anew; those nobody holds any more are forgotten."""
+    store = TokenStore(home.tokens_file)
+    for record in store.all():
+        if record.butler == butler and record.note in (_OF_HOOKS, _OF_COMMANDS):
+            store.revoke(record.id)
+    ensure_hook_token(home, butler, tenant)
 
 
 def command_token(home: Home, butler: str, tenant: str) -> str:
     """The token with which commands of this home call the process that serves it."""
     file = home.command_token_file(butler)
-    _ensure(home, file, butler, tenant, "commands of this home")
+    _ensure(home, file, butler, tenant, _OF_COMMANDS)
     return file.read_text("utf-8").strip()
 
 

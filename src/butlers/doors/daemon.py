@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 import structlog
 
 from butlers import __version__
+from butlers.backup.directory import Backups
 from butlers.butler.arrivals import Arrivals
 from butlers.butler.butler import Butler
 from butlers.butler.home import Home
@@ -60,7 +61,7 @@ async def _serve(
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
         tokens = TokenStore(home.tokens_file)
-        household = Household(home, butlers, tokens, house.fleet, _failed(house))
+        household = Household(home, butlers, tokens, house.fleet, _failed(house), house.backup)
         http = Server(build_app(household, house.server, pages))
         serving = await stack.enter_async_context(_serving(http, listener))
         port = listener.getsockname()[1]
@@ -68,6 +69,7 @@ async def _serve(
         await stack.enter_async_context(_on_schedule(butlers))
         arrivals = Arrivals(home, butlers, household.tokens, house.sessions)
         await stack.enter_async_context(arrivals.kept())
+        await stack.enter_async_context(Backups(home, house.backup).kept())
         await stack.enter_async_context(served_lines(home, butlers))
         stop.server = http
         running = _describe(house.server.host, port, list(butlers))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from butlers.butler.butler import Butler
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
-from butlers.settings.sections import FleetSection
+from butlers.settings.sections import BackupSection, FleetSection
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +19,4 @@ class Household:
     fleet: FleetSection
     failed: Mapping[str, str] = field(default_factory=dict)
     """Butlers of the home that could not even be made, and why."""
+    backup: BackupSection = BackupSection()
