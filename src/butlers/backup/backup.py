@@ -23,7 +23,7 @@ from butlers.db import dump
 from butlers.db.migrate import current_revisions
 from butlers.db.provision import external_access
 from butlers.embedding import get_embedding_engine
-from butlers.errors import ButlersError, Conflict
+from butlers.errors import ButlersError, Conflict, Unavailable
 from butlers.files import PRIVATE, flush_directory
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.settings.files import HouseSettings, load_house
@@ -59,7 +59,7 @@ async def make(home: Home, file: Path, tell: Tell = print, clock: Clock = utc_no
     if file.exists():
         raise Conflict(f"there is a file {file} already; name another one")
     house = load_house(home.settings_file, home.butler_files())
-    with _draft_beside(file) as drafts:
+    with _explained(file), _draft_beside(file) as drafts:
         draft = drafts / file.name
         with open(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE), "w+b") as stream:
             with Writing(stream) as writing:
@@ -178,9 +178,17 @@ def fingerprint(settings: ButlerSettings | None) -> str:
 
 
 @contextmanager
+def _explained(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or file
+        raise Unavailable(f"no backup was made: {where}: {error.strerror}") from error
+
+
+@contextmanager
 def _draft_beside(file: Path) -> Iterator[Path]:
     """A private directory on the same disk, removed at the end; those of the killed are too."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ExitStack() as stack:
         with locked(file.parent):  # so that nobody takes ours for what a process left
             for left in file.parent.glob(f"{_DRAFTS}*"):

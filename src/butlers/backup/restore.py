@@ -16,7 +16,7 @@ from pathlib import Path
 
 from butlers.backup.archive import ROLES, Archive, Manifest, StoredDatabase, dump_of
 from butlers.backup.backup import Tell, fingerprint
-from butlers.backup.contents import belongs
+from butlers.backup.contents import BACKUPS, belongs
 from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
@@ -32,8 +32,10 @@ from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings, DatabaseSection
 
 _WHOLE = ".whole"
-# What hooks write while there is no home: sessions that wait, and that they went without memory.
-_ANYWHERE = frozenset({spool.DIRECTORY, os.path.dirname(spool.WITHOUT_MEMORY)})
+# What hooks write while there is no home (sessions that wait, and that they went without memory),
+# and what somebody who cleared it away would leave: the first is merged, the rest clashes with
+# nothing.
+_ANYWHERE = frozenset({spool.DIRECTORY, os.path.dirname(spool.WITHOUT_MEMORY), BACKUPS, "logs"})
 _LAST = "butlers"
 
 

@@ -27,6 +27,8 @@ _SQL = load(__file__)
 _QUIETLY = ["--no-psqlrc", "--quiet", f"--output={os.devnull}"]
 _AHEAD = 4
 _SEARCH_PATH = b"SELECT pg_catalog.set_config('search_path', '', false);\n"
+# What the index of some 300,000 vectors takes while it is made; beyond, it takes ever longer.
+_ROOM = b"SET maintenance_work_mem = '512MB';\n"
 _TIME_LIMIT = b"SET transaction_timeout = 0;\n"
 _HEAD_BYTES = 64 * 1024
 _REMEDY = (
@@ -148,7 +150,7 @@ async def _adapted(script: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
     while piece := await script.get():
         head += piece
         if _SEARCH_PATH in head or len(head) > _HEAD_BYTES:
-            yield head.replace(_SEARCH_PATH, b"", 1).replace(_TIME_LIMIT, b"", 1)
+            yield head.replace(_SEARCH_PATH, _ROOM, 1).replace(_TIME_LIMIT, b"", 1)
             break
     else:
         yield head
