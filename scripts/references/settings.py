@@ -3,7 +3,12 @@
 from collections.abc import Iterator
 
 from butlers.settings.fields import Table, walk
-from butlers.settings.sections import ButlerSettings, FleetSection, SessionsSection
+from butlers.settings.sections import (
+    BackupSection,
+    ButlerSettings,
+    FleetSection,
+    SessionsSection,
+)
 
 HEAD = """\
 # Settings
@@ -36,6 +41,7 @@ five fields, or six with the seconds first, and are in UTC; an empty one means n
 def settings_markdown() -> str:
     """The whole reference."""
     of_home = [*walk(FleetSection, "fleet"), *walk(SessionsSection, "sessions")]
+    of_home += walk(BackupSection, "backup")
     tables = [*walk(ButlerSettings, ""), *of_home]
     return "\n".join([HEAD, *(line for table in tables for line in _section(table))])
 

@@ -32,3 +32,12 @@ def replace_file(file: Path, text: str, mode: int = PRIVATE) -> None:
         with contextlib.suppress(FileNotFoundError):
             draft.unlink()
         raise
+
+
+def flush_directory(directory: Path) -> None:
+    """Make a rename in the directory survive a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -11,6 +11,7 @@ import pytest
 
 from butlers.db.embedded.account import account_for
 from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.errors import Unavailable
 from db.embedded_servers import (
     PACKAGES,
     SOURCE,
@@ -109,6 +110,58 @@ async def test_as_root_a_home_made_anew_starts_empty_and_leaves_the_earlier_data
     assert (earlier / "PG_VERSION").exists()
     for place in (earlier, later):
         shutil.rmtree(place.parent)
+
+
+@needs_root
+async def test_as_root_a_copied_home_is_refused_and_a_moved_one_goes_on(new: Path) -> None:
+    new.parent.chmod(0o700)
+    home, copy, moved = (new.parent / name / "postgres" for name in ("home", "copy", "moved"))
+    with EmbeddedPostgres(home) as server:
+        place = server.data_directory.parent
+        await fetch(server.dsn(), "create table kept ()")
+        subprocess.run(["cp", "-a", home.parent, copy.parent], check=True)
+        told = refusal(copy)
+        assert f"{copy.parent} is a copy of {home.parent}" in told
+        assert "butlers restore FILE" in told
+        with pytest.raises(Unavailable, match="is a copy of"):
+            _ = EmbeddedPostgres(copy).data_directory
+        assert await fetch(server.dsn(), "select to_regclass('kept')::text") == "kept"
+    assert "is a copy of" in refusal(copy)
+    home.parent.rename(moved.parent)
+    (linked := new.parent / "linked").symlink_to(moved.parent)
+    for path in (moved, linked / "postgres"):
+        with EmbeddedPostgres(path) as server, holding(moved) as joined:
+            assert joined.says() == f"ready {server.dsn()}"
+            assert await fetch(server.dsn(), "select to_regclass('kept')::text") == "kept"
+    assert f"{copy.parent} is a copy of" in refusal(copy)
+    shutil.rmtree(moved.parent)
+    with EmbeddedPostgres(copy) as server:  # nobody else's any more
+        assert await fetch(server.dsn(), "select to_regclass('kept')::text") == "kept"
+    shutil.rmtree(place)
+
+
+@needs_root
+def test_as_root_a_home_from_elsewhere_does_not_take_the_database_of_another(new: Path) -> None:
+    new.parent.chmod(0o700)
+    elsewhere = new.parent / "elsewhere" / "postgres"
+    for directory in (new, elsewhere):
+        with EmbeddedPostgres(directory) as server:
+            place = server.data_directory.parent
+    shutil.copy(new / "location", elsewhere / "location")
+    told = refusal(elsewhere)
+    assert f"is that of another home than {elsewhere.parent}" in told
+    shutil.rmtree(place)
+    shutil.rmtree(EmbeddedPostgres(new).data_directory.parent)
+
+
+async def test_of_two_homes_whose_data_is_one_link_only_the_first_may_use_it(home: Path) -> None:
+    first, second = (home.parent / name / "postgres" for name in ("first", "second"))
+    for link in (first, second):
+        link.parent.mkdir()
+        link.symlink_to(home)
+    with EmbeddedPostgres(first) as server:
+        assert f"{second.parent} is a copy of {first.parent}" in refusal(second)
+        assert await fetch(server.dsn(), "select 1") == 1
 
 
 @needs_root
@@ -238,5 +291,5 @@ def test_a_missing_package_is_told(new: Path) -> None:
 
 
 def test_another_process_that_never_finishes_its_turn_is_told(home: Path) -> None:
-    with EmbeddedPostgres(home)._turn():
+    with EmbeddedPostgres(home)._turn(home):
         assert "starting or stopping" in refusal(home, timeout=0.2)

@@ -80,7 +80,7 @@ def test_a_fault_in_the_file_of_the_home_names_that_file(tmp_path):
     with pytest.raises(SettingsError) as caught:
         house(tmp_path)
     line = f"{home_file}: runtime: found an unknown key; valid keys are "
-    line += "database, server, fleet, sessions"
+    line += "database, server, fleet, sessions, backup"
     assert caught.value.faults == (line,)
 
 

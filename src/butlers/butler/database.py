@@ -36,19 +36,33 @@ class DatabaseServer:
         self, butler: str, settings: DatabaseSection, branches: list[Branch], targets: list[str]
     ) -> Access:
         """The butler's database exists and is migrated; how to reach it."""
+        access = await self.provide(butler, settings)
+        await migrate(access.owner_dsn, branches, targets)
+        return access
+
+    async def provide(self, butler: str, settings: DatabaseSection) -> Access:
+        """The butler's database exists, be it empty; how to reach it."""
         database = database_name(butler)
         if settings.url:
             access = external_access(settings.url, database)
             await provision(maintenance_url(settings.url), database, sign_in=False)
         else:
-            await self._hold()
+            await self.hold()
             # Here the runtime role signs in by itself, over the private socket.
             access = Access(
                 self._embedded.dsn(database), self._embedded.dsn(database, RUNTIME_ROLE)
             )
             await provision(self._embedded.dsn(), database, sign_in=True)
-        await migrate(access.owner_dsn, branches, targets)
         return access
+
+    @property
+    def has_embedded(self) -> bool:
+        """Whether the embedded server has data; Unavailable where they are another home's."""
+        return (self._embedded.data_directory / "PG_VERSION").exists()
+
+    def embedded_dsn(self, database: str = "postgres") -> str:
+        """How to reach a database of the embedded server that is held, as its owner."""
+        return self._embedded.dsn(database)
 
     def running_url(self, butler: str) -> str:
         """How to reach a butler's database on the embedded server that some process holds."""
@@ -77,7 +91,8 @@ class DatabaseServer:
         self._holding = False
         await to_its_end(asyncio.to_thread(self._embedded.stop))
 
-    async def _hold(self) -> None:
+    async def hold(self) -> None:
+        """Join the embedded server, or start it, until it is released."""
         async with self._starting:
             if not self._holding:
                 await to_its_end(asyncio.to_thread(self._embedded.start))

@@ -89,6 +89,11 @@ class Home:
         """What the one process that serves the home holds locked."""
         return self.root / "up.lock"
 
+    @property
+    def restoring_directory(self) -> Path:
+        """Where a backup is being restored; what is there when nobody does was cut short."""
+        return self.root / ".restoring"
+
     def butler_directory(self, name: str) -> Path:
         """The directory of a butler, whether or not there is one."""
         return self.butlers_directory / validate_name(name)
@@ -114,7 +119,12 @@ class Home:
         return [file.parent.name for file in self.butler_files()]
 
     def create(self) -> None:
-        """Make what is missing of the home, for its owner alone."""
+        """Make what is missing of the home, for its owner alone; not of one half restored."""
+        if self.restoring_directory.exists():
+            raise Conflict(
+                f"{self.root} is half restored: `butlers restore FILE` goes on with it, or begins "
+                f"again; to do without, delete {self.restoring_directory}"
+            )
         for directory in (self.root, self.butlers_directory, self.logs_directory):
             _make_directory(directory)
         with contextlib.suppress(FileExistsError):

@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 _PREFIX = "btl_"
 _SPAN = re.compile(r"(\d{1,4})([hdw])")
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_OF_HOOKS, _OF_COMMANDS = "hooks of agents", "commands of this home"
+"""What is said of the tokens that lie in private files of the home."""
 
 
 class TokenRecord(BaseModel):
@@ -212,13 +214,22 @@ class TokenStore:
 def ensure_hook_token(home: Home, butler: str, tenant: str) -> bool:
     """See to it that hooks have a token that is valid; true when this call made one."""
     file = home.hook_token_file(butler)
-    return _ensure(home, file, butler, tenant, "hooks of agents", Right.HOOK)
+    return _ensure(home, file, butler, tenant, _OF_HOOKS, Right.HOOK)
+
+
+def renew_private_tokens(home: Home, butler: str, tenant: str) -> None:
+    """Hooks have a token of their own anew; those nobody holds any more are forgotten."""
+    store = TokenStore(home.tokens_file)
+    for record in store.all():
+        if record.butler == butler and record.note in (_OF_HOOKS, _OF_COMMANDS):
+            store.revoke(record.id)
+    ensure_hook_token(home, butler, tenant)
 
 
 def command_token(home: Home, butler: str, tenant: str) -> str:
     """The token with which commands of this home call the process that serves it."""
     file = home.command_token_file(butler)
-    _ensure(home, file, butler, tenant, "commands of this home", Right.OPERATE)
+    _ensure(home, file, butler, tenant, _OF_COMMANDS, Right.OPERATE)
     return file.read_text("utf-8").strip()
 
 

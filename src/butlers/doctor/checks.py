@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from butlers.backup.directory import Backups
 from butlers.butler import presence
 from butlers.butler.home import Home
 from butlers.butler.presence import reasons
@@ -57,6 +58,7 @@ def _house_findings(home: Home, house: HouseSettings) -> list[Finding]:
     return [
         *_guarded("server", lambda: _listening(home, house.server)),
         *_guarded("tokens", lambda: _tokens(home, list(house.butlers))),
+        *_guarded("backup", lambda: _backups(Backups(home, house.backup))),
         *_of_modules(house),
         *_guarded("notebook", lambda: _notebooks(home, house)),
         *_guarded("runtime", lambda: _runtimes(house)),
@@ -89,6 +91,9 @@ def _python() -> Iterator[Finding]:
 def _home(home: Home) -> Iterator[Finding]:
     if not home.root.exists():
         yield warning("home", f"{home.root} does not exist yet", "`butlers up` creates it")
+        return
+    if home.restoring_directory.exists():
+        yield problem("home", f"{home.root} is half restored", "run `butlers restore FILE` again")
         return
     try:
         tempfile.TemporaryFile(dir=home.root).close()
@@ -241,6 +246,18 @@ def _ageing(store: TokenStore, now: datetime) -> Iterator[Finding]:
 def _is_idle(store: TokenStore, one: TokenRecord, now: datetime) -> bool:
     old = now - datetime.fromisoformat(one.created_at) > _LONG_UNUSED
     return old and store.uses.last_at(one.id) is None
+
+
+def _backups(kept: Backups) -> Iterator[Finding]:
+    """What would be left if the disk was gone."""
+    newest = next(iter(kept.all()), None)
+    told = f"the last is of {newest.made_at:%Y-%m-%d %H:%M} UTC" if newest else "none yet"
+    if kept.is_late:
+        yield warning("backup", f"{told}, and one is due", "the log says what kept it")
+    elif newest is None:
+        yield ok("backup", f"{told}; `butlers backup` makes one, [backup] cron one every day")
+    else:
+        yield ok("backup", f"{told}, in {kept.directory}")
 
 
 def _is_remote(server: ServerSection) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import structlog
 
 from butlers import __version__
+from butlers.backup.directory import Backups
 from butlers.butler.arrivals import Arrivals
 from butlers.butler.butler import Butler
 from butlers.butler.home import Home
@@ -74,7 +75,9 @@ async def _serve(
         butlers = await stack.enter_async_context(started_butlers(home, house))
         tokens = TokenStore(home.tokens_file)
         key = secrets.token_urlsafe(32)
-        household = Household(home, butlers, tokens, house.fleet, _failed(house), key)
+        household = Household(
+            home, butlers, tokens, house.fleet, _failed(house), key, house.backup
+        )
         http = Server(build_app(household, house.server, pages), house.server.send_seconds)
         serving = await stack.enter_async_context(_serving(http, listener))
         port = listener.getsockname()[1]
@@ -82,6 +85,7 @@ async def _serve(
         await stack.enter_async_context(_on_schedule(butlers))
         arrivals = Arrivals(home, butlers, household.tokens, house.sessions)
         await stack.enter_async_context(arrivals.kept())
+        await stack.enter_async_context(Backups(home, house.backup).kept())
         await stack.enter_async_context(served_lines(home, butlers))
         stop.server = http
         running = replace(_describe(house.server.host, port, list(butlers)), key=key)

@@ -14,6 +14,7 @@ from butlers.errors import SettingsError
 from butlers.settings.faults import fault_line, fault_lines, shown
 from butlers.settings.fields import toml_value
 from butlers.settings.sections import (
+    BackupSection,
     ButlerSettings,
     FleetSection,
     HomeSettings,
@@ -33,6 +34,7 @@ class HouseSettings:
     butlers: Mapping[str, ButlerSettings]
     fleet: FleetSection = FleetSection()
     sessions: SessionsSection = SessionsSection()
+    backup: BackupSection = BackupSection()
     failed: Mapping[str, SettingsError] = field(default_factory=dict)
     """The butlers whose files cannot be used, and why."""
 
@@ -78,7 +80,7 @@ def load_house(home_file: Path, butler_files: Sequence[Path]) -> HouseSettings:
     _raise_any(_names_taken_at_home(home_file, home.fleet, [*butlers, *failed]))
     document = {"server": {key: value for key, (_, value) in agreed.items()}}
     server = _validate(home_file, HomeSettings, document).server
-    return HouseSettings(server, butlers, home.fleet, home.sessions, failed)
+    return HouseSettings(server, butlers, home.fleet, home.sessions, home.backup, failed)
 
 
 def override_server(server: ServerSection, given: Mapping[str, Any]) -> ServerSection:

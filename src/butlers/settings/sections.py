@@ -272,6 +272,18 @@ class SessionsSection(Section):
     )
 
 
+class BackupSection(Section):
+    """The backups that are made by themselves while the butlers are up."""
+
+    cron: Cron = Field("", description='When one is made; "" makes none by itself.')
+    directory: str = Field(
+        "",
+        description="Where they are kept, better on another disk; "
+        '"" means the directory backups of the home.',
+    )
+    keep: int = Field(7, ge=1, le=10_000, description="How many are kept, the newest.")
+
+
 class HomeSettings(Section):
     """What `butlers.toml` may say for every butler of a home."""
 
@@ -279,3 +291,4 @@ class HomeSettings(Section):
     server: ServerSection = Field(ServerSection(), description="Server.")
     fleet: FleetSection = Field(FleetSection(), description="Fleet.")
     sessions: SessionsSection = Field(SessionsSection(), description="Sessions.")
+    backup: BackupSection = Field(BackupSection(), description="Backups.")

@@ -145,6 +145,8 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", "/api/memory/search"): ({"params": {"query": SECRET, "min_confidence": 0}}, []),
     ("get", "/api/memory/activity"): ({}, []),
     ("get", "/api/memory/jobs"): ({}, NOTHING),
+    ("get", "/api/backups"): ({}, 403),
+    ("post", "/api/backups"): ({}, 403),
 }
 ROUTES = sorted(CASES)
 

@@ -16,7 +16,7 @@ from butlers.doors.http.household import Household
 from butlers.doors.pages.app import build
 from butlers.sessions import spool
 from butlers.settings.sections import FleetSection
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
 from doors.http.callers import ApiCaller
 from doors.pages.visitors import Page, PageVisitor, browsing, link_of, visiting
 
@@ -462,6 +462,19 @@ def test_the_operator_runs_a_job_and_reads_what_came_of_it(fleet: PageVisitor):
     answer = fleet.act("/jobs/episode_cleanup/run")
     page = fleet.open(answer.headers["location"])
     assert "episode cleanup" in page.words and "request" in page.words and "ok" in page.words
+
+
+def test_the_operator_backs_up_the_home_and_nobody_else_does(fleet: PageVisitor, daemon: Daemon):
+    assert "Last none yet" in fleet.open("/memory").words
+    page = fleet.open(fleet.send("/memory/backups").headers["location"])
+    assert "A backup was made" in page.words or "A backup is being made" in page.words
+    until(lambda: fleet.http.get("/api/backups").json()["backups"])
+    (kept,) = fleet.http.get("/api/backups").json()["backups"]
+    assert kept["bytes"] > 10_000 and Path(kept["file"]).stat().st_mode & 0o777 == 0o600
+    assert "just now" in fleet.open("/memory").words or "ago" in fleet.open("/memory").words
+    with visiting(daemon, "default") as other:
+        assert "Backups" not in other.open("/memory").words
+        other.send("/memory/backups", 403)
 
 
 @pytest.mark.contract("P9")

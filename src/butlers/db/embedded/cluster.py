@@ -23,6 +23,7 @@ from butlers.db.embedded.liveness import (
 )
 from butlers.db.embedded.places import socket_directory_in
 from butlers.errors import Unavailable
+from butlers.files import flush_directory
 
 _EXTENSIONS = Path(__file__).parent / "extensions" / "extension"
 _INCLUDED = "butlers.conf"
@@ -137,7 +138,7 @@ class Cluster:
             self._account.make_private(unfinished)
             self._initdb(unfinished)
             unfinished.rename(self.data)
-            _flush(self._place)
+            flush_directory(self._place)
         finally:
             # Once more: the initdb of a process that was killed may have been writing until now.
             self._clear_away()
@@ -241,12 +242,3 @@ class Cluster:
 def _last_lines(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return " | ".join(lines[-4:]) or "it said nothing"
-
-
-def _flush(directory: Path) -> None:
-    """Make a rename in the directory survive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,17 +17,22 @@ _LONGEST_SOCKET_PATH = 99
 _PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 
 
-def recorded_place(directory: Path) -> Path:
-    """The directory itself, or the other place that was recorded in it."""
-    record = directory / "location"
+def location(directory: Path) -> Path:
+    """Where the directory has its cluster: in itself, or in the place that was recorded in it."""
     try:
-        place = Path(record.read_text(encoding="utf-8").strip())
-    except FileNotFoundError:
-        return directory
-    if not place.is_dir():
+        return Path((directory / "location").read_text(encoding="utf-8").strip()).resolve()
+    except (FileNotFoundError, NotADirectoryError):
+        return directory.resolve()
+
+
+def recorded_place(directory: Path) -> Path:
+    """The directory itself, or the other place that was recorded in it, which is there."""
+    place = location(directory)
+    if place != directory.resolve() and not place.is_dir():
         raise Unavailable(
-            f"{record} says the database lies in {place}, which is missing; restore it, or delete "
-            f"{record} to start with an empty database"
+            f"{directory / 'location'} says the database lies in {place}, which is missing; bring "
+            f"it back, or delete {directory / 'location'} to start with an empty database, or "
+            "restore a backup into an empty home with `butlers restore FILE`"
         )
     return place
 

@@ -2,6 +2,7 @@
 
 Each process that uses the server holds a shared lock on the file `holders`, which the kernel drops
 however the process ends. Starting and stopping happen under an exclusive lock on the file `turn`.
+Both lie beside the cluster, so that whoever may use it meets whoever else does.
 """
 
 import errno
@@ -9,12 +10,13 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
-from butlers.db.embedded.account import account_for
+from butlers.db.embedded import identity
+from butlers.db.embedded.account import Account, account_for
 from butlers.db.embedded.binaries import binaries_for
 from butlers.db.embedded.cluster import Cluster
 from butlers.db.embedded.places import reachable_place, recorded_place
@@ -36,9 +38,11 @@ class EmbeddedPostgres:
     """One PostgreSQL server over one directory, shared by every process that holds it."""
 
     def __init__(self, directory: Path, *, start_timeout: float = 120.0) -> None:
+        self._named = Path(os.path.abspath(directory))
         self._directory = directory.resolve()
         self._start_timeout = start_timeout
         self._holder: int | None = None
+        self._place: Path | None = None
         self._cluster: Cluster | None = None
         self._socket_directory: Path | None = None
 
@@ -48,22 +52,18 @@ class EmbeddedPostgres:
             # The server's account must pass through root's directory; nobody need enter a user's.
             mode = 0o711 if os.geteuid() == 0 else 0o700
             self._directory.mkdir(mode, parents=True, exist_ok=True)
-            with self._turn(), ExitStack() as undo:
-                if self._holder is None:
-                    self._holder = self._open("holders")
-                    undo.callback(self._release)
-                    fcntl.flock(self._holder, fcntl.LOCK_SH)
-                self._cluster = self._prepared_cluster()
-                running = self._cluster.wait_for_running(self._start_timeout)
-                self._socket_directory = running or self._cluster.launch(self._start_timeout)
-                undo.pop_all()
+            with self._turn(self._directory):
+                account = account_for(recorded_place(self._directory) / "data")
+                place = reachable_place(self._directory, account).resolve()
+                with nullcontext() if place == self._directory else self._turn(place):
+                    self._start_in(place, account)
 
     def stop(self) -> None:
         """Let go of the server; the last to do so stops it. Does nothing if not held."""
-        if self._holder is None:
+        if self._holder is None or self._place is None:
             return
         try:
-            with self._explained(), self._turn():
+            with self._explained(), self._turn(self._place):
                 # Asked in turn, so nobody comes meanwhile.
                 if _locked(self._holder) and self._cluster is not None:
                     self._cluster.shutdown()
@@ -79,8 +79,13 @@ class EmbeddedPostgres:
 
     @property
     def data_directory(self) -> Path:
-        """PostgreSQL's own files; elsewhere if the server's account cannot enter the directory."""
-        return recorded_place(self._directory) / "data"
+        """PostgreSQL's own files; elsewhere if the server's account cannot enter the directory.
+
+        Unavailable where they are another home's.
+        """
+        place = recorded_place(self._directory)
+        identity.check(self._named, place)
+        return place / "data"
 
     @property
     def socket_directory(self) -> Path:
@@ -94,17 +99,23 @@ class EmbeddedPostgres:
         name, who = quote(database, safe=""), quote(user, safe="")
         return f"postgresql://{who}@/{name}?host={quote(str(self.socket_directory))}"
 
-    def _prepared_cluster(self) -> Cluster:
-        account = account_for(recorded_place(self._directory) / "data")
-        place = reachable_place(self._directory, account)
-        cluster = Cluster(place, account, binaries_for(account))
-        cluster.create_if_missing()
-        return cluster
+    def _start_in(self, place: Path, account: Account) -> None:
+        identity.claim(self._named, place)
+        with ExitStack() as undo:
+            if self._holder is None:
+                self._holder, self._place = _opened(place / "holders"), place
+                undo.callback(self._release)
+                fcntl.flock(self._holder, fcntl.LOCK_SH)
+            self._cluster = Cluster(place, account, binaries_for(account))
+            self._cluster.create_if_missing()
+            running = self._cluster.wait_for_running(self._start_timeout)
+            self._socket_directory = running or self._cluster.launch(self._start_timeout)
+            undo.pop_all()
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Be the only one, on this machine, who starts or stops this server."""
-        descriptor = self._open("turn")
+    def _turn(self, place: Path) -> Iterator[None]:
+        """Be the only one, on this machine, who starts or stops the server there."""
+        descriptor = _opened(place / "turn")
         try:
             self._wait_for_turn(descriptor)
             yield
@@ -124,11 +135,7 @@ class EmbeddedPostgres:
     def _release(self) -> None:
         if self._holder is not None:
             os.close(self._holder)
-        self._holder = self._cluster = self._socket_directory = None
-
-    def _open(self, name: str) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        return os.open(self._directory / name, flags, 0o600)
+        self._holder = self._place = self._cluster = self._socket_directory = None
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -141,6 +148,10 @@ class EmbeddedPostgres:
                 f"PostgreSQL cannot use {error.filename or self._directory} ({error.strerror}): "
                 f"{remedy}"
             ) from error
+
+
+def _opened(file: Path) -> int:
+    return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def _locked(descriptor: int) -> bool:

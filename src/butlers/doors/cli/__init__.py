@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from butlers.doors.cli import (
+    backup,
     butler,
     connect,
     cost,
@@ -48,6 +49,10 @@ app.command("connect", epilog=example("butlers connect claude-code --print"))(co
 app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
 app.command("doctor", epilog=example("butlers doctor"))(presence.doctor)
 app.command("cost", epilog=example("butlers cost --days 7"))(cost.cost)
+app.command("backup", epilog=example("butlers backup /mnt/usb/"))(backup.backup)
+app.command("verify", epilog=example("butlers verify home.zip --deep"))(backup.verify)
+app.command("restore", epilog=example("butlers restore home.zip --home ~/other"))(backup.restore)
+app.command("remove", epilog=example("butlers remove kitchen"))(backup.remove)
 app.add_typer(butler.database, name="db", epilog=example('psql "$(butlers db url general)"'))
 app.add_typer(tokens.app, name="token", epilog=example("butlers token list"))
 app.add_typer(memory.app, name="memory")

@@ -34,6 +34,14 @@ def times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
+def size(count: int) -> str:
+    """So many bytes, in the unit that suits."""
+    for unit, bytes_each in (("GB", 1e9), ("MB", 1e6)):
+        if count >= bytes_each:
+            return f"{count / bytes_each:.1f} {unit}"
+    return f"{count / 1e3:.1f} kB"
+
+
 def number(value: float | None, digits: int = 2) -> str:
     """A score; a dash where there is none."""
     return "–" if value is None else f"{value:.{digits}f}"

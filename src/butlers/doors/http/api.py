@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from butlers.doors.http import fleet, glance, jobs, sessions
+from butlers.doors.http import backups, fleet, glance, jobs, sessions
 from butlers.doors.http.faults import FAILURES
 from butlers.doors.http.routes import operation_routes
 from butlers.doors.http.seats import DOCUMENTED_TOKEN
@@ -13,3 +13,4 @@ for part in (glance, jobs):
 router.include_router(sessions.router, prefix="/butlers/{name}")
 router.include_router(operation_routes())
 router.include_router(fleet.router)
+router.include_router(backups.router)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from butlers.butler.butler import Butler
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
-from butlers.settings.sections import FleetSection
+from butlers.settings.sections import BackupSection, FleetSection
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class Household:
     """Butlers of the home that could not even be made, and why."""
     key: str = ""
     """What commands of this home show, which may know how every butler is."""
+    backup: BackupSection = BackupSection()
 
     def knows(self, token: str) -> bool:
         """Whether it is the home's own key, or any token that is valid here."""

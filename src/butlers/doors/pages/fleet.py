@@ -1,18 +1,20 @@
 """The fleet: every butler at a glance, one search over all, and what is going on."""
 
 import asyncio
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from butlers.clock import utc_now
+from butlers.doors.http import backups
 from butlers.doors.http import fleet as api
 from butlers.doors.http.fanout import Question
 from butlers.doors.http.glance import Glance, glance
 from butlers.doors.pages.fields import given, known, searched
 from butlers.doors.pages.rendering import render
-from butlers.doors.pages.routing import PageRoute
-from butlers.doors.pages.visits import Visit, Visiting
+from butlers.doors.pages.routing import PageRoute, go_to
+from butlers.doors.pages.visits import Sending, Visit, Visiting
 from butlers.memory.model import MemoryType, SearchMode
 from butlers.memory.operations import retrieval
 from butlers.memory.operations.listing import AskedOverview
@@ -34,6 +36,8 @@ async def fleet(visit: Visiting) -> Response:
         "fleet.html",
         homes=visit.homes,
         shortfalls=await asyncio.to_thread(_shortfalls, visit),
+        backups=await _backups(visit),
+        done=visit.request.query_params.get("done", ""),
         glances=[{**api.status_of(reply), "said": reply.said} for reply in replies],
         activity=api.newest({name: one.activity for name, one in seen.items()}, _EVENTS),
         asked={},
@@ -46,6 +50,22 @@ def _shortfalls(visit: Visit) -> list[Shortfall]:
     """What to know of sessions that wait or went without, for whoever runs the home."""
     is_operator = visit.visitor.is_operator
     return shortfalls(visit.household.home.root, utc_now()) if is_operator else []
+
+
+async def _backups(visit: Visit) -> dict[str, Any] | None:
+    """The backups of the home, for whoever runs it."""
+    if not visit.visitor.is_operator:
+        return None
+    kept = backups.backups_of(visit.request, visit.visitor)
+    return await asyncio.to_thread(backups.told, kept)
+
+
+@router.post("/memory/backups")
+async def back_up(sent: Sending) -> Response:
+    """Back up the home now."""
+    request = sent.visit.request
+    made = await backups.make_backup(request, backups.backups_of(request, sent.visit.visitor))
+    return go_to(f"/memory?done={'saved' if made['file'] else 'saving'}")
 
 
 @router.get("/memory/feed")

@@ -1,0 +1,127 @@
+"""The backups that are kept of a home: where they lie, which there are, and the next one."""
+
+import asyncio
+import fcntl
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+
+from butlers.backup.archive import Archive
+from butlers.backup.backup import Made, Tell, locked, make
+from butlers.backup.contents import BACKUPS
+from butlers.butler.home import Home
+from butlers.clock import Clock, utc_now
+from butlers.errors import ButlersError, Conflict
+from butlers.jobs.policy import newest_tick
+from butlers.settings.sections import BackupSection
+
+log = structlog.get_logger(__name__)
+_LOOK_SECONDS, _AGAIN_SECONDS = 30.0, 600.0
+_LOCK = ".making"
+_NAME = "butlers-%Y%m%d-%H%M%S.zip"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A backup that lies in the directory."""
+
+    file: Path
+    made_at: datetime
+    bytes: int
+
+
+class Backups:
+    """The backups of a home, in the one directory the settings name."""
+
+    def __init__(self, home: Home, settings: BackupSection, clock: Clock = utc_now) -> None:
+        self._home, self._settings, self._clock = home, settings, clock
+
+    @property
+    def directory(self) -> Path:
+        """Where they are kept: in the home, unless the settings name another place."""
+        return (self._home.root / (self._settings.directory or BACKUPS)).expanduser()
+
+    def all(self) -> list[Kept]:
+        """Those that bear our name, the newest first; what is in them is not looked at."""
+        found = [
+            Kept(file, made_at, file.stat().st_size)
+            for file in self.directory.glob("butlers-*.zip")
+            if (made_at := _made_at(file)) is not None
+        ]
+        return sorted(found, key=lambda one: one.made_at, reverse=True)
+
+    @property
+    def cron(self) -> str:
+        """When one is made by itself; "" for never."""
+        return self._settings.cron
+
+    @property
+    def next_name(self) -> str:
+        """What one that is made now is called."""
+        return f"{self._clock():{_NAME}}"
+
+    async def make(self, tell: Tell = lambda words: None) -> Made:
+        """One more, and those beyond the number to keep removed; Conflict while one is made."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.directory / _LOCK).touch(0o600)
+        try:
+            with locked(self.directory / _LOCK, fcntl.LOCK_NB):
+                made = await make(self._home, self.directory / self.next_name, tell)
+                await asyncio.to_thread(self._prune)
+        except BlockingIOError:
+            raise Conflict(f"a backup is being made in {self.directory} already") from None
+        return made
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the schedule asked for one since the last was made."""
+        tick = newest_tick(self._settings.cron, self._clock()) if self._settings.cron else None
+        newest = next(iter(self.all()), None)
+        return tick is not None and (newest is None or newest.made_at < tick)
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Within this block one is made whenever the schedule says; what was missed, once."""
+        keeping = asyncio.create_task(self._keep())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        while self._settings.cron:
+            pause = _LOOK_SECONDS
+            try:
+                if await asyncio.to_thread(lambda: self.is_late):
+                    made = await self.make()
+                    log.info("backup made", file=str(made.file), bytes=made.bytes)
+            except (ButlersError, OSError) as error:
+                log.error("no backup could be made", error=str(error))
+                pause = _AGAIN_SECONDS
+            await asyncio.sleep(pause)
+
+    def _prune(self) -> None:
+        """Remove what is older than the newest so many; another home's are not ours to remove."""
+        for old in [one for one in self.all() if self._is_ours(one.file)][self._settings.keep :]:
+            old.file.unlink(missing_ok=True)
+
+    def _is_ours(self, file: Path) -> bool:
+        try:
+            with Archive(file) as archive:
+                told = archive.manifest
+        except (ButlersError, OSError):
+            return False
+        return (told.home, told.host) == (str(self._home.root), socket.gethostname())
+
+
+def _made_at(file: Path) -> datetime | None:
+    try:
+        return datetime.strptime(file.name, _NAME).replace(tzinfo=UTC)
+    except ValueError:
+        return None

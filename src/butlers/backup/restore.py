@@ -1,0 +1,281 @@
+"""Restoring a backup: proved first, built inside the empty home, and put in place at the end.
+
+All is built in a directory of its own. Once it is whole, its entries are moved to where they
+belong, the butlers last: whenever it is cut short, the home says so, and the next call goes on.
+"""
+
+import asyncio
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from butlers.backup.archive import ROLES, Archive, Manifest, StoredDatabase, dump_of
+from butlers.backup.backup import Tell, fingerprint
+from butlers.backup.contents import BACKUPS, belongs
+from butlers.butler import registry
+from butlers.butler.database import DatabaseServer
+from butlers.butler.home import Home
+from butlers.butler.tokens import renew_private_tokens
+from butlers.db import dump
+from butlers.db.embedded.places import location
+from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.provision import connected
+from butlers.errors import Conflict, IntegrityViolation, InvalidInput, SettingsError
+from butlers.files import PRIVATE, flush_directory, replace_file
+from butlers.sessions import spool
+from butlers.settings.files import load_butler
+from butlers.settings.sections import ButlerSettings, DatabaseSection
+
+_WHOLE = ".whole"
+# What hooks write while there is no home (sessions that wait, and that they went without memory),
+# and what somebody who cleared it away would leave: the first is merged, the rest clashes with
+# nothing.
+_ANYWHERE = frozenset({spool.DIRECTORY, os.path.dirname(spool.WITHOUT_MEMORY), BACKUPS, "logs"})
+_LAST = "butlers"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A backup that was restored, and what is to be known of it."""
+
+    manifest: Manifest
+    notes: tuple[str, ...]
+
+
+async def verify(file: Path, *, deep: bool = False, tell: Tell = print) -> Manifest:
+    """The manifest of a backup that is whole; `deep` restores it for a moment and counts."""
+    with Archive(file) as archive:
+        await _prove(archive)
+        if deep:
+            with tempfile.TemporaryDirectory(prefix="butlers-") as scratch:
+                os.chmod(scratch, 0o711)  # the account that runs root's database passes through
+                home = Home(Path(scratch) / "home")
+                home.root.mkdir(0o711)
+                try:
+                    await _fill(archive, home, tell, only_here=True)
+                finally:
+                    await asyncio.to_thread(_remove_cluster, home)
+        return archive.manifest
+
+
+async def restore(file: Path, home: Home, tell: Tell = print) -> Restored:
+    """Bring a backup into an empty home; every row it says it has is there then."""
+    with Archive(file) as archive, _alone_in(home) as building:
+        if not (building.root / _WHOLE).exists():
+            await asyncio.to_thread(_clear, building)
+            _must_be_empty(home)
+            await _prove(archive)
+            await _fill(archive, building, tell)
+            _renew_tokens(archive.manifest, building)
+            replace_file(building.root / _WHOLE, _seal(archive))
+        same = (building.root / _WHOLE).read_text("utf-8") == _seal(archive)
+        await asyncio.to_thread(_put_in_place, building, home)
+        if not same:
+            raise Conflict(
+                f"another backup was being restored into {home.root}, which is finished now; for "
+                "this one choose another home with --home DIR"
+            )
+        return Restored(archive.manifest, tuple(_notes(archive.manifest, home)))
+
+
+async def _prove(archive: Archive) -> None:
+    """It is whole, this version knows what it holds, and pg_restore can read it."""
+    _check_revisions(archive)
+    await asyncio.to_thread(archive.check)
+    for butler in archive.manifest.databases:
+        if not await dump.listed(archive.pieces(dump_of(butler))):
+            raise InvalidInput(f"{archive.file}: the database of {butler} has nothing in it")
+
+
+def _check_revisions(archive: Archive) -> None:
+    # Alembic takes longer to import than most commands to run.
+    from alembic.util import CommandError  # noqa: PLC0415
+
+    from butlers.db.upgrade import head_revision  # noqa: PLC0415
+
+    try:
+        for stored in archive.manifest.databases.values():
+            for revision in stored.revisions:
+                head_revision(registry.branches(), revision)
+    except CommandError:
+        raise InvalidInput(
+            f"{archive.file} was made by butlers {archive.manifest.version}, whose tables this "
+            "version does not know; upgrade butlers first"
+        ) from None
+
+
+async def _fill(archive: Archive, home: Home, tell: Tell, *, only_here: bool = False) -> None:
+    """Lay down the files and load the databases; `only_here`: none on a server of one's own."""
+    await asyncio.to_thread(_lay_down_files, archive, home)
+    server = DatabaseServer(home)
+    try:
+        if ROLES in archive.manifest.members:
+            await server.hold()
+            await dump.restore_roles(server.embedded_dsn(), archive.pieces(ROLES))
+        for butler, stored in archive.manifest.databases.items():
+            tell(f"{butler}: {stored.rows:,} rows")
+            here = only_here or not stored.is_external
+            section = DatabaseSection() if here else _settings(home, butler).database
+            await _load(archive, butler, stored, server, section)
+    finally:
+        await server.release()
+
+
+async def _load(
+    archive: Archive,
+    butler: str,
+    stored: StoredDatabase,
+    server: DatabaseServer,
+    section: DatabaseSection,
+) -> None:
+    access = await server.provide(butler, section)
+    if await dump.counts(access.owner_dsn):
+        raise Conflict(
+            f"the database of {butler} on the server of database.url is not empty; drop it there, "
+            "or rename it, if this backup is to take its place"
+        )
+    pieces = archive.pieces(dump_of(butler))
+    await dump.restore(access.owner_dsn, pieces, owners=not (stored.is_external or section.url))
+    found = await dump.counts(access.owner_dsn)
+    for table in sorted(found.keys() | stored.counts.keys()):
+        if found.get(table) != stored.counts.get(table):
+            raise IntegrityViolation(
+                f"{archive.file}: {table} of {butler} should have {stored.counts.get(table)} rows "
+                f"and has {found.get(table)}; nothing was put in place"
+            )
+    async with connected(access.owner_dsn) as connection:
+        await connection.execute("analyze")
+
+
+def _lay_down_files(archive: Archive, home: Home) -> None:
+    for path, member in archive.files():
+        if not belongs(path):
+            raise InvalidInput(f"{archive.file} was not made by butlers: it holds {path}")
+        target = home.root.joinpath(*path.parts)
+        for directory in reversed(path.parents):
+            home.root.joinpath(directory).mkdir(mode=0o700, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with open(os.open(target, flags, PRIVATE), "wb") as stream:
+            for piece in archive.pieces(member):
+                stream.write(piece)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+def _settings(home: Home, butler: str) -> ButlerSettings:
+    return load_butler(home.butler_file(butler), home_file=home.settings_file)
+
+
+def _renew_tokens(manifest: Manifest, home: Home) -> None:
+    """Hooks get tokens of their own: those there were are in no backup."""
+    for butler in manifest.hooks:
+        with suppress(SettingsError):
+            renew_private_tokens(home, butler, _settings(home, butler).butler.tenant)
+
+
+def _notes(manifest: Manifest, home: Home) -> Iterator[str]:
+    """What whoever restores should know."""
+    for butler, stored in manifest.databases.items():
+        try:
+            model = fingerprint(_settings(home, butler))
+        except SettingsError as error:
+            yield error.faults[0]
+            continue
+        if stored.embedding and model != stored.embedding:
+            yield (
+                f"{butler} has another embedding model here than its vectors were made by, so it "
+                "finds by words alone until `butlers memory reembed` has run"
+            )
+    yield from (f"the backup lacks {what}" for what in manifest.left_out)
+
+
+# --- the directory in which it is built
+
+
+@contextmanager
+def _alone_in(home: Home) -> Iterator[Home]:
+    """Where to build; nothing is left of it at the end, unless the process is killed."""
+    building = Home(home.restoring_directory)
+    is_new = not home.root.exists()
+    home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    building.root.mkdir(mode=0o711, exist_ok=True)
+    descriptor = os.open(building.root, os.O_RDONLY)
+    with ExitStack() as stack:
+        stack.callback(os.close, descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(f"another process is restoring into {home.root}") from None
+        stack.callback(_leave, building, home if is_new else None)
+        yield building
+
+
+def _leave(building: Home, made: Home | None) -> None:
+    """Take away what is not whole, and the home if it was made for nothing."""
+    if building.root.exists() and not (building.root / _WHOLE).exists():
+        _clear(building)
+        with suppress(OSError):
+            building.root.rmdir()
+    if made is not None:
+        with suppress(OSError):
+            made.root.rmdir()
+
+
+def _clear(building: Home) -> None:
+    _remove_cluster(building)
+    for entry in building.root.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+
+
+def _remove_cluster(home: Home) -> None:
+    """Stop the server that a killed process left, and remove its data wherever they lie."""
+    place = location(home.database_directory)
+    if (place / "data" / "postmaster.pid").exists():
+        server = EmbeddedPostgres(home.database_directory)
+        server.start()
+        server.stop()
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _must_be_empty(home: Home) -> None:
+    found = {entry.name for entry in home.root.iterdir()} - {home.restoring_directory.name}
+    own = sorted(found - _ANYWHERE) or sorted(
+        f"hooks/{file.name}" for file in home.root.glob("hooks/*.token")
+    )
+    if own:
+        raise Conflict(
+            f"{home.root} is not empty, it has {', '.join(own[:4])}: a backup is restored into an "
+            "empty home alone; name one with --home DIR, or move this one away"
+        )
+
+
+def _seal(archive: Archive) -> str:
+    return f"{archive.manifest.made_at.isoformat()} {archive.manifest.home}\n"
+
+
+def _put_in_place(building: Home, home: Home) -> None:
+    """Move everything to where it belongs; begun again, it goes on where it was cut short."""
+    entries = {entry.name for entry in building.root.iterdir()} - {_WHOLE}
+    for name in sorted(entries, key=lambda name: name == _LAST):
+        _move(building.root / name, home.root / name)
+    flush_directory(home.root)
+    (building.root / _WHOLE).unlink()
+    building.root.rmdir()
+    flush_directory(home.root)
+
+
+def _move(entry: Path, target: Path) -> None:
+    """Move a file or directory; into a directory that is there, all but what it has already."""
+    if not target.exists():
+        entry.rename(target)
+    elif entry.is_dir() and target.is_dir():
+        for inner in entry.iterdir():
+            _move(inner, target / inner.name)
+        entry.rmdir()
+    else:
+        entry.unlink()
