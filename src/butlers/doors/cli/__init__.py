@@ -12,6 +12,7 @@ from butlers.doors.cli import (
     butler,
     connect,
     cost,
+    data,
     homes,
     jobs,
     logs,
@@ -48,6 +49,8 @@ app.command("connect", epilog=example("butlers connect claude-code --print"))(co
 app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
 app.command("doctor", epilog=example("butlers doctor"))(presence.doctor)
 app.command("cost", epilog=example("butlers cost --days 7"))(cost.cost)
+app.command("export", epilog=example("butlers export memories.jsonl"))(data.export)
+app.command("import", epilog=example("butlers import memories.jsonl"))(data.bring)
 app.add_typer(butler.database, name="db", epilog=example('psql "$(butlers db url general)"'))
 app.add_typer(tokens.app, name="token", epilog=example("butlers token list"))
 app.add_typer(memory.app, name="memory")
