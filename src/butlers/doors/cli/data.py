@@ -10,9 +10,11 @@ import typer
 
 from butlers.doors.cli.commands import TenantOption
 from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption, with_butler
-from butlers.doors.cli.tables import show_json, show_line, visible
+from butlers.doors.cli.tables import Column, show_json, show_line, show_table, visible
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from butlers.butler.butler import Butler
     from butlers.memory.model import Lineage
 
@@ -82,6 +84,103 @@ def bring(
     stored = ", ".join(f"{number} {kind}" for kind, number in done.stored.items() if number)
     there = sum(done.known.values())
     show_line(f"imported from {done.source}: {stored or 'nothing new'}; {there} were there already")
+
+
+erasing = typer.Typer(
+    invoke_without_command=True,
+    help="Erase a person, a session or a tenant from everything a butler keeps, for good.",
+    rich_markup_mode=None,
+)
+
+
+@erasing.callback()
+def erase(  # noqa: PLR0913 - the options of a command
+    context: typer.Context,
+    about: Annotated[str, typer.Option(help="Whoever has this name.")] = "",
+    entity: Annotated[str, typer.Option(help="The entity with this id, by all its names.")] = "",
+    session: Annotated[str, typer.Option(help="What came of the session with this id.")] = "",
+    keep: Annotated[
+        list[str] | None, typer.Option(help="The id, or how it begins, of what stays.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Erase; without it only what would be.")
+    ] = False,
+    receipt: Annotated[Path | None, typer.Option(help="Where to write the receipt.")] = None,
+    butler: ButlerOption = "general",
+    home: HomeOption = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Whose; with nothing else, all of theirs.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what would be erased, and with --yes erase it and give a signed receipt."""
+    if context.invoked_subcommand is not None:
+        return
+    from butlers.data import erase as data
+    from butlers.memory.policy.erasure import Wanted
+
+    everything = bool(tenant) and not (about or entity or session)
+    wanted = Wanted(about, _entity(entity), session, everything, tuple(keep or ()))
+    data.check(wanted)
+    done = data.erase if yes else data.preview
+    told = with_butler(butler, home, lambda opened: done(opened, wanted, _lineage(opened, tenant)))
+    if receipt is not None and yes:
+        with _written(str(receipt)) as write:
+            write(_pretty(told))
+    if as_json or (yes and receipt is None):
+        show_json(told)
+    elif yes:
+        show_line(f"erased {_counted(told['counts'])}; the receipt is in {receipt}")
+    else:
+        _show_preview(told)
+
+
+@erasing.command("verify")
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="RECEIPT", help="A receipt of an erasure.")],
+    home: HomeOption = None,
+) -> None:
+    """Say whether a receipt is whole, and whether this home signed it."""
+    import json
+
+    from butlers.data import receipts
+    from butlers.doors.cli.options import existing_home
+    from butlers.errors import InvalidInput
+
+    try:
+        receipt = json.loads(file.read_text("utf-8"))
+    except ValueError:
+        raise InvalidInput(f"{file}: found no JSON; valid is a receipt") from None
+    signed = receipts.verify(existing_home(home), receipt)
+    show_line(f"{signed}: erased {_counted(receipt['counts'])} at {receipt['at']}")
+
+
+def _entity(given: str) -> "UUID | None":
+    from uuid import UUID
+
+    from butlers.errors import InvalidInput
+
+    try:
+        return UUID(given) if given else None
+    except ValueError:
+        raise InvalidInput(f"entity: found {given[:60]!r}; valid is a whole id") from None
+
+
+def _show_preview(told: dict[str, Any]) -> None:
+    columns = (Column("kind"), Column("id"), Column("why"), Column("says", wraps=True))
+    rows = [[one[column.title] for column in columns] for one in told["found"]]
+    show_table(columns, rows)
+    show_line(f"would be erased: {_counted(told['counts'])}. --yes erases it; --keep ID keeps one")
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number} {kind}" for kind, number in counts.items()) or "nothing"
+
+
+def _pretty(told: Any) -> bytes:
+    import json
+
+    return (json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _lineage(opened: "Butler", tenant: str | None) -> "Lineage":

@@ -86,27 +86,24 @@ language plpgsql set search_path = public, pg_temp as $$
 revoke all on function bring_rows(text, text, jsonb) from public;
 grant execute on function bring_rows(text, text, jsonb) to butlers_runtime;
 
--- applications --
--- How a rule was tried is history, which only erasing takes back.
-create function refuse_rewriting_applications() returns trigger language plpgsql as $$
+-- history --
+-- Not even the owner rewrites history by accident; only erasing takes texts out of it.
+create or replace function refuse_rewriting_history() returns trigger language plpgsql as $$
     begin
-      if current_setting('butlers.erasing', true) = 'on' then
+      if current_setting('butlers.erasing', true) = tg_table_name then
         return null;
       end if;
       raise exception '% is append-only: % refused', tg_table_name, tg_op
       using errcode = 'integrity_constraint_violation';
     end
     $$;
-drop trigger rule_applications_append_only on rule_applications;
-create trigger rule_applications_append_only before update or delete on rule_applications
-for each statement execute function refuse_rewriting_applications();
 
 -- erase_rows --
 -- The one way in which rows of a tenant are erased: they are deleted, with what only they are told
 -- by; triggers take their words and vectors along. How many there were of each table.
 create function erase_rows(kind text, keys text[]) returns bigint
 language plpgsql security definer set search_path = public, pg_temp
-set butlers.erasing = 'on' as $$
+set butlers.erasing = 'rule_applications' as $$
     declare
       tenant text := current_setting('butlers.tenant', true);
       ids uuid[] := case when kind <> 'projects' then keys::uuid[] end;
@@ -210,23 +207,11 @@ language plpgsql immutable set search_path = public, pg_temp as $$
     end
     $$;
 
--- history --
--- Not even the owner rewrites history by accident; only erasing takes texts out of it.
-create or replace function refuse_rewriting_history() returns trigger language plpgsql as $$
-    begin
-      if current_setting('butlers.erasing', true) = 'on' and tg_op = 'UPDATE' then
-        return null;
-      end if;
-      raise exception '% is append-only: % refused', tg_table_name, tg_op
-      using errcode = 'integrity_constraint_violation';
-    end
-    $$;
-
 -- erase_event_texts --
 -- What events say is replaced by its hash; that they happened, when and to what stays.
 create function erase_event_texts(event_ids uuid[]) returns bigint
 language plpgsql security definer set search_path = public, pg_temp
-set butlers.erasing = 'on' as $$
+set butlers.erasing = 'memory_events' as $$
     declare
       number bigint;
     begin
