@@ -128,3 +128,9 @@ def _with_words(kind: Kind, line: Line) -> str:
     if text is None:
         return line.written
     return f'{{"searchable": {json.dumps(prepared(preprocess_text(text)))}, {line.written[1:]}'
+
+
+async def known_keys(memory: Memory, keys: list[str], lineage: Lineage) -> set[str]:
+    """Which of these idempotency keys something is stored under."""
+    async with memory.transaction(lineage) as tx:
+        return {row["idempotency_key"] for row in await portable.known_keys(tx, keys=keys)}

@@ -17,6 +17,7 @@ rewrite_entity = Touched(_SQL["rewrite_entity"])
 rewrite_project = Touched(_SQL["rewrite_project"])
 find_links = Rows(_SQL["find_links"])
 forget_claims = Touched(_SQL["forget_claims"])
+known_keys = Rows(_SQL["known_keys"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,3 +108,13 @@ order by source_type, source_id, target_type, target_id
 -- forget_claims --
 -- What agents were shown to read is claimed no more.
 delete from memory_claims where tenant_id = :tenant_id
+
+-- known_keys --
+-- Which of these keys something is stored under.
+select idempotency_key from episodes
+where tenant_id = :tenant_id and idempotency_key = any(:keys)
+union
+select idempotency_key from facts where tenant_id = :tenant_id and idempotency_key = any(:keys)
+union
+select idempotency_key from rules where tenant_id = :tenant_id and idempotency_key = any(:keys)
+order by 1
