@@ -99,4 +99,4 @@ def erase(db: Notebook, ids: Iterable[str]) -> None:
         sqlite.execute(_QUERIES["delete"], ids=json.dumps(list(ids)))
         sqlite.execute(_QUERIES["optimize"])
     sqlite.execute(_QUERIES["vacuum"])
-    sqlite.fetch(_QUERIES["checkpoint"])
+    sqlite.execute(_QUERIES["checkpoint"])

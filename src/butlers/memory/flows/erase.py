@@ -17,15 +17,24 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventType, Lineage
 from butlers.memory.policy import erasure
 from butlers.memory.policy.erasure import Selection, Wanted
-from butlers.memory.store import portable
-from butlers.memory.store.portable import KINDS
+from butlers.memory.store import rows
+from butlers.memory.store.rows import KINDS
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
 # Rules before what they were drawn from, facts before whom they are about.
 _ORDER = (
     "proposal", "rule_application", "rule", "fact", "episode", "binned_episode", "entity", "project"
 )  # fmt: skip
-_REWORDED = {"entity": ("aliases", "metadata"), "project": ("name", "keys", "places")}
+_REWORDED = {
+    "entity": ("aliases", "metadata"),
+    "rule": ("tags", "metadata"),
+    "project": ("name", "keys", "places"),
+}
+_REWORD = {
+    "entity": rows.reword_entity,
+    "rule": rows.reword_rule,
+    "project": rows.reword_project,
+}
 
 
 async def preview(memory: Memory, wanted: Wanted, lineage: Lineage) -> Selection:
@@ -52,14 +61,13 @@ async def _erase(tx: Transaction, selection: Selection, wanted: Wanted) -> None:
     for kind in _ORDER:
         ids = selection.ids(kind)
         if ids:
-            await portable.erase(tx, kind=_BY_NAME[kind].table, keys=ids)
+            await rows.erase(tx, kind=_BY_NAME[kind].table, keys=ids)
     for (kind, id), row in selection.reworded.items():
-        rewrite = portable.rewrite_entity if kind == "entity" else portable.rewrite_project
-        await rewrite(tx, id=id, **{name: row[name] for name in _REWORDED[kind]})
-    await portable.erase_events(tx, ids=list(map(UUID, selection.events)))
-    await portable.erase_names(tx, names=list(selection.names))
+        await _REWORD[kind](tx, id=id, **row)
+    await rows.erase_events(tx, ids=list(map(UUID, selection.events)))
+    await rows.erase_names(tx, names=list(selection.names))
     if wanted.everything:
-        await portable.forget_claims(tx)
+        await rows.forget_claims(tx)
 
 
 async def _select(tx: Transaction, wanted: Wanted) -> Selection:
@@ -89,15 +97,16 @@ async def _select_rows(
                 selection.add(kind, id, why, row, written)
             elif kind in _REWORDED:
                 _reword(selection, kind, id, row)
-            else:
+            if not why:
                 others[kind, id] = row
     links = [
         (row["source_type"], str(row["source_id"]), str(row["target_id"]))
-        for row in await portable.find_links(tx)
+        for row in await rows.find_links(tx)
     ]
     erased = {id for kind, id in selection.found if kind in erasure.MEMORIES}
     for key, source in erasure.drawn(others, links, erased):
         row = others[key]
+        selection.reworded.pop(key, None)
         selection.add(*key, f"drawn from {source}", row, json.dumps(row, sort_keys=True))
 
 

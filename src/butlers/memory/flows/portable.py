@@ -13,8 +13,8 @@ from butlers.kernel.words import prepared
 from butlers.memory.flows.vectors import OnProgress, embed_missing, work_on
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, VersionState
-from butlers.memory.store import portable
-from butlers.memory.store.portable import KINDS, Kind
+from butlers.memory.store import rows
+from butlers.memory.store.rows import KINDS, Kind
 
 BATCH = 200
 """Rows brought in by one statement."""
@@ -42,7 +42,7 @@ class Brought:
 async def columns(memory: Memory, lineage: Lineage) -> dict[str, list[str]]:
     """What is taken along of each kind."""
     async with memory.transaction(lineage) as tx:
-        return {one.name: await portable.columns_of(tx, kind=one.table) for one in KINDS}
+        return {one.name: await rows.columns_of(tx, kind=one.table) for one in KINDS}
 
 
 async def told(memory: Memory, lineage: Lineage) -> AsyncIterator[tuple[str, str]]:
@@ -103,8 +103,8 @@ async def _bring_batch(tx: Transaction, batch: list[Line], brought: Brought) -> 
 
 
 async def _enter(tx: Transaction, kind: Kind, batch: list[Line]) -> int:
-    rows = ",".join(_with_words(kind, line) for line in batch)
-    return await portable.bring(tx, kind=kind.table, rows=f"[{rows}]")
+    told = ",".join(_with_words(kind, line) for line in batch)
+    return await rows.bring(tx, kind=kind.table, rows=f"[{told}]")
 
 
 async def _name_the_line(tx: Transaction, kind: Kind, batch: list[Line]) -> None:
@@ -124,7 +124,7 @@ async def _name_the_line(tx: Transaction, kind: Kind, batch: list[Line]) -> None
 
 def _with_words(kind: Kind, line: Line) -> str:
     """A row as it enters, with the text that it is found by."""
-    text = portable.searchable(kind, line.row)
+    text = rows.searchable(kind, line.row)
     if text is None:
         return line.written
     return f'{{"searchable": {json.dumps(prepared(preprocess_text(text)))}, {line.written[1:]}'
@@ -133,4 +133,4 @@ def _with_words(kind: Kind, line: Line) -> str:
 async def known_keys(memory: Memory, keys: list[str], lineage: Lineage) -> set[str]:
     """Which of these idempotency keys something is stored under."""
     async with memory.transaction(lineage) as tx:
-        return {row["idempotency_key"] for row in await portable.known_keys(tx, keys=keys)}
+        return {row["idempotency_key"] for row in await rows.known_keys(tx, keys=keys)}

@@ -101,12 +101,12 @@ create or replace function refuse_rewriting_history() returns trigger language p
 -- erase_rows --
 -- The one way in which rows of a tenant are erased: they are deleted, with what only they are told
 -- by; triggers take their words and vectors along. How many there were of each table.
-create function erase_rows(kind text, keys text[]) returns bigint
+create function erase_rows(kind text, which text[]) returns bigint
 language plpgsql security definer set search_path = public, pg_temp
 set butlers.erasing = 'rule_applications' as $$
     declare
       tenant text := current_setting('butlers.tenant', true);
-      ids uuid[] := case when kind <> 'projects' then keys::uuid[] end;
+      ids uuid[] := case when kind <> 'projects' then which::uuid[] end;
       number bigint;
     begin
       if kind in ('episodes', 'facts', 'rules') then
@@ -134,8 +134,8 @@ set butlers.erasing = 'rule_applications' as $$
           update facts set entity_id = null where tenant_id = tenant and entity_id = any(ids);
           delete from entities where tenant_id = tenant and id = any(ids);
         when 'projects' then
-          update projects set moved_to = null where tenant_id = tenant and moved_to = any(keys);
-          delete from projects where tenant_id = tenant and id = any(keys);
+          update projects set moved_to = null where tenant_id = tenant and moved_to = any(which);
+          delete from projects where tenant_id = tenant and id = any(which);
         else raise exception 'rows of % are not erased', kind;
       end case;
       get diagnostics number = row_count;

@@ -11,7 +11,7 @@ from butlers.kernel.text import one_line
 from butlers.kernel.words import folded
 
 MEMORIES = ("episode", "fact", "rule", "binned_episode")
-_DELETED = (*MEMORIES, "rule_application", "proposal")
+_DELETED = (*MEMORIES, "entity", "rule_application", "proposal")
 _EXCERPT = 120
 _SHORTEST_ID = 6
 _SAYS = ("content", "canonical_name", "name", "reason", "key")
@@ -107,9 +107,9 @@ def reason(
         return "it is about them"
     if wanted.is_of_session(row if kind != "binned_episode" else row["episode"]):
         return "of the session"
-    if kind == "entity":
-        return "it is named after them" if mentions.in_text(row["canonical_name"]) else ""
-    return "it names them" if kind in _DELETED and mentions.in_value(row) else ""
+    # What has the name only in its notes is worth keeping without it.
+    told = {"entity": row.get("canonical_name"), "rule": row.get("content")}.get(kind, row)
+    return "it names them" if kind in _DELETED and mentions.in_value(told) else ""
 
 
 def drawn(

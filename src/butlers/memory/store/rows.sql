@@ -59,8 +59,11 @@ where t.tenant_id = :tenant_id
 order by t.created_at, t.id
 
 -- binned_episodes --
--- Every row of the episodes in the bin, as JSON without what is not taken along.
-select (to_jsonb(t) - (select made_here('binned_episodes')))::text as row
+-- Every row of the episodes in the bin; these say inside too whose they are.
+select (
+  to_jsonb(t) - (select made_here('binned_episodes'))
+  || jsonb_build_object('episode', t.episode - 'tenant_id')
+)::text as row
 from binned_episodes t
 where t.tenant_id = :tenant_id
 order by t.binned_at, t.episode_id
@@ -88,12 +91,17 @@ select erase_names(:names::text[])
 -- What events say is replaced by its hash; how many.
 select erase_event_texts(:ids::uuid[])
 
--- rewrite_entity --
+-- reword_entity --
 -- An entity with other names and notes.
 update entities set aliases = :aliases, metadata = :metadata
 where tenant_id = :tenant_id and id = :id::uuid
 
--- rewrite_project --
+-- reword_rule --
+-- A rule with other notes.
+update rules set tags = :tags, metadata = :metadata
+where tenant_id = :tenant_id and id = :id::uuid
+
+-- reword_project --
 -- A project that is known by other words.
 update projects set name = :name, keys = :keys, places = :places
 where tenant_id = :tenant_id and id = :id
