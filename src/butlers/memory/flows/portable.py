@@ -104,6 +104,8 @@ async def _bring_batch(tx: Transaction, batch: list[Line], brought: Brought) -> 
 
 async def _enter(tx: Transaction, kind: Kind, batch: list[Line]) -> int:
     told = ",".join(_with_words(kind, line) for line in batch)
+    if kind.name == "event":
+        return await rows.bring_events(tx, rows=f"[{told}]")
     return await rows.bring(tx, kind=kind.table, rows=f"[{told}]")
 
 

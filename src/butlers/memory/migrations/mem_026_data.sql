@@ -1,3 +1,7 @@
+-- {tenant} --
+-- Whom the transaction acts for.
+current_setting('butlers.tenant', true)
+
 -- deferrable --
 -- Rows that are brought along refer to each other in any order: they are checked in the end.
 alter table facts
@@ -86,6 +90,14 @@ language plpgsql set search_path = public, pg_temp as $$
 revoke all on function bring_rows(text, text, jsonb) from public;
 grant execute on function bring_rows(text, text, jsonb) to butlers_runtime;
 
+-- bring_events --
+-- Events come along as they were told, by whom and when: so only by this, and for the tenant alone.
+create function bring_events(rows jsonb) returns bigint
+language sql security definer set search_path = public, pg_temp
+return bring_rows('memory_events', {tenant}, rows);
+revoke all on function bring_events(jsonb) from public;
+grant execute on function bring_events(jsonb) to butlers_runtime;
+
 -- history --
 -- Not even the owner rewrites history by accident; only erasing takes texts out of it.
 create or replace function refuse_rewriting_history() returns trigger language plpgsql as $$
@@ -105,7 +117,7 @@ create function erase_rows(kind text, which text[]) returns bigint
 language plpgsql security definer set search_path = public, pg_temp
 set butlers.erasing = 'rule_applications' as $$
     declare
-      tenant text := current_setting('butlers.tenant', true);
+      tenant text := {tenant};
       ids uuid[] := case when kind <> 'projects' then which::uuid[] end;
       number bigint;
     begin
@@ -150,7 +162,7 @@ grant execute on function erase_rows(text, text[]) to butlers_runtime;
 create function erase_names(names text[]) returns bigint
 language plpgsql security definer set search_path = public, pg_temp as $$
     declare
-      tenant text := current_setting('butlers.tenant', true);
+      tenant text := {tenant};
       number bigint;
     begin
       delete from index_names n
@@ -216,7 +228,7 @@ set butlers.erasing = 'memory_events' as $$
       number bigint;
     begin
       update memory_events set payload = hashed_texts(payload)
-      where tenant_id = current_setting('butlers.tenant', true) and id = any(event_ids);
+      where tenant_id = {tenant} and id = any(event_ids);
       get diagnostics number = row_count;
       return number;
     end

@@ -10,6 +10,7 @@ _SQL = load(__file__)
 
 columns_of = OnlyValue[list[str]](_SQL["columns_of"])
 bring = OnlyValue[int](_SQL["bring"])
+bring_events = OnlyValue[int](_SQL["bring_events"])
 erase = OnlyValue[int](_SQL["erase"])
 erase_names = OnlyValue[int](_SQL["erase_names"])
 erase_events = OnlyValue[int](_SQL["erase_events"])

@@ -79,6 +79,10 @@ order by t.sequence
 -- Rows enter a table; how many were not there.
 select bring_rows(:kind, :tenant_id, :rows::text::jsonb)
 
+-- bring_events --
+-- Events enter the audit stream as they were told elsewhere; how many were not there.
+select bring_events(:rows::text::jsonb)
+
 -- erase --
 -- Rows of a table are deleted, with what is told of them alone; how many.
 select erase_rows(:kind, :keys::text[])
