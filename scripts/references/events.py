@@ -219,6 +219,13 @@ EVENTS: Mapping[EventType, Meaning] = {
             "aliases_added": "how many names came over",
         },
     ),
+    EventType.MEMORY_ERASED: Meaning(
+        "Somebody erased a person, a session or all there was; it is about no one memory.",
+        {
+            "counts": "how many of each kind",
+            "event_ids": "the events whose texts were replaced by their hashes",
+        },
+    ),
 }
 
 HEAD = """\
@@ -246,10 +253,11 @@ amount to. Instants are ISO 8601 in UTC; ids are UUIDs.
 
 def events_markdown() -> str:
     """The whole reference."""
-    return "\n".join([HEAD, *(line for subject in EventSubject for line in _section(subject))])
+    subjects = [*EventSubject, "memory"]
+    return "\n".join([HEAD, *(line for subject in subjects for line in _section(subject))])
 
 
-def _section(subject: EventSubject) -> Iterator[str]:
+def _section(subject: str) -> Iterator[str]:
     yield from (f"## {subject.capitalize()}", "")
     yield from ("| event | when | payload |", "|---|---|---|")
     for kind in EventType:

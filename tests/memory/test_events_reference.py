@@ -11,6 +11,7 @@ from butlers.memory.flows import (
     entities,
     entity_merge,
     episode_cleanup,
+    erase,
     feedback,
     forget,
     links,
@@ -19,6 +20,7 @@ from butlers.memory.flows import (
     unread,
 )
 from butlers.memory.model import EventType, NewEpisode, NewFact, NewRule, Permanence
+from butlers.memory.policy.erasure import Wanted
 from memory.audit_stream import events
 from memory.scripted_model import ScriptedModel, answer, fact, failing
 from references.events import EVENTS, events_markdown
@@ -109,9 +111,15 @@ async def entity_lives(memory, lineage, clock):
     await entity_merge.merge_entities(memory, anne, ann, lineage)
 
 
+async def memories_end(memory, lineage, clock):
+    """Somebody is erased, who is told of in the end."""
+    await remember.store_rule(memory, NewRule("greet Zoe"), lineage)
+    await erase.erase(memory, Wanted(about="Zoe"), lineage)
+
+
 @pytest.mark.contract("R33.1")
 async def test_payloads_hold_what_is_documented(memory, lineage, owner, clock):
-    for lives in (fact_lives, rule_lives, episode_lives, entity_lives):
+    for lives in (fact_lives, rule_lives, episode_lives, entity_lives, memories_end):
         await lives(memory, lineage, clock)
     seen = await events(owner)
     for event in seen:

@@ -8,9 +8,11 @@ import structlog
 
 from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
+from butlers.butler.home import Home
 from butlers.butler.storage import Storage
 from butlers.clock import Clock, utc_now
-from butlers.db.postgres import Database
+from butlers.db.postgres import Access, Database
+from butlers.db.scrub import scrub
 from butlers.errors import ButlersError, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.jobs.clock_watch import ClockWatch
@@ -81,6 +83,7 @@ class Butler:
         ]
         self._started: list[Module] = []
         self._database: Database | None = None
+        self._access: Access | None = None
         self.hands = Hands()
         self.session_log = SessionLog(lambda: self.database, clock)
 
@@ -90,6 +93,16 @@ class Butler:
         if self._database is None:
             raise Unavailable(f"the database of butler {self.name} is not open")
         return self._database
+
+    @property
+    def home(self) -> Home:
+        """The home it lives in."""
+        return self._server.home
+
+    async def scrub(self) -> list[str]:
+        """Write its database anew, without what was deleted; what could not be."""
+        assert self._access is not None, f"butler {self.name} has not started"
+        return await scrub(self._access.owner_dsn)
 
     @property
     def is_open(self) -> bool:
@@ -216,7 +229,7 @@ class Butler:
     async def _open_database(self) -> Database:
         names = [module.name for module in self.modules]
         section = self.settings.database
-        access = await self._server.prepare(
+        self._access = access = await self._server.prepare(
             self.name, section, registry.branches(self._known), registry.targets(names, self._known)
         )
         return await Database.open(

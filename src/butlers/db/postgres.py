@@ -26,6 +26,7 @@ _SESSION = {"jit": "off", "timezone": "UTC"}
 
 # While a server has as many connections as it takes, others may soon let go of theirs.
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 5.0, 0.05
+_FEW = 200
 
 # What a wrong address, login or database name leads to; trying again would not help.
 _CANNOT_USE = (
@@ -81,8 +82,14 @@ class Transaction:
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """What happens inside is undone alone if it raises."""
-        async with self._connection.transaction():
-            yield
+        with translated_errors():
+            async with self._connection.transaction():
+                yield
+
+    async def stream(self, query: Query, /, **values: object) -> AsyncIterator[Row]:
+        """Every row of the answer, a few at a time, however many there are."""
+        async for row in self._connection.cursor(*self._bound(query, values), prefetch=_FEW):
+            yield cast(Row, row)
 
 
 class Database:
@@ -125,9 +132,14 @@ class Database:
             self._pool.terminate()
 
     @asynccontextmanager
-    async def transaction(self, tenant_id: str) -> AsyncIterator[Transaction]:
-        """One transaction in which only this tenant's rows exist."""
-        async with self._begun() as connection:
+    async def transaction(
+        self, tenant_id: str, *, at_one_moment: bool = False
+    ) -> AsyncIterator[Transaction]:
+        """One transaction in which only this tenant's rows exist.
+
+        `at_one_moment`: all that is read is of one moment, whoever writes meanwhile.
+        """
+        async with self._begun(at_one_moment) as connection:
             await connection.execute("select set_config('butlers.tenant', $1, true)", tenant_id)
             yield Transaction(connection, tenant_id)
 
@@ -139,9 +151,10 @@ class Database:
             yield Transaction(connection, "")
 
     @asynccontextmanager
-    async def _begun(self) -> AsyncIterator[PoolConnectionProxy]:
+    async def _begun(self, at_one_moment: bool = False) -> AsyncIterator[PoolConnectionProxy]:
         """A transaction that names no tenant: to it, no tenant's rows exist."""
-        async with self._connection() as connection, connection.transaction():
+        isolation = "repeatable_read" if at_one_moment else None
+        async with self._connection() as connection, connection.transaction(isolation=isolation):
             yield connection
 
     @asynccontextmanager

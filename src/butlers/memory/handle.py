@@ -102,10 +102,12 @@ class Memory:
             raise Conflict(doubt)
 
     @asynccontextmanager
-    async def transaction(self, lineage: Lineage) -> AsyncIterator[Transaction]:
+    async def transaction(
+        self, lineage: Lineage, *, at_one_moment: bool = False
+    ) -> AsyncIterator[Transaction]:
         """One transaction in which only the caller's tenant exists, what it used counted."""
         await self.uses.settle(lineage.tenant_id)
-        async with self.database.transaction(lineage.tenant_id) as tx:
+        async with self.database.transaction(lineage.tenant_id, at_one_moment=at_one_moment) as tx:
             yield tx
 
     async def record(self, tx: Transaction, event: Event, lineage: Lineage, now: datetime) -> None:

@@ -174,6 +174,7 @@ class EventType(StrEnum):
     ENTITY_CREATED = "entity_created"
     ENTITY_UPDATED = "entity_updated"
     ENTITY_MERGE = "entity_merge"
+    MEMORY_ERASED = "memory_erased"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +199,9 @@ class Event:
     """Something that happened, as the audit stream keeps it."""
 
     type: EventType
-    subject: EventSubject
-    subject_id: UUID
+    subject: EventSubject | None
+    """What it is about; None for what concerns the whole memory."""
+    subject_id: UUID | None
     payload: dict[str, Any] = field(default_factory=dict)
 
 

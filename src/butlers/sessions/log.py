@@ -28,6 +28,7 @@ _find = Rows(_SQL["find"])
 _get = Rows(_SQL["get"])
 _running = Rows(_SQL["running"])
 _interrupt = Touched(_SQL["interrupt"])
+_erase = Touched(_SQL["erase"])
 
 KEPT_SESSIONS = 1_000
 """How many sessions of a tenant are kept, the newest."""
@@ -147,6 +148,11 @@ class SessionLog:
         if not exact:
             raise NotFound(f"session_id: there is no session {session_id:.100}")
         return _record(exact[0])
+
+    async def erase(self, tenant_id: str, ids: Sequence[str]) -> int:
+        """Keep sessions on record no more; how many there were."""
+        async with self._database().transaction(tenant_id) as tx:
+            return await _erase(tx, ids=list(ids))
 
     async def note_agent(  # noqa: PLR0913 - what a hook may know of a session
         self,

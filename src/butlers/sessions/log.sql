@@ -68,3 +68,7 @@ order by worker
 update session_log
 set outcome = 'interrupted', ended_at = :now, reason = :reason
 where tenant_id = :tenant_id and outcome = 'running' and worker = any(:workers)
+
+-- erase --
+-- Sessions are on record no more.
+delete from session_log where tenant_id = :tenant_id and id = any(:ids)

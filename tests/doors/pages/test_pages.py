@@ -21,7 +21,7 @@ from doors.http.callers import ApiCaller
 from doors.pages.visitors import Page, PageVisitor, browsing, link_of, visiting
 
 SECTIONS = ("", "/facts", "/rules", "/episodes", "/entities", "/search", "/context", "/activity",
-            "/jobs")  # fmt: skip
+            "/jobs", "/data")  # fmt: skip
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -13,6 +13,7 @@ from butlers.doors.cli import (
     butler,
     connect,
     cost,
+    data,
     homes,
     jobs,
     logs,
@@ -53,6 +54,9 @@ app.command("backup", epilog=example("butlers backup /mnt/usb/"))(backup.backup)
 app.command("verify", epilog=example("butlers verify home.zip --deep"))(backup.verify)
 app.command("restore", epilog=example("butlers restore home.zip --home ~/other"))(backup.restore)
 app.command("remove", epilog=example("butlers remove kitchen"))(backup.remove)
+app.command("export", epilog=example("butlers export memories.jsonl"))(data.export)
+app.command("import", epilog=example("butlers import memories.jsonl"))(data.bring)
+app.add_typer(data.erasing, name="erase", epilog=example("butlers erase --about Ida"))
 app.add_typer(butler.database, name="db", epilog=example('psql "$(butlers db url general)"'))
 app.add_typer(tokens.app, name="token", epilog=example("butlers token list"))
 app.add_typer(memory.app, name="memory")

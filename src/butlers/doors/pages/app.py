@@ -18,7 +18,7 @@ from butlers.doors.http.fanout import Fleet
 from butlers.doors.http.faults import answer_failures
 from butlers.doors.http.household import Household
 from butlers.doors.http.jobs import JobRuns
-from butlers.doors.pages import butler, entities, fleet, memories, sign_in
+from butlers.doors.pages import butler, data, entities, fleet, memories, sign_in
 from butlers.doors.pages.routing import explained
 from butlers.doors.pages.signin import Sessions
 
@@ -51,7 +51,7 @@ def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
     answer_failures(app, explained)
     app.include_router(api.router)
     # Fixed paths before those that take any word in the same place.
-    for part in (sign_in, fleet, butler, entities, memories):
+    for part in (sign_in, fleet, butler, data, entities, memories):
         app.include_router(part.router, include_in_schema=False)
     app.mount("/static", Assets())
     return app

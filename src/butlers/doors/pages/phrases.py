@@ -38,6 +38,7 @@ _EVENTS: Mapping[str, str] = {
     EventType.ENTITY_CREATED: "Entity created",
     EventType.ENTITY_UPDATED: "Entity changed",
     EventType.ENTITY_MERGE: "Entities merged",
+    EventType.MEMORY_ERASED: "Memories erased",
 }
 _ABOUT = ("subject", "predicate", "canonical_name", "reason", "relation", "effective_confidence")
 _ACTORS = {

@@ -30,8 +30,9 @@ class Transition:
     """What happened to some memories: one event for each, with its own payload."""
 
     type: EventType
-    subject: EventSubject
-    payloads: Mapping[UUID, dict[str, Any]]
+    subject: EventSubject | None
+    payloads: Mapping[Any, dict[str, Any]]
+    """By the id of each; None for what concerns the whole memory."""
 
 
 async def append(

@@ -1,0 +1,1 @@
+"""What is somebody's own: taken along, brought in from elsewhere, erased."""

@@ -1,0 +1,71 @@
+"""What a butler keeps of somebody: taken along, and erased after a look at what that would be."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from butlers.data import erase as erasing
+from butlers.doors.http.data import AskedErasure, erase, lineage_of
+from butlers.doors.http.seats import Seat
+from butlers.doors.pages.rendering import render, seated
+from butlers.doors.pages.routing import PageRoute
+from butlers.doors.pages.visits import Name, Sending, Visiting
+from butlers.errors import InvalidInput
+from butlers.operation import faults_in_words
+
+router = APIRouter(route_class=PageRoute)
+_PATH = "/butlers/{name}/memory/data"
+
+
+@router.get(_PATH)
+async def data(visit: Visiting, name: Name, about: str = "", keep: str = "") -> Response:
+    """What may be taken along, and what would be erased with somebody."""
+    seat, asked = visit.seat(name), {"about": about.strip(), "keep": keep.strip()}
+    found = await _preview(seat, asked) if asked["about"] else None
+    return render(
+        visit.request,
+        "data.html",
+        **seated(visit, name, "data"),
+        asked=asked,
+        found=found,
+        receipt="",
+        may_erase=seat.is_operator,
+    )
+
+
+@router.post(_PATH + "/erase")
+async def confirmed(sent: Sending, name: Name) -> Response:
+    """Erase what was previewed; the receipt is shown once."""
+    seat = sent.visit.seat(name)
+    asked = {"about": sent.form["about"].strip(), "keep": sent.form["keep"].strip()}
+    receipt = await erase(seat, _asked(asked))
+    return render(
+        sent.visit.request,
+        "data.html",
+        **seated(sent.visit, name, "data"),
+        asked={"about": "", "keep": ""},
+        found=None,
+        receipt=json.dumps(receipt, indent=2, ensure_ascii=False),
+        may_erase=seat.is_operator,
+    )
+
+
+async def _preview(seat: Seat, asked: dict[str, str]) -> dict[str, Any]:
+    return await erasing.preview(seat.butler, _asked(asked).wanted, lineage_of(seat))
+
+
+def _asked(asked: dict[str, str]) -> AskedErasure:
+    """A name, or the id of an entity; ids that are kept stand between spaces."""
+    given: dict[str, Any] = {"keep": asked["keep"].split()}
+    try:
+        given["entity"] = UUID(asked["about"])
+    except ValueError:
+        given["about"] = asked["about"]
+    try:
+        return AskedErasure.model_validate(given)
+    except ValidationError as error:
+        raise InvalidInput(faults_in_words(error)) from None

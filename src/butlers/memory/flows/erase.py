@@ -1,0 +1,136 @@
+"""Erasing: what names a person, came of a session or is a tenant's is gone, and what says so stays.
+
+What is erased is chosen in the transaction that erases it. Rows are deleted, with their words and
+vectors; of events only the texts go, replaced by their hashes (through one guarded function).
+"""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Transaction
+from butlers.errors import NotFound
+from butlers.kernel.mentions import Mentions
+from butlers.memory.flows.session_parts import session_key
+from butlers.memory.handle import Memory
+from butlers.memory.model import Event, EventType, Lineage
+from butlers.memory.policy import erasure
+from butlers.memory.policy.erasure import Selection, Wanted
+from butlers.memory.store import rows
+from butlers.memory.store.rows import KINDS
+
+_BY_NAME = {kind.name: kind for kind in KINDS}
+# Rules before what they were drawn from, facts before whom they are about.
+_ORDER = (
+    "proposal", "rule_application", "rule", "fact", "episode", "binned_episode", "entity", "project"
+)  # fmt: skip
+_REWORDED = {
+    "entity": ("aliases", "metadata"),
+    "rule": ("tags", "metadata"),
+    "project": ("name", "keys", "places"),
+}
+_REWORD = {
+    "entity": rows.reword_entity,
+    "rule": rows.reword_rule,
+    "project": rows.reword_project,
+}
+
+
+async def preview(memory: Memory, wanted: Wanted, lineage: Lineage) -> Selection:
+    """What would be erased; nothing is changed."""
+    async with memory.transaction(lineage, at_one_moment=True) as tx:
+        return await _select(tx, wanted)
+
+
+async def erase(memory: Memory, wanted: Wanted, lineage: Lineage) -> Selection:
+    """Erase, all or nothing; what was erased. Where there is nothing, nothing is written."""
+    async with memory.transaction(lineage) as tx:
+        selection = await _select(tx, wanted)
+        if selection.counts:
+            await _erase(tx, selection, wanted)
+            told = {"counts": selection.counts, "event_ids": selection.events}
+            event = Event(EventType.MEMORY_ERASED, None, None, told)
+            await memory.record(tx, event, lineage, memory.now())
+    memory.counts.delete(lineage.tenant_id)
+    memory.standings.delete(lineage.tenant_id)
+    return selection
+
+
+async def _erase(tx: Transaction, selection: Selection, wanted: Wanted) -> None:
+    for kind in _ORDER:
+        ids = selection.ids(kind)
+        if ids:
+            await rows.erase(tx, kind=_BY_NAME[kind].table, keys=ids)
+    for (kind, id), row in selection.reworded.items():
+        await _REWORD[kind](tx, id=id, **row)
+    await rows.erase_events(tx, ids=list(map(UUID, selection.events)))
+    await rows.erase_names(tx, names=list(selection.names))
+    if wanted.everything:
+        await rows.forget_claims(tx)
+
+
+async def _select(tx: Transaction, wanted: Wanted) -> Selection:
+    entities = [row async for row, _ in _rows(tx, "entity")]
+    names, persons = erasure.names_of(wanted, entities)
+    if wanted.entity_id is not None and not persons:
+        raise NotFound(f"entity: there is no entity {wanted.entity_id}")
+    if wanted.everything:
+        names = tuple(name for one in entities for name in (one["canonical_name"], *one["aliases"]))
+    selection = Selection(Mentions(names), names)
+    await _select_rows(tx, wanted, selection, persons)
+    await _select_events(tx, wanted, selection)
+    return selection
+
+
+async def _select_rows(
+    tx: Transaction, wanted: Wanted, selection: Selection, persons: set[str]
+) -> None:
+    others: dict[tuple[str, str], Any] = {}
+    for kind in _ORDER:
+        async for row, written in _rows(tx, kind):
+            id = row[_BY_NAME[kind].key]
+            if wanted.keeps(id):
+                continue
+            why = erasure.reason(wanted, kind, row, selection.mentions, persons)
+            if why:
+                selection.add(kind, id, why, row, written)
+            elif kind in _REWORDED:
+                _reword(selection, kind, id, row)
+            if not why:
+                others[kind, id] = row
+    links = [
+        (row["source_type"], str(row["source_id"]), str(row["target_id"]))
+        for row in await rows.find_links(tx)
+    ]
+    erased = {id for kind, id in selection.found if kind in erasure.MEMORIES}
+    for key, source in erasure.drawn(others, links, erased):
+        row = others[key]
+        selection.reworded.pop(key, None)
+        selection.add(*key, f"drawn from {source}", row, json.dumps(row, sort_keys=True))
+
+
+def _reword(selection: Selection, kind: str, id: str, row: dict[str, Any]) -> None:
+    """What is not about a person but has their name somewhere keeps all but the name."""
+    told = {name: row[name] for name in _REWORDED[kind]}
+    bare = erasure.without_names(told, selection.mentions)
+    if bare != told:
+        selection.reworded[kind, id] = bare
+
+
+async def _select_events(tx: Transaction, wanted: Wanted, selection: Selection) -> None:
+    erased = {id for _, id in selection.found}
+    of_session = session_key(wanted.session) if wanted.session else None
+    async for event, _ in _rows(tx, "event"):
+        memory_id, payload = event["memory_id"], event["payload"]
+        if memory_id and wanted.keeps(memory_id):
+            continue
+        told_of = memory_id in erased or (of_session and event["request_id"] == of_session)
+        if wanted.everything or told_of or selection.mentions.in_value(payload):
+            selection.events.append(event["id"])
+
+
+async def _rows(tx: Transaction, kind: str) -> AsyncIterator[tuple[dict[str, Any], str]]:
+    """The rows of a kind, read and as they are written."""
+    async for row in tx.stream(_BY_NAME[kind].rows.query):
+        yield json.loads(row["row"]), row["row"]

@@ -1,0 +1,138 @@
+"""A tenant's memory row by row: told for somebody to take along, and brought in again."""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from butlers.db.postgres import Transaction
+from butlers.errors import ButlersError, Conflict, IntegrityViolation, InvalidInput
+from butlers.kernel.text import preprocess_text
+from butlers.kernel.words import prepared
+from butlers.memory.flows.vectors import OnProgress, embed_missing, work_on
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, VersionState
+from butlers.memory.store import rows
+from butlers.memory.store.rows import KINDS, Kind
+
+BATCH = 200
+"""Rows brought in by one statement."""
+_BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row on its way in: the line it stands on, what it is, and its JSON as it was written."""
+
+    number: int
+    kind: str
+    row: dict[str, Any]
+    written: str
+
+
+@dataclass(slots=True)
+class Brought:
+    """How many rows of each kind were brought in, and how many were there already."""
+
+    stored: dict[str, int]
+    known: dict[str, int]
+
+
+async def columns(memory: Memory, lineage: Lineage) -> dict[str, list[str]]:
+    """What is taken along of each kind."""
+    async with memory.transaction(lineage) as tx:
+        return {one.name: await rows.columns_of(tx, kind=one.table) for one in KINDS}
+
+
+async def told(memory: Memory, lineage: Lineage) -> AsyncIterator[tuple[str, str]]:
+    """Every row as its kind and its JSON, all of one moment, in an order that does not change."""
+    async with memory.transaction(lineage, at_one_moment=True) as tx:
+        for kind in KINDS:
+            async for row in tx.stream(kind.rows.query):
+                yield kind.name, row["row"]
+
+
+async def bring(memory: Memory, lines: Iterable[Line], lineage: Lineage) -> Brought:
+    """Bring rows in, all or none; a row that is there stays as it is."""
+    brought = Brought({}, {})
+    try:
+        async with memory.transaction(lineage) as tx:
+            for batch in _batches(lines):
+                await _bring_batch(tx, batch, brought)
+    except IntegrityViolation as error:
+        raise IntegrityViolation(
+            f"a line refers to what neither the file nor the tenant has; nothing was written "
+            f"({error})"
+        ) from error
+    return brought
+
+
+async def embed_brought(memory: Memory, lineage: Lineage, on_progress: OnProgress) -> int:
+    """Give a vector to every memory that has none; how many got one. Cut off, it can go on."""
+    await memory.embed(" ", lineage)  # a tenant without any model has one from here on
+    for version in await memory.versions(lineage):
+        if version.state is VersionState.CURRENT:
+            return await embed_missing(work_on(memory, lineage, version, on_progress))
+    return 0
+
+
+def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Lines that one statement can bring in: of one kind, with the same columns."""
+    for _, same in groupby(lines, key=lambda one: (one.kind, sorted(one.row))):
+        batch: list[Line] = []
+        for line in same:
+            batch.append(line)
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+
+async def _bring_batch(tx: Transaction, batch: list[Line], brought: Brought) -> None:
+    kind = _BY_NAME[batch[0].kind]
+    try:
+        async with tx.savepoint():
+            stored = await _enter(tx, kind, batch)
+    except ButlersError:
+        await _name_the_line(tx, kind, batch)
+        raise
+    brought.stored[kind.name] = brought.stored.get(kind.name, 0) + stored
+    brought.known[kind.name] = brought.known.get(kind.name, 0) + len(batch) - stored
+
+
+async def _enter(tx: Transaction, kind: Kind, batch: list[Line]) -> int:
+    told = ",".join(_with_words(kind, line) for line in batch)
+    if kind.name == "event":
+        return await rows.bring_events(tx, rows=f"[{told}]")
+    return await rows.bring(tx, kind=kind.table, rows=f"[{told}]")
+
+
+async def _name_the_line(tx: Transaction, kind: Kind, batch: list[Line]) -> None:
+    """Say which line of a batch cannot be brought in, and why."""
+    for line in batch:
+        try:
+            async with tx.savepoint():
+                await _enter(tx, kind, [line])
+        except Conflict as error:
+            raise Conflict(
+                f"line {line.number}: this {kind.name} clashes with one that is there ({error}); "
+                "nothing was written. Import into an empty tenant: --tenant NAME, in another butler"
+            ) from error
+        except ButlersError as error:
+            raise InvalidInput(f"line {line.number}: {error}; nothing was written") from error
+
+
+def _with_words(kind: Kind, line: Line) -> str:
+    """A row as it enters, with the text that it is found by."""
+    text = rows.searchable(kind, line.row)
+    if text is None:
+        return line.written
+    return f'{{"searchable": {json.dumps(prepared(preprocess_text(text)))}, {line.written[1:]}'
+
+
+async def known_keys(memory: Memory, keys: list[str], lineage: Lineage) -> set[str]:
+    """Which of these idempotency keys something is stored under."""
+    async with memory.transaction(lineage) as tx:
+        return {row["idempotency_key"] for row in await rows.known_keys(tx, keys=keys)}

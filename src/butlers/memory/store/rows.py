@@ -1,0 +1,55 @@
+"""Rows as they are taken along, brought in and erased, whatever columns their tables have."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from butlers.db.queries import load
+from butlers.db.statements import OnlyValue, Rows, Statement, Touched
+
+_SQL = load(__file__)
+
+columns_of = OnlyValue[list[str]](_SQL["columns_of"])
+bring = OnlyValue[int](_SQL["bring"])
+bring_events = OnlyValue[int](_SQL["bring_events"])
+erase = OnlyValue[int](_SQL["erase"])
+erase_names = OnlyValue[int](_SQL["erase_names"])
+erase_events = OnlyValue[int](_SQL["erase_events"])
+reword_entity = Touched(_SQL["reword_entity"])
+reword_rule = Touched(_SQL["reword_rule"])
+reword_project = Touched(_SQL["reword_project"])
+find_links = Rows(_SQL["find_links"])
+forget_claims = Touched(_SQL["forget_claims"])
+known_keys = Rows(_SQL["known_keys"])
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of line: what it is called, and the table its rows are in."""
+
+    name: str
+    table: str
+    key: str
+    """The column that tells one from another; of several, the first."""
+    rows: Statement
+
+
+KINDS = (
+    Kind("project", "projects", "id", Rows(_SQL["projects"])),
+    Kind("entity", "entities", "id", Rows(_SQL["entities"])),
+    Kind("episode", "episodes", "id", Rows(_SQL["episodes"])),
+    Kind("fact", "facts", "id", Rows(_SQL["facts"])),
+    Kind("rule", "rules", "id", Rows(_SQL["rules"])),
+    Kind("link", "memory_links", "source_id", Rows(_SQL["memory_links"])),
+    Kind("rule_application", "rule_applications", "id", Rows(_SQL["rule_applications"])),
+    Kind("proposal", "memory_proposals", "id", Rows(_SQL["memory_proposals"])),
+    Kind("binned_episode", "binned_episodes", "episode_id", Rows(_SQL["binned_episodes"])),
+    Kind("event", "memory_events", "id", Rows(_SQL["memory_events"])),
+)
+"""What a tenant's memory is made of, in the order in which it is told."""
+
+
+def searchable(kind: Kind, row: dict[str, Any]) -> str | None:
+    """The text that a memory is found by; None for what is no memory."""
+    if kind.name == "fact":
+        return " ".join(str(row.get(name, "")) for name in ("subject", "predicate", "content"))
+    return str(row.get("content", "")) if kind.name in ("episode", "rule") else None

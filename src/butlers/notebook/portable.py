@@ -1,0 +1,102 @@
+"""A tenant's notes: told for somebody to take along, brought in again, and erased."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from urllib.parse import quote, unquote
+
+from butlers.db import queries
+from butlers.db.sqlite import Value
+from butlers.errors import ButlersError, Conflict, InvalidInput
+from butlers.notebook.core import adopt_notes
+from butlers.notebook.handle import Notebook, checked_agent, checked_content, checked_key, owner_id
+
+_QUERIES = queries.load(__file__)
+COLUMNS = (
+    "id",
+    "agent",
+    "key",
+    "content",
+    "txid",
+    "status",
+    "archived",
+    "created_at",
+    "updated_at",
+)
+"""What is taken along of a note; its words, weights and references are made anew."""
+
+_AT_ONCE = 500
+_TEXTS = ("id", "agent", "key", "content", "status", "created_at", "updated_at")
+
+
+def told(db: Notebook, tenant: str) -> Iterator[dict[str, Any]]:
+    """Every note of a tenant, by agent and key."""
+    after = ("", "")
+    prefix = f"{quote(tenant, safe='')}/"
+    while True:
+        found = db.sqlite.fetch(
+            _QUERIES["following"], agent_id=prefix, owner=after[0], key=after[1], limit=_AT_ONCE
+        )
+        for row in found:
+            note = dict(zip(COLUMNS, row, strict=True))
+            yield {**note, "agent": unquote(str(note["agent"])[len(prefix) :])}
+        if not found:
+            return
+        after = (found[-1][1], found[-1][2])
+
+
+def fault(note: dict[str, Any]) -> str:
+    """What is wrong with a note that is to be brought in; "" for nothing."""
+    unknown = sorted(note.keys() - set(COLUMNS))
+    if unknown:
+        return f"a note has no {', '.join(unknown)}"
+    missing = [name for name in _TEXTS if not isinstance(note.get(name), str)]
+    if missing:
+        return f"a note needs {', '.join(missing)} as text"
+    is_known = note["status"] in ("pending", "confirmed") and note.get("archived") in (0, 1)
+    return "" if is_known else "status is pending or confirmed, archived 0 or 1"
+
+
+def bring(db: Notebook, tenant: str, notes: Iterable[tuple[int, dict[str, Any]]]) -> int:
+    """Bring notes in, each with its line's number, all or none; how many were not there."""
+    stored = 0
+    with db.sqlite.transaction():
+        for number, note in notes:
+            try:
+                stored += _bring_one(db, tenant, note)
+            except ButlersError as error:
+                raise InvalidInput(f"line {number}: {error}; no note was written") from error
+    adopt_notes(db)
+    return stored
+
+
+def _bring_one(db: Notebook, tenant: str, note: dict[str, Any]) -> int:
+    owner = checked_agent(owner_id(tenant, note["agent"]))
+    row: dict[str, Value] = {**{name: note.get(name) for name in COLUMNS}, "agent": owner}
+    row["key"] = checked_key(note["key"], db.limits)
+    row["content"] = checked_content(note["content"], db.limits)
+    there = db.sqlite.fetch_one(_QUERIES["there"], id=note["id"], agent_id=owner, key=row["key"])
+    if there is None:
+        db.sqlite.execute(_QUERIES["insert"], **row)
+        return 1
+    if there != (note["id"], owner):
+        raise Conflict(f"there is another note under {note['key'][:80]!r}")
+    return 0
+
+
+def find(
+    db: Notebook, tenant: str, wanted: Callable[[dict[str, Any]], bool]
+) -> list[dict[str, Any]]:
+    """The notes of a tenant that are wanted."""
+    return [note for note in told(db, tenant) if wanted(note)]
+
+
+def erase(db: Notebook, ids: Iterable[str]) -> None:
+    """Delete notes and overwrite where they stood, in the index as well."""
+    sqlite = db.sqlite
+    sqlite.execute(_QUERIES["overwrite"])
+    with sqlite.transaction():
+        sqlite.execute(_QUERIES["delete"], ids=json.dumps(list(ids)))
+        sqlite.execute(_QUERIES["optimize"])
+    sqlite.execute(_QUERIES["vacuum"])
+    sqlite.execute(_QUERIES["checkpoint"])

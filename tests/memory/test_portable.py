@@ -1,0 +1,105 @@
+"""A tenant's memory is taken along whole, and is the same wherever it is brought in."""
+
+import json
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from butlers.errors import Conflict, IntegrityViolation, InvalidInput
+from butlers.memory.flows import portable, recall
+from butlers.memory.flows.portable import Line
+from butlers.memory.flows.sight import Query
+from butlers.memory.store.rows import KINDS
+from memory.index import differences
+from memory.whole_store import TABLES, fill
+
+# Tables with rows of tenants that are not taken along, and why.
+LEFT = {
+    "embedding_versions": "vectors are made anew by the model of wherever they are brought",
+    "episode_vectors": "as above",
+    "fact_vectors": "as above",
+    "rule_vectors": "as above",
+    "index_memories": "kept by triggers from the memories",
+    "index_words": "as above",
+    "index_vectors": "as above",
+    "index_names": "as above",
+    "memory_claims": "what an agent was shown is nothing in another home",
+}
+
+
+async def told(memory, lineage):
+    return [one async for one in portable.told(memory, lineage)]
+
+
+def lines(rows):
+    return [Line(n, kind, json.loads(row), row) for n, (kind, row) in enumerate(rows, 2)]
+
+
+async def test_every_table_of_a_tenant_is_taken_along_or_says_why_not(owner):
+    tables = await owner.fetch(
+        "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid "
+        "where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace "
+        "and a.attname = 'tenant_id'"
+    )
+    assert {row["relname"] for row in tables} == {kind.table for kind in KINDS} | LEFT.keys()
+
+
+async def test_a_store_that_is_taken_along_is_the_same_bytes_again(
+    memory, lineage, stranger, owner, clock
+):
+    await fill(memory, lineage, owner, clock)
+    before = await told(memory, lineage)
+    assert {kind for kind, _ in before} == {kind.name for kind in KINDS}
+    assert [row for _, row in before if "acme" in row] == []
+    await owner.execute(f"truncate {TABLES} cascade")
+
+    # Whatever a line refers to may stand below it, however many there are at once.
+    brought = await portable.bring(memory, reversed(lines(before)), lineage)
+    assert sum(brought.stored.values()) == len(before)
+    assert sum(brought.known.values()) == 0
+    made = []
+    embedded = await portable.embed_brought(memory, lineage, lambda *far: made.append(far))
+    assert embedded == made[-1][0] == made[-1][1] > 0
+    events = [row for kind, row in before if kind == "event"]
+    after = await told(memory, lineage)
+    assert sorted(after) == sorted(before)
+    assert [row for kind, row in after if kind != "event"] == [
+        row for kind, row in before if kind != "event"
+    ]
+    assert [row for kind, row in after if kind == "event"] == events[::-1]
+    assert await differences(owner) == []
+    found = await recall.recall(memory, Query("what does Bob drink"), 1, lineage)
+    assert [one.row["content"] for one in found] == ["tea"]
+
+    again = await portable.bring(memory, lines(before), lineage)
+    assert sum(again.stored.values()) == 0
+    assert await told(memory, stranger) == []
+
+
+async def test_what_cannot_be_brought_in_names_its_line_and_leaves_nothing(
+    memory, lineage, stranger, owner, clock
+):
+    await fill(memory, lineage, owner, clock)
+    rows = lines(await told(memory, lineage))
+    with pytest.raises(Conflict, match=r"line \d+: .*clashes"):
+        await portable.bring(memory, rows, replace(stranger, tenant_id="second"))
+    await owner.execute(f"truncate {TABLES} cascade")
+    fact = next(one for one in rows if one.kind == "fact")
+    wrong = {**fact.row, "confidence": 7}
+    others = [one for one in rows if one.kind in ("entity", "episode")]
+    bad = [*others, Line(99, "fact", wrong, json.dumps(wrong))]
+    with pytest.raises(InvalidInput, match="line 99: .*facts_confidence.*nothing was written"):
+        await portable.bring(memory, bad, lineage)
+    lost = {**fact.row, "entity_id": str(uuid.uuid4())}
+    with pytest.raises(IntegrityViolation, match="neither the file nor the tenant"):
+        await portable.bring(memory, [Line(9, "fact", lost, json.dumps(lost))], lineage)
+    assert await told(memory, lineage) == []
+
+
+async def test_a_row_of_an_older_version_takes_what_it_lacks_from_the_table(memory, lineage):
+    id = str(uuid.uuid4())
+    row = {"id": id, "subject": "Ann", "predicate": "likes", "content": "tea"}
+    await portable.bring(memory, [Line(2, "fact", row, json.dumps(row))], lineage)
+    [(_, written)] = await told(memory, lineage)
+    assert json.loads(written).items() >= {"validity": "active", "importance": 5, **row}.items()
