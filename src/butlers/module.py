@@ -48,13 +48,16 @@ class Caller:
     """Who is asking, as the host authenticated it; a tool argument never changes it.
 
     `agent` is the name its token was made for; empty for a token of the whole tenant. `project`
-    is what it works in, where that is known.
+    is what it works in, where that is known. An operator is the person who runs the home; what a
+    caller of low trust says overrules nobody.
     """
 
     tenant_id: str
     actor: str
     agent: str = ""
     project: Project | None = None
+    low_trust: bool = False
+    is_operator: bool = False
 
 
 @dataclass(frozen=True, slots=True)

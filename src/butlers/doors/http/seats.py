@@ -72,9 +72,9 @@ def take_seat(household: Household, visitor: Visitor, name: str, request_id: str
         raise Unavailable(f"butler {name} failed to start: {household.failed[name]}")
     if tenant is None or butler is None:
         raise NotFound(f"there is no butler {name[:80]!r} for this caller")
-    return Seat(
-        butler, Caller(tenant, visitor.actor, visitor.agent), request_id, visitor.is_operator
-    )
+    operator = visitor.is_operator
+    caller = Caller(tenant, visitor.actor, visitor.agent, is_operator=operator)
+    return Seat(butler, caller, request_id, operator)
 
 
 async def seat_of_request(

@@ -6,7 +6,7 @@ two writers who wait for each other, keeps no other from being stored.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, assert_never
 
 from butlers.db.postgres import Transaction
@@ -15,6 +15,7 @@ from butlers.memory.flows.remember import (
     Stored,
     StoredEpisode,
     StoredFact,
+    paced,
     store_episode_in,
     store_fact_in,
     store_rule_in,
@@ -53,7 +54,7 @@ class BatchResult:
         if self.stored is None:
             return {"place": self.place, "error": self.error}
         kind = _kind_of(self.stored)
-        return {"place": self.place, "memory_type": kind, **asdict(self.stored)}
+        return {"place": self.place, "memory_type": kind, **self.stored.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,8 @@ def _checked(batch: _Batch, given: Sequence[New | ButlersError]) -> dict[int, Ne
         try:
             if isinstance(new, ButlersError):
                 raise new
-            fit[place] = checked_new(new, batch.memory.settings)
+            checked = checked_new(new, batch.memory.settings)
+            fit[place] = paced(batch.memory, checked, batch.lineage)
         except ButlersError as error:
             batch.outcomes[place] = error
     return fit

@@ -17,6 +17,7 @@ from butlers.memory.model import Lineage, MemoryRef, MemoryType, SearchMode
 from butlers.memory.policy import inputs, ranker
 from butlers.memory.policy.ranker import Ranked
 from butlers.memory.policy.scoring import ScoreParts, score_parts
+from butlers.memory.policy.trust import behind_the_more_trusted
 from butlers.memory.store import search
 
 DEPTH = 200
@@ -70,11 +71,9 @@ async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of i
     found = await _search(memory, query, mode, limit, lineage, min_relevance)
     refs = [one.ref for one in found]
     rows = await search.tell_memories(memory.database, lineage.tenant_id, refs, memory.now())
-    return [
-        as_json({"memory_type": one.ref.type, **rows[one.ref], **one.scores})
-        for one in found
-        if one.ref in rows
-    ]
+    scores = {one.ref: one.scores for one in found}
+    ordered = behind_the_more_trusted([ref for ref in refs if ref in rows], rows)
+    return [as_json({"memory_type": ref.type, **rows[ref], **scores[ref]}) for ref in ordered]
 
 
 async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, and what it counts
@@ -131,10 +130,11 @@ async def tell(memory: Memory, chosen: Sequence[Ranked], lineage: Lineage) -> li
         for ref, one in by_ref.items()
         if (row := told.get(ref)) and (parts := _parts(one, row, now))
     ]
-    return sorted(
-        recalled,
+    recalled.sort(
         key=lambda one: ranking.best_first(one.composite_score, one.row["created_at"], one.ref.id),
     )
+    found = {one.ref: one for one in recalled}
+    return [found[ref] for ref in behind_the_more_trusted(list(found), told)]
 
 
 def _used(row: Row, now: datetime) -> Row:

@@ -16,7 +16,7 @@ from butlers.memory.model import (
     NewRule,
     Permanence,
 )
-from butlers.memory.policy import inputs
+from butlers.memory.policy import inputs, suspicion
 from butlers.memory.settings import MemoryModuleConfig
 
 MAX_DOCUMENT = 50_000
@@ -67,6 +67,7 @@ def checked_episode(new: NewEpisode, settings: MemoryModuleConfig) -> NewEpisode
         content=inputs.checked_text("content", new.content, settings.episodes.max_content_chars),
         butler=inputs.checked_line("butler", new.butler, inputs.MAX_SCOPE),
         importance=inputs.checked_number("importance", new.importance, 0, 10),
+        doubt=_doubt(settings, new.content, new.author),
         **_attachments(new),
         **_circumstances(new),
     )
@@ -83,6 +84,7 @@ def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
         permanence=inputs.checked_word("permanence", new.permanence, Permanence),
         scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
         tags=inputs.checked_tags(new.tags),
+        doubt=_doubt(settings, new.subject, new.predicate, new.content, new.author, *new.tags),
         **_attachments(new),
         **_circumstances(new),
         source_butler=_origin(new),
@@ -96,9 +98,17 @@ def checked_rule(new: NewRule, settings: MemoryModuleConfig) -> NewRule:
         content=inputs.checked_text("content", new.content, settings.rules.max_content_chars),
         scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
         tags=inputs.checked_tags(new.tags),
+        doubt=_doubt(settings, new.content, *new.tags, orders_only=True),
         **_attachments(new),
         source_butler=_origin(new),
     )
+
+
+def _doubt(settings: MemoryModuleConfig, *said: str | None, orders_only: bool = False) -> str:
+    """Why what was said is doubted, as it came: cleaning may take away what shows it."""
+    if not settings.quarantine.enabled:
+        return ""
+    return suspicion.doubt("\n".join(filter(None, said)), orders_only=orders_only)
 
 
 def _attachments(new: New) -> dict[str, Any]:

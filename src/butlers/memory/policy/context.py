@@ -53,22 +53,29 @@ class Block:
     left_out: dict[Section, list[Line]]
 
 
-def fact_line(subject: str, predicate: str, content: str, confidence: float) -> str:
-    """A fact, on one line whatever it says."""
+def fact_line(
+    subject: str, predicate: str, content: str, confidence: float, *, origin: str = ""
+) -> str:
+    """A fact, on one line whatever it says; where it comes from, unless it was stated."""
     about = f"[{one_line(subject)}] [{one_line(predicate)}]"
-    return f"- {about}: {one_line(content)} (confidence: {confidence:.2f})\n"
+    return f"- {about}: {one_line(content)} (confidence: {confidence:.2f}{_from(origin)})\n"
 
 
-def rule_line(content: str, maturity: str, effectiveness: float) -> str:
+def rule_line(content: str, maturity: str, effectiveness: float, *, origin: str = "") -> str:
     """A rule, on one line whatever it says."""
-    return f"- {one_line(content)} (maturity: {maturity}, effectiveness: {effectiveness:.2f})\n"
+    stands = f"maturity: {maturity}, effectiveness: {effectiveness:.2f}{_from(origin)}"
+    return f"- {one_line(content)} ({stands})\n"
 
 
-def episode_line(content: str, created_at: datetime) -> str:
+def episode_line(content: str, created_at: datetime, *, origin: str = "") -> str:
     """The beginning of an episode, on one line whatever it says."""
     text = one_line(content)
     excerpt = text if len(text) <= _EXCERPT else f"{text[:_EXCERPT].rstrip()}…"
-    return f"- {created_at:%Y-%m-%d}: {excerpt}\n"
+    return f"- {created_at:%Y-%m-%d}: {excerpt}{f' ({origin})' if origin else ''}\n"
+
+
+def _from(origin: str) -> str:
+    return f", {origin}" if origin else ""
 
 
 def maturity_order(maturity: str) -> int:
