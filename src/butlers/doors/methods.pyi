@@ -38,6 +38,7 @@ class Methods:
         importance: float = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
+        origin: str | None = ...,
         session_id: str | UUID | None = ...,
         place: int | None = ...,
         author: str | None = ...,
@@ -57,6 +58,7 @@ class Methods:
         source_episode_id: str | UUID | None = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
+        origin: str | None = ...,
         session_id: str | UUID | None = ...,
         place: int | None = ...,
         author: str | None = ...,
@@ -71,6 +73,7 @@ class Methods:
         source_episode_id: str | UUID | None = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
+        origin: str | None = ...,
     ) -> StoredRule: ...
     async def correct(
         self,
@@ -371,3 +374,29 @@ class Methods:
         project: str,
         to: str,
     ) -> dict[str, Any]: ...
+    async def list_quarantine(
+        self,
+        *,
+        limit: int = ...,
+    ) -> list[dict[str, Any]]: ...
+    async def accept_quarantined(
+        self,
+        memory_id: str | UUID,
+        *,
+        memory_type: str | None = ...,
+    ) -> bool: ...
+    async def reject_quarantined(
+        self,
+        memory_id: str | UUID,
+        *,
+        memory_type: str | None = ...,
+    ) -> bool: ...
+    async def undo_source(
+        self,
+        *,
+        token: str | None = ...,
+        session: str | None = ...,
+        episode_id: str | UUID | None = ...,
+        since: datetime | None = ...,
+        apply: bool = ...,
+    ) -> UndoReport: ...

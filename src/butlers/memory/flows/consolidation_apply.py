@@ -19,7 +19,7 @@ from butlers.memory.flows.consolidation_lease import (
     give_back_in,
 )
 from butlers.memory.flows.proposals import confirm_by, proposal_of
-from butlers.memory.flows.proposing import LESS_TRUSTED, propose_in
+from butlers.memory.flows.proposing import propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
@@ -31,7 +31,6 @@ from butlers.memory.model import (
     MemoryRef,
     MemoryType,
     NewFact,
-    Permanence,
     Trust,
 )
 from butlers.memory.policy.consolidation import Known
@@ -43,6 +42,7 @@ from butlers.memory.policy.consolidation_plan import (
     StoreRule,
     says_the_same,
 )
+from butlers.memory.policy.trust import LESS_TRUSTED, why_not_replaced
 from butlers.memory.store import consolidation, episodes, facts, links, rules
 from butlers.memory.store.consolidation import Lease
 from butlers.memory.store.facts import FactKey
@@ -75,7 +75,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Everything an action needs while the transaction lasts."""
+    """Everything an action needs while the transaction lasts; how far each episode is trusted."""
 
     memory: Memory
     tx: Transaction
@@ -85,7 +85,6 @@ class _Work:
     touchable: set[UUID]
     applied: Applied
     trust: dict[UUID, Trust]
-    """How far each episode is trusted that the answer was drawn from."""
 
     def least(self, episode_ids: Sequence[UUID]) -> Trust:
         """How far what is drawn from these episodes is trusted at most."""
@@ -171,7 +170,7 @@ async def _store_fact(work: _Work, action: StoreFact, embedding: Embedding) -> E
     if same is not None:
         return await _confirm_if_shown(work, MemoryRef(MemoryType.FACT, same), action.cited)
     who = work.drawn_from(action.sources)
-    if reason := _why_review(work, holder, who):
+    if reason := _why_review(work, holder, who.trust):
         return await _propose(work, action, reason, holder["id"] if holder else None)
     new = await _said_as_its_source(work.tx, action.new)
     stored = await store_fact_in(work.memory, work.tx, new, embedding, who)
@@ -190,17 +189,11 @@ def _known_already(work: _Work, action: StoreFact, holder: Row | None) -> UUID |
     return None
 
 
-def _why_review(work: _Work, holder: Row | None = None, who: Lineage | None = None) -> str | None:
+def _why_review(work: _Work, holder: Row | None = None, by: Trust | None = None) -> str | None:
     """Why something is not done at once, or None: a model does not overrule a person."""
     if work.memory.settings.consolidation.review:
         return "consolidation.review is on"
-    if holder is None or who is None:
-        return None
-    if holder["permanence"] == Permanence.PERMANENT:
-        return "it would replace a permanent fact"
-    if holder["trust"] == Trust.STATED:
-        return "it would replace what somebody stated"
-    return LESS_TRUSTED if holder["trust"] > min(Trust.INFERRED, who.trust) else None
+    return None if holder is None or by is None else why_not_replaced(holder, by)
 
 
 async def _propose(

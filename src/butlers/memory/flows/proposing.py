@@ -18,9 +18,9 @@ from butlers.memory.model import (
     ProposalKind,
     ProposalStatus,
 )
+from butlers.memory.policy.trust import LESS_TRUSTED
 from butlers.memory.store import proposals
 
-LESS_TRUSTED = "it is less trusted than what it would replace"
 DECLINED = "it was proposed before and declined"
 
 _FACT = ("subject", "predicate", "content", "importance", "permanence", "scope", "tags")

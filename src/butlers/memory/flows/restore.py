@@ -39,13 +39,14 @@ async def restore_memory(
         return await _restore_episode(memory, ref.id, lineage)
     async with memory.transaction(lineage) as tx:
         await must_reach(tx, ref, lineage, "restore")
-        restored = await _restore(tx, ref)
+        restored = await restore_in(tx, ref)
         if restored is not None:
             await memory.record(tx, restored, lineage, now)
     return restored is not None
 
 
-async def _restore(tx: Transaction, ref: MemoryRef) -> Event | None:
+async def restore_in(tx: Transaction, ref: MemoryRef) -> Event | None:
+    """Take back that a fact or rule was forgotten; what happened, or None."""
     if ref.type is MemoryType.FACT:
         return await _restore_fact(tx, ref.id)
     state = await rules.restore(tx, id=ref.id)

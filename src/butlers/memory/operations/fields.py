@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from butlers.errors import InvalidInput
 from butlers.memory.flows import lookup
-from butlers.memory.model import EntityType, MemoryType, Permanence
+from butlers.memory.model import EntityType, MemoryType, Origin, Permanence
 from butlers.memory.policy import inputs
 from butlers.memory.policy.attachments import MAX_KEY
 from butlers.operation import Asked, Detail
@@ -116,6 +116,11 @@ RuleId = Annotated[
 FactId = Annotated[
     Id, Field(description="The fact's id, as storing or finding it gave it, or its beginning.")
 ]
+Brought = Annotated[
+    Origin | None,
+    *word(Origin, Origin.DOCUMENT, Origin.TOOL),
+    Field(description="document or tool, where it is not your own word: it is then less trusted."),
+]
 HowMuch = Annotated[
     Detail,
     *word(Detail),
@@ -130,6 +135,7 @@ class Attached(Asked):
     """Anything else to keep with it, as a JSON object."""
     idempotency_key: Annotated[str, longest(MAX_KEY)] | None = None
     """A name for this very storing: the same key again stores nothing new."""
+    origin: Brought = None
 
 
 class Told(Asked):

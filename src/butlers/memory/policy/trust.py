@@ -5,8 +5,9 @@ from typing import Any, TypeVar
 
 from butlers.kernel.text import clean
 from butlers.kernel.words import folded
-from butlers.memory.model import Lineage, New, Origin, Trust
+from butlers.memory.model import Lineage, New, Origin, Permanence, Trust
 
+LESS_TRUSTED = "it is less trusted than what it is about"
 DRAWN_FROM_HELD = "drawn from an episode in quarantine"
 _WORDS = {Trust.LOW: "low trust", Trust.STATED: ""}
 _SAID = " (said "
@@ -38,6 +39,15 @@ def origin_words(origin: str, trust: int) -> str:
     if said.trust is level or said.trust is Trust.STATED:
         return least
     return f"{said} from {least}"
+
+
+def why_not_replaced(holder: Row, by: Trust) -> str | None:
+    """Why what a model drew may not take the place of a fact without a yes, or None."""
+    if holder["permanence"] == Permanence.PERMANENT:
+        return "it would replace a permanent fact"
+    if holder["trust"] == Trust.STATED:
+        return "it would replace what somebody stated"
+    return LESS_TRUSTED if holder["trust"] > min(Trust.INFERRED, by) else None
 
 
 def is_lesser(row: Row) -> bool:
