@@ -195,7 +195,8 @@ def test_what_changes_something_says_so() -> None:
         "confirm", "mark_helpful", "mark_harmful", "forget", "restore", "create_link",
         "create_entity", "update_entity", "run_consolidation", "requeue", "reembed", "save",
         "summarize", "claim_episodes", "submit_consolidation", "accept_proposal",
-        "decline_proposal", "share_project", "move_project",
+        "decline_proposal", "share_project", "move_project", "accept_quarantined",
+        "reject_quarantined", "undo_source",
     }  # fmt: skip
 
 

@@ -37,7 +37,8 @@ ONE_FAULT = {
     "[modules.memory]\nenabeld = true": (
         "modules.memory.enabeld: found an unknown key; did you mean enabled? valid keys are "
         "enabled, embedding_model, embedding_dimensions, embedding_model_directory, episodes, "
-        "retention, facts, rules, retrieval, context, consolidation, statements, schedule"
+        "retention, facts, rules, retrieval, context, consolidation, statements, "
+        "quarantine, schedule"
     ),
     "[modules.memroy]\nenabled = true": (
         "modules.memroy: found an unknown key; did you mean memory? valid keys are memory, notebook"

@@ -374,29 +374,3 @@ class Methods:
         project: str,
         to: str,
     ) -> dict[str, Any]: ...
-    async def list_quarantine(
-        self,
-        *,
-        limit: int = ...,
-    ) -> list[dict[str, Any]]: ...
-    async def accept_quarantined(
-        self,
-        memory_id: str | UUID,
-        *,
-        memory_type: str | None = ...,
-    ) -> bool: ...
-    async def reject_quarantined(
-        self,
-        memory_id: str | UUID,
-        *,
-        memory_type: str | None = ...,
-    ) -> bool: ...
-    async def undo_source(
-        self,
-        *,
-        token: str | None = ...,
-        session: str | None = ...,
-        episode_id: str | UUID | None = ...,
-        since: datetime | None = ...,
-        apply: bool = ...,
-    ) -> UndoReport: ...

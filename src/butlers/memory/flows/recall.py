@@ -17,7 +17,7 @@ from butlers.memory.model import Lineage, MemoryRef, MemoryType, SearchMode
 from butlers.memory.policy import inputs, ranker
 from butlers.memory.policy.ranker import Ranked
 from butlers.memory.policy.scoring import ScoreParts, score_parts
-from butlers.memory.policy.trust import behind_the_more_trusted
+from butlers.memory.policy.trust import behind_the_more_trusted, with_origin
 from butlers.memory.store import search
 
 DEPTH = 200
@@ -49,7 +49,7 @@ class Recalled:
         """The memory as its reader gets it, with the parts of its score."""
         return {
             "memory_type": self.ref.type,
-            **self.row,
+            **with_origin(self.row),
             "composite_score": self.composite_score,
             "score_parts": asdict(self.parts),
             "rrf_score": self.rrf_score,
@@ -73,7 +73,10 @@ async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of i
     rows = await search.tell_memories(memory.database, lineage.tenant_id, refs, memory.now())
     scores = {one.ref: one.scores for one in found}
     ordered = behind_the_more_trusted([ref for ref in refs if ref in rows], rows)
-    return [as_json({"memory_type": ref.type, **rows[ref], **scores[ref]}) for ref in ordered]
+    return [
+        as_json({"memory_type": ref.type, **with_origin(rows[ref]), **scores[ref]})
+        for ref in ordered
+    ]
 
 
 async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, and what it counts
@@ -152,7 +155,7 @@ async def get_memory(
     if ref not in rows:
         return None
     memory.uses.count(lineage.tenant_id, [ref], now)
-    return as_json({"memory_type": memory_type, **_used(rows[ref], now)})
+    return as_json({"memory_type": memory_type, **with_origin(_used(rows[ref], now))})
 
 
 async def _search(  # noqa: PLR0913 - as above

@@ -72,6 +72,8 @@ class RememberedMemory(Answer):
     """Who said it: operator, user, agent, inferred, document or tool."""
     trust: int | None = None
     """How far it is trusted: 4 stated, 3 inferred, 2 document, 1 tool, 0 low trust."""
+    less_trusted: str | None = None
+    """Where it comes from, if nobody who is trusted stated it."""
     rrf_score: float | None = None
     semantic_rank: int | None = None
     keyword_rank: int | None = None

@@ -14,6 +14,10 @@ from butlers.memory.operations.desk import Desk
 from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Answer, Asked, Effect, Route
 
+_BY_A_PERSON = {
+    door: "only a person decides it, at a terminal or signed in" for door in ("mcp", "python")
+}
+
 
 class Held(Answer):
     """A memory in quarantine, and why."""
@@ -68,6 +72,7 @@ class AskedQuarantine(Asked):
 @OPERATIONS.add(
     answers=list[Held],
     command="quarantine",
+    left_out=_BY_A_PERSON,
     example="quarantine",
     routes=(Route("GET", "/quarantine", wraps="held"),),
 )
@@ -88,6 +93,7 @@ class Judge(fields.Reference):
     answers=Released,
     effect=Effect.WRITES,
     command="release",
+    left_out=_BY_A_PERSON,
     example="release 1f0c9a77",
     routes=(Route("POST", "/quarantine/{memory_id}/accept"),),
 )
@@ -105,6 +111,7 @@ async def accept_quarantined(desk: Desk, asked: Judge) -> bool:
     answers=Rejected,
     effect=Effect.WRITES,
     command="reject",
+    left_out=_BY_A_PERSON,
     example="reject 1f0c9a77",
     routes=(Route("POST", "/quarantine/{memory_id}/reject"),),
 )
@@ -136,6 +143,7 @@ class UndoSource(Asked):
     answers=Undone,
     effect=Effect.WRITES,
     command="undo",
+    left_out=_BY_A_PERSON,
     example="undo --token 3f2b8a4e",
     routes=(Route("POST", "/undo"),),
 )
@@ -145,6 +153,7 @@ async def undo_source(desk: Desk, asked: UndoSource) -> UndoReport:
     Shows what it would do; with apply it does it, at once or not at all: what was stored there and
     whatever was drawn from it is forgotten, what it replaced holds again, and its confirmations,
     marks and links count no more. Entities stay as they are. Only a person may do so.
+    Returns how many of each, and the first memories it concerns.
     """
     source = Source(asked.token, asked.session, asked.episode_id, asked.since)
     do = undoing.undo_source if asked.apply else undoing.preview_undo

@@ -84,7 +84,7 @@ def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
         permanence=inputs.checked_word("permanence", new.permanence, Permanence),
         scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
         tags=inputs.checked_tags(new.tags),
-        doubt=_doubt(settings, new.subject, new.predicate, new.content, new.author, *new.tags),
+        doubt=_doubt_fact(settings, new),
         **_attachments(new),
         **_circumstances(new),
         source_butler=_origin(new),
@@ -109,6 +109,12 @@ def _doubt(settings: MemoryModuleConfig, *said: str | None, orders_only: bool = 
     if not settings.quarantine.enabled:
         return ""
     return suspicion.doubt("\n".join(filter(None, said)), orders_only=orders_only)
+
+
+def _doubt_fact(settings: MemoryModuleConfig, new: NewFact) -> str:
+    named = new.subject, new.predicate
+    why = _doubt(settings, *named, new.content, new.author, *new.tags)
+    return why or (suspicion.doubt_name(*named) if settings.quarantine.enabled else "")
 
 
 def _attachments(new: New) -> dict[str, Any]:

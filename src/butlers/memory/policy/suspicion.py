@@ -42,12 +42,15 @@ _FORGED = re.compile(
     r"|</?\s*(?:system|memory|memory[-_ ]context|instructions?|episodes?|episode_content)\s*>",
     re.DOTALL,
 )
+_ENDS_A_NAME = re.compile(r"\]\s*[\[:(]")
 _AWAY = re.compile(
     r"\b(?:curl|wget|fetch|iwr|invoke-webrequest)\b[^\n]{0,200}\|\s*(?:sudo\s+)?\w{0,4}sh\b"
     r"|\bbase64\s+(?:-d|--decode|-D)\b[^\n]{0,120}\|\s*(?:sudo\s+)?\w{0,4}sh\b"
-    r"|\biex\s*\(|\bexfiltrat\w+|!\[[^\]]{0,80}\]\(https?://[^)\s]{1,200}[?&=][^)]{0,40}[<{$]"
+    r"|\b(?:ba|z|da)?sh\s+(?:-c\s+)?[\"']?[<$]\(\s*(?:curl|wget)|\biex\s*\(|\bexfiltrat\w+|!\[[^\]]{0,80}\]\(https?://[^)\s]{1,200}[?&=][^)]{0,40}[<{$]"
 )
-_SPACED = re.compile(r"(?<!\w)(?:\w ){4,}\w(?!\w)")
+_SPACED = re.compile(r"(?<!\w)(?:\w[ .*_-]){2,}\w(?!\w)")
+_FIGURED = re.compile(r"(?=\w*\d)(?=\w*[a-z]{2})\w{5,}")
+_FIGURES = str.maketrans("013457", "oieast")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _MIXED = re.compile(r"[^\W\d_]+")
 _LOOKALIKES = str.maketrans("авекмнорстухіјѕԁһӏαεικνορτυχ", "abekmhopctyxijsdhlaeiknoptux")
@@ -63,6 +66,11 @@ def doubt(text: str, *, orders_only: bool = False) -> str:
     if _HIDDEN.search(_FLAG.sub("", text)):
         return HIDDEN
     return next(filter(None, (_said(one, orders_only=orders_only) for one in _readings(text))), "")
+
+
+def doubt_name(*names: str) -> str:
+    """Why what names something is doubted: between brackets, it could end them."""
+    return FORGED if any(_ENDS_A_NAME.search(name) for name in names) else ""
 
 
 def _said(text: str, *, orders_only: bool) -> str:
@@ -86,9 +94,10 @@ def _readings(text: str) -> Iterator[str]:
     """A text in the spellings that a model reads through: plain, closed up, decoded."""
     plain = _plain(text)
     yield plain
-    closed = _SPACED.sub(lambda run: run[0].replace(" ", ""), plain)
-    if closed != plain:
-        yield closed
+    closed = _SPACED.sub(lambda run: re.sub(r"[ .*_-]", "", run[0]), plain)
+    lettered = _FIGURED.sub(lambda word: word[0].translate(_FIGURES), closed)
+    if lettered != plain:
+        yield lettered
     yield from map(_plain, _decoded(text))
 
 

@@ -7,7 +7,7 @@ _NEAR = r"(?:\W+[\w'’]+){0,5}?\W+"
 
 _IGNORE = (
     r"\b(?:ignore|ignorez|ignora|ignorad|ignorar|ignoriere?|ignoriert|disregard|forget"
-    r"|override|bypass"
+    r"|override|bypass|erase|losche|cancel"
     r"|vergiss|vergesst|missachte|ubergehe|oublie[sz]?|neglige[sz]?|olvida|olvide|dimentica"
     r"|scorda"
     r"|esqueca|esquece|ignore|desconsidere|negeer|vergeet|zignoruj|zapomnij|pomin"
@@ -27,6 +27,23 @@ _TOLD = (
     r"|regles"
     r"|consignes|guidelines|prompts?|directives?|you (?:were|have been) told|you know|polecenia"
     r"|инструкци\w*|правил\w*|указани\w*|vorgaben|ordini|ordenes|ordens)"
+)
+# Ways to say that what was told before does not count, in the imperative or as a finding.
+_VOID = (
+    r"\b(?:set aside|put aside|leave aside|stop (?:following|obeying|listening to)|quit following"
+    r"|(?:do not|don't|never) (?:follow|obey|heed|comply with|apply)|pay no (?:attention|heed) to"
+    r"|discard|drop|abandon|neglect|overlook|dismiss|let go of|beachte|befolge|halte dich|kummere"
+    r"|fais abstraction|fais fi|ne tiens|ne suis|n'obeis|no hagas caso|haz caso omiso"
+    r"|deja de seguir"
+    r"|no sigas|descarta|trascura|non seguire|non badare|lascia perdere|nao siga|nao ligue"
+    r"|deixe de"
+    r"|volg niet|let niet op|nie zwazaj|не обращай|не следуй|не слушай|отбрось|перестань)"
+)
+_VOIDED = (
+    r"(?:no longer (?:apply|count|hold|bind|valid)|(?:are|is) (?:now )?(?:void|revoked"
+    r"|cancelled|lifted"
+    r"|suspended|obsolete)|do(?:es)? not (?:apply|count)|gelten nicht|ne s'appliquent plus"
+    r"|ya no (?:se aplican|valen)|non valgono|больше не действ\w+)"
 )
 _READER = (
     r"(?:user|users|owner|operator|human|customer|client|benutzer\w*|nutzer\w*|anwender\w*"
@@ -58,12 +75,36 @@ ORDERS: tuple[str, ...] = (
     rf"{_IGNORE}\W+(?:\w+\W+){{0,3}}?{_EARLIER}{_NEAR}{_TOLD}",
     rf"{_IGNORE}{_NEAR}{_TOLD}\W+(?:\w+\W+)?(?:{_EARLIER}|below|here)",
     rf"{_IGNORE}\W+everything\W+{_TOLD}",
+    r"\b(?:forget|ignore|disregard|oublie\w*|olvida\w*|vergiss|dimentica|esqueca|забудь)\b"
+    r"(?:\W+[\w'’]+){0,3}?\W+(?:you (?:were|have been) (?:told|taught|given)|(?:on )?t'a dit"
+    r"|te dijeron|man dir|тебе говорили|ti hanno detto)",
+    r"\b(?:policies|orders|rules|instructions|guidelines)\b(?:\W+\w+){0,5}?\W+(?:have|has) been "
+    r"(?:revoked|cancelled|lifted|replaced|suspended)",
     r"(?:忽略|无视|無視|忘记|忘掉|不要理会).{0,12}(?:指令|指示|规则|規則|提示|说明|命令)",
     r"(?:指示|命令|ルール|プロンプト|指令).{0,10}(?:無視|忘れ)",
     r"(?:지시|명령|규칙|프롬프트).{0,12}(?:무시|잊)",
     r"(?:onceki|tum|butun)\W+(?:\w+\W+){0,3}?(?:talimat|kural|komut)\w*\W+(?:\w+\W+){0,2}?"
     r"(?:yok say|unut|gormezden)",
     r"(?:تجاهل|انس|تجاهلي).{0,20}(?:التعليمات|تعليمات|الأوامر|القواعد)",
+    rf"{_VOID}(?:\W+[\w'’]+){{0,7}}?\W+(?:{_TOLD}|directions|policies|was dir|what you)",
+    rf"(?:{_TOLD}|policies)(?:\W+[\w'’]+){{0,4}}?\W+{_VOIDED}",
+    r"(?:不要|别|不必|不再|无需).{0,3}(?:理会|遵守|遵循|听从|管).{0,10}(?:规则|指令|指示|要求"
+    r"|提示)",
+    r"(?:指示|ルール|規則)に?(?:は)?従わ(?:ない|ず)|(?:지시|규칙)(?:을|를|에)?.{0,4}따르지",
+    r"\b(?:only|exclusively|nur|solo|seulement|только)\W+(?:obey|listen to|follow)\b|只听从"
+    r"|だけに従",
+    r"\b(?:obey|obbedisci|obedece|obeis|gehorche|подчиняйся|слушайся|posluchaj|itaat et)\b",
+    r"\b(?:act|rely) (?:only )?on the following\b|\bthe following note only\b",
+    r"\b(?:as|being) an? (?:ai|assistant|language model|llm|agent)\b\W+(?:you|must|are)\b",
+    r"\b(?:hinweis|notiz|nachricht|anweisung)\w*\W+(?:an|fur)\W+(?:die |den |das )?(?:ki"
+    r"|modell|assistent\w*)\b"
+    r"|\b(?:nota|note|aviso|mensaje|message)\W+(?:para|pour|per|a)\W+(?:la |l'|el )?(?:ia"
+    r"|asistente|assistant\w*)\b",
+    r"\b(?:respond|answer|reply|antworte|responde|reponds|rispondi|responda|отвечай)\W+"
+    r"(?:to\W+)?(?:everything|every (?:question|message)|all questions|nur|only|solo|seulement"
+    r"|только)\b",
+    r"\bprint\b(?:\W+\w+){0,3}?\W+(?:hidden|internal|system)\W+(?:configuration|prompt"
+    r"|instructions|settings)",
     # You are somebody else now, or another speaks.
     r"\b(?:reveal|print|show|repeat|leak|output|tell|disclose|verrat\w*|revela|revele|zeige)\b"
     rf"{_NEAR}(?:system\W?(?:prompt|message|nachricht)|systemprompt|mensaje del sistema"
@@ -87,6 +128,8 @@ ORDERS: tuple[str, ...] = (
     rf"|mentioning)"
     rf"(?:\W+\w+){{0,3}}?\W+{_READER}",
     r"\b(?:never|do not|don't|without)\W+mention\w*\W+(?:it|this|that)\b",
+    rf"\b(?:secret|hidden|hide|conceal|concealed)\W+(?:\w+\W+){{0,3}}?from\W+(?:the "
+    rf"|your )?{_READER}",
     rf"\bohne\W+(?:\w+\W+){{0,2}}?{_READER}\W+(?:\w+\W+){{0,2}}?(?:zu\W+)?(?:informier|frag"
     rf"|sag|warn)\w*",
     rf"\bsans\W+(?:prevenir|informer|avertir|le dire"
@@ -99,6 +142,9 @@ ORDERS: tuple[str, ...] = (
     r"(?:不要|别|切勿).{0,3}(?:告诉|通知|提醒).{0,3}(?:用户|使用者|客户)",
     r"(?:ユーザー|利用者)に(?:は)?(?:言わ|伝え|知らせ|教え)(?:ないで|ず)",
     r"사용자에게.{0,12}(?:말하지|알리지|언급하지)",
+    rf"\b(?:do not|don't|never)\W+let\W+(?:the |your )?{_READER}\W+(?:\w+\W+)?"
+    r"(?:know|see|notice|find out)",
+    r"\benv\b.{0,30}\b(?:nc|netcat|curl)\b|\|\s*(?:nc|netcat)\s",
     # Send it away, or do away with what protects.
     rf"{_SEND}(?:\W+[\w'’.<>~/-]+){{0,10}}?\W{{0,3}}{_SECRET}.{{0,100}}?{_PLACE}",
     rf"{_SECRET}.{{0,60}}{_SEND}.{{0,60}}{_PLACE}",
@@ -114,7 +160,12 @@ ORDERS: tuple[str, ...] = (
     r"\b(?:approve|pay|transfer|authori[sz]e|delete)\b(?:\W+\w+){0,6}?\W+"
     r"(?:without (?:asking|confirmation|telling|checking)|silently|every payment|all payments)",
     r"\b(?:approve|pay)\W+(?:every|all|any)\W+(?:payments?|invoices?|transfers?)",
-    r"\bnever ask before\b",
+    r"\bnever ask before\b|\bwithout (?:waiting for |any )?(?:approval|authori[sz]ation"
+    r"|consent)\b",
+    rf"{_SEND}.{{0,60}}\b(?:history|transcripts?|logs|backups?|database|files"
+    rf"|data)\b.{{0,60}}{_PLACE}",
+    r"\b(?:passwords?|secrets?|keys?|codes?)\W+(?:may|can|should|must) be (?:told|given"
+    r"|shared|shown)\b",
 )
 """What no program may tell whoever reads, in a rule neither."""
 
@@ -124,7 +175,26 @@ _ANSWER = (
     r"|offer|send|direct)"
 )
 
+_DO = (
+    r"(?:steer|present|say|mention|suggest|claim|tell|recommend|offer|push|praise|direct|point"
+    r"|insist|deny"
+    r"|refuse|pretend|act|answer|reply|respond|warn|urge|send|ask them|approve|convince)"
+)
+
 DEMANDS: tuple[str, ...] = (
+    r"\b(?:if|when|whenever|once|should)\b[^.?!\n]{0,60}\b(?:topic|subject|question|users?"
+    r"|someone|somebody|anyone"
+    rf"|people|customers?|conversation|name of)\b[^.?!]{{0,60}},\W{{0,3}}(?:then |always "
+    rf"|just |please )?{_DO}\b",
+    r"\bin (?:all )?(?:future|later|coming) (?:conversations?|sessions?|answers?|replies"
+    r"|chats?)\b"
+    r"|\bin (?:every|each) (?:answer|reply|conversation)\b",
+    r"\b(?:whenever|each time|every time|any time)\b[^.?!]{0,60}"
+    r"\b(?:appears?|comes? up|mentioned|wants?|needs?|asks?)\b"
+    rf"[^.?!]{{0,40}},\W{{0,3}}{_DO}\b",
+    r"\b(?:must|should|has to|have to) be (?:served|answered|met|replied) with\b",
+    rf"\b(?:always|from now on)\W+(?:route|forward|redirect|send)\b.{{0,60}}{_PLACE}",
+    r"\b(?:has|have) to be answered (?:from|with|by)\b",
     r"\b(?:when|whenever|if|every time|each time|any time|once)\b(?:\W+[\w'’-]+){0,6}?\W+"
     r"(?:asked|asks|ask|wants|requests?|requested|mentions?|queries|inquires"
     r"|says)\b[^.?!]{0,120}?"

@@ -41,6 +41,11 @@ def origin_words(origin: str, trust: int) -> str:
     return f"{said} from {least}"
 
 
+def with_origin(row: Row) -> dict[str, Any]:
+    """A memory as it is told, with the words for where it comes from, if it was not stated."""
+    return {**row, "less_trusted": origin_words(row["origin"], row["trust"]) or None}
+
+
 def why_not_replaced(holder: Row, by: Trust) -> str | None:
     """Why what a model drew may not take the place of a fact without a yes, or None."""
     if holder["permanence"] == Permanence.PERMANENT:
