@@ -116,9 +116,21 @@ RuleId = Annotated[
 FactId = Annotated[
     Id, Field(description="The fact's id, as storing or finding it gave it, or its beginning.")
 ]
+
+
+def _lowered(value: str) -> Origin:
+    """A caller may say less of itself than the door does, never more."""
+    return Origin(value) if value in _LESS else _raise("")
+
+
+_LESS = [str(Origin.DOCUMENT), str(Origin.TOOL)]
+_Lowered = Annotated[
+    Origin,
+    _checked(_lowered, "valid are document, tool"),
+    WithJsonSchema({"type": "string", "enum": _LESS}),
+]
 Brought = Annotated[
-    Origin | None,
-    *word(Origin, Origin.DOCUMENT, Origin.TOOL),
+    _Lowered | None,
     Field(description="document or tool, where it is not your own word: it is then less trusted."),
 ]
 HowMuch = Annotated[
