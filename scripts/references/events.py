@@ -44,8 +44,28 @@ _COUNTS = {
 }
 _SWEPT = {"effective_confidence": "what was left of its confidence, when the decay sweep did it"}
 _FADED = "what was left of its confidence"
+_CITED = {"episodes": "the episodes that say so, where consolidation found it"}
 _CONFIRMED = {"last_confirmed_at": "`{from, to}`, instants"}
 _STATE = "`active` or `fading`"
+_DOUBTED = {
+    "origin": "who said it, where it was not stated",
+    "trust": "how far it is trusted, where it was not stated",
+    "quarantined": "why it waits in quarantine, where it does",
+}
+_LINK = {
+    "source_type": "`episode`, `fact` or `rule`",
+    "source_id": "where the link leaves",
+    "target_type": "`episode`, `fact` or `rule`",
+    "target_id": "where it leads",
+    "relation": "what the source is to the target",
+}
+_UNCOUNTED = {"counted": "false where whoever said so is less trusted than the rule"}
+_UNDO = {"undo": "true where it is part of taking back a source"}
+_UNCONFIRMED = {
+    "last_confirmed_at": "when it was confirmed last without them, or null",
+    "confirmations": "the events that count no more",
+    **_UNDO,
+}
 
 EVENTS: Mapping[EventType, Meaning] = {
     EventType.EPISODE_CREATED: Meaning(
@@ -55,7 +75,11 @@ EVENTS: Mapping[EventType, Meaning] = {
             "place": "which part of a session it is: 0, 1, 2 …",
             "through": "the last instant of the session that this part covers",
             "after": "the episode of the part before, or null",
+            **_DOUBTED,
         },
+    ),
+    EventType.EPISODE_ACCEPTED: Meaning(
+        "A person let an episode out of quarantine.", _moved("`quarantined`", "`pending`")
     ),
     EventType.EPISODE_CONSOLIDATED: Meaning(
         "An episode was read by consolidation, and need not be read again.",
@@ -89,6 +113,7 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.EPISODE_FORGOTTEN: Meaning(
         "Somebody asked to forget an episode: it expired at once.",
         {"expires_at": "`{from, to}`, instants"},
+        _UNDO,
     ),
     EventType.EPISODE_EXPIRED: Meaning(
         "Cleanup put an episode that had expired into the bin.", _REMOVED
@@ -103,6 +128,7 @@ EVENTS: Mapping[EventType, Meaning] = {
             "its consolidation status",
             expires_at="when it expires now",
         ),
+        _UNDO,
     ),
     EventType.EPISODE_DELETED: Meaning(
         "Cleanup emptied the bin of an episode, which is gone for good.",
@@ -111,7 +137,7 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.FACT_CREATED: Meaning(
         "A fact was stored.",
         {
-            "to": "`active`",
+            "to": "`active`, or `quarantined`",
             "subject": "whom or what it is about",
             "predicate": "what about it",
             "scope": "`global`, or the butler it is for",
@@ -119,6 +145,7 @@ EVENTS: Mapping[EventType, Meaning] = {
             "supersedes": "the fact it replaced, or null",
             **_SOURCE,
         },
+        _DOUBTED,
     ),
     EventType.FACT_SUPERSEDED: Meaning(
         "A newer fact of the same key took its place, or a surer one when entities were merged.",
@@ -127,14 +154,15 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.FACT_CONFIRMED: Meaning(
         "Somebody said that a fact still holds.",
         _CONFIRMED,
-        {"confidence": "`{from, to}`, where it was not sure from the first"},
+        {"confidence": "`{from, to}`, where it was not sure from the first", **_CITED},
     ),
     EventType.FACT_RETRACTED: Meaning(
-        "Somebody asked to forget a fact.", _moved("the state before", "`retracted`")
+        "Somebody asked to forget a fact.", _moved("the state before", "`retracted`"), _UNDO
     ),
     EventType.FACT_RESTORED: Meaning(
         "Somebody took back that a fact was forgotten.",
-        _moved("`retracted`", "the state before it was forgotten"),
+        _moved("the state it was in", "the state before that"),
+        _UNDO,
     ),
     EventType.FACT_FADING: Meaning(
         "A fact lost so much confidence that it is no longer retrieved.",
@@ -143,6 +171,10 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.FACT_RECOVERED: Meaning(
         "A fading fact is sure again.", _moved("`fading`", "`active`"), _SWEPT
     ),
+    EventType.FACT_ACCEPTED: Meaning(
+        "A person let a fact out of quarantine.", _moved("`quarantined`", "`active`")
+    ),
+    EventType.FACT_UNCONFIRMED: Meaning("Confirmations of a fact were taken back.", _UNCONFIRMED),
     EventType.FACT_EXPIRED: Meaning(
         "A fact lost so much confidence that it no longer holds.",
         _moved(_STATE, "`expired`", effective_confidence=_FADED),
@@ -150,15 +182,16 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.RULE_CREATED: Meaning(
         "A rule was stored.",
         {"to": "`candidate`", "scope": "`global`, or the butler it is for", **_SOURCE},
+        _DOUBTED,
     ),
-    EventType.RULE_CONFIRMED: Meaning("Somebody said that a rule still holds.", _CONFIRMED),
+    EventType.RULE_CONFIRMED: Meaning("Somebody said that a rule still holds.", _CONFIRMED, _CITED),
     EventType.RULE_FORGOTTEN: Meaning(
         "Somebody asked to forget a rule, or nothing was left of its confidence.",
         _moved(_STATE, "`forgotten`"),
-        _SWEPT,
+        {**_SWEPT, **_UNDO},
     ),
     EventType.RULE_RESTORED: Meaning(
-        "Somebody took back that a rule was forgotten.", _moved("`forgotten`", _STATE)
+        "Somebody took back that a rule was forgotten.", _moved("`forgotten`", _STATE), _UNDO
     ),
     EventType.RULE_FADING: Meaning(
         "A rule lost so much confidence that it is no longer retrieved.",
@@ -167,9 +200,17 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.RULE_RECOVERED: Meaning(
         "A fading rule is sure again.", _moved("`fading`", "`active`"), _SWEPT
     ),
-    EventType.RULE_MARKED_HELPFUL: Meaning("Following a rule helped.", _COUNTS),
+    EventType.RULE_MARKED_HELPFUL: Meaning("Following a rule helped.", _COUNTS, _UNCOUNTED),
     EventType.RULE_MARKED_HARMFUL: Meaning(
-        "Following a rule did harm.", {**_COUNTS, "reason": "what harm, or null"}
+        "Following a rule did harm.", {**_COUNTS, "reason": "what harm, or null"}, _UNCOUNTED
+    ),
+    EventType.RULE_UNMARKED: Meaning(
+        "Marks on a rule were taken back, which is what the others leave it.",
+        _moved("the maturity before", "the maturity since", applications="the marks") | _UNDO,
+    ),
+    EventType.RULE_UNCONFIRMED: Meaning("Confirmations of a rule were taken back.", _UNCONFIRMED),
+    EventType.RULE_ACCEPTED: Meaning(
+        "A person let a rule out of quarantine.", _moved("`quarantined`", "`candidate`")
     ),
     EventType.RULE_PROMOTED: Meaning(
         "Help made a rule rise a step.", _moved("the maturity before", "the next one")
@@ -187,15 +228,9 @@ EVENTS: Mapping[EventType, Meaning] = {
         ),
     ),
     EventType.LINK_CREATED: Meaning(
-        "Two memories were linked; the event stands with the source.",
-        {
-            "source_type": "`episode`, `fact` or `rule`",
-            "source_id": "where the link leaves",
-            "target_type": "`episode`, `fact` or `rule`",
-            "target_id": "where it leads",
-            "relation": "what the source is to the target",
-        },
+        "Two memories were linked; the event stands with the source.", _LINK
     ),
+    EventType.LINK_REMOVED: Meaning("A link was taken back with what it came from.", _LINK),
     EventType.ENTITY_CREATED: Meaning(
         "An entity was created.",
         {

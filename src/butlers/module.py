@@ -55,8 +55,8 @@ class Caller:
     """Who is asking, as the host authenticated it; a tool argument never changes it.
 
     `agent` is the name its token was made for; empty for a token of the whole tenant. `project`
-    is what it works in, where that is known. A token may be made for less than everything, and
-    for somebody whose word counts for less.
+    is what it works in, where that is known. An operator is the person who runs the home. A token
+    may be made for less than everything, and for somebody whose word overrules nobody.
     """
 
     tenant_id: str
@@ -64,6 +64,7 @@ class Caller:
     agent: str = ""
     project: Project | None = None
     low_trust: bool = False
+    is_operator: bool = False
     rights: Right = Right.OPERATE
 
     def must(self, right: Right) -> None:

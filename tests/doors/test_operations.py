@@ -12,6 +12,7 @@ from butlers.doors import methods
 from butlers.doors.cli import app
 from butlers.doors.http.routes import operation_routes
 from butlers.doors.mcp.server import ButlerMCP
+from butlers.errors import InvalidInput
 from butlers.kernel.tokens import count_tokens
 from butlers.memory.operations import OPERATIONS, Desk, retrieval, storage
 from butlers.module import Surroundings
@@ -195,7 +196,8 @@ def test_what_changes_something_says_so() -> None:
         "confirm", "mark_helpful", "mark_harmful", "forget", "restore", "create_link",
         "create_entity", "update_entity", "run_consolidation", "requeue", "reembed", "save",
         "summarize", "claim_episodes", "submit_consolidation", "accept_proposal",
-        "decline_proposal", "share_project", "move_project",
+        "decline_proposal", "share_project", "move_project", "accept_quarantined",
+        "reject_quarantined", "undo_source",
     }  # fmt: skip
 
 
@@ -204,3 +206,17 @@ def test_what_cannot_be_undone_is_known() -> None:
     assert final == {"merge_entities", "run_episode_cleanup"}
     for name in ("entity_merge", "memory_run_episode_cleanup"):
         assert TOOLS[name].annotations.destructive_hint is True
+
+
+@pytest.mark.contract("L37")
+@pytest.mark.parametrize(
+    "operation", [storage.store_episode, storage.store_fact, storage.store_rule]
+)
+def test_a_caller_may_lower_its_own_origin_and_never_raise_it(operation: Operation) -> None:
+    given = {"subject": "a", "predicate": "b", "content": "c"}
+    given = {name: value for name, value in given.items() if name in operation.fields}
+    assert operation.asked({**given, "origin": "document"}).origin == "document"
+    assert operation.asked({**given, "origin": None}).origin is None
+    for raised in ("operator", "user", "agent", "inferred", "", 1):
+        with pytest.raises(InvalidInput, match="valid are document, tool"):
+            operation.asked({**given, "origin": raised})

@@ -13,6 +13,7 @@ from butlers.memory.model import (
     EventSubject,
     Maturity,
     MemoryType,
+    Origin,
     Outcome,
     Permanence,
     ProposalKind,
@@ -38,6 +39,10 @@ CHECKED = {
     ("embedding_versions", "state"): VersionState,
     ("index_memories", "memory_type"): MemoryType,
     ("binned_episodes", "reason"): Removal,
+    ("episodes", "origin"): Origin,
+    ("facts", "origin"): Origin,
+    ("rules", "origin"): Origin,
+    ("rule_applications", "origin"): Origin,
     ("memory_proposals", "kind"): ProposalKind,
     ("memory_proposals", "status"): ProposalStatus,
 }

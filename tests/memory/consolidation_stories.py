@@ -10,7 +10,14 @@ import asyncpg
 from butlers.memory.flows import recall, remember
 from butlers.memory.flows.sight import Query
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, SearchMode
+from butlers.memory.model import (
+    Lineage,
+    NewEpisode,
+    NewFact,
+    NewRule,
+    Origin,
+    SearchMode,
+)
 from butlers.memory.settings import ConsolidationConfig, MemoryModuleConfig
 from memory.scripted_model import answer, fact
 
@@ -41,7 +48,9 @@ async def know(memory: Memory, lineage: Lineage, *key: str, **more: Any) -> uuid
 
 async def infer(memory: Memory, lineage: Lineage, *key: str, **more: Any) -> uuid.UUID:
     """A fact that a model drew from episodes of long ago, by its id."""
-    return await know(memory, lineage, *key, idempotency_key=f"consolidation:{key}", **more)
+    once = f"consolidation:{key}"
+    origin = Origin.INFERRED
+    return await know(memory, lineage, *key, idempotency_key=once, origin=origin, **more)
 
 
 async def follow(memory: Memory, lineage: Lineage, content: str, **more: Any) -> uuid.UUID:

@@ -34,7 +34,8 @@ EVERY_COLUMN = """
     last_consolidation_error = 'no', next_consolidation_retry_at = created_at,
     dead_letter_reason = 'gave up', last_referenced_at = created_at + interval '1 microsecond',
     metadata = '{"a": [1, {"b": null}]}', idempotency_key = 'once', place = 4, author = 'Ann',
-    said_at = created_at - interval '1 day', consolidation_batch = 2
+    said_at = created_at - interval '1 day', consolidation_batch = 2,
+    origin = 'document', trust = 2, stored_by = 'token:x'
 """
 
 
@@ -88,7 +89,7 @@ async def test_an_episode_comes_back_whole_and_is_found(memory, lineage, owner, 
     await owner.execute(EVERY_COLUMN)
     before = json.loads(await owner.fetchval(WHOLE, episode))
     empty = {name for name, value in before.items() if value is None}
-    assert empty == {"leased_by", "leased_until"}, "a column needs a value here, and to come back"
+    assert empty == {"leased_by", "leased_until", "quarantined"}, "a column needs a value here"
     clock.advance(days=8)
     await run_episode_cleanup(memory, lineage)
     assert await restore_memory(memory, "episode", episode, lineage)

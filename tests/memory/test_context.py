@@ -14,7 +14,7 @@ from butlers.errors import InvalidInput
 from butlers.kernel.tokens import count_tokens
 from butlers.memory.flows import context as flow
 from butlers.memory.flows import feedback, remember
-from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule
+from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, Origin
 from butlers.memory.policy import context, escaping
 from butlers.memory.policy.context import Line, Offer, Section
 from butlers.memory.settings import MemoryModuleConfig
@@ -114,6 +114,7 @@ def test_whatever_is_stored_the_budget_and_the_form_hold(facts, rules, episodes,
 
 @pytest.mark.contract("L12")
 async def test_no_memory_can_forge_a_heading(memory, lineage):
+    lineage = replace(lineage, origin=Origin.OPERATOR)
     await remember.store_fact(memory, NewFact("Ann tea", "tea", HOSTILE), lineage)
     await remember.store_rule(memory, NewRule(f"tea {HOSTILE}"), lineage)
     await remember.store_episode(memory, NewEpisode(f"tea {HOSTILE}", "general"), lineage)

@@ -36,8 +36,9 @@ def faults(file: Path, text: str) -> list[str]:
 ONE_FAULT = {
     "[modules.memory]\nenabeld = true": (
         "modules.memory.enabeld: found an unknown key; did you mean enabled? valid keys are "
-        "enabled, secrets, embedding_model, embedding_dimensions, embedding_model_directory, "
-        "episodes, retention, facts, rules, retrieval, context, consolidation, statements, schedule"
+        "enabled, secrets, embedding_model, embedding_dimensions, embedding_model_directory, episodes, "
+        "retention, facts, rules, retrieval, context, consolidation, statements, "
+        "quarantine, schedule"
     ),
     "[modules.memroy]\nenabled = true": (
         "modules.memroy: found an unknown key; did you mean memory? valid keys are memory, notebook"

@@ -38,6 +38,7 @@ class Methods:
         importance: float = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
+        origin: str | None = ...,
         session_id: str | UUID | None = ...,
         place: int | None = ...,
         author: str | None = ...,
@@ -57,6 +58,7 @@ class Methods:
         source_episode_id: str | UUID | None = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
+        origin: str | None = ...,
         session_id: str | UUID | None = ...,
         place: int | None = ...,
         author: str | None = ...,
@@ -71,6 +73,7 @@ class Methods:
         source_episode_id: str | UUID | None = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
+        origin: str | None = ...,
     ) -> StoredRule: ...
     async def correct(
         self,

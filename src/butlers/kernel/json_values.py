@@ -21,6 +21,7 @@ _WITHHELD = frozenset({"embedding", "search_vector"})
 _INTERNAL = frozenset(
     {"tenant_id", "confidence", "decay_rate", "validity", "consolidated", "retry_count"}
     | {"last_error", "source_butler", "reference_count", "last_referenced_at", "signals"}
+    | {"origin", "trust", "stored_by", "quarantined"}
 )
 _DIGITS = 4
 

@@ -14,6 +14,7 @@ from butlers.errors import Conflict, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
 from butlers.memory.model import Event, Lineage, VersionState
+from butlers.memory.pace import Pace
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.memory.store import embeddings, events, search
 from butlers.memory.store.embeddings import ModelVersion
@@ -78,6 +79,8 @@ class Memory:
     """What was known last of a tenant; every search says whether it still is so."""
     in_time: dict[tuple[str, str], int] = field(default_factory=dict)
     """How many episodes at once a model may manage in time, by tenant and butler."""
+    pace: Pace = field(default_factory=Pace)
+    """How fast each token stores."""
     noted: Uses | None = None
     clock_doubt: ClockDoubt = undoubted
 

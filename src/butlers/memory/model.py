@@ -6,6 +6,10 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from butlers.memory.trust import Lineage as Lineage
+from butlers.memory.trust import Origin as Origin
+from butlers.memory.trust import Trust as Trust
+
 
 class MemoryType(StrEnum):
     """The three kinds of memory."""
@@ -32,6 +36,7 @@ class Validity(StrEnum):
     SUPERSEDED = "superseded"
     EXPIRED = "expired"
     RETRACTED = "retracted"
+    QUARANTINED = "quarantined"
 
 
 class Maturity(StrEnum):
@@ -151,6 +156,7 @@ class EventType(StrEnum):
     EPISODE_EVICTED = "episode_evicted"
     EPISODE_RESTORED = "episode_restored"
     EPISODE_DELETED = "episode_deleted"
+    EPISODE_ACCEPTED = "episode_accepted"
     FACT_CREATED = "fact_created"
     FACT_SUPERSEDED = "fact_superseded"
     FACT_CONFIRMED = "fact_confirmed"
@@ -159,6 +165,8 @@ class EventType(StrEnum):
     FACT_FADING = "fact_fading"
     FACT_RECOVERED = "fact_recovered"
     FACT_EXPIRED = "fact_expired"
+    FACT_ACCEPTED = "fact_accepted"
+    FACT_UNCONFIRMED = "fact_unconfirmed"
     RULE_CREATED = "rule_created"
     RULE_CONFIRMED = "rule_confirmed"
     RULE_FORGOTTEN = "rule_forgotten"
@@ -170,20 +178,15 @@ class EventType(StrEnum):
     RULE_PROMOTED = "rule_promoted"
     RULE_DEMOTED = "rule_demoted"
     RULE_INVERTED = "rule_inverted"
+    RULE_ACCEPTED = "rule_accepted"
+    RULE_UNCONFIRMED = "rule_unconfirmed"
+    RULE_UNMARKED = "rule_unmarked"
     LINK_CREATED = "link_created"
+    LINK_REMOVED = "link_removed"
     ENTITY_CREATED = "entity_created"
     ENTITY_UPDATED = "entity_updated"
     ENTITY_MERGE = "entity_merge"
     MEMORY_ERASED = "memory_erased"
-
-
-@dataclass(frozen=True, slots=True)
-class Lineage:
-    """On whose behalf something happens: the tenant, who asked, and in which request."""
-
-    tenant_id: str
-    actor: str = "local"
-    request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +219,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class NewEpisode:
-    """An episode to be stored."""
+    """An episode to be stored; here as below, without an origin it is its caller's.
+
+    `doubt` says why a program's words would be held in quarantine.
+    """
 
     content: str
     butler: str
@@ -227,6 +233,8 @@ class NewEpisode:
     place: int | None = None
     author: str | None = None
     said_at: datetime | None = None
+    origin: Origin | None = None
+    doubt: str = ""
 
     @property
     def searchable_text(self) -> str:
@@ -255,6 +263,8 @@ class NewFact:
     author: str | None = None
     said_at: datetime | None = None
     confidence: float = 1.0
+    origin: Origin | None = None
+    doubt: str = ""
 
     @property
     def searchable_text(self) -> str:
@@ -273,6 +283,8 @@ class NewRule:
     source_episode_id: UUID | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
+    origin: Origin | None = None
+    doubt: str = ""
 
     @property
     def searchable_text(self) -> str:

@@ -45,6 +45,9 @@ class RulesConfig(Section):
     harmful_to_antipattern: HarmfulToAntipattern = Field(
         HarmfulToAntipattern(), description="What turns a rule into a warning against itself."
     )
+    own_marks: bool = Field(
+        True, description="Whether helpful marks by whoever stored a rule lift it."
+    )
     max_content_chars: Characters = Field(
         20_000, description="Longest text of a rule; a longer one is refused."
     )

@@ -189,6 +189,20 @@ class StatementsConfig(Section):
     )
 
 
+class QuarantineConfig(Section):
+    """What programs store and a person should see before an agent is told of it."""
+
+    enabled: bool = Field(
+        True, description="Whether suspicious memories wait for a person's yes, told to nobody."
+    )
+    max_writes_per_minute: int = Field(
+        1200,
+        ge=0,
+        le=1_000_000,
+        description="Memories of one token beyond these wait; 0: no limit.",
+    )
+
+
 class ScheduleConfig(Section):
     """When the module's jobs run; an entry of the same name in `[butler.schedule]` wins."""
 
@@ -223,6 +237,7 @@ class MemoryModuleConfig(ModuleSection):
     context: ContextConfig = Field(ContextConfig(), description="Context.")
     consolidation: ConsolidationConfig = Field(ConsolidationConfig(), description="Consolidation.")
     statements: StatementsConfig = Field(StatementsConfig(), description="Statements.")
+    quarantine: QuarantineConfig = Field(QuarantineConfig(), description="Quarantine.")
     schedule: ScheduleConfig = Field(ScheduleConfig(), description="Schedule.")
 
     def limits(self) -> tuple[Limits, str]:

@@ -13,8 +13,9 @@ from butlers.memory.flows.consolidation_claim import waiting
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.history import stored_by
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, MemoryType, SearchMode
+from butlers.memory.model import MemoryType, SearchMode
 from butlers.memory.operations import Desk
+from butlers.memory.operations.desk import lineage_of
 from butlers.memory.operations.retrieval import (
     ANSWERING,
     AskedContext,
@@ -25,6 +26,7 @@ from butlers.memory.operations.retrieval import (
     search,
 )
 from butlers.memory.policy import context as lines
+from butlers.memory.policy.trust import origin_words
 from butlers.module import Caller
 from butlers.sessions import essence
 from butlers.sessions.fail_open import forgiven
@@ -172,8 +174,7 @@ class SessionMemory:
         return f"{many} to be read; days since the oldest: {days}. {self._invitation}\n"
 
     async def _desk(self, caller: Caller) -> Desk:
-        who = Lineage(caller.tenant_id, caller.actor)
-        return Desk(await self._memory(), who, project=caller.project)
+        return Desk(await self._memory(), lineage_of(caller), project=caller.project)
 
     async def _kept(self, stored: Callable[[], Awaitable[UUID | None]]) -> UUID | None:
         return await forgiven(
@@ -204,10 +205,12 @@ async def _line(desk: Desk, found: dict[str, Any]) -> str:
     """The line of a memory, which counts as used by being shown."""
     kind = MemoryType(found["memory_type"])
     row = await get.run(desk, Get(memory_type=kind, memory_id=found["id"])) or found
+    origin = origin_words(row["origin"], row["trust"])
     if kind is MemoryType.FACT:
         told = (row["subject"], row["predicate"], row["content"])
-        return lines.fact_line(*told, float(row["effective_confidence"]))
-    return lines.rule_line(row["content"], row["maturity"], float(row["effectiveness_score"]))
+        return lines.fact_line(*told, float(row["effective_confidence"]), origin=origin)
+    stands = row["maturity"], float(row["effectiveness_score"])
+    return lines.rule_line(row["content"], *stands, origin=origin)
 
 
 def place_name(cwd: str, caller: Caller) -> str:

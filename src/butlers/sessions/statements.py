@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from butlers.memory.model import NewFact, NewRule, Permanence
+from butlers.memory.model import NewFact, NewRule, Origin, Permanence
 from butlers.sessions.cues import (
     Cue,
     Kind,
@@ -71,9 +71,10 @@ def candidates(
     """The facts and rules that statements make; each says in which session it was stated."""
     made: list[NewFact | NewRule] = []
     for one in found:
-        origin = {**metadata, "stated_in": session, "stated": one.cue.kind.value}
+        told = {**metadata, "stated_in": session, "stated": one.cue.kind.value}
         if one.cue.kind is Kind.STANDING:
-            made.append(NewRule(one.text, scope, _TAGS, metadata=origin))
+            rule = NewRule(one.text, scope, _TAGS, metadata=told, origin=Origin.USER)
+            made.append(rule)
             continue
         subject, predicate = _key(one.cue)
         made.append(
@@ -84,8 +85,9 @@ def candidates(
                 permanence=_PERMANENCE.get(one.cue.kind, Permanence.STANDARD),
                 scope=scope,
                 tags=_TAGS,
-                metadata=origin,
+                metadata=told,
                 confidence=STATED_CONFIDENCE,
+                origin=Origin.USER,
             )
         )
     return made

@@ -89,4 +89,4 @@ def memory_desk(opened: "Butler", tenant: str | None) -> Any:
     from butlers.module import Caller
 
     acting = acting_tenant(opened.settings.butler.tenant, tenant)
-    return opened.module("memory").desk(Caller(acting, "cli"))
+    return opened.module("memory").desk(Caller(acting, "cli", is_operator=True))

@@ -28,7 +28,11 @@ class Visitor:
     """As it authenticated, whichever tenant it is in a butler."""
     tenants: Mapping[str, str]
     remotes: frozenset[str] = frozenset()
-    is_operator: bool = False
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is whoever runs the home."""
+        return self.who.is_operator
 
     def caller(self, tenant: str) -> Caller:
         """The same as one tenant."""
@@ -99,11 +103,10 @@ def operator_of(household: Household, actor: str = "operator") -> Visitor:
     """Whoever runs the home: every butler as its own configured tenant, and every remote one."""
     tenants = {name: butler.settings.butler.tenant for name, butler in household.butlers.items()}
     return Visitor(
-        Caller("", actor),
+        Caller("", actor, is_operator=True),
         # Whose tenant one has that could not be made is not known, nor needed to say why.
         dict.fromkeys(household.failed, "") | tenants,
         frozenset(remote.name for remote in household.fleet.remotes),
-        is_operator=True,
     )
 
 

@@ -29,7 +29,11 @@ class Seat:
     butler: Butler
     caller: Caller
     request_id: str
-    is_operator: bool = False
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is whoever runs the home."""
+        return self.caller.is_operator
 
     async def perform(self, module: str, operation: Operation, given: Mapping[str, Any]) -> Any:
         """What an operation answers this caller."""
@@ -84,7 +88,7 @@ def take_seat(household: Household, visitor: Visitor, name: str, request_id: str
         raise Unavailable(f"butler {name} failed to start: {household.failed[name]}")
     if tenant is None or butler is None:
         raise NotFound(f"there is no butler {name[:80]!r} for this caller")
-    return Seat(butler, visitor.caller(tenant), request_id, visitor.is_operator)
+    return Seat(butler, visitor.caller(tenant), request_id)
 
 
 async def seat_of_request(

@@ -13,7 +13,15 @@ from butlers.doors.pages.routing import PageRoute, go_to
 from butlers.doors.pages.visits import Name, Sending, Visit, Visiting
 from butlers.errors import Conflict, NotFound
 from butlers.memory.model import ConsolidationStatus, Maturity, MemoryType, Permanence, SearchMode
-from butlers.memory.operations import feedback, listing, retrieval, storage, upkeep
+from butlers.memory.operations import (
+    consolidation,
+    feedback,
+    listing,
+    retrieval,
+    storage,
+    trust,
+    upkeep,
+)
 from butlers.memory.policy.states import EpisodeState, FactState, RuleUse
 from butlers.operation import Operation
 
@@ -117,6 +125,44 @@ async def episodes(visit: Visiting, name: Name) -> Response:
     page = await listed_page(visit, name, listing.list_episodes)
     words = {"states": list(EpisodeState), "statuses": list(ConsolidationStatus)}
     return render_list(visit, name, "episodes", page, {"episodes": page["items"], **words})
+
+
+_VERDICTS: dict[str, Operation] = {
+    "accept": trust.accept_quarantined,
+    "reject": trust.reject_quarantined,
+}
+_ANSWERS: dict[str, Operation] = {
+    "accept": consolidation.accept_proposal,
+    "decline": consolidation.decline_proposal,
+}
+
+
+@router.get(_PATH + "/review")
+async def review(visit: Visiting, name: Name) -> Response:
+    """What waits for a person: in quarantine, and proposed."""
+    seat = visit.seat(name)
+    held = await seat.ask(trust.list_quarantine)
+    proposed = await seat.ask(consolidation.list_proposals)
+    shown = {"held": held, "proposed": proposed}
+    return render(visit.request, "review.html", **seated(visit, name, "review"), **shown)
+
+
+@router.post(_PATH + "/quarantine/{memory_id}/{verdict}")
+async def judge(
+    sent: Sending, name: Name, memory_id: UUID, verdict: Literal["accept", "reject"]
+) -> Response:
+    """Let a memory out of quarantine, or forget it."""
+    await sent.visit.seat(name).ask(_VERDICTS[verdict], memory_id=str(memory_id))
+    return go_to(f"/butlers/{name}/memory/review")
+
+
+@router.post(_PATH + "/proposals/{proposal_id}/{verdict}")
+async def decide(
+    sent: Sending, name: Name, proposal_id: UUID, verdict: Literal["accept", "decline"]
+) -> Response:
+    """Do what was proposed, or decline it."""
+    await sent.visit.seat(name).ask(_ANSWERS[verdict], proposal_id=str(proposal_id))
+    return go_to(f"/butlers/{name}/memory/review")
 
 
 @router.get(_PATH + "/bin")

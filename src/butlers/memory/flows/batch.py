@@ -15,6 +15,7 @@ from butlers.memory.flows.remember import (
     Stored,
     StoredEpisode,
     StoredFact,
+    paced,
     store_episode_in,
     store_fact_in,
     store_rule_in,
@@ -129,7 +130,8 @@ def _checked(batch: _Batch, given: Sequence[New | ButlersError]) -> dict[int, tu
         try:
             if isinstance(new, ButlersError):
                 raise new
-            kept = checked_new(new, batch.memory.settings)
+            checked = checked_new(new, batch.memory.settings)
+            kept = paced(batch.memory, checked, batch.lineage)
             fit[place] = kept, masked_between(new, kept)
         except ButlersError as error:
             batch.outcomes[place] = error

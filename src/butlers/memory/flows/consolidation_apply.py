@@ -1,6 +1,7 @@
 """Doing what an answer says: every action on its own, all of them or none with the lease."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never, cast
@@ -11,13 +12,15 @@ import structlog
 from butlers.db.postgres import Row, Transaction, translated_errors
 from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
 from butlers.kernel.text import says_the_same
+from butlers.memory.flows.authority import is_more_trusted
 from butlers.memory.flows.consolidation_lease import (
     TAKEN_OVER,
     Claimed,
     GivenBack,
     give_back_in,
 )
-from butlers.memory.flows.proposals import Proposal, confirm_by, propose_in
+from butlers.memory.flows.proposals import confirm_by, proposal_of
+from butlers.memory.flows.proposing import propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
@@ -29,7 +32,7 @@ from butlers.memory.model import (
     MemoryRef,
     MemoryType,
     NewFact,
-    Permanence,
+    Trust,
 )
 from butlers.memory.policy.consolidation import Known
 from butlers.memory.policy.consolidation_plan import (
@@ -39,6 +42,7 @@ from butlers.memory.policy.consolidation_plan import (
     StoreFact,
     StoreRule,
 )
+from butlers.memory.policy.trust import LESS_TRUSTED, why_not_replaced
 from butlers.memory.store import consolidation, episodes, facts, links, rules
 from butlers.memory.store.consolidation import Lease
 from butlers.memory.store.facts import FactKey
@@ -71,7 +75,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Everything an action needs while the transaction lasts."""
+    """Everything an action needs while the transaction lasts; how far each episode is trusted."""
 
     memory: Memory
     tx: Transaction
@@ -80,6 +84,15 @@ class _Work:
     known: Known
     touchable: set[UUID]
     applied: Applied
+    trust: dict[UUID, Trust]
+
+    def least(self, episode_ids: Sequence[UUID]) -> Trust:
+        """How far what is drawn from these episodes is trusted at most."""
+        return min((self.trust[id] for id in episode_ids), default=Trust.STATED)
+
+    def drawn_from(self, episode_ids: Sequence[UUID]) -> Lineage:
+        """On whose behalf something is stored that comes from these episodes."""
+        return replace(self.lineage, ceiling=min(self.lineage.ceiling, self.least(episode_ids)))
 
 
 async def apply(
@@ -97,7 +110,8 @@ async def apply(
         stored = [action.new for action in plan.actions if isinstance(action, StoreFact)]
         await facts.hold_keys(tx, *map(FactKey.of, stored))
         touchable = {*known.facts, *known.rules}
-        work = _Work(memory, tx, lineage, claimed.butler, known, touchable, applied)
+        trusted = {row["id"]: Trust(row["trust"]) for row in held}
+        work = _Work(memory, tx, lineage, claimed.butler, known, touchable, applied, trusted)
         for action, embedding in zip(plan.actions, embeddings, strict=True):
             await _isolated(work, action, embedding)
         if applied.effects or not applied.errors:
@@ -155,10 +169,11 @@ async def _store_fact(work: _Work, action: StoreFact, embedding: Embedding) -> E
     same = _known_already(work, action, holder)
     if same is not None:
         return await _confirm_if_shown(work, MemoryRef(MemoryType.FACT, same), action.cited)
-    if reason := _why_review(work, holder):
+    who = work.drawn_from(action.sources)
+    if reason := _why_review(work, holder, who.trust):
         return await _propose(work, action, reason, holder["id"] if holder else None)
     new = await _said_as_its_source(work.tx, action.new)
-    stored = await store_fact_in(work.memory, work.tx, new, embedding, work.lineage)
+    stored = await store_fact_in(work.memory, work.tx, new, embedding, who)
     await _created(work, MemoryRef(MemoryType.FACT, stored.id), action.sources)
     return Effect.FACT_CREATED if action.target_id is None else Effect.FACT_UPDATED
 
@@ -174,21 +189,17 @@ def _known_already(work: _Work, action: StoreFact, holder: Row | None) -> UUID |
     return None
 
 
-def _why_review(work: _Work, holder: Row | None = None) -> str | None:
+def _why_review(work: _Work, holder: Row | None = None, by: Trust | None = None) -> str | None:
     """Why something is not done at once, or None: a model does not overrule a person."""
     if work.memory.settings.consolidation.review:
         return "consolidation.review is on"
-    if holder is None:
-        return None
-    if holder["permanence"] == Permanence.PERMANENT:
-        return "it would replace a permanent fact"
-    return None if holder["is_inferred"] else "it would replace what somebody stated"
+    return None if holder is None or by is None else why_not_replaced(holder, by)
 
 
 async def _propose(
     work: _Work, action: Action, reason: str, target_id: UUID | None = None
 ) -> Effect:
-    asked = Proposal.of(action, work.butler, target_id)
+    asked = proposal_of(action, work.butler, target_id)
     made = await propose_in(work.memory, work.tx, asked, reason, work.lineage)
     return Effect.PROPOSED if made else Effect.UNCHANGED
 
@@ -222,7 +233,8 @@ async def _store_rule(work: _Work, action: StoreRule, embedding: Embedding) -> E
         return await _confirm_if_shown(work, MemoryRef(MemoryType.RULE, same), action.cited)
     if reason := _why_review(work):
         return await _propose(work, action, reason)
-    stored = await store_rule_in(work.memory, work.tx, action.new, embedding, work.lineage)
+    who = work.drawn_from(action.sources)
+    stored = await store_rule_in(work.memory, work.tx, action.new, embedding, who)
     await _created(work, MemoryRef(MemoryType.RULE, stored.id), action.sources)
     return Effect.RULE_CREATED
 
@@ -246,7 +258,9 @@ async def _confirm(work: _Work, ref: MemoryRef, cited: tuple[UUID, ...]) -> Effe
     anew = [id for id in cited if id not in {row["episode_id"] for row in known}]
     if not anew:
         return Effect.UNCHANGED
-    if reason := _why_review(work):
+    # What says it again is the episode, by its words; the model only pointed at it.
+    lesser = await is_more_trusted(work.tx, ref, work.least(anew))
+    if reason := _why_review(work) or (LESS_TRUSTED if lesser else None):
         return await _propose(work, Confirm("", ref, tuple(anew)), reason, ref.id)
     await confirm_by(work.memory, work.tx, ref, anew, work.lineage)
     return Effect.CONFIRMED

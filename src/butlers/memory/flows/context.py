@@ -14,6 +14,7 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryRef, MemoryType
 from butlers.memory.policy import context, scopes
 from butlers.memory.policy.context import Block, Line, Offer, Section
+from butlers.memory.policy.trust import behind_what_people_said, origin_words
 from butlers.memory.store import episodes, rules
 
 MAX_BUDGET = 1_000_000
@@ -117,6 +118,7 @@ def _offers(memory: Memory, recalled: Sequence[Recalled], standing: _Standing) -
     wise = told[MemoryType.RULE] + [row for row in standing.rules if row["id"] not in known]
     # What answers stands in order of its score, and sorting is stable: by maturity, then so.
     wise.sort(key=lambda row: context.maturity_order(row["maturity"]))
+    wise = behind_what_people_said(wise)
     past = told[MemoryType.EPISODE]
     past += [row for row in standing.episodes if row["id"] not in known]
     happened = [_episode(row) for row in past[: _most_episodes(memory)]]
@@ -129,19 +131,29 @@ def _offers(memory: Memory, recalled: Sequence[Recalled], standing: _Standing) -
 
 def _fact(row: Row) -> Line:
     text = context.fact_line(
-        row["subject"], row["predicate"], row["content"], row["effective_confidence"]
+        row["subject"],
+        row["predicate"],
+        row["content"],
+        row["effective_confidence"],
+        origin=_origin(row),
     )
     return Line(MemoryRef(MemoryType.FACT, row["id"]), text)
 
 
 def _rule(row: Row) -> Line:
-    text = context.rule_line(row["content"], row["maturity"], row["effectiveness_score"])
+    said = row["content"], row["maturity"], row["effectiveness_score"]
+    text = context.rule_line(*said, origin=_origin(row))
     return Line(MemoryRef(MemoryType.RULE, row["id"]), text)
 
 
 def _episode(row: Row) -> Line:
     ref = MemoryRef(MemoryType.EPISODE, row["id"])
-    return Line(ref, context.episode_line(row["content"], row["created_at"]))
+    text = context.episode_line(row["content"], row["created_at"], origin=_origin(row))
+    return Line(ref, text)
+
+
+def _origin(row: Row) -> str:
+    return origin_words(row["origin"], row["trust"])
 
 
 def _checked_budget(memory: Memory, token_budget: int | None) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
-from butlers.errors import InvalidInput
+from butlers.errors import Conflict, InvalidInput
 from butlers.memory.flows.entities import living
 from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventSubject, EventType, Lineage
@@ -56,6 +56,14 @@ class _Plan:
         metadata = {**self.source["metadata"], policy.MERGED_INTO: str(self.target["id"])}
         return {**self.source, "metadata": metadata}
 
+    def check(self, lineage: Lineage) -> None:
+        """Conflict where a fact would give way that is more trusted than who merges."""
+        if any(pair["loser_trust"] > lineage.trust for pair in self.rivals):
+            raise Conflict(
+                "a fact that is more trusted than this caller would be superseded; "
+                "ask the person who runs the home to merge them"
+            )
+
     @property
     def report(self) -> MergeReport:
         lost_by_source = sum(not pair["source_wins"] for pair in self.rivals)
@@ -74,6 +82,7 @@ async def merge_entities(
     """Make the source part of the target, with its facts, names and metadata."""
     async with memory.transaction(lineage) as tx:
         plan = await _plan(tx, source_id, target_id)
+        plan.check(lineage)
         now = memory.now()
         await _merge_facts(tx, plan, now)
         await entities.update(tx, target_id, plan.merged_target, now)

@@ -1,6 +1,6 @@
 """What is learned from using memories: confirmations, and marks that move rules."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -9,11 +9,13 @@ from uuid import UUID
 import structlog
 
 from butlers.db.postgres import Row, Transaction
-from butlers.errors import InvalidInput, NotFound, Unavailable
+from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
 from butlers.kernel.gate import Secrets, admitted
 from butlers.kernel.json_values import as_json
 from butlers.kernel.text import clean, preprocess_text
 from butlers.kernel.words import prepared
+from butlers.memory.flows.authority import is_more_trusted
+from butlers.memory.flows.proposing import let_confirmation_wait
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -27,12 +29,11 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy import inputs, maturity
 from butlers.memory.policy.attachments import checked_document, checked_ref
-from butlers.memory.policy.maturity import RuleState
+from butlers.memory.policy.maturity import Author, Mark, RuleState
 from butlers.memory.store import facts, rule_applications, rules
 
 _log = structlog.get_logger(__name__)
 
-_AFTER = {Outcome.HELPFUL: maturity.after_helpful, Outcome.HARMFUL: maturity.after_harmful}
 _MARKED = {
     Outcome.HELPFUL: EventType.RULE_MARKED_HELPFUL,
     Outcome.HARMFUL: EventType.RULE_MARKED_HARMFUL,
@@ -61,17 +62,29 @@ async def confirm_memory(
             "memory_type: found 'episode'; valid are fact, rule: an episode cannot be confirmed"
         )
     async with memory.transaction(lineage) as tx:
-        return await confirm_in(memory, tx, ref, lineage)
+        if not await is_more_trusted(tx, ref, lineage.trust):
+            return await confirm_in(memory, tx, ref, lineage)
+        waiting = await let_confirmation_wait(memory, tx, ref, lineage)
+    raise Conflict(
+        f"{ref.type} {ref.id} comes from somebody more trusted; the confirmation waits for "
+        f"{waiting.why}"
+    )
 
 
-async def confirm_in(memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage) -> bool:
+async def confirm_in(
+    memory: Memory,
+    tx: Transaction,
+    ref: MemoryRef,
+    lineage: Lineage,
+    episode_ids: Sequence[UUID] = (),
+) -> bool:
     """Confirm a fact or rule within a transaction; false when none is in use."""
     now = memory.now()
     store = facts if ref.type is MemoryType.FACT else rules
     before = await store.confirm(tx, id=ref.id, now=now)
     if before is None:
         return False
-    await memory.record(tx, _confirmed(ref, before, now), lineage, now)
+    await memory.record(tx, _confirmed(ref, before, now, episode_ids), lineage, now)
     if before["was"] == "fading":
         await memory.record(tx, _recovered(ref), lineage, now)
     return True
@@ -116,23 +129,43 @@ async def invert_waiting(memory: Memory, lineage: Lineage) -> int:
 async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Lineage) -> Row:
     now = memory.now()
     before = await _held(tx, use.rule_id, now)
+    counted = before["trust"] <= lineage.trust
     state = RuleState.of(before)
-    after = _AFTER[use.outcome](state, memory.settings.rules, now)
-    marked = await rules.mark(tx, id=use.rule_id, now=now, **_columns(before, after, use))
+    after = await _after(memory, tx, before, use, lineage) if counted else state
     await rule_applications.insert(
         tx,
         id=memory.new_id(),
         actor=clean(lineage.actor),
+        origin=lineage.origin,
+        counted=counted,
         request_id=lineage.request_id and clean(lineage.request_id),
         now=now,
         **asdict(use),
     )
+    if not counted:
+        await memory.record(tx, _marked(before, before, use, counted=False), lineage, now)
+        return before
+    marked = await rules.mark(tx, id=use.rule_id, now=now, **_columns(before, after, use))
     await memory.record(tx, _marked(before, marked, use), lineage, now)
     if after.maturity is not state.maturity:
         payload = {"from": state.maturity, "to": after.maturity}
         moved = Event(_MOVED[use.outcome], EventSubject.RULE, use.rule_id, payload)
         await memory.record(tx, moved, lineage, now)
     return marked
+
+
+async def _after(
+    memory: Memory, tx: Transaction, before: Row, use: Application, lineage: Lineage
+) -> RuleState:
+    """The rule after a mark; who made those before it matters only now and then."""
+    settings, author = memory.settings.rules, Author.of(before)
+    harms_a_person = author.origin.is_person and use.outcome is Outcome.HARMFUL
+    earlier = []
+    if harms_a_person or not settings.own_marks:
+        earlier = await rule_applications.find_counted(tx, rule_id=use.rule_id)
+    mark = Mark(use.outcome, clean(lineage.actor), lineage.origin, memory.now())
+    marks = [Mark.of(row) for row in earlier]
+    return maturity.after_mark(RuleState.of(before), mark, marks, author, settings)
 
 
 async def _held(tx: Transaction, rule_id: UUID, now: datetime) -> Row:
@@ -142,6 +175,8 @@ async def _held(tx: Transaction, rule_id: UUID, now: datetime) -> Row:
         raise NotFound(f"rule_id: rule {rule_id} does not exist; search for the rule to mark")
     if rule["state"] == "forgotten":
         raise NotFound(f"rule_id: rule {rule_id} was forgotten; it takes no more marks")
+    if rule["state"] == "quarantined":
+        raise NotFound(f"rule_id: rule {rule_id} is in quarantine; it takes no marks")
     return rule
 
 
@@ -220,13 +255,15 @@ def _inversion(held: Row, warning: str, embedding: Embedding) -> dict[str, Any]:
     }
 
 
-def _confirmed(ref: MemoryRef, before: Row, now: datetime) -> Event:
+def _confirmed(ref: MemoryRef, before: Row, now: datetime, episode_ids: Sequence[UUID]) -> Event:
     kind = EventType.FACT_CONFIRMED if ref.type is MemoryType.FACT else EventType.RULE_CONFIRMED
     was: datetime | None = before["was_confirmed_at"]
     moved = {"from": was.isoformat() if was else None, "to": now.isoformat()}
     payload: dict[str, Any] = {"last_confirmed_at": moved}
     if before.get("was_confidence", 1.0) < 1.0:
         payload["confidence"] = {"from": before["was_confidence"], "to": 1.0}
+    if episode_ids:
+        payload["episodes"] = sorted(map(str, episode_ids))
     return Event(kind, EventSubject(ref.type), ref.id, payload)
 
 
@@ -235,12 +272,14 @@ def _recovered(ref: MemoryRef) -> Event:
     return Event(kind, EventSubject(ref.type), ref.id, {"from": "fading", "to": "active"})
 
 
-def _marked(before: Row, marked: Row, use: Application) -> Event:
+def _marked(before: Row, marked: Row, use: Application, *, counted: bool = True) -> Event:
     payload: dict[str, Any] = {
         name: {"from": before[name], "to": marked[name]} for name in _COUNTED
     }
     if use.outcome is Outcome.HARMFUL:
         payload["reason"] = use.reason
+    if not counted:
+        payload["counted"] = False
     return Event(_MARKED[use.outcome], EventSubject.RULE, use.rule_id, payload)
 
 

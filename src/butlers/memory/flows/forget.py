@@ -5,6 +5,7 @@ from typing import assert_never
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
+from butlers.memory.flows.authority import must_reach
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Event,
@@ -24,13 +25,14 @@ async def forget_memory(
     """Forget a memory; false when there is none or it was forgotten before."""
     ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
     async with memory.transaction(lineage) as tx:
-        forgotten = await _forget(tx, ref, now)
+        await must_reach(tx, ref, lineage, "forget")
+        forgotten = await forget_in(tx, ref, now)
         if forgotten is not None:
             await memory.record(tx, forgotten, lineage, now)
     return forgotten is not None
 
 
-async def _forget(tx: Transaction, ref: MemoryRef, now: datetime) -> Event | None:
+async def forget_in(tx: Transaction, ref: MemoryRef, now: datetime) -> Event | None:
     """What forgetting did, or None when there was nothing to forget."""
     match ref.type:
         case MemoryType.EPISODE:

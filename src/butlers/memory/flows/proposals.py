@@ -1,14 +1,21 @@
 """What is drawn from episodes and waits for somebody's yes: proposed, told, accepted, declined."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any, assert_never
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import NotFound
 from butlers.kernel.json_values import as_json
+from butlers.memory.flows.authority import must_be_trusted
 from butlers.memory.flows.feedback import confirm_in
+from butlers.memory.flows.proposing import (
+    Proposal,
+    confirmation_proposal,
+    fact_proposal,
+    rule_proposal,
+)
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
@@ -27,50 +34,19 @@ from butlers.memory.policy.consolidation_plan import Action, Confirm, StoreFact,
 from butlers.memory.policy.inputs import checked_id
 from butlers.memory.store import links, proposals
 
-_FACT = ("subject", "predicate", "content", "importance", "permanence", "scope", "tags")
-_RULE = ("content", "scope", "tags")
 
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What would be done."""
-
-    butler: str
-    kind: ProposalKind
-    proposed: dict[str, Any]
-    source_episode_ids: tuple[UUID, ...]
-    idempotency_key: str
-    target_type: MemoryType | None = None
-    target_id: UUID | None = None
-
-    @classmethod
-    def of(cls, action: Action, butler: str, target_id: UUID | None) -> "Proposal":
-        """The proposal to act so; a target is what it would replace or confirm."""
-        match action:
-            case StoreFact(new=new):
-                changed = target_id is not None
-                kind = ProposalKind.UPDATED_FACT if changed else ProposalKind.NEW_FACT
-                proposed = _said(new, _FACT) | {"entity_id": new.entity_id and str(new.entity_id)}
-                about = MemoryType.FACT if changed else None
-                return cls(butler, kind, proposed, action.sources, _key(new), about, target_id)
-            case StoreRule(new=rule):
-                said = _said(rule, _RULE)
-                return cls(butler, ProposalKind.NEW_RULE, said, action.sources, _key(rule))
-            case Confirm(ref=ref):
-                once = f"confirm:{ref.id}:{','.join(sorted(map(str, action.cited)))}"
-                kind = ProposalKind.CONFIRMATION
-                return cls(butler, kind, {}, action.cited, once, ref.type, ref.id)
-            case _:
-                assert_never(action)
-
-
-async def propose_in(
-    memory: Memory, tx: Transaction, asked: Proposal, reason: str, lineage: Lineage
-) -> bool:
-    """Let it wait; false when it was proposed before, whatever became of it."""
-    new = {"id": memory.new_id(), "reason": reason, "now": memory.now()}
-    made = await proposals.insert(tx, proposed_by=lineage.actor, **new, **asdict(asked))
-    return made == 1
+def proposal_of(action: Action, butler: str, target_id: UUID | None) -> Proposal:
+    """The proposal to act so; a target is what it would replace or confirm."""
+    match action:
+        case StoreFact(new=new):
+            return fact_proposal(butler, new, action.sources, _key(new), target_id)
+        case StoreRule(new=rule):
+            return rule_proposal(butler, rule, action.sources, _key(rule))
+        case Confirm(ref=ref):
+            once = f"confirm:{ref.id}:{','.join(sorted(map(str, action.cited)))}"
+            return confirmation_proposal(butler, ref, action.cited, once)
+        case _:
+            assert_never(action)
 
 
 async def find_proposals(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
@@ -81,6 +57,7 @@ async def find_proposals(memory: Memory, limit: int, lineage: Lineage) -> list[d
 
 async def decline(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> bool:
     """Nothing is done, and it is not proposed again from the same episodes; false if none waits."""
+    must_be_trusted(lineage, "decline what waits for a yes")
     id = checked_id("proposal_id", proposal_id)
     async with memory.transaction(lineage) as tx:
         if await proposals.hold(tx, id=id) is None:
@@ -91,6 +68,7 @@ async def decline(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> 
 
 async def accept(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> dict[str, Any]:
     """Do what was proposed, as sure as if it had been stated; which memory it concerns."""
+    must_be_trusted(lineage, "accept what waits for a yes")
     id = checked_id("proposal_id", proposal_id)
     async with memory.transaction(lineage) as tx:
         row = await proposals.hold(tx, id=id)
@@ -109,7 +87,7 @@ async def confirm_by(
     memory: Memory, tx: Transaction, ref: MemoryRef, episode_ids: Sequence[UUID], lineage: Lineage
 ) -> None:
     """Confirm a memory and keep which episodes did."""
-    if not await confirm_in(memory, tx, ref, lineage):
+    if not await confirm_in(memory, tx, ref, lineage, episode_ids):
         raise NotFound(f"{ref.type} {ref.id} is not in use any more; it was left as it is")
     for id in episode_ids:
         said = Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, ref)
@@ -158,10 +136,6 @@ async def _decide(
     memory: Memory, tx: Transaction, id: UUID, status: ProposalStatus, lineage: Lineage
 ) -> None:
     await proposals.decide(tx, id=id, status=status, now=memory.now(), decided_by=lineage.actor)
-
-
-def _said(new: NewFact | NewRule, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(new, name) for name in names}
 
 
 def _key(new: NewFact | NewRule) -> str:

@@ -17,6 +17,7 @@ from butlers.memory.model import Lineage, MemoryRef, MemoryType, SearchMode
 from butlers.memory.policy import inputs, ranker
 from butlers.memory.policy.ranker import Ranked
 from butlers.memory.policy.scoring import ScoreParts, score_parts
+from butlers.memory.policy.trust import behind_the_more_trusted, with_origin
 from butlers.memory.store import search
 
 DEPTH = 200
@@ -48,7 +49,7 @@ class Recalled:
         """The memory as its reader gets it, with the parts of its score."""
         return {
             "memory_type": self.ref.type,
-            **self.row,
+            **with_origin(self.row),
             "composite_score": self.composite_score,
             "score_parts": asdict(self.parts),
             "rrf_score": self.rrf_score,
@@ -70,10 +71,11 @@ async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of i
     found = await _search(memory, query, mode, limit, lineage, min_relevance)
     refs = [one.ref for one in found]
     rows = await search.tell_memories(memory.database, lineage.tenant_id, refs, memory.now())
+    scores = {one.ref: one.scores for one in found}
+    ordered = behind_the_more_trusted([ref for ref in refs if ref in rows], rows)
     return [
-        as_json({"memory_type": one.ref.type, **rows[one.ref], **one.scores})
-        for one in found
-        if one.ref in rows
+        as_json({"memory_type": ref.type, **with_origin(rows[ref]), **scores[ref]})
+        for ref in ordered
     ]
 
 
@@ -131,10 +133,11 @@ async def tell(memory: Memory, chosen: Sequence[Ranked], lineage: Lineage) -> li
         for ref, one in by_ref.items()
         if (row := told.get(ref)) and (parts := _parts(one, row, now))
     ]
-    return sorted(
-        recalled,
+    recalled.sort(
         key=lambda one: ranking.best_first(one.composite_score, one.row["created_at"], one.ref.id),
     )
+    found = {one.ref: one for one in recalled}
+    return [found[ref] for ref in behind_the_more_trusted(list(found), told)]
 
 
 def _used(row: Row, now: datetime) -> Row:
@@ -152,7 +155,7 @@ async def get_memory(
     if ref not in rows:
         return None
     memory.uses.count(lineage.tenant_id, [ref], now)
-    return as_json({"memory_type": memory_type, **_used(rows[ref], now)})
+    return as_json({"memory_type": memory_type, **with_origin(_used(rows[ref], now))})
 
 
 async def _search(  # noqa: PLR0913 - as above

@@ -8,6 +8,7 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
+from butlers.memory.flows.authority import must_reach
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -23,7 +24,7 @@ from butlers.memory.policy.states import FactState, RuleUse
 from butlers.memory.store import bin, episodes, facts, rules
 from butlers.memory.store.facts import FactKey
 
-_PAST = (Validity.SUPERSEDED, Validity.EXPIRED)
+_PAST = (Validity.SUPERSEDED, Validity.EXPIRED, Validity.QUARANTINED)
 
 
 async def restore_memory(
@@ -37,13 +38,15 @@ async def restore_memory(
     if ref.type is MemoryType.EPISODE:
         return await _restore_episode(memory, ref.id, lineage)
     async with memory.transaction(lineage) as tx:
-        restored = await _restore(tx, ref)
+        await must_reach(tx, ref, lineage, "restore")
+        restored = await restore_in(tx, ref)
         if restored is not None:
             await memory.record(tx, restored, lineage, now)
     return restored is not None
 
 
-async def _restore(tx: Transaction, ref: MemoryRef) -> Event | None:
+async def restore_in(tx: Transaction, ref: MemoryRef) -> Event | None:
+    """Take back that a fact or rule was forgotten; what happened, or None."""
     if ref.type is MemoryType.FACT:
         return await _restore_fact(tx, ref.id)
     state = await rules.restore(tx, id=ref.id)

@@ -23,6 +23,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.attachments import checked_episode, checked_new
 from butlers.memory.policy.inputs import MAX_PREDICATE
+from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.store import episodes, facts, links, rules
 from butlers.memory.store.facts import FactKey
 from butlers.memory.store.locks import take_turns
@@ -67,7 +68,7 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     A candidate overrides nothing: where a fact or rule says the same it is not stored, and
     where a fact holds its key it is stored beside it.
     """
-    episode = checked_episode(replace(new.episode, place=new.place), memory.settings)
+    episode = _heard(checked_episode(replace(new.episode, place=new.place), memory.settings))
     candidates = list(_storable(memory, new))
     texts = [one.searchable_text for one in (episode, *candidates)]
     vector, *vectors = await memory.embed_all(texts, lineage)
@@ -80,6 +81,11 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
         stored = await _store_episode(memory, tx, new, episode, vector, lineage)
         await _suggest_all(memory, tx, stored, zip(candidates, vectors, strict=True), lineage)
     return stored
+
+
+def _heard(episode: NewEpisode) -> NewEpisode:
+    """A session as it is judged: in it people tell their agent what to do, and may."""
+    return replace(episode, doubt="") if episode.doubt == DEMAND else episode
 
 
 def session_key(session: str) -> str:

@@ -28,47 +28,30 @@ Instant = Annotated[
 MemoryKind = Literal["episode", "fact", "rule"]
 
 
-class EpisodeStored(Answer):
-    """An episode that was stored."""
+class Stored(Answer):
+    """A memory that was stored."""
 
     id: UUID
+    waits: str | None = None
+    """What it waits for, where it is told to nobody yet."""
+
+
+class EpisodeStored(Stored):
+    """An episode that was stored."""
+
     expires_at: Instant
     """When it is dropped, unless consolidated before (ISO 8601)."""
 
 
-class FactStored(Answer):
+class FactStored(Stored):
     """A fact that was stored."""
 
-    id: UUID
     superseded_id: UUID | None
     """The fact it replaced, or null."""
 
 
-class RuleStored(Answer):
+class RuleStored(Stored):
     """A rule that was stored."""
-
-    id: UUID
-
-
-class BatchOutcome(Answer):
-    """What came of one memory of a batch: its id, with what else storing it tells, or the error."""
-
-    place: int
-    """Where it stood in the batch: 0, 1, 2 …"""
-    memory_type: MemoryKind | None = None
-    id: UUID | None = None
-    expires_at: Instant | None = None
-    superseded_id: UUID | None = None
-    error: str | None = None
-    """Why it is not stored."""
-
-
-class BatchStored(Answer):
-    """What came of a batch."""
-
-    stored: int
-    failed: int
-    results: list[BatchOutcome]
 
 
 class RememberedMemory(Answer):
@@ -85,6 +68,12 @@ class RememberedMemory(Answer):
     state: str | None = None
     effective_confidence: float | None = None
     """What is left of its confidence now."""
+    origin: str | None = None
+    """Who said it: operator, user, agent, inferred, document or tool."""
+    trust: int | None = None
+    """How far it is trusted: 4 stated, 3 inferred, 2 document, 1 tool, 0 low trust."""
+    less_trusted: str | None = None
+    """Where it comes from, if nobody who is trusted stated it."""
     rrf_score: float | None = None
     semantic_rank: int | None = None
     keyword_rank: int | None = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
+from uuid import UUID
 
 from pydantic import Field, WithJsonSchema
 
@@ -9,7 +10,7 @@ from butlers.errors import ButlersError, InvalidInput, Unavailable
 from butlers.memory.flows import batch as flow
 from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.model import MemoryType, New
-from butlers.memory.operations.answers import BatchStored
+from butlers.memory.operations.answers import Instant, MemoryKind
 from butlers.memory.operations.desk import Desk
 from butlers.memory.operations.storage import (
     new_episode,
@@ -21,7 +22,7 @@ from butlers.memory.operations.storage import (
 )
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.inputs import checked_word
-from butlers.operation import Asked, Effect, Operation, Route, shortened
+from butlers.operation import Answer, Asked, Effect, Operation, Route, shortened
 
 MOST = 1_000
 """How many memories a batch may hold."""
@@ -36,6 +37,28 @@ _READING: Mapping[MemoryType, Callable[[Desk, Any], Awaitable[New]]] = {
     MemoryType.FACT: new_fact,
     MemoryType.RULE: new_rule,
 }
+
+
+class BatchOutcome(Answer):
+    """What came of one memory of a batch: its id, with what else storing it tells, or the error."""
+
+    place: int
+    """Where it stood in the batch: 0, 1, 2 …"""
+    memory_type: MemoryKind | None = None
+    id: UUID | None = None
+    expires_at: Instant | None = None
+    superseded_id: UUID | None = None
+    waits: str | None = None
+    error: str | None = None
+    """Why it is not stored."""
+
+
+class BatchStored(Answer):
+    """What came of a batch."""
+
+    stored: int
+    failed: int
+    results: list[BatchOutcome]
 
 
 def _schema(kind: MemoryType, operation: Operation) -> dict[str, Any]:

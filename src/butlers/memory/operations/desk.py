@@ -8,9 +8,16 @@ from butlers.errors import NotFound
 from butlers.llm import LanguageModel
 from butlers.memory.flows import lookup, projects
 from butlers.memory.handle import Memory
-from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType
+from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType, Origin, Trust
 from butlers.memory.policy import scopes as scoping
-from butlers.module import Project
+from butlers.module import Caller, Project
+
+
+def lineage_of(caller: Caller, request_id: str | None = None) -> Lineage:
+    """On whose behalf a caller acts: a person who runs the home, or a program with a token."""
+    origin = Origin.OPERATOR if caller.is_operator else Origin.AGENT
+    ceiling = Trust.LOW if caller.low_trust else Trust.STATED
+    return Lineage(caller.tenant_id, caller.actor, request_id, origin, ceiling)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from butlers.errors import InvalidInput
 from butlers.memory.flows import lookup
-from butlers.memory.model import EntityType, MemoryType, Permanence
+from butlers.memory.model import EntityType, MemoryType, Origin, Permanence
 from butlers.memory.policy import inputs
 from butlers.memory.policy.attachments import MAX_KEY
 from butlers.operation import Asked, Detail
@@ -116,6 +116,23 @@ RuleId = Annotated[
 FactId = Annotated[
     Id, Field(description="The fact's id, as storing or finding it gave it, or its beginning.")
 ]
+
+
+def _lowered(value: str) -> Origin:
+    """A caller may say less of itself than the door does, never more."""
+    return Origin(value) if value in _LESS else _raise("")
+
+
+_LESS = [str(Origin.DOCUMENT), str(Origin.TOOL)]
+_Lowered = Annotated[
+    Origin,
+    _checked(_lowered, "valid are document, tool"),
+    WithJsonSchema({"type": "string", "enum": _LESS}),
+]
+Brought = Annotated[
+    _Lowered | None,
+    Field(description="document or tool, where it is not your own word: it is then less trusted."),
+]
 HowMuch = Annotated[
     Detail,
     *word(Detail),
@@ -130,6 +147,7 @@ class Attached(Asked):
     """Anything else to keep with it, as a JSON object."""
     idempotency_key: Annotated[str, longest(MAX_KEY)] | None = None
     """A name for this very storing: the same key again stores nothing new."""
+    origin: Brought = None
 
 
 class Told(Asked):

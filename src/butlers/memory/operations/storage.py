@@ -50,7 +50,7 @@ class StoreEpisode(Said):
     effect=Effect.WRITES,
     toolset=Toolset.CORE,
     tool_needs=("butler",),
-    tool_without=("place", "author", "said_at"),
+    tool_without=("place", "author", "said_at", "origin"),
     example='store-episode "Ann called; the dinner moves to Friday."',
     routes=(Route("POST", "/episodes", 201),),
 )
@@ -80,6 +80,7 @@ async def new_episode(desk: Desk, asked: StoreEpisode) -> NewEpisode:
         asked.place,
         asked.author,
         asked.said_at,
+        origin=asked.origin,
     )
 
 
@@ -108,7 +109,7 @@ class StoreFact(Said):
     answers=FactStored,
     effect=Effect.WRITES,
     toolset=Toolset.CORE,
-    tool_without=("session_id", "place", "author"),
+    tool_without=("session_id", "place", "author", "origin"),
     example='store-fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
     routes=(Route("POST", "/facts", 201),),
 )
@@ -148,6 +149,7 @@ async def new_fact(desk: Desk, asked: StoreFact) -> NewFact:
         asked.place,
         asked.author,
         asked.said_at,
+        origin=asked.origin,
     )
 
 
@@ -166,6 +168,7 @@ class StoreRule(fields.Attached):
     answers=RuleStored,
     effect=Effect.WRITES,
     toolset=Toolset.CORE,
+    tool_without=("origin",),
     example='store-rule "Ask before booking anything that costs money"',
     routes=(Route("POST", "/rules", 201),),
 )
@@ -192,6 +195,7 @@ async def new_rule(desk: Desk, asked: StoreRule) -> NewRule:
         asked.source_episode_id,
         asked.metadata or {},
         asked.idempotency_key,
+        asked.origin,
     )
 
 
@@ -243,8 +247,7 @@ class UndoCorrection(Asked):
 @OPERATIONS.add(
     answers=FactStored,
     effect=Effect.WRITES,
-    command="undo",
-    example="undo 1f0c9a77",
+    example="undo-correction 1f0c9a77",
     routes=(Route("POST", "/facts/{fact_id}/undo", 201),),
 )
 async def undo_correction(desk: Desk, asked: UndoCorrection) -> StoredFact:

@@ -18,7 +18,7 @@ from butlers.memory.model import (
     NewRule,
     Permanence,
 )
-from butlers.memory.policy import inputs
+from butlers.memory.policy import inputs, suspicion
 from butlers.memory.settings import MemoryModuleConfig
 
 MAX_DOCUMENT = 50_000
@@ -74,12 +74,13 @@ def checked_new(new: New, settings: MemoryModuleConfig) -> New:
 
 def checked_episode(new: NewEpisode, settings: MemoryModuleConfig) -> NewEpisode:
     """An episode fit to be stored."""
-    new = _gated(new, settings.secrets)
+    given, new = new, _gated(new, settings.secrets)
     return replace(
         new,
         content=inputs.checked_text("content", new.content, settings.episodes.max_content_chars),
         butler=inputs.checked_line("butler", new.butler, inputs.MAX_SCOPE),
         importance=inputs.checked_number("importance", new.importance, 0, 10),
+        doubt=_doubt(settings, given.content, given.author),
         **_attachments(new, settings.secrets),
         **_circumstances(new),
     )
@@ -87,7 +88,7 @@ def checked_episode(new: NewEpisode, settings: MemoryModuleConfig) -> NewEpisode
 
 def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
     """A fact fit to be stored."""
-    new = _gated(new, settings.secrets)
+    given, new = new, _gated(new, settings.secrets)
     return replace(
         new,
         subject=inputs.checked_line("subject", new.subject, inputs.MAX_SUBJECT),
@@ -97,6 +98,7 @@ def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
         permanence=inputs.checked_word("permanence", new.permanence, Permanence),
         scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
         tags=inputs.checked_tags(new.tags),
+        doubt=_doubt_fact(settings, given),
         **_attachments(new, settings.secrets),
         **_circumstances(new),
         source_butler=_origin(new),
@@ -105,12 +107,13 @@ def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
 
 def checked_rule(new: NewRule, settings: MemoryModuleConfig) -> NewRule:
     """A rule fit to be stored."""
-    new = _gated(new, settings.secrets)
+    given, new = new, _gated(new, settings.secrets)
     return replace(
         new,
         content=inputs.checked_text("content", new.content, settings.rules.max_content_chars),
         scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
         tags=inputs.checked_tags(new.tags),
+        doubt=_doubt(settings, given.content, *given.tags, orders_only=True),
         **_attachments(new, settings.secrets),
         source_butler=_origin(new),
     )
@@ -137,6 +140,19 @@ def _gated(new: AnyNew, secrets: Secrets) -> AnyNew:
 def _name_of(new: New) -> str:
     """What the content of a fact goes by."""
     return f"{new.subject} {new.predicate}" if isinstance(new, NewFact) else ""
+
+
+def _doubt(settings: MemoryModuleConfig, *said: str | None, orders_only: bool = False) -> str:
+    """Why what was said is doubted, as it came: cleaning may take away what shows it."""
+    if not settings.quarantine.enabled:
+        return ""
+    return suspicion.doubt("\n".join(filter(None, said)), orders_only=orders_only)
+
+
+def _doubt_fact(settings: MemoryModuleConfig, new: NewFact) -> str:
+    named = new.subject, new.predicate
+    why = _doubt(settings, *named, new.content, new.author, *new.tags)
+    return why or (suspicion.doubt_name(*named) if settings.quarantine.enabled else "")
 
 
 def _attachments(new: New, secrets: Secrets) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from butlers.errors import InvalidInput
 from butlers.kernel.text import normalise_whitespace, says_the_same
-from butlers.memory.model import MemoryRef, MemoryType, NewFact, NewRule
+from butlers.memory.model import MemoryRef, MemoryType, NewFact, NewRule, Origin
 from butlers.memory.policy.attachments import checked_fact, checked_rule
 from butlers.memory.policy.confidence import INFERRED_CONFIDENCE
 from butlers.memory.policy.consolidation import EpisodeToRead, Known, KnownFact
@@ -174,6 +174,7 @@ def _new_fact(
         idempotency_key=batch.idempotency_key(
             "new_fact", entry.subject, entry.predicate, entry.content
         ),
+        origin=Origin.INFERRED,
     )
     cited = batch.cited(entry.sources, entry.content, entry.subject)
     return StoreFact(label, checked_fact(new, settings), sources, cited)
@@ -224,6 +225,7 @@ def _successor(
         source_butler=batch.butler,
         source_episode_id=_only(sources),
         idempotency_key=batch.idempotency_key("updated_fact", str(target.id), entry.content),
+        origin=Origin.INFERRED,
     )
 
 
@@ -239,6 +241,7 @@ def _new_rule(
         source_butler=batch.butler,
         source_episode_id=_only(sources),
         idempotency_key=batch.idempotency_key("new_rule", entry.content),
+        origin=Origin.INFERRED,
     )
     cited = batch.cited(entry.sources, entry.content)
     return StoreRule(label, checked_rule(new, settings), sources, cited)

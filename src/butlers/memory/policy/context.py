@@ -59,7 +59,7 @@ class Block:
 def fact_line(
     subject: str, predicate: str, content: str, confidence: float, *, origin: str = ""
 ) -> str:
-    """A fact, on one line whatever it says."""
+    """A fact, on one line whatever it says; where it comes from, unless it was stated."""
     about = " ".join(f"[{within_brackets(shown(one))}]" for one in (subject, predicate))
     figures = f"(confidence: {confidence:.2f}{_from(origin)})"
     return f"- {about}: {after_brackets(shown(content, predicate))} {figures}\n"

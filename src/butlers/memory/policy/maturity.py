@@ -5,7 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from butlers.memory.model import Maturity
+from butlers.kernel.secrets import masked
+from butlers.kernel.text import one_line
+from butlers.memory.model import Maturity, Origin, Outcome
+from butlers.memory.policy.suspicion import doubt
 from butlers.memory.rules_settings import RulesConfig
 
 HARM_WEIGHT = 4
@@ -40,6 +43,74 @@ class RuleState:
             created_at=row["created_at"],
             needs_inversion=awaits_inversion(row),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A use of a rule that counts: what came of it, who said so, and when."""
+
+    outcome: Outcome
+    actor: str
+    origin: Origin
+    at: datetime
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Mark":
+        """A stored mark."""
+        by = row["actor"] or "", Origin(row["origin"])
+        return cls(Outcome(row["outcome"]), *by, row["created_at"])
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who stored a rule."""
+
+    actor: str
+    origin: Origin
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Author":
+        """Who stored a stored rule."""
+        return cls(row["stored_by"] or "", Origin(row["origin"]))
+
+
+def after_mark(
+    rule: RuleState, mark: Mark, earlier: Sequence[Mark], author: Author, settings: RulesConfig
+) -> RuleState:
+    """The rule once it was marked, with regard to who marks whose rule.
+
+    Where own marks do not count, its author's lift it no step. What a person stated becomes a
+    warning only by a person's word, or that of two callers.
+    """
+    marks = (*earlier, mark)
+    if mark.outcome is Outcome.HARMFUL:
+        after = after_harmful(rule, settings, mark.at)
+        return after if _may_turn(marks, author) else replace(after, needs_inversion=False)
+    after = after_helpful(rule, settings, mark.at)
+    if settings.own_marks:
+        return after
+    by_others = [m for m in marks if m.outcome is Outcome.HELPFUL and m.actor != author.actor]
+    judged = replace(after, maturity=rule.maturity, success_count=len(by_others))
+    return replace(after, maturity=_promoted(judged, settings, mark.at))
+
+
+def replayed(
+    marks: Sequence[Mark], born_at: datetime, author: Author, settings: RulesConfig
+) -> RuleState:
+    """What a rule is after these marks, from the candidate it was born as."""
+    state = RuleState(Maturity.CANDIDATE, 0, 0, 0, 0.0, born_at)
+    for number, mark in enumerate(marks):
+        state = after_mark(state, mark, marks[:number], author, settings)
+        if state.needs_inversion:
+            state = replace(state, maturity=Maturity.ANTI_PATTERN, needs_inversion=False)
+    return state
+
+
+def _may_turn(marks: Sequence[Mark], author: Author) -> bool:
+    harmful = [mark for mark in marks if mark.outcome is Outcome.HARMFUL]
+    by_a_person = any(mark.origin.is_person for mark in harmful)
+    several = len({mark.actor for mark in harmful}) > 1
+    return by_a_person or several or not author.origin.is_person
 
 
 def after_helpful(rule: RuleState, settings: RulesConfig, now: datetime) -> RuleState:
@@ -86,8 +157,9 @@ def with_reason(known: Sequence[str], reason: str | None) -> list[str]:
 
 
 def warning(content: str, given: Sequence[str]) -> str:
-    """What an inverted rule says; a reason given twice is named once."""
-    because = "; ".join(dict.fromkeys(given)) or _NO_REASON
+    """What an inverted rule says; a reason given twice is named once, a doubtful one not at all."""
+    quoted = (one_line(masked(reason).text) for reason in given if not doubt(reason))
+    because = "; ".join(dict.fromkeys(quoted)) or _NO_REASON
     return f"ANTI-PATTERN: Do NOT {content}. This caused problems because: {because}"
 
 

@@ -11,6 +11,7 @@ class FactState(StrEnum):
     SUPERSEDED = "superseded"
     EXPIRED = "expired"
     RETRACTED = "retracted"
+    QUARANTINED = "quarantined"
 
 
 class RuleUse(StrEnum):
@@ -19,6 +20,7 @@ class RuleUse(StrEnum):
     ACTIVE = "active"
     FADING = "fading"
     FORGOTTEN = "forgotten"
+    QUARANTINED = "quarantined"
 
 
 class EpisodeState(StrEnum):
@@ -26,6 +28,7 @@ class EpisodeState(StrEnum):
 
     ACTIVE = "active"
     EXPIRED = "expired"
+    QUARANTINED = "quarantined"
 
 
 class EntityState(StrEnum):

@@ -43,12 +43,13 @@ insert into episodes
   (id, tenant_id, butler, session_id, content, importance, reference_count, consolidated,
    consolidation_status, consolidation_attempts, last_consolidation_error,
    next_consolidation_retry_at, consolidation_batch, dead_letter_reason, created_at,
-   last_referenced_at, metadata, idempotency_key, place, author, said_at, expires_at, embedding, embedding_version_id,
-   search_vector)
+   last_referenced_at, metadata, idempotency_key, place, author, said_at, {provenance}, expires_at,
+   embedding, embedding_version_id, search_vector)
 select id, :tenant_id, butler, session_id, content, importance, reference_count, consolidated,
   consolidation_status, consolidation_attempts, last_consolidation_error,
   next_consolidation_retry_at, consolidation_batch, dead_letter_reason, created_at,
-  last_referenced_at, metadata, idempotency_key, place, author, said_at, :expires_at::timestamptz, :embedding::vector,
+  last_referenced_at, metadata, idempotency_key, place, author, said_at, coalesce(origin, 'agent'),
+  coalesce(trust, 4), stored_by, quarantined, :expires_at::timestamptz, :embedding::vector,
   :embedding_version_id::uuid, text_search_vector(:searchable)
 from jsonb_populate_record(null::episodes, :episode)
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing

@@ -30,7 +30,7 @@ limit :limit
 select id, {excerpt}, {rule_details}
 from rules
 where {on_page}
-  and (:state::text is null or rule_state(metadata) = :state)
+  and (:state::text is null or rule_state(metadata, quarantined) = :state)
   and (:scope::text is null or scope = :scope)
   and (:maturity::text is null or maturity = :maturity)
   and (:tag::text is null or jsonb_exists(tags, :tag))
@@ -40,10 +40,10 @@ limit :limit
 -- episodes --
 -- Episodes that pass every filter given, newest first, from a place in that order on.
 select id, butler, session_id, {excerpt}, {episode_details},
-  episode_state(expires_at, :now) as state
+  episode_state(expires_at, :now, quarantined) as state
 from episodes
 where {on_page}
-  and (:state::text is null or episode_state(expires_at, :now) = :state)
+  and (:state::text is null or episode_state(expires_at, :now, quarantined) = :state)
   and (:status::text is null or consolidation_status = :status)
   and (:butler::text is null or butler = :butler)
   and (:session_id::uuid is null or session_id = :session_id)

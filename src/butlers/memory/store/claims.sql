@@ -30,4 +30,5 @@ order by array_position(:ids::uuid[], id)
 select id, content, maturity
 from rules
 where tenant_id = :tenant_id and id = any(:ids) and rule_state(metadata) <> 'forgotten'
+  and quarantined is null
 order by array_position(:ids::uuid[], id)

@@ -1,6 +1,6 @@
 -- {due} --
 -- Episodes that wait to be consolidated, or to be tried again by now.
-tenant_id = :tenant_id and consolidation_status in ('pending', 'failed')
+tenant_id = :tenant_id and consolidation_status in ('pending', 'failed') and quarantined is null
   and coalesce(next_consolidation_retry_at, :now::timestamptz) <= :now::timestamptz
   and episode_state(expires_at, :now) <> 'expired'
 
@@ -125,9 +125,9 @@ where {leased}
 
 -- hold --
 -- What a run still holds of its episodes, kept from everybody else until the transaction ends.
-select id, consolidation_status as was from episodes
+select id, consolidation_status as was, trust from episodes
 where {leased}
-  and episode_state(expires_at, :now) <> 'expired'
+  and episode_state(expires_at, :now, quarantined) = 'active'
 order by created_at, id
 for update
 
@@ -175,7 +175,8 @@ select id, content, maturity
 from (
   select id, content, maturity, embedding, embedding_version_id, last_confirmed_at
   from rules
-  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and is_seen(scope, :butler)
+  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
+    and is_seen(scope, :butler)
   order by last_confirmed_at desc nulls last, id
   limit greatest({considered}, :limit)
 ) recent

@@ -126,12 +126,18 @@ from (
   for update
 ) held
 
+-- {source_wins} --
+-- Whether the source's fact stays.
+(source.trust, source.confidence) > (target.trust, target.confidence)
+
 -- find_rivals --
--- Pairs of active facts that would share a key; the surer one wins, and on a draw the target's.
+-- Pairs of active facts that would share a key; the more trusted one wins, then the surer one,
+-- and on a draw the target's.
 select
-  case when source.confidence > target.confidence then source.id else target.id end as winner_id,
-  case when source.confidence > target.confidence then target.id else source.id end as loser_id,
-  source.confidence > target.confidence as source_wins
+  case when {source_wins} then source.id else target.id end as winner_id,
+  case when {source_wins} then target.id else source.id end as loser_id,
+  {source_wins} as source_wins,
+  case when {source_wins} then target.trust else source.trust end as loser_trust
 from facts source
 join facts target
   on target.tenant_id = source.tenant_id and target.scope = source.scope

@@ -6,8 +6,9 @@ from butlers.db.statements import FirstRow, FirstValue, Rows
 _SQL = load(__file__)
 
 insert = FirstRow(_SQL["insert"])
+get_trust = FirstValue[int](_SQL["get_trust"])
 exists = FirstValue[bool](_SQL["exists"])
-get_scope = FirstValue[str](_SQL["get_scope"])
+get_source = FirstRow(_SQL["get_source"])
 get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
 get_last_part = FirstRow(_SQL["get_last_part"])
 get_circumstances = FirstRow(_SQL["get_circumstances"])

@@ -2,11 +2,12 @@
 -- A new episode; one with a known idempotency key is left as it is.
 insert into episodes
   (id, tenant_id, butler, session_id, content, embedding, embedding_version_id, search_vector,
-   importance, created_at, expires_at, metadata, idempotency_key, place, author, said_at)
+   importance, created_at, expires_at, metadata, idempotency_key, place, author, said_at,
+   {provenance})
 values
   (:id, :tenant_id, :butler, :session_id, :content, :embedding, :embedding_version_id,
    text_search_vector(:searchable), :importance, :now, :expires_at, :metadata,
-   :idempotency_key, :place, :author, :said_at)
+   :idempotency_key, :place, :author, :said_at, :origin, :trust, :stored_by, :quarantined)
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 returning id, expires_at
 
@@ -20,13 +21,18 @@ where tenant_id = :tenant_id and idempotency_key = :idempotency_key
 select session_id, place, author, coalesce(said_at, created_at) as said_at from episodes
 where tenant_id = :tenant_id and id = :id
 
+-- get_trust --
+-- How far an episode is trusted.
+select trust from episodes where tenant_id = :tenant_id and id = :id
+
 -- exists --
 -- Whether the tenant has this episode.
 select true from episodes where tenant_id = :tenant_id and id = :id
 
--- get_scope --
--- Whose an episode is.
-select butler from episodes where tenant_id = :tenant_id and id = :id
+-- get_source --
+-- Whose an episode is, how far it is trusted, and whether it is in quarantine.
+select butler, trust, quarantined is not null as is_held from episodes
+where tenant_id = :tenant_id and id = :id
 
 -- find --
 -- Episodes as they are, without counting it as a use.
@@ -56,9 +62,9 @@ returning consolidation_status
 
 -- find_recent --
 -- The newest episodes of some scopes that have not expired.
-select id, content, importance, created_at
+select id, content, importance, created_at, origin, trust
 from episodes
-where tenant_id = :tenant_id and is_asked(butler, :scope)
+where tenant_id = :tenant_id and is_asked(butler, :scope) and quarantined is null
   and episode_state(expires_at, :now) <> 'expired'
 order by created_at desc, id
 limit :limit

@@ -12,6 +12,7 @@ from butlers.memory.store.locks import take_turns
 _SQL = load(__file__)
 
 insert = Touched(_SQL["insert"])
+get_trust = FirstValue[int](_SQL["get_trust"])
 exists = FirstValue[bool](_SQL["exists"])
 get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
 find = Rows(_SQL["find"])
@@ -63,9 +64,5 @@ async def get_active(tx: Transaction, key: FactKey) -> Row | None:
 
 
 async def supersede_active(tx: Transaction, key: FactKey) -> Row | None:
-    """The active fact under the key gives way; its `id` and what state it `was` in, or None.
-
-    Writers of one key take turns here, so that of two at once the later supersedes the earlier.
-    """
-    await hold_keys(tx, key)
+    """The active fact under a held key gives way; its `id` and what state it `was` in, or None."""
     return await _supersede_active(tx, **asdict(key))

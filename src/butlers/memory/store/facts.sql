@@ -7,8 +7,8 @@ tenant_id = :tenant_id and scope = :scope and predicate = :predicate and validit
   end
 
 -- get_active --
--- The active fact under a key, and whether a model drew it from episodes.
-select id, content, permanence, {inferred} as is_inferred from facts where {under_key}
+-- The active fact under a key.
+select id, content, permanence, trust from facts where {under_key}
 
 -- supersede_active --
 -- The active fact under a key gives way; what a reader was shown of it before.
@@ -21,17 +21,23 @@ insert into facts
   (id, tenant_id, subject, predicate, content, embedding, embedding_version_id, search_vector,
    importance, confidence, decay_rate, permanence, source_butler, source_episode_id,
    supersedes_id, entity_id, scope, created_at, last_confirmed_at, tags, metadata,
-   idempotency_key, session_id, place, author, said_at)
+   idempotency_key, session_id, place, author, said_at, validity, {provenance})
 values
   (:id, :tenant_id, :subject, :predicate, :content, :embedding, :embedding_version_id,
    to_tsvector('english', :searchable), :importance, :confidence, :decay_rate, :permanence,
    :source_butler, :source_episode_id, :supersedes_id, :entity_id, :scope, :now, :now, :tags,
-   :metadata, :idempotency_key, :session_id, :place, :author, :said_at)
+   :metadata, :idempotency_key, :session_id, :place, :author, :said_at,
+   case when :quarantined::text is null then 'active' else 'quarantined' end,
+   :origin, :trust, :stored_by, :quarantined)
 
 -- get_by_idempotency_key --
 -- The fact stored under a key.
 select id, supersedes_id from facts
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
+
+-- get_trust --
+-- How far a fact is trusted.
+select trust from facts where tenant_id = :tenant_id and id = :id
 
 -- exists --
 -- Whether the tenant has this fact.

@@ -13,6 +13,11 @@ values
    :reason, :idempotency_key, :now, :proposed_by)
 on conflict (tenant_id, idempotency_key) do nothing
 
+-- get_by_idempotency_key --
+-- What became of what was proposed under a key.
+select id, status from memory_proposals
+where tenant_id = :tenant_id and idempotency_key = :idempotency_key
+
 -- find_waiting --
 -- What waits for a yes, oldest first, with what the memory it is about says now.
 select {proposal}, coalesce(

@@ -6,4 +6,5 @@ from butlers.db.statements import Rows, Touched
 _SQL = load(__file__)
 
 insert = Touched(_SQL["insert"])
+find_counted = Rows(_SQL["find_counted"])
 find = Rows(_SQL["find"])

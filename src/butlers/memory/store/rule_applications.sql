@@ -1,13 +1,20 @@
 -- insert --
 -- One use of a rule and what came of it.
 insert into rule_applications
-  (id, tenant_id, rule_id, outcome, reason, context, request_id, actor, created_at)
+  (id, tenant_id, rule_id, outcome, reason, context, request_id, actor, origin, counted, created_at)
 values
-  (:id, :tenant_id, :rule_id, :outcome, :reason, :context, :request_id, :actor, :now)
+  (:id, :tenant_id, :rule_id, :outcome, :reason, :context, :request_id, :actor, :origin, :counted,
+   :now)
+
+-- find_counted --
+-- The marks that a rule stands by, in the order they were made.
+select id, outcome, reason, actor, origin, created_at
+from counted_marks(:tenant_id, :rule_id)
+order by created_at, id
 
 -- find --
 -- The applications of a rule, newest first.
-select id, rule_id, outcome, reason, context, request_id, actor, created_at
+select id, rule_id, outcome, reason, context, request_id, actor, origin, counted, created_at
 from rule_applications
 where tenant_id = :tenant_id and rule_id = :rule_id
 order by created_at desc, id desc

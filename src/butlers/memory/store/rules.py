@@ -8,6 +8,7 @@ from butlers.db.statements import FirstRow, FirstValue, OnlyRow, Rows, Touched
 _SQL = load(__file__)
 
 insert = Touched(_SQL["insert"])
+get_trust = FirstValue[int](_SQL["get_trust"])
 exists = FirstValue[bool](_SQL["exists"])
 get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
 get_same = FirstValue[UUID](_SQL["get_same"])

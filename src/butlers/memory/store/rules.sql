@@ -1,23 +1,28 @@
 -- {in_use} --
--- Rules that have not been forgotten.
-tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten'
+-- Rules that have not been forgotten and are not in quarantine.
+tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
 
 -- insert --
 -- A new candidate, confirmed by its birth; one with a known idempotency key is left as it is.
 insert into rules
   (id, tenant_id, content, embedding, embedding_version_id, search_vector, scope, maturity,
    confidence, decay_rate, source_episode_id, source_butler, created_at, last_confirmed_at,
-   tags, metadata, idempotency_key)
+   tags, metadata, idempotency_key, {provenance})
 values
   (:id, :tenant_id, :content, :embedding, :embedding_version_id,
    to_tsvector('english', :searchable), :scope, 'candidate', :confidence, :decay_rate,
-   :source_episode_id, :source_butler, :now, :now, :tags, :metadata, :idempotency_key)
+   :source_episode_id, :source_butler, :now, :now, :tags, :metadata, :idempotency_key,
+   :origin, :trust, :stored_by, :quarantined)
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 
 -- get_by_idempotency_key --
 -- The rule stored under a key.
 select id from rules
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
+
+-- get_trust --
+-- How far a rule is trusted.
+select trust from rules where tenant_id = :tenant_id and id = :id
 
 -- exists --
 -- Whether the tenant has this rule.
@@ -31,14 +36,14 @@ where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
 
 -- find_standing --
--- The rules that hold whatever is asked, the proven first: established, proven, or said to hold
--- always or never, in whatever language.
+-- The rules that hold whatever is asked, the proven first: established, proven, or stated to hold
+-- always or never, in whatever language. What was not stated has to prove itself first.
 select {rule}
 from rules
 where {in_use} and is_seen(scope, :scope)
   and (
-    maturity in ('established', 'proven') or content ~* '\m(always|never)\M'
-    or metadata ->> 'stated' = 'standing'
+    maturity in ('established', 'proven')
+    or trust = 4 and (content ~* '\m(always|never)\M' or metadata ->> 'stated' = 'standing')
   )
   and maturity <> 'anti_pattern'
   and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
@@ -96,14 +101,14 @@ returning before.was_confirmed_at, before.was
 -- A rule nobody is shown any more; one already forgotten stays as it is.
 update rules
 set metadata = metadata || '{"forgotten": true}'
-where {in_use} and id = :id
-returning rule_state(metadata - 'forgotten')
+where tenant_id = :tenant_id and id = :id and rule_state(metadata) <> 'forgotten'
+returning rule_state(metadata - 'forgotten', quarantined)
 
 -- restore --
 -- A forgotten rule is in use again.
 update rules set metadata = metadata - 'forgotten'
 where tenant_id = :tenant_id and id = :id and rule_state(metadata) = 'forgotten'
-returning rule_state(metadata)
+returning rule_state(metadata, quarantined)
 
 -- find_awaiting_inversion --
 -- The rules that are to become warnings and are not yet.

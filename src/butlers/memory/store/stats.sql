@@ -5,13 +5,17 @@ select
   (
     select jsonb_build_object(
       'total', count(*),
-      'unconsolidated', count(*) filter (where consolidation_status = 'pending'),
+      'unconsolidated', count(*) filter (
+        where consolidation_status = 'pending' and quarantined is null
+      ),
       'consolidated', count(*) filter (where consolidation_status = 'consolidated'),
       'failed', count(*) filter (where consolidation_status = 'failed'),
       'dead_letter', count(*) filter (where consolidation_status = 'dead_letter'),
       'backlog_age_hours', extract(
         epoch from :now::timestamptz
-          - min(least(created_at, :now)) filter (where consolidation_status = 'pending')
+          - min(least(created_at, :now)) filter (
+            where consolidation_status = 'pending' and quarantined is null
+          )
       )::float / 3600.0
     )
     from episodes
@@ -53,7 +57,7 @@ select
     from (
       select case rule_state(metadata) when 'forgotten' then 'forgotten' else maturity end as standing
       from rules
-      where tenant_id = :tenant_id and is_seen(scope, :scope)
+      where tenant_id = :tenant_id and is_seen(scope, :scope) and quarantined is null
       offset 0 -- said once per rule, not once per count
     ) counted
   ) as rules,

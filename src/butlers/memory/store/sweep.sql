@@ -48,8 +48,8 @@ returning due.id, due.was, due.verdict, due.effective_confidence
 select count(*) as checked, (array_agg(id order by id desc))[1] as last
 from (
   select id from rules
-  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and decay_rate > 0
-    and id > :after
+  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
+    and decay_rate > 0 and id > :after
   order by id
   limit :limit
 ) page
@@ -59,8 +59,8 @@ from (
 with due as (
   select id, rule_state(metadata) as was, verdict, effective_confidence
   from rules {judged}
-  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and decay_rate > 0
-    and id > :after and id <= :last and verdict <> rule_state(metadata)
+  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
+    and decay_rate > 0 and id > :after and id <= :last and verdict <> rule_state(metadata)
   order by id
   for no key update of rules skip locked
 )

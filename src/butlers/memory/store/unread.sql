@@ -5,8 +5,12 @@ tenant_id = :tenant_id and consolidation_status <> 'consolidated'
 -- count --
 -- How much nobody has read, and since when the oldest of it waits to be.
 select count(*) as episodes, coalesce(sum(octet_length(content)), 0)::bigint as bytes,
-  count(*) filter (where consolidation_status <> 'dead_letter') as waiting,
-  min(created_at) filter (where consolidation_status <> 'dead_letter') as oldest_at
+  count(*) filter (
+    where consolidation_status <> 'dead_letter' and quarantined is null
+  ) as waiting,
+  min(created_at) filter (
+    where consolidation_status <> 'dead_letter' and quarantined is null
+  ) as oldest_at
 from episodes
 where {unread}
 

@@ -1,0 +1,116 @@
+"""What is not done without somebody's yes: how it comes to wait."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.memory.handle import Memory
+from butlers.memory.model import (
+    Lineage,
+    MemoryRef,
+    MemoryType,
+    NewFact,
+    NewRule,
+    ProposalKind,
+    ProposalStatus,
+)
+from butlers.memory.policy.trust import LESS_TRUSTED
+from butlers.memory.store import proposals
+
+DECLINED = "it was proposed before and declined"
+
+_FACT = ("subject", "predicate", "content", "importance", "permanence", "scope", "tags")
+_RULE = ("content", "scope", "tags")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What would be done."""
+
+    butler: str
+    kind: ProposalKind
+    proposed: dict[str, Any]
+    source_episode_ids: tuple[UUID, ...]
+    idempotency_key: str
+    target_type: MemoryType | None = None
+    target_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A proposal as whoever made it is told of it."""
+
+    id: UUID
+    why: str
+
+
+def fact_proposal(
+    butler: str, new: NewFact, sources: Sequence[UUID], key: str, target_id: UUID | None
+) -> Proposal:
+    """The proposal to store a fact, in the place of another where there is a target."""
+    changed = target_id is not None
+    kind = ProposalKind.UPDATED_FACT if changed else ProposalKind.NEW_FACT
+    proposed = _said(new, _FACT) | {"entity_id": new.entity_id and str(new.entity_id)}
+    about = MemoryType.FACT if changed else None
+    return Proposal(butler, kind, proposed, tuple(sources), key, about, target_id)
+
+
+def rule_proposal(butler: str, new: NewRule, sources: Sequence[UUID], key: str) -> Proposal:
+    """The proposal to store a rule."""
+    return Proposal(butler, ProposalKind.NEW_RULE, _said(new, _RULE), tuple(sources), key)
+
+
+def confirmation_proposal(
+    butler: str, ref: MemoryRef, sources: Sequence[UUID], key: str
+) -> Proposal:
+    """The proposal to confirm a memory."""
+    kind = ProposalKind.CONFIRMATION
+    return Proposal(butler, kind, {}, tuple(sources), key, ref.type, ref.id)
+
+
+async def propose_in(
+    memory: Memory, tx: Transaction, asked: Proposal, reason: str, lineage: Lineage
+) -> bool:
+    """Let it wait; false when it was proposed before, whatever became of it."""
+    new = {"id": memory.new_id(), "reason": reason, "now": memory.now()}
+    made = await proposals.insert(tx, proposed_by=lineage.actor, **new, **asdict(asked))
+    return made == 1
+
+
+async def let_fact_wait(
+    memory: Memory, tx: Transaction, new: NewFact, holder: Row, lineage: Lineage
+) -> Waiting:
+    """A fact that may not take the place of a more trusted one waits, once however often told."""
+    said = (new.scope, str(new.entity_id), new.subject, new.predicate, new.content)
+    key = f"stored:{_digest(*said)}"
+    sources = [new.source_episode_id] if new.source_episode_id else []
+    asked = fact_proposal(memory.butler, new, sources, key, holder["id"])
+    return await _let_wait(memory, tx, asked, lineage)
+
+
+async def let_confirmation_wait(
+    memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage
+) -> Waiting:
+    """A confirmation by somebody less trusted waits, once however often told."""
+    key = f"confirmed:{_digest(ref.type, str(ref.id), lineage.actor)}"
+    asked = confirmation_proposal(memory.butler, ref, (), key)
+    return await _let_wait(memory, tx, asked, lineage)
+
+
+async def _let_wait(memory: Memory, tx: Transaction, asked: Proposal, lineage: Lineage) -> Waiting:
+    await propose_in(memory, tx, asked, LESS_TRUSTED, lineage)
+    found = await proposals.get_by_idempotency_key(tx, idempotency_key=asked.idempotency_key)
+    declined = found["status"] == ProposalStatus.DECLINED
+    return Waiting(found["id"], DECLINED if declined else f"a person's yes: {LESS_TRUSTED}")
+
+
+def _said(new: NewFact | NewRule, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(new, name) for name in names}
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -1,0 +1,94 @@
+"""What waits in quarantine: stored and told to nobody until a person has judged it."""
+
+from datetime import datetime
+from typing import Any
+
+from butlers.db.postgres import Transaction
+from butlers.kernel.json_values import as_json
+from butlers.memory.flows.authority import must_be_a_person
+from butlers.memory.flows.forget import forget_in
+from butlers.memory.flows.remember import record_supersession
+from butlers.memory.handle import Memory
+from butlers.memory.model import (
+    Event,
+    EventSubject,
+    EventType,
+    Lineage,
+    Maturity,
+    MemoryRef,
+    MemoryType,
+)
+from butlers.memory.store import facts, quarantine
+from butlers.memory.store.facts import FactKey
+
+_ACCEPTED = {
+    MemoryType.EPISODE: EventType.EPISODE_ACCEPTED,
+    MemoryType.FACT: EventType.FACT_ACCEPTED,
+    MemoryType.RULE: EventType.RULE_ACCEPTED,
+}
+_BECOMES = {
+    MemoryType.EPISODE: "pending",
+    MemoryType.FACT: "active",
+    MemoryType.RULE: Maturity.CANDIDATE,
+}
+
+
+async def find_held(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
+    """What waits, the longest waiting first, each with why."""
+    must_be_a_person(lineage, "see what is in quarantine")
+    async with memory.transaction(lineage) as tx:
+        found = await quarantine.find(tx, limit=limit, now=memory.now())
+    return [as_json(row) for row in found]
+
+
+async def accept_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
+    """Let a memory out: it counts as any other of its origin; false when it does not wait."""
+    must_be_a_person(lineage, "accept what is in quarantine")
+    now = memory.now()
+    async with memory.transaction(lineage) as tx:
+        released = await _release(memory, tx, ref, lineage, now)
+        if released:
+            payload = {"from": "quarantined", "to": _BECOMES[ref.type]}
+            told = Event(_ACCEPTED[ref.type], EventSubject(ref.type), ref.id, payload)
+            await memory.record(tx, told, lineage, now)
+    return released
+
+
+async def reject_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
+    """Forget a memory that waits; restored, it would wait again. False when it does not wait."""
+    must_be_a_person(lineage, "reject what is in quarantine")
+    now = memory.now()
+    async with memory.transaction(lineage) as tx:
+        if not await quarantine.is_held(tx, id=ref.id, now=now):
+            return False
+        rejected = await forget_in(tx, ref, now)
+        if rejected is not None:
+            await memory.record(tx, rejected, lineage, now)
+    return rejected is not None
+
+
+async def _release(
+    memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage, now: datetime
+) -> bool:
+    if ref.type is MemoryType.EPISODE:
+        return await quarantine.release_episode(tx, id=ref.id, now=now) == 1
+    if ref.type is MemoryType.RULE:
+        return await quarantine.release_rule(tx, id=ref.id, now=now) == 1
+    return await _release_fact(memory, tx, ref, lineage, now)
+
+
+async def _release_fact(
+    memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage, now: datetime
+) -> bool:
+    """A fact takes its key: a person said yes to it, so that whatever holds the key gives way."""
+    held = await quarantine.hold_fact(tx, id=ref.id)
+    if held is None:
+        return False
+    key = FactKey(**held)
+    await facts.hold_keys(tx, key)
+    before = await facts.supersede_active(tx, key)
+    replaced = before["id"] if before else None
+    await quarantine.release_fact(tx, id=ref.id, supersedes_id=replaced, now=now)
+    if before is not None:
+        await record_supersession(memory, tx, ref.id, before, lineage, now)
+    return True

@@ -1,0 +1,234 @@
+"""Taking back everything that came through one source, as if it had never spoken.
+
+What it stored and whatever was drawn from that is forgotten; what had given way holds again; its
+confirmations, marks and links count no more. All in one transaction, and every step an event.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.errors import Conflict
+from butlers.kernel.text import preprocess_text
+from butlers.kernel.words import prepared
+from butlers.memory.flows.authority import must_be_a_person
+from butlers.memory.flows.forget import forget_in
+from butlers.memory.flows.restore import restore_in
+from butlers.memory.flows.undo_plan import GONE, Plan, Source, UndoReport
+from butlers.memory.flows.undo_plan import plan as plan_of
+from butlers.memory.handle import Embedding, Memory
+from butlers.memory.model import (
+    Event,
+    EventSubject,
+    EventType,
+    Lineage,
+    MemoryRef,
+    MemoryType,
+    ProposalStatus,
+)
+from butlers.memory.policy import undoing
+from butlers.memory.store import episodes, facts, links, proposals, rule_applications, rules, undo
+from butlers.memory.store.facts import FactKey
+
+_UNCONFIRMED = {
+    MemoryType.FACT: EventType.FACT_UNCONFIRMED,
+    MemoryType.RULE: EventType.RULE_UNCONFIRMED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Everything a step needs while the transaction lasts."""
+
+    memory: Memory
+    tx: Transaction
+    lineage: Lineage
+    now: datetime
+
+    async def record(self, kind: EventType, ref: MemoryRef, payload: dict[str, Any]) -> None:
+        event = Event(kind, EventSubject(ref.type), ref.id, {**payload, "undo": True})
+        await self.memory.record(self.tx, event, self.lineage, self.now)
+
+
+async def preview_undo(memory: Memory, source: Source, lineage: Lineage) -> UndoReport:
+    """What an undo would do now; nothing changes."""
+    must_be_a_person(lineage, "take back what came through a source")
+    async with memory.transaction(lineage) as tx:
+        return (await plan_of(memory, tx, source)).report(applied=False)
+
+
+async def undo_source(memory: Memory, source: Source, lineage: Lineage) -> UndoReport:
+    """Take back everything that came through a source; running it twice changes nothing."""
+    must_be_a_person(lineage, "take back what came through a source")
+    vectors = await _vectors(memory, source, lineage)
+    async with memory.transaction(lineage) as tx:
+        plan = await plan_of(memory, tx, source)
+        work = _Work(memory, tx, lineage, memory.now())
+        await _forget(work, plan)
+        plan = replace(plan, replaced=await _revive(work, plan))
+        plan = replace(plan, forgotten=await _recover(work, plan))
+        await _unconfirm(work, plan)
+        await _unmark(work, plan, vectors)
+        await _unlink(work, plan)
+        for row in plan.proposals:
+            decided = {"now": work.now, "decided_by": lineage.actor}
+            await proposals.decide(tx, id=row["id"], status=ProposalStatus.DECLINED, **decided)
+    return plan.report(applied=True)
+
+
+async def _vectors(memory: Memory, source: Source, lineage: Lineage) -> dict[UUID, Embedding]:
+    """A vector for each warning that will say something else, or is a rule again."""
+    async with memory.transaction(lineage) as tx:
+        plan = await plan_of(memory, tx, source)
+        words: dict[UUID, str] = {}
+        for rule_id, undone in _by(plan.marks, "rule_id").items():
+            rule, columns = await _remarked(memory, tx, rule_id, undone)
+            said = undoing.words_of(rule, columns)
+            words |= {rule_id: said} if said else {}
+    made = await memory.embed_all(list(words.values()), lineage)
+    return dict(zip(words, made, strict=True))
+
+
+async def _forget(work: _Work, plan: Plan) -> None:
+    for row in plan.taken:
+        if row["state"] in GONE:
+            continue
+        forgotten = await forget_in(work.tx, _ref(row), work.now)
+        if forgotten is not None:
+            await work.record(forgotten.type, _ref(row), forgotten.payload)
+
+
+async def _revive(work: _Work, plan: Plan) -> list[Row]:
+    """Facts that had given way hold again, the latest of a key alone; those that do."""
+    revived = []
+    for row in plan.replaced:
+        key = FactKey(row["scope"], row["predicate"], row["subject"], row["entity_id"])
+        await facts.hold_keys(work.tx, key)
+        if await facts.get_active(work.tx, key) is None:
+            await undo.revive(work.tx, id=row["id"])
+            payload = {"from": "superseded", "to": row["was"]}
+            ref = MemoryRef(MemoryType.FACT, row["id"])
+            await work.record(EventType.FACT_RESTORED, ref, payload)
+            revived.append(row)
+    await _reconnect(work, plan)
+    return revived
+
+
+async def _reconnect(work: _Work, plan: Plan) -> None:
+    """What came after something taken back replaced what was before it."""
+    moved = await undo.reconnect(work.tx, ids=plan.ids)
+    pairs = [(row["id"], row["supersedes_id"]) for row in moved if row["supersedes_id"]]
+    winners, losers = [one for one, _ in pairs], [other for _, other in pairs]
+    await links.supersede(work.tx, winners=winners, losers=losers, now=work.now)
+
+
+async def _recover(work: _Work, plan: Plan) -> list[Row]:
+    """What the source had forgotten is there again, unless another has its place; which is."""
+    recovered = []
+    for row in plan.forgotten:
+        try:
+            event = await _recovered(work, _ref(row))
+        except Conflict:
+            continue
+        if event is not None:
+            await work.record(event.type, _ref(row), event.payload)
+            recovered.append(row)
+    return recovered
+
+
+async def _recovered(work: _Work, ref: MemoryRef) -> Event | None:
+    if ref.type is not MemoryType.EPISODE:
+        return await restore_in(work.tx, ref)
+    until = work.now + timedelta(days=work.memory.settings.episodes.default_ttl_days)
+    state = await episodes.revive(work.tx, id=ref.id, expires_at=until, now=work.now)
+    payload = {"from": state, "to": state, "expires_at": until.isoformat()}
+    return (
+        None
+        if state is None
+        else Event(EventType.EPISODE_RESTORED, EventSubject.EPISODE, ref.id, payload)
+    )
+
+
+async def _unconfirm(work: _Work, plan: Plan) -> None:
+    undone = {row["id"] for row in plan.confirmations}
+    for memory_id, rows in _by(plan.confirmations, "memory_id").items():
+        story = await undo.find_story(work.tx, id=memory_id)
+        gone = [event["id"] for event in story if event["id"] in undone]
+        if not gone:
+            continue
+        ref = MemoryRef(MemoryType(rows[0]["kind"]), memory_id)
+        sure = undoing.unconfirmed(story, undone)
+        await _less_sure(work, ref, sure)
+        at = sure.confirmed_at
+        payload = {
+            "last_confirmed_at": at and at.isoformat(),
+            "confirmations": list(map(str, gone)),
+        }
+        await work.record(_UNCONFIRMED[ref.type], ref, payload)
+
+
+async def _less_sure(work: _Work, ref: MemoryRef, sure: undoing.Sureness) -> None:
+    threshold = work.memory.settings.facts.retrieval_confidence_threshold
+    known = {"id": ref.id, "now": work.now, "threshold": threshold}
+    known["confirmed_at"] = sure.confirmed_at
+    if ref.type is MemoryType.FACT:
+        await undo.unconfirm_fact(work.tx, confidence=sure.confidence, **known)
+    else:
+        await undo.unconfirm_rule(work.tx, **known)
+
+
+async def _unmark(work: _Work, plan: Plan, vectors: dict[UUID, Embedding]) -> None:
+    for rule_id, undone in _by(plan.marks, "rule_id").items():
+        rule, columns = await _remarked(work.memory, work.tx, rule_id, undone)
+        said = undoing.words_of(rule, columns)
+        if said is not None:
+            await _reword(work, rule_id, said, vectors)
+        await undo.unmark(work.tx, id=rule_id, **columns)
+        payload = {
+            "from": rule["maturity"],
+            "to": columns["maturity"],
+            "applications": [str(row["id"]) for row in undone],
+        }
+        await work.record(EventType.RULE_UNMARKED, MemoryRef(MemoryType.RULE, rule_id), payload)
+
+
+async def _reword(work: _Work, rule_id: UUID, said: str, vectors: dict[UUID, Embedding]) -> None:
+    made = vectors.get(rule_id)
+    if made is None:
+        raise Conflict(f"rule {rule_id} changed meanwhile; nothing was taken back, try again")
+    vector = {"embedding": made.vector, "embedding_version_id": made.version_id}
+    words = prepared(preprocess_text(said))
+    await undo.reword(work.tx, id=rule_id, content=said, searchable=words, **vector)
+
+
+async def _remarked(
+    memory: Memory, tx: Transaction, rule_id: UUID, undone: Sequence[Row]
+) -> tuple[Row, dict[str, Any]]:
+    """A rule, and what it is without some of its marks."""
+    rule = await rules.lock(tx, id=rule_id, now=memory.now())
+    assert rule is not None, "a mark is of a rule that exists"
+    gone = {row["id"] for row in undone}
+    marks = await rule_applications.find_counted(tx, rule_id=rule_id)
+    kept = [row for row in marks if row["id"] not in gone]
+    return rule, undoing.unmarked(rule, kept, memory.settings.rules)
+
+
+async def _unlink(work: _Work, plan: Plan) -> None:
+    for row in await undo.unlink(work.tx, ids=plan.ids, **plan.source.values()):
+        payload = {key: str(value) for key, value in row.items()}
+        event = Event(EventType.LINK_REMOVED, EventSubject.LINK, row["source_id"], payload)
+        await work.memory.record(work.tx, event, work.lineage, work.now)
+
+
+def _by(rows: Sequence[Row], name: str) -> dict[UUID, list[Row]]:
+    grouped: dict[UUID, list[Row]] = {}
+    for row in rows:
+        grouped.setdefault(row[name], []).append(row)
+    return grouped
+
+
+def _ref(row: Row) -> MemoryRef:
+    return MemoryRef(MemoryType(row["kind"]), row["id"])

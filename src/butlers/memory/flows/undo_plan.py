@@ -1,0 +1,139 @@
+"""What came of one source, read before any of it is taken back."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.errors import InvalidInput
+from butlers.memory.flows.session_parts import session_key
+from butlers.memory.handle import Memory
+from butlers.memory.model import MemoryType
+from butlers.memory.store import undo
+
+SHOWN = 100
+"""Memories that a report names."""
+GONE = ("gone", "retracted", "forgotten", "expired")
+"""States of what is taken back already."""
+
+_EXCERPT = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where something came from: a token, a session, an episode, a time, or several of these."""
+
+    token: str | None = None
+    session: str | None = None
+    episode_id: UUID | None = None
+    since: datetime | None = None
+
+    def __post_init__(self) -> None:
+        named = (self.token, self.session, self.since)
+        if self.episode_id is None and not any(named):
+            raise InvalidInput("name a token, a session, an episode or a time")
+        if self.episode_id is not None and any(named):
+            raise InvalidInput("episode_id: stands alone; leave out token, session and since")
+
+    def values(self) -> dict[str, Any]:
+        """As the statements ask for it."""
+        return {
+            "actor": self.token and (self.token if ":" in self.token else f"token:{self.token}"),
+            "session_key": self.session and session_key(self.session),
+            "episode_id": self.episode_id,
+            "since": self.since,
+        }
+
+    @property
+    def session_id(self) -> UUID | None:
+        """The session by the id its memories bear, where it is one."""
+        try:
+            return UUID(self.session) if self.session else None
+        except ValueError:
+            return None
+
+
+@dataclass(slots=True)
+class UndoReport:
+    """What an undo did, or would do; `entities_left` are changes to entities, which stay."""
+
+    applied: bool
+    episodes: int = 0
+    facts: int = 0
+    rules: int = 0
+    facts_restored: int = 0
+    forgotten_restored: int = 0
+    confirmations: int = 0
+    marks: int = 0
+    links: int = 0
+    proposals: int = 0
+    entities_left: int = 0
+    memories: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that came of a source, read before anything changes."""
+
+    source: Source
+    taken: list[Row]
+    replaced: list[Row]
+    confirmations: list[Row]
+    marks: list[Row]
+    forgotten: list[Row]
+    proposals: list[Row]
+    links: int
+    entities: int
+
+    def of(self, kind: MemoryType) -> list[UUID]:
+        """Which of one kind are taken back now."""
+        there = (row for row in self.taken if row["state"] not in GONE)
+        return [row["id"] for row in there if row["kind"] == kind]
+
+    @property
+    def ids(self) -> list[UUID]:
+        """Everything of the source, forgotten before or not."""
+        return [row["id"] for row in self.taken]
+
+    def report(self, *, applied: bool) -> UndoReport:
+        """What is told of it."""
+        named = [row for row in self.taken if row["state"] not in GONE][:SHOWN]
+        return UndoReport(
+            applied,
+            episodes=len(self.of(MemoryType.EPISODE)),
+            facts=len(self.of(MemoryType.FACT)),
+            rules=len(self.of(MemoryType.RULE)),
+            facts_restored=len(self.replaced),
+            forgotten_restored=len(self.forgotten),
+            confirmations=len(self.confirmations),
+            marks=len(self.marks),
+            links=self.links,
+            proposals=len(self.proposals),
+            entities_left=self.entities,
+            memories=[_named(row) for row in named],
+        )
+
+
+async def plan(memory: Memory, tx: Transaction, source: Source) -> Plan:
+    """Everything that came of a source, as it is now."""
+    values = source.values()
+    known = {**values, "session_id": source.session_id}
+    taken = await undo.find_taken(tx, now=memory.now(), **known)
+    ids = [row["id"] for row in taken]
+    return Plan(
+        source,
+        taken,
+        await undo.find_replaced(tx, ids=ids),
+        await undo.find_confirmations(tx, **known),
+        await undo.find_marks(tx, **known),
+        await undo.find_forgotten(tx, **known),
+        await undo.find_proposals(tx, ids=ids, **values),
+        await undo.count_links(tx, ids=ids, **values),
+        await undo.count_entities(tx, **values),
+    )
+
+
+def _named(row: Row) -> dict[str, Any]:
+    excerpt = (row["content"] or "")[:_EXCERPT]
+    return {"memory_type": row["kind"], "id": row["id"], "content": excerpt, "state": row["state"]}

@@ -1,0 +1,160 @@
+"""What a person decides: what is in quarantine, and taking back what came through a source."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import AwareDatetime
+
+from butlers.memory.flows import quarantine as holding
+from butlers.memory.flows import undo as undoing
+from butlers.memory.flows.undo_plan import Source, UndoReport
+from butlers.memory.operations import fields
+from butlers.memory.operations.answers import Instant, MemoryKind
+from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.table import OPERATIONS
+from butlers.operation import Answer, Asked, Effect, Route
+
+_BY_A_PERSON = {
+    door: "only a person decides it, at a terminal or signed in" for door in ("mcp", "python")
+}
+
+
+class Held(Answer):
+    """A memory in quarantine, and why."""
+
+    memory_type: MemoryKind
+    id: UUID
+    content: str
+    subject: str | None
+    predicate: str | None
+    reason: str
+    origin: str
+    stored_by: str | None
+    created_at: Instant
+
+
+class Released(Answer):
+    """Whether a memory was let out of quarantine."""
+
+    accepted: bool
+
+
+class Rejected(Answer):
+    """Whether a memory in quarantine was forgotten."""
+
+    rejected: bool
+
+
+class Undone(Answer):
+    """What an undo did, or would do."""
+
+    applied: bool
+    episodes: int
+    facts: int
+    rules: int
+    facts_restored: int
+    forgotten_restored: int
+    confirmations: int
+    marks: int
+    links: int
+    proposals: int
+    entities_left: int
+    memories: list[dict[str, Any]]
+
+
+class AskedQuarantine(Asked):
+    """How many."""
+
+    limit: Annotated[int, *fields.within(1, 1000)] = 100
+    """Most memories to list."""
+
+
+@OPERATIONS.add(
+    answers=list[Held],
+    command="quarantine",
+    left_out=_BY_A_PERSON,
+    example="quarantine",
+    routes=(Route("GET", "/quarantine", wraps="held"),),
+)
+async def list_quarantine(desk: Desk, asked: AskedQuarantine) -> list[dict[str, Any]]:
+    """List what programs stored and nobody is told of until a person has judged it.
+
+    Suspicious memories wait here: instructions to whoever reads them, hidden text, forged lines of
+    a context, floods. Returns each with the reason, the longest waiting first.
+    """
+    return await holding.find_held(desk.memory, asked.limit, desk.lineage)
+
+
+class Judge(fields.Reference):
+    """Which memory in quarantine, by its id."""
+
+
+@OPERATIONS.add(
+    answers=Released,
+    effect=Effect.WRITES,
+    command="release",
+    left_out=_BY_A_PERSON,
+    example="release 1f0c9a77",
+    routes=(Route("POST", "/quarantine/{memory_id}/accept"),),
+)
+async def accept_quarantined(desk: Desk, asked: Judge) -> bool:
+    """Let a memory out of quarantine: it is found, told and consolidated as any other.
+
+    A fact takes the place of the one that holds its key. Only a person may do so.
+    Returns {accepted}: false when it does not wait.
+    """
+    ref = await desk.must_find(asked.memory_id, asked.memory_type)
+    return await holding.accept_held(desk.memory, ref, desk.lineage)
+
+
+@OPERATIONS.add(
+    answers=Rejected,
+    effect=Effect.WRITES,
+    command="reject",
+    left_out=_BY_A_PERSON,
+    example="reject 1f0c9a77",
+    routes=(Route("POST", "/quarantine/{memory_id}/reject"),),
+)
+async def reject_quarantined(desk: Desk, asked: Judge) -> bool:
+    """Forget a memory that waits in quarantine. Only a person may do so.
+
+    Restored, it would wait again. Returns {rejected}: false when it does not wait.
+    """
+    ref = await desk.must_find(asked.memory_id, asked.memory_type)
+    return await holding.reject_held(desk.memory, ref, desk.lineage)
+
+
+class UndoSource(Asked):
+    """Where what is taken back came from; token, session and since narrow each other down."""
+
+    token: Annotated[str, fields.longest(200)] | None = None
+    """The token's id, as `butlers token list` shows it."""
+    session: Annotated[str, fields.longest(200)] | None = None
+    """The session's id, as its agent names it."""
+    episode_id: fields.Uuid | None = None
+    """An episode, with whatever was drawn from it."""
+    since: AwareDatetime | None = None
+    """Everything from this instant on."""
+    apply: bool = False
+    """Whether to do it; left out, it is only told what would be done."""
+
+
+@OPERATIONS.add(
+    answers=Undone,
+    effect=Effect.WRITES,
+    command="undo",
+    left_out=_BY_A_PERSON,
+    example="undo --token 3f2b8a4e",
+    routes=(Route("POST", "/undo"),),
+)
+async def undo_source(desk: Desk, asked: UndoSource) -> UndoReport:
+    """Take back what came through a token, in a session, from an episode or since a time.
+
+    Shows what it would do; with apply it does it, at once or not at all: what was stored there and
+    whatever was drawn from it is forgotten, what it replaced holds again, and its confirmations,
+    marks and links count no more. Entities stay as they are. Only a person may do so.
+    Returns how many of each, and the first memories it concerns.
+    """
+    source = Source(asked.token, asked.session, asked.episode_id, asked.since)
+    do = undoing.undo_source if asked.apply else undoing.preview_undo
+    return await do(desk.memory, source, desk.lineage)

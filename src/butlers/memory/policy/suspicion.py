@@ -1,0 +1,130 @@
+"""What in a text speaks to whoever reads it, not of what is remembered.
+
+A memory tells an agent what is so. One that gives it orders, hides words from people, imitates the
+block it is told in, or sends things away is doubted, in whatever spelling. People may say anything:
+only what programs store is judged by this.
+"""
+
+import base64
+import binascii
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+from butlers.kernel.words import folded
+from butlers.memory.policy.suspicion_words import DEMANDS, ORDERS
+
+LONGEST = 20_000
+"""Characters that are looked at: of what is longer, as many from its beginning as from its end."""
+
+HIDDEN = "hidden text"
+FORGED = "the form of a context block"
+ORDER = "instructions to the reader"
+DEMAND = "words that tell the reader what to answer"
+AWAY = "sends data away or runs what it fetches"
+
+# Flags of regions are written with tags; anything else in them is read by models and by nobody.
+_FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e007a]{1,6}\U000e007f")
+_UNSEEN = "\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff"
+_HIDDEN = re.compile(
+    "[\U000e0000-\U000e007f]{3}|[\U000e0100-\U000e01ef]{3}|[\u202d\u202e]"
+    f"|[{_UNSEEN}]{{8}}"
+    "|(?:[a-zA-Z\u0400-\u04ff]\u200b[a-zA-Z\u0400-\u04ff].{0,40}){3}",
+    re.DOTALL,
+)
+_INVISIBLE = re.compile(f"[{_UNSEEN}\u061c\u202a-\u202e\u2066-\u2069\U000e0000-\U000e01ef]")
+_FORGED = re.compile(
+    r"\]\s*\[[^\]\n]{1,100}\]\s*:|\[[^\]\n]{1,100}\]\s*\[[^\]\n]{1,100}\]\s*:"
+    r"|\]\s*:.{0,200}\(confidence"
+    r"|\(confidence\s*:\s*[01][.,]\d|\(maturity\s*:\s*(?:candidate|established|proven|anti)"
+    r"|(?:^|\n|- )\s*#+\s*(?:memory context|key facts|active rules|recent episodes)\b"
+    r"|</?\s*(?:system|memory|memory[-_ ]context|instructions?|episodes?|episode_content)\s*>",
+    re.DOTALL,
+)
+_ENDS_A_NAME = re.compile(r"\]\s*[\[:(]")
+_AWAY = re.compile(
+    r"\b(?:curl|wget|fetch|iwr|invoke-webrequest)\b[^\n]{0,200}\|\s*(?:sudo\s+)?\w{0,4}sh\b"
+    r"|\bbase64\s+(?:-d|--decode|-D)\b[^\n]{0,120}\|\s*(?:sudo\s+)?\w{0,4}sh\b"
+    r"|\b(?:ba|z|da)?sh\s+(?:-c\s+)?[\"']?[<$]\(\s*(?:curl|wget)|\biex\s*\(|\bexfiltrat\w+|!\[[^\]]{0,80}\]\(https?://[^)\s]{1,200}[?&=][^)]{0,40}[<{$]"
+)
+_SPACED = re.compile(r"(?<!\w)(?:\w[ .*_-]){2,}\w(?!\w)")
+_FIGURED = re.compile(r"(?=\w*\d)(?=\w*[a-z]{2})\w{5,}")
+_FIGURES = str.maketrans("013457", "oieast")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_MIXED = re.compile(r"[^\W\d_]+")
+_LOOKALIKES = str.maketrans("авекмнорстухіјѕԁһӏαεικνορτυχ", "abekmhopctyxijsdhlaeiknoptux")
+
+
+def doubt(text: str, *, orders_only: bool = False) -> str:
+    """Why a program's text is doubted; empty where nothing speaks against it.
+
+    A rule tells the reader what to do by its nature, so that only certain orders are doubted there.
+    """
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
+    if _HIDDEN.search(_FLAG.sub("", text)):
+        return HIDDEN
+    return next(filter(None, (_said(one, orders_only=orders_only) for one in _readings(text))), "")
+
+
+def doubt_name(*names: str) -> str:
+    """Why what names something is doubted: between brackets, it could end them."""
+    return FORGED if any(_ENDS_A_NAME.search(name) for name in names) else ""
+
+
+def _said(text: str, *, orders_only: bool) -> str:
+    """Why a text is doubted that is spelt plainly and has its line breaks."""
+    if _FORGED.search(text):
+        return FORGED
+    line = " ".join(text.split())
+    if _AWAY.search(text):
+        return AWAY
+    if _any_of(ORDERS).search(line):
+        return ORDER
+    return DEMAND if not orders_only and _any_of(DEMANDS).search(line) else ""
+
+
+@lru_cache
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns))
+
+
+def _readings(text: str) -> Iterator[str]:
+    """A text in the spellings that a model reads through: plain, closed up, decoded."""
+    plain = _plain(text)
+    yield plain
+    closed = _SPACED.sub(lambda run: re.sub(r"[ .*_-]", "", run[0]), plain)
+    lettered = _FIGURED.sub(lambda word: word[0].translate(_FIGURES), closed)
+    if lettered != plain:
+        yield lettered
+    yield from map(_plain, _decoded(text))
+
+
+def _plain(text: str) -> str:
+    """The text in small letters of one script a word, without what nobody sees."""
+    seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    lines = seen.replace("\u2028", "\n").replace("\u2029", "\n").replace("\u0085", "\n")
+    return _MIXED.sub(_of_one_script, folded(lines))
+
+
+def _of_one_script(word: re.Match[str]) -> str:
+    """A word with foreign letters among Latin ones as if all were Latin."""
+    if word[0].isascii():
+        return word[0]
+    latin = word[0].translate(_LOOKALIKES)
+    return latin if re.search("[a-z]", word[0]) and latin.isascii() else word[0]
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """What stands in the text in Base64, where it is words."""
+    for found in _ENCODED.findall(text)[:20]:
+        try:
+            told = base64.b64decode(
+                found + "=" * (-len(found) % 4), b"-_" if "-" in found else None
+            )
+            words = told.decode()
+        except (binascii.Error, ValueError):
+            continue
+        if " " in words and words.isprintable():
+            yield words

@@ -1,0 +1,13 @@
+"""What waits in quarantine."""
+
+from butlers.db.queries import load
+from butlers.db.statements import FirstRow, FirstValue, Rows, Touched
+
+_SQL = load(__file__)
+
+find = Rows(_SQL["find"])
+hold_fact = FirstRow(_SQL["hold_fact"])
+release_fact = Touched(_SQL["release_fact"])
+release_rule = Touched(_SQL["release_rule"])
+release_episode = Touched(_SQL["release_episode"])
+is_held = FirstValue[bool](_SQL["is_held"])

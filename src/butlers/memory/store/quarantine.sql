@@ -1,0 +1,60 @@
+-- find --
+-- What waits in quarantine, the longest waiting first.
+select memory_type, id, content, subject, predicate, quarantined as reason, origin, trust,
+  stored_by, scope, created_at
+from (
+  select 'episode' as memory_type, id, content, null as subject, null as predicate, quarantined,
+    origin, trust, stored_by, butler as scope, created_at
+  from episodes
+  where tenant_id = :tenant_id and quarantined is not null
+    and episode_state(expires_at, :now) <> 'expired'
+  union all
+  select 'fact', id, content, subject, predicate, quarantined, origin, trust, stored_by, scope,
+    created_at
+  from facts
+  where tenant_id = :tenant_id and validity = 'quarantined'
+  union all
+  select 'rule', id, content, null, null, quarantined, origin, trust, stored_by, scope, created_at
+  from rules
+  where tenant_id = :tenant_id and quarantined is not null
+    and rule_state(metadata) <> 'forgotten'
+) held
+order by created_at, id
+limit :limit
+
+-- hold_fact --
+-- A fact in quarantine, kept from everybody else until the transaction ends.
+select scope, predicate, subject, entity_id from facts
+where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
+for update
+
+-- release_fact --
+-- A fact holds from now on, in the place of another perhaps.
+update facts
+set validity = 'active', quarantined = null, supersedes_id = :supersedes_id,
+  last_confirmed_at = :now
+where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
+
+-- release_rule --
+-- A rule is in use from now on.
+update rules set quarantined = null, last_confirmed_at = :now
+where tenant_id = :tenant_id and id = :id and quarantined is not null
+  and rule_state(metadata) <> 'forgotten'
+
+-- release_episode --
+-- An episode is found and read from now on.
+update episodes set quarantined = null
+where tenant_id = :tenant_id and id = :id and quarantined is not null
+  and episode_state(expires_at, :now) <> 'expired'
+
+-- is_held --
+-- Whether a memory waits in quarantine.
+select true from episodes
+where tenant_id = :tenant_id and id = :id and quarantined is not null
+  and episode_state(expires_at, :now) <> 'expired'
+union all
+select true from facts where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
+union all
+select true from rules
+where tenant_id = :tenant_id and id = :id and quarantined is not null
+  and rule_state(metadata) <> 'forgotten'

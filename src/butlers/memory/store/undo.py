@@ -1,0 +1,23 @@
+"""What came of one source, and how it is taken back."""
+
+from butlers.db.queries import load
+from butlers.db.statements import OnlyValue, Rows, Touched
+
+_SQL = load(__file__)
+
+find_taken = Rows(_SQL["find_taken"])
+find_confirmations = Rows(_SQL["find_confirmations"])
+find_story = Rows(_SQL["find_story"])
+unconfirm_fact = Touched(_SQL["unconfirm_fact"])
+unconfirm_rule = Touched(_SQL["unconfirm_rule"])
+find_marks = Rows(_SQL["find_marks"])
+find_forgotten = Rows(_SQL["find_forgotten"])
+find_replaced = Rows(_SQL["find_replaced"])
+revive = Touched(_SQL["revive"])
+reconnect = Rows(_SQL["reconnect"])
+unlink = Rows(_SQL["unlink"])
+count_links = OnlyValue[int](_SQL["count_links"])
+find_proposals = Rows(_SQL["find_proposals"])
+count_entities = OnlyValue[int](_SQL["count_entities"])
+unmark = Touched(_SQL["unmark"])
+reword = Touched(_SQL["reword"])

@@ -1,0 +1,236 @@
+-- {told} --
+-- What the audit stream tells of a source; an episode alone has told nothing itself.
+tenant_id = :tenant_id and :episode_id::uuid is null
+  and (:actor::text is null or actor = :actor)
+  and (:session_key::text is null or request_id = :session_key)
+  and (:since::timestamptz is null or created_at >= :since)
+
+-- {of_source} --
+-- The memories of a source by what they say of themselves.
+tenant_id = :tenant_id and session_id = :session_id::uuid
+  and (:actor::text is null or stored_by = :actor)
+  and (:since::timestamptz is null or created_at >= :since)
+
+-- {taken} --
+-- What a source has stored, and whatever was drawn from that, through each other. A link that the
+-- source itself has drawn ties nothing to it.
+with recursive taken (kind, id) as (
+  (
+    select memory_type as kind, memory_id as id from memory_events
+    where {told} and event_type in ('episode_created', 'fact_created', 'rule_created')
+    union
+    select 'episode', id from episodes where tenant_id = :tenant_id and id = :episode_id::uuid
+    union
+    select 'episode', id from episodes where {of_source}
+    union
+    select 'fact', id from facts where {of_source}
+  )
+  union
+  select drawn.kind, drawn.id
+  from taken
+  cross join lateral (
+    select 'fact' as kind, f.id from facts f
+    where f.tenant_id = :tenant_id and f.source_episode_id = taken.id
+    union all
+    select 'rule', r.id from rules r
+    where r.tenant_id = :tenant_id and r.source_episode_id = taken.id
+    union all
+    select l.source_type, l.source_id from memory_links l
+    where l.tenant_id = :tenant_id and l.relation = 'derived_from'
+      and l.target_type = taken.kind and l.target_id = taken.id
+      and not exists (
+        select from memory_events
+        where {told} and event_type = 'link_created' and memory_id = l.source_id
+          and payload ->> 'target_id' = l.target_id::text
+      )
+  ) drawn
+)
+
+-- find_taken --
+-- What would be taken back, with how each stands now.
+{taken}
+select t.kind, t.id, coalesce(e.content, f.content, r.content) as content,
+  case
+    when e.id is not null then episode_state(e.expires_at, :now, e.quarantined)
+    when f.id is not null then fact_state(f.validity, f.metadata)
+    when r.id is not null then rule_state(r.metadata, r.quarantined)
+    else 'gone'
+  end as state
+from taken t
+left join episodes e on t.kind = 'episode' and e.tenant_id = :tenant_id and e.id = t.id
+left join facts f on t.kind = 'fact' and f.tenant_id = :tenant_id and f.id = t.id
+left join rules r on t.kind = 'rule' and r.tenant_id = :tenant_id and r.id = t.id
+order by t.kind, t.id
+
+-- find_confirmations --
+-- What the source confirmed of others, itself or by its episodes alone.
+{taken}
+select c.id, c.memory_type as kind, c.memory_id
+from memory_events c
+where c.tenant_id = :tenant_id and c.event_type in ('fact_confirmed', 'rule_confirmed')
+  and c.memory_id not in (select id from taken)
+  and (
+    c.id in (
+      select id from memory_events
+      where {told} and event_type in ('fact_confirmed', 'rule_confirmed')
+    )
+    or c.payload -> 'episodes' <@ (select coalesce(jsonb_agg(id), '[]') from taken)
+  )
+order by c.sequence
+
+-- find_story --
+-- Every confirmation of a memory that was not taken back, in the order they were made.
+select c.id, c.payload
+from memory_events c
+where c.tenant_id = :tenant_id and c.memory_id = :id
+  and c.event_type in ('fact_confirmed', 'rule_confirmed') and not exists (
+    select from memory_events u
+    where u.tenant_id = :tenant_id and u.memory_id = :id
+      and u.event_type in ('fact_unconfirmed', 'rule_unconfirmed')
+      and jsonb_exists(u.payload -> 'confirmations', c.id::text)
+  )
+order by c.sequence
+
+-- unconfirm_fact --
+-- A fact is as sure as it was before.
+update facts
+set last_confirmed_at = :confirmed_at, confidence = coalesce(:confidence, confidence),
+  metadata = case
+    when effective_confidence(
+      coalesce(:confidence, confidence), decay_rate, :confirmed_at, :now
+    ) < :threshold then metadata || '{"status": "fading"}' else metadata
+  end
+where tenant_id = :tenant_id and id = :id and validity = 'active'
+
+-- unconfirm_rule --
+-- A rule is as sure as it was before.
+update rules
+set last_confirmed_at = :confirmed_at,
+  metadata = case
+    when effective_confidence(confidence, decay_rate, :confirmed_at, :now) < :threshold
+    then metadata || '{"status": "fading"}' else metadata
+  end
+where tenant_id = :tenant_id and id = :id
+
+-- find_marks --
+-- The marks of a source on the rules of others.
+{taken}
+select a.rule_id, a.id
+from rule_applications a
+where a.tenant_id = :tenant_id and :episode_id::uuid is null
+  and a.rule_id not in (select id from taken)
+  and (:actor::text is null or a.actor = :actor)
+  and (:session_key::text is null or a.request_id = :session_key)
+  and (:since::timestamptz is null or a.created_at >= :since)
+  and a.id in (select m.id from counted_marks(:tenant_id, a.rule_id) m)
+order by a.rule_id, a.created_at, a.id
+
+-- find_forgotten --
+-- What the source had forgotten of others; what faded away by itself is not its doing.
+{taken}
+select distinct e.memory_type as kind, e.memory_id as id
+from memory_events e
+where e.tenant_id = :tenant_id and e.memory_id not in (select id from taken)
+  and e.id in (
+    select id from memory_events
+    where {told} and event_type in ('fact_retracted', 'rule_forgotten', 'episode_forgotten')
+      and payload -> 'effective_confidence' is null
+  )
+order by kind, id
+
+-- find_replaced --
+-- The facts of others that gave way to what is taken back, the latest first, as they were.
+select f.id, f.scope, f.predicate, f.subject, f.entity_id, told.was
+from facts f
+cross join lateral (
+  select e.payload ->> 'superseded_by' as by, e.payload ->> 'from' as was, e.sequence
+  from memory_events e
+  where e.tenant_id = :tenant_id and e.memory_id = f.id and e.event_type = 'fact_superseded'
+  order by e.sequence desc
+  limit 1
+) told
+where f.tenant_id = :tenant_id and f.validity = 'superseded' and not f.id = any(:ids::uuid[])
+  and told.by::uuid = any(:ids::uuid[])
+order by told.sequence desc
+
+-- revive --
+-- A fact holds again.
+update facts set validity = 'active'
+where tenant_id = :tenant_id and id = :id and validity = 'superseded'
+
+-- reconnect --
+-- What came after something taken back follows what was before it.
+with recursive before (id, ancestor) as (
+  select id, supersedes_id from facts
+  where tenant_id = :tenant_id and supersedes_id = any(:ids) and not id = any(:ids)
+  union
+  select b.id, f.supersedes_id
+  from before b
+  join facts f on f.tenant_id = :tenant_id and f.id = b.ancestor
+  where b.ancestor = any(:ids)
+)
+update facts set supersedes_id = b.ancestor
+from before b
+where facts.tenant_id = :tenant_id and facts.id = b.id
+  and (b.ancestor is null or not b.ancestor = any(:ids))
+returning facts.id, facts.supersedes_id
+
+-- unlink --
+-- Links that the source drew, and those between what is taken back and what stays.
+delete from memory_links l
+where l.tenant_id = :tenant_id
+  and (
+    (l.source_id = any(:ids)) <> (l.target_id = any(:ids))
+    or exists (
+      select from memory_events
+      where {told} and event_type = 'link_created' and memory_id = l.source_id
+        and payload ->> 'target_id' = l.target_id::text
+    )
+  )
+returning l.source_type, l.source_id, l.target_type, l.target_id, l.relation
+
+-- count_links --
+-- How many links that would remove.
+select count(*) from memory_links l
+where l.tenant_id = :tenant_id
+  and (
+    (l.source_id = any(:ids)) <> (l.target_id = any(:ids))
+    or exists (
+      select from memory_events
+      where {told} and event_type = 'link_created' and memory_id = l.source_id
+        and payload ->> 'target_id' = l.target_id::text
+    )
+  )
+
+-- find_proposals --
+-- What waits because of the source.
+select id from memory_proposals
+where tenant_id = :tenant_id and status = 'waiting'
+  and (
+    source_episode_ids && :ids::uuid[]
+    or :episode_id::uuid is null and :session_key::text is null
+      and (:actor::text is null or proposed_by = :actor)
+      and (:since::timestamptz is null or created_at >= :since)
+  )
+order by id
+
+-- count_entities --
+-- Changes to entities, which stay as they are.
+select count(*) from memory_events
+where {told} and event_type in ('entity_created', 'entity_updated', 'entity_merge')
+
+-- unmark --
+-- A rule as its other marks leave it; with what it said, where it had become a warning.
+update rules
+set applied_count = :applied_count, success_count = :success_count,
+  harmful_count = :harmful_count, effectiveness_score = :effectiveness_score,
+  maturity = :maturity, metadata = :metadata, last_applied_at = :last_at,
+  last_evaluated_at = :last_at
+where tenant_id = :tenant_id and id = :id
+
+-- reword --
+-- A rule says again what it said before it became a warning.
+update rules
+set content = :content, embedding = :embedding, embedding_version_id = :embedding_version_id,
+  search_vector = to_tsvector('english', :searchable)
+where tenant_id = :tenant_id and id = :id
