@@ -19,6 +19,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import migrate
@@ -27,6 +28,10 @@ from butlers.db.provision import RUNTIME_ROLE, provision
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
+
+# How quick examples are made says something of the machine alone.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 TEMPLATE = "butler_template"
 BRANCHES = [MemoryModule.migrations]

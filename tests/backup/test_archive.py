@@ -15,7 +15,8 @@ from butlers.backup.backup import make
 from butlers.backup.directory import Backups
 from butlers.backup.restore import restore, verify
 from butlers.butler.home import Home
-from butlers.butler.tokens import TokenStore, ensure_hook_token
+from butlers.butler.own_tokens import ensure_hook_token
+from butlers.butler.tokens import TokenStore
 from butlers.db import sqlite
 from butlers.errors import Conflict, InvalidInput
 from butlers.notebook.schema import ensure_memory_schema, open_notebook

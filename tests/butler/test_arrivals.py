@@ -17,7 +17,8 @@ from structlog.testing import capture_logs
 from butlers.butler import arrivals as arriving
 from butlers.butler.arrivals import MOST_TRIES, Arrivals
 from butlers.butler.home import Home
-from butlers.butler.tokens import TokenStore, ensure_hook_token
+from butlers.butler.own_tokens import ensure_hook_token
+from butlers.butler.tokens import TokenStore
 from butlers.clock import utc_now
 from butlers.errors import Unavailable
 from butlers.memory.handle import Memory

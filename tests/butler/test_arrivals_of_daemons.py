@@ -14,8 +14,8 @@ import pytest
 from butler.killed_daemon import STEPS
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
+from butlers.butler.own_tokens import ensure_hook_token
 from butlers.butler.presence import running
-from butlers.butler.tokens import ensure_hook_token
 from db.databases import connected as connected_to
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
 from sessions.test_hooks import run_hook

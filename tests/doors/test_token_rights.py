@@ -9,7 +9,8 @@ import httpx2
 import pytest
 
 from butlers.butler.home import Home
-from butlers.butler.tokens import TokenStore, ensure_hook_token, expiry
+from butlers.butler.own_tokens import ensure_hook_token
+from butlers.butler.tokens import TokenStore, expiry
 from butlers.clock import utc_now
 from butlers.errors import InvalidInput
 from butlers.kernel.rights import Right

@@ -19,7 +19,8 @@ from starlette.applications import Starlette
 
 from butlers import hook
 from butlers.butler.home import Home
-from butlers.butler.tokens import TokenStore, ensure_hook_token
+from butlers.butler.own_tokens import ensure_hook_token
+from butlers.butler.tokens import TokenStore
 from butlers.doors.http.hooks import MAX_BODY_BYTES, hook_routes
 from butlers.errors import Unavailable
 from butlers.memory.handle import Memory

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from butlers.butler.tokens import ensure_hook_token
+from butlers.butler.own_tokens import ensure_hook_token
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
 from doors.mcp.clients import call, refusal
 from sessions.test_hooks import run_hook

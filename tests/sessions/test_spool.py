@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from butlers.butler.home import Home
-from butlers.butler.tokens import ensure_hook_token
+from butlers.butler.own_tokens import ensure_hook_token
 from butlers.clock import utc_now
 from butlers.sessions import spool
 from butlers.sessions.shortfalls import shortfalls

@@ -36,8 +36,8 @@ def faults(file: Path, text: str) -> list[str]:
 ONE_FAULT = {
     "[modules.memory]\nenabeld = true": (
         "modules.memory.enabeld: found an unknown key; did you mean enabled? valid keys are "
-        "enabled, secrets, embedding_model, embedding_dimensions, embedding_model_directory, episodes, "
-        "retention, facts, rules, retrieval, context, consolidation, statements, "
+        "enabled, secrets, embedding_model, embedding_dimensions, embedding_model_directory, "
+        "episodes, retention, facts, rules, retrieval, context, consolidation, statements, "
         "quarantine, schedule"
     ),
     "[modules.memroy]\nenabled = true": (

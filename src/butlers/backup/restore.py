@@ -20,7 +20,7 @@ from butlers.backup.contents import BACKUPS, belongs
 from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
-from butlers.butler.tokens import renew_private_tokens
+from butlers.butler.own_tokens import renew_private_tokens
 from butlers.db import dump
 from butlers.db.embedded.places import location
 from butlers.db.embedded.server import EmbeddedPostgres

@@ -75,9 +75,7 @@ async def _serve(
         butlers = await stack.enter_async_context(started_butlers(home, house))
         tokens = TokenStore(home.tokens_file)
         key = secrets.token_urlsafe(32)
-        household = Household(
-            home, butlers, tokens, house.fleet, _failed(house), key, house.backup
-        )
+        household = Household(home, butlers, tokens, house.fleet, _failed(house), key, house.backup)
         http = Server(build_app(household, house.server, pages), house.server.send_seconds)
         serving = await stack.enter_async_context(_serving(http, listener))
         port = listener.getsockname()[1]

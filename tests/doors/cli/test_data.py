@@ -13,7 +13,8 @@ import pytest
 
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
-from butlers.butler.tokens import TokenStore, ensure_hook_token
+from butlers.butler.own_tokens import ensure_hook_token
+from butlers.butler.tokens import TokenStore
 from butlers.data import receipts
 from butlers.errors import InvalidInput
 from butlers.sessions import spool

@@ -111,8 +111,8 @@ def _asked_there(
     home: "Home", served: "Running", settings: "ButlerSettings", prompt: str
 ) -> dict[str, Any]:
     """Say what the process that serves the butler answers; all that it tells."""
+    from butlers.butler.own_tokens import command_token
     from butlers.butler.presence import post
-    from butlers.butler.tokens import command_token
 
     name, tenant = settings.butler.name, settings.butler.tenant
     limits = settings.runtime
