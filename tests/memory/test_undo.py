@@ -1,5 +1,6 @@
 """After an undo the memory is what it would be had the source never spoken."""
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
@@ -182,3 +183,19 @@ async def test_a_later_honest_fact_stays_and_follows_what_was_before(memory, own
         ("coffee", "retracted", "tea"),
         ("mate", "active", "tea"),
     ]
+
+
+async def test_two_who_take_back_at_once_and_a_writer_between_them_leave_one_fact(memory, owner):
+    me, them = honest("acme"), spy("acme")
+    for who, content in ((me, "tea"), (them, "coffee")):
+        for number in range(5):
+            await know(memory, who, "Ann", f"drinks {number}", content)
+    source = Source(token="spy")
+    await asyncio.gather(
+        *(undo.undo_source(memory, source, person("acme")) for _ in range(3)),
+        *(know(memory, me, "Ann", f"drinks {number}", "mate") for number in range(5)),
+    )
+    await undo.undo_source(memory, source, person("acme"))
+    active = await owner.fetch("select content from facts where validity = 'active'")
+    assert [row["content"] for row in active] == ["mate"] * 5
+    assert await differences(owner) == []

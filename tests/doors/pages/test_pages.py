@@ -228,6 +228,26 @@ async def test_what_a_cleanup_removed_is_restored_from_the_bin(
     assert "The bin is empty." in visitor.home("/bin").words
 
 
+@pytest.mark.contract("P7", "L37")
+async def test_what_is_less_trusted_is_reviewed_beside_what_is_so(
+    visitor: PageVisitor, caller: ApiCaller
+):
+    fact = await _fact(caller)
+    for content in ("<i>Gin</i>", "Rum"):
+        await _fact(caller, content, origin="tool")
+    page = visitor.home("/review")
+    assert "<i>Gin</i> Green tea" in page.words and "Only whoever runs the home" in page.words
+    asked = [one.attributes["action"] for one in page.find("form")]
+    gin, rum = (one for one in asked if one.endswith("/accept"))
+    visitor.act("/" + rum.split("/memory/")[1].replace("/accept", "/decline"))
+    visitor.act("/" + gin.split("/memory/")[1])
+    assert "Nothing is proposed." in visitor.home("/review").words
+    told = await caller.get(f"/facts/{fact}")
+    assert told["memory"]["state"] == "superseded"
+    assert "Said by agent" in visitor.home(f"/facts/{fact}").words
+    visitor.act(f"/quarantine/{fact}/accept", 409)
+
+
 @pytest.mark.contract("P7")
 async def test_rules_are_marked_helpful_and_harmful_with_a_reason(
     visitor: PageVisitor, caller: ApiCaller

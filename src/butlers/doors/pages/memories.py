@@ -139,9 +139,9 @@ _ANSWERS: dict[str, Operation] = {
 
 @router.get(_PATH + "/review")
 async def review(visit: Visiting, name: Name) -> Response:
-    """What waits for a person: in quarantine, and proposed."""
+    """What waits for a person: proposed, and to whoever runs the home, in quarantine."""
     seat = visit.seat(name)
-    held = await seat.ask(trust.list_quarantine)
+    held = await seat.ask(trust.list_quarantine) if seat.is_operator else None
     proposed = await seat.ask(consolidation.list_proposals)
     shown = {"held": held, "proposed": proposed}
     return render(visit.request, "review.html", **seated(visit, name, "review"), **shown)

@@ -67,6 +67,7 @@ async def undo_source(memory: Memory, source: Source, lineage: Lineage) -> UndoR
     async with memory.transaction(lineage) as tx:
         plan = await plan_of(memory, tx, source)
         work = _Work(memory, tx, lineage, memory.now())
+        await _hold_keys(tx, plan)
         await _forget(work, plan)
         plan = replace(plan, replaced=await _revive(work, plan))
         plan = replace(plan, forgotten=await _recover(work, plan))
@@ -92,6 +93,13 @@ async def _vectors(memory: Memory, source: Source, lineage: Lineage) -> dict[UUI
     return dict(zip(words, made, strict=True))
 
 
+async def _hold_keys(tx: Transaction, plan: Plan) -> None:
+    """Whoever stores under a key takes its row after the key: so does what gives a key back."""
+    ids = [row["id"] for row in (*plan.replaced, *plan.forgotten)]
+    keys = await undo.find_keys(tx, ids=ids)
+    await facts.hold_keys(tx, *(FactKey(**row) for row in keys))
+
+
 async def _forget(work: _Work, plan: Plan) -> None:
     for row in plan.taken:
         if row["state"] in GONE:
@@ -106,7 +114,6 @@ async def _revive(work: _Work, plan: Plan) -> list[Row]:
     revived = []
     for row in plan.replaced:
         key = FactKey(row["scope"], row["predicate"], row["subject"], row["entity_id"])
-        await facts.hold_keys(work.tx, key)
         if await facts.get_active(work.tx, key) is None:
             await undo.revive(work.tx, id=row["id"])
             payload = {"from": "superseded", "to": row["was"]}

@@ -153,6 +153,12 @@ where f.tenant_id = :tenant_id and f.validity = 'superseded' and not f.id = any(
   and told.by::uuid = any(:ids::uuid[])
 order by told.sequence desc
 
+-- find_keys --
+-- The keys that facts have.
+select distinct scope, predicate, subject, entity_id from facts
+where tenant_id = :tenant_id and id = any(:ids)
+order by scope, predicate, subject, entity_id
+
 -- revive --
 -- A fact holds again.
 update facts set validity = 'active'
