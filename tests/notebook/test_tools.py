@@ -171,7 +171,9 @@ async def test_the_file_lies_in_the_butlers_directory_and_health_counts(daemon: 
     file = daemon.home.butler_directory("general") / "notes.sqlite"
     assert file.stat().st_mode & 0o777 == 0o600
     async with httpx2.AsyncClient(trust_env=False, timeout=30) as http:
-        modules = (await http.get(f"{daemon.url}/health")).json()["butlers"]["general"]["modules"]
+        known = {"Authorization": f"Bearer {daemon.running['key']}"}
+        report = (await http.get(f"{daemon.url}/health", headers=known)).json()
+    modules = report["butlers"]["general"]["modules"]
     assert modules["notebook"]["status"] == "ok"
     assert modules["notebook"]["notes"] >= 0
 
