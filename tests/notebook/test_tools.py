@@ -10,6 +10,7 @@ import pytest
 from mcp import Client
 
 from butlers.butler.tokens import TokenStore
+from butlers.kernel.rights import Right
 from doors.daemons import Daemon, butlers, temporary_home, up
 from doors.mcp.clients import call, over_http, over_stdio, refusal
 
@@ -40,7 +41,9 @@ def daemon() -> Iterator[Daemon]:
 
 
 def token(daemon: Daemon, tenant: str, agent: str = "") -> str:
-    return TokenStore(daemon.home.tokens_file).create("general", tenant, agent=agent)[1]
+    return TokenStore(daemon.home.tokens_file).create(
+        "general", tenant, agent=agent, rights=Right.OPERATE
+    )[1]
 
 
 @pytest.fixture
