@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from browser.chromium import chromium, found
 from browser.story import Told, tell
 from butlers.butler.home import Home
+from butlers.kernel.rights import Right
 from doors.daemons import Daemon, butlers, temporary_home, up
 from doors.http.callers import token_store
 from doors.pages.visitors import browsing, link_of
@@ -107,7 +108,9 @@ class Agent:
 
     def __init__(self, daemon: Daemon) -> None:
         self.tenant = f"tenant-{uuid.uuid4().hex[:10]}"
-        _, self.token = token_store(daemon.home).create("general", self.tenant)
+        _, self.token = token_store(daemon.home).create(
+            "general", self.tenant, rights=Right.OPERATE
+        )
         self._daemon = daemon
 
     def send(self, path: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,8 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def test_health_names_every_butler_and_its_modules(daemon: Daemon, client: httpx2.Client) -> None:
-    answer = client.get(f"{daemon.url}/health")
+    assert client.get(f"{daemon.url}/health").json() == {"status": "ok"}
+    answer = client.get(f"{daemon.url}/health", headers=bearer(daemon.first_token))
     assert answer.status_code == 200
     report = answer.json()
     assert report["status"] == "ok"

@@ -10,6 +10,7 @@ import pytest
 from mcp import Client
 
 from butlers.butler.tokens import TokenStore
+from butlers.kernel.rights import Right
 from doors.daemons import Daemon, butlers, temporary_home, up
 from doors.mcp.clients import call, over_http, over_stdio, refusal
 
@@ -40,7 +41,9 @@ def daemon() -> Iterator[Daemon]:
 
 
 def token(daemon: Daemon, tenant: str, agent: str = "") -> str:
-    return TokenStore(daemon.home.tokens_file).create("general", tenant, agent=agent)[1]
+    return TokenStore(daemon.home.tokens_file).create(
+        "general", tenant, agent=agent, rights=Right.OPERATE
+    )[1]
 
 
 @pytest.fixture
@@ -171,7 +174,9 @@ async def test_the_file_lies_in_the_butlers_directory_and_health_counts(daemon: 
     file = daemon.home.butler_directory("general") / "notes.sqlite"
     assert file.stat().st_mode & 0o777 == 0o600
     async with httpx2.AsyncClient(trust_env=False, timeout=30) as http:
-        modules = (await http.get(f"{daemon.url}/health")).json()["butlers"]["general"]["modules"]
+        known = {"Authorization": f"Bearer {daemon.running['key']}"}
+        report = (await http.get(f"{daemon.url}/health", headers=known)).json()
+    modules = report["butlers"]["general"]["modules"]
     assert modules["notebook"]["status"] == "ok"
     assert modules["notebook"]["notes"] >= 0
 

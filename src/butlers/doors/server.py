@@ -195,8 +195,9 @@ def _failure(name: str, why: str) -> dict[str, object]:
 
 async def _health_of(butler: Butler) -> dict[str, object]:
     modules = await butler.health()
-    trouble = await butler.storage.trouble() if butler.is_open else ""
-    well = not trouble and all(module.ok for module in modules.values())
+    well = all(module.ok for module in modules.values())
+    trouble = await butler.storage.trouble() if well and butler.is_open else ""
+    well = well and not trouble
     metrics.UP.labels(butler.name).set(well)
     told = {name: {**one.details, "status": _word(one.ok)} for name, one in modules.items()}
     for name in butler.failures.keys() & told.keys():

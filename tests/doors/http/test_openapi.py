@@ -12,6 +12,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from butlers.kernel.rights import Right
 from doors.http.callers import token_store
 
 CHECKS = [
@@ -31,7 +32,7 @@ def document(daemon):
 
 @pytest.fixture(scope="module")
 def headers(daemon):
-    _, token = token_store(daemon.home).create("general", "fuzz")
+    _, token = token_store(daemon.home).create("general", "fuzz", rights=Right.OPERATE)
     return {"Authorization": f"Bearer {token}"}
 
 

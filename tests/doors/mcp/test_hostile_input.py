@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from butlers.butler.tokens import TokenStore
+from butlers.kernel.rights import Right
 from doors.daemons import Daemon
 from doors.mcp.clients import (
     assert_serialised,
@@ -60,7 +61,7 @@ def tenant(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def token(tokens: TokenStore, tenant: str) -> str:
-    return tokens.create("general", tenant)[1]
+    return tokens.create("general", tenant, rights=Right.OPERATE)[1]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import pytest
 from mcp import Client
 
 from butlers.butler.tokens import TokenStore
+from butlers.kernel.rights import Right
 from doors.daemons import Daemon
 from doors.mcp.clients import over_http, refusal, snapshot, text_of
 from doors.mcp.test_surface import ALL
@@ -32,7 +33,7 @@ async def test_the_request_id_comes_back_and_stays_with_every_event(
 ) -> None:
     tenant, given = f"lineage-{tool}", f" trace\t{tool} \x00ü"
     wanted = f"trace {tool} ü"
-    record, token = tokens.create("general", tenant)
+    record, token = tokens.create("general", tenant, rights=Right.OPERATE)
     async with over_http(daemon, token) as client:
         of = await furnished(client, tenant)
         result = await client.call_tool(
@@ -67,7 +68,7 @@ async def test_a_bad_request_context_is_refused_by_name(
     tool: str, daemon: Daemon, tokens: TokenStore, rows: asyncpg.Connection
 ) -> None:
     tenant = f"bad-lineage-{tool}"
-    _, token = tokens.create("general", tenant)
+    _, token = tokens.create("general", tenant, rights=Right.OPERATE)
     async with over_http(daemon, token) as client:
         of = await furnished(client, tenant)
         before = await snapshot(rows, tenant)

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 
+from butlers.kernel.rights import Right
 from doors.daemons import Daemon, until
 from doors.http.callers import token_store
 
@@ -100,7 +101,7 @@ def browsing(daemon: Daemon) -> Iterator[httpx2.Client]:
 @contextmanager
 def visiting(daemon: Daemon, tenant: str, butler: str = "general") -> Iterator[PageVisitor]:
     """A visitor who signed in with a token of a tenant."""
-    _, token = token_store(daemon.home).create(butler, tenant)
+    _, token = token_store(daemon.home).create(butler, tenant, rights=Right.OPERATE)
     with browsing(daemon) as http:
         sign_in(http, token)
         yield PageVisitor(http, butler)

@@ -69,6 +69,7 @@ FAILURES: dict[int | str, dict[str, Any]] = {
     409: {"model": Failure, "description": "It clashes with what is there."},
     413: {"model": Failure, "description": "The request is too large."},
     422: {"model": Failure, "description": "A value of the wrong form."},
+    429: {"model": Failure, "description": "Too many requests; `Retry-After` says when to try."},
     503: {"model": Failure, "description": "Something outside does not answer."},
 }
 """How any route may fail, for the OpenAPI document."""
