@@ -9,15 +9,17 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from butlers.butler.butler import Butler
 from butlers.data import receipts, traces
 from butlers.data.export import NOTE, notebook_of
 from butlers.data.traces import Sought, Traces
-from butlers.errors import InvalidInput
+from butlers.errors import InvalidInput, NotFound
 from butlers.files import replace_file
 from butlers.kernel.mentions import Mentions
 from butlers.memory.flows import erase as memories
@@ -151,22 +153,23 @@ def _sought(butler: Butler, wanted: Wanted, mentions: Mentions, lineage: Lineage
 async def _write_down(butler: Butler, wanted: Wanted, lineage: Lineage) -> Path:
     """Note what is begun, with every name there is for it: after a crash some would be gone."""
     found = await memories.preview(butler.memory, wanted, lineage)
-    told = {"session": wanted.session, "everything": wanted.everything, "names": found.names}
-    told |= {"tenant": lineage.tenant_id, "actor": lineage.actor, "keep": wanted.keep}
+    told = {"wanted": asdict(wanted), "names": found.names}
+    told |= {"tenant": lineage.tenant_id, "actor": lineage.actor}
     file = _notes_of(butler) / f"{_hash(told)[7:23]}.json"
     file.parent.mkdir(mode=0o700, exist_ok=True)
-    replace_file(file, json.dumps(told))
+    replace_file(file, json.dumps(told, default=str))
     return file
 
 
 async def _end_what_was_begun(butler: Butler) -> None:
-    """End erasures that were cut off after the memory was erased."""
+    """End erasures that were cut off, before or after the memory was erased."""
     for file in sorted(_notes_of(butler).glob("*.json")):
         told = json.loads(file.read_text("utf-8"))
         lineage = Lineage(told["tenant"], told["actor"])
-        wanted = Wanted(
-            session=told["session"], everything=told["everything"], keep=tuple(told["keep"])
-        )
+        entity_id = told["wanted"]["entity_id"]
+        wanted = Wanted(**{**told["wanted"], "entity_id": entity_id and UUID(entity_id)})
+        with suppress(NotFound):  # the entity is gone, and so is what was about it
+            await memories.erase(butler.memory, wanted, lineage)
         await _erase_beside(butler, wanted, Mentions(told["names"]), lineage)
         await butler.scrub()
         file.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from butlers.doors.cli.commands import TenantOption
-from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption, with_butler
+from butlers.doors.cli.options import ButlerOption, HomeOption, JsonOption, example, with_butler
 from butlers.doors.cli.tables import Column, show_json, show_line, show_table, visible
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def erase(  # noqa: PLR0913 - the options of a command
         _show_preview(told)
 
 
-@erasing.command("verify")
+@erasing.command("verify", epilog=example("butlers erase verify receipt.json"))
 def verify(
     file: Annotated[Path, typer.Argument(metavar="RECEIPT", help="A receipt of an erasure.")],
     home: HomeOption = None,

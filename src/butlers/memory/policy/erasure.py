@@ -1,7 +1,7 @@
 """What is erased with a person, a session or a tenant, told from the rows that there are."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -25,7 +25,7 @@ class Wanted:
     entity_id: UUID | None = None
     session: str = ""
     everything: bool = False
-    keep: tuple[str, ...] = ()
+    keep: Sequence[str] = ()
 
     def keeps(self, id: str) -> bool:
         """Whether something is to be kept."""
