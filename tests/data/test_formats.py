@@ -83,7 +83,7 @@ def test_markdown_is_rules_and_what_was_read():
     assert [one.content.partition("\n")[0] for one in episodes] == [
         "CLAUDE.md", "CLAUDE.md › Style", "CLAUDE.md › Style › Why",
     ]  # fmt: skip
-    assert {one.metadata["origin"] for one in found} == {"document"}
+    assert {one.origin for one in found} == {"document"}
     again = documents.memories("CLAUDE.md", CLAUDE_MD, "general", {})
     assert [one.idempotency_key for one in again] == [one.idempotency_key for one in found]
     long = "\n\n".join(["word " * 700] * 5) + "x" * 20_000

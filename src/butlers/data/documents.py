@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from butlers.memory.model import New, NewEpisode, NewRule
+from butlers.memory.model import New, NewEpisode, NewRule, Origin
 
 _HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?(.+)$")
@@ -58,18 +58,26 @@ def markdown_files(folder: Path) -> list[Path]:
 
 def memories(name: str, text: str, butler: str, metadata: dict[str, Any]) -> Iterator[New]:
     """The memories of a document: rules first, then its sections as episodes."""
-    about = {**metadata, "origin": "document", "file": name}
+    about = {**metadata, "file": name}
     for section in sections(text):
         for rule in rules(section.text):
             key = _key("rule", rule)
             noted = {**about, "section": section.heading}
-            yield NewRule(rule, metadata=noted, source_butler=butler, idempotency_key=key)
+            yield NewRule(
+                rule,
+                metadata=noted,
+                source_butler=butler,
+                idempotency_key=key,
+                origin=Origin.DOCUMENT,
+            )
         for piece in _pieces(section.text):
             told = " › ".join(filter(None, (name, section.heading)))
             content = f"{told}\n\n{piece}"
             noted = {**about, "section": section.heading}
             key = _key("document", content)
-            yield NewEpisode(content, butler, metadata=noted, idempotency_key=key)
+            yield NewEpisode(
+                content, butler, metadata=noted, idempotency_key=key, origin=Origin.DOCUMENT
+            )
 
 
 def sections(text: str) -> Iterator[Section]:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,7 +16,7 @@ from butlers.data.conversations import Unreadable
 from butlers.errors import ButlersError, InvalidInput
 from butlers.memory.flows import portable
 from butlers.memory.flows.batch import store_batch
-from butlers.memory.model import Lineage, New, NewFact
+from butlers.memory.model import Lineage, New, NewFact, Origin
 from butlers.memory.operations import Desk
 from butlers.sessions.parts import store_session
 
@@ -54,7 +55,11 @@ async def bring_mem0(butler: Butler, source: Path, lineage: Lineage, on_step: On
 async def bring_pam(butler: Butler, source: Path, lineage: Lineage, on_step: OnStep) -> Imported:
     """Bring in a document of Portable AI Memory."""
     [told] = (await asyncio.to_thread(lambda: members(source))).values()
-    read = list(pam.read_pam(told, butler.name))
+    # Who said it is another product's word.
+    read = [
+        one if isinstance(one, str) else replace(one, origin=Origin.INFERRED)
+        for one in pam.read_pam(told, butler.name)
+    ]
     return await _store(butler, read, Imported("pam"), lineage, on_step)
 
 
@@ -187,6 +192,7 @@ def _mem0(place: int, told: Any, butler: str) -> New | str:
         idempotency_key=f"import:mem0:{id}"[:400],
         source_butler=butler,
         said_at=_at(told.get("created_at")),
+        origin=Origin.INFERRED,
     )
 
 
