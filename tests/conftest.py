@@ -27,6 +27,7 @@ from butlers.db.provision import RUNTIME_ROLE, provision
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
+from db.databases import emptied
 
 TEMPLATE = "butler_template"
 BRANCHES = [MemoryModule.migrations]
@@ -151,11 +152,12 @@ async def owner_session(worker_access: Access) -> AsyncIterator[asyncpg.Connecti
 @pytest.fixture
 async def owner(owner_session: asyncpg.Connection) -> asyncpg.Connection:
     """The database as its owner sees it, every table empty."""
-    await owner_session.execute(
-        "truncate episodes, facts, rules, entities, memory_links, memory_events, "
+    await emptied(
+        owner_session,
+        "episodes, facts, rules, entities, memory_links, memory_events, memory_event_chain, "
         "rule_applications, embedding_versions, memory_tenants, index_memories, index_words, "
         "index_vectors, index_names, binned_episodes, memory_proposals, memory_claims, "
-        "projects cascade"
+        "projects",
     )
     return owner_session
 

@@ -227,7 +227,8 @@ HEAD = """\
 <!-- Written by `make docs`, and checked. -->
 
 Every change to a butler's memory writes exactly one event for each thing that changed, in the
-transaction that makes the change. Events are kept in the table `memory_events` and never changed:
+transaction that makes the change. Events are kept in the table `memory_events`, to which no other
+statement adds and in which none changes, deletes or empties:
 
 | column | meaning |
 |---|---|
@@ -241,6 +242,21 @@ transaction that makes the change. Events are kept in the table `memory_events` 
 
 `butlers memory history ID` tells the events of one memory, `butlers memory explain ID` what they
 amount to. Instants are ISO 8601 in UTC; ids are UUIDs.
+
+## The chain
+
+The events of a tenant form a chain, in the order they were committed: `memory_event_chain` keeps
+for each its place and a SHA-256 hash over the hash before it and all columns above but `sequence`.
+`butlers memory verify` walks it and names the first events that were changed, removed or added by
+other means. Whoever may rewrite the whole database may rewrite the chain too, or cut both off at
+the end; so `verify` also answers the head of the chain. Note it elsewhere now and then:
+`butlers memory verify --since-head HASH` says whether all that it stood for is still there.
+
+Erasing a text leaves the chain as it was: a payload counts by the marks of its values (`sha256:`
+and the hash of a text, or of the marks of what lies below), and a text gives way to its own mark,
+by the functions `erase_event_texts` and `erase_application_texts` alone. Ids, instants, numbers and
+states stay. `verify` tells how many events had texts erased, and takes it for a fault where no
+event `memory_erased` names them as its `event_ids`.
 """
 
 

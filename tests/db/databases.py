@@ -36,6 +36,13 @@ async def planning(access: Access, settings: dict[str, str]) -> AsyncIterator[Da
         await database.close()
 
 
+async def emptied(owner: asyncpg.Connection, tables: str) -> None:
+    """Empty these tables, those that keep history too."""
+    async with owner.transaction():
+        await owner.execute("set local session_replication_role = replica")
+        await owner.execute(f"truncate {tables} cascade")
+
+
 async def until_waiting(onlooker: asyncpg.Connection, how_many: int = 1) -> None:
     """Return once so many statements of this database wait for a lock."""
     async with asyncio.timeout(10):

@@ -11,6 +11,8 @@ VECTORS = ("episode_vectors", "fact_vectors", "rule_vectors")
 DERIVED = ("index_memories", "index_names", "index_vectors", "index_words")
 """What the tables fill by themselves when a memory is stored."""
 WITHOUT_ID = ("memory_links", "binned_episodes", *VECTORS)
+CHAIN = "memory_event_chain"
+"""What commits fill when something is told."""
 TENANTS = ("acme", "rival")
 
 

@@ -10,6 +10,7 @@ from butlers.db.provision import RUNTIME_ROLE
 from db.databases import connected, fresh_role
 from memory.tenants import (
     APPEND_ONLY,
+    CHAIN,
     DERIVED,
     TENANTS,
     VECTORS,
@@ -41,7 +42,7 @@ async def runtime(worker_access):
 @pytest.mark.contract("L1", "R29.2")
 async def test_every_table_with_a_tenant_forces_its_policy(owner):
     tables = await tenant_tables(owner)
-    assert set(tables) == {*samples("acme"), *DERIVED}, "a new table needs a sample row here"
+    assert set(tables) == {*samples("acme"), *DERIVED, CHAIN}, "a new table needs a sample row here"
     rows = await owner.fetch(
         "select relname, relrowsecurity, relforcerowsecurity, polcmd::text, polpermissive, "
         "polroles::text, pg_get_expr(polqual, polrelid) as sees, "
@@ -89,6 +90,7 @@ async def test_the_runtime_role_may_do_only_what_the_product_does(owner):
     expected |= dict.fromkeys((*DERIVED, "binned_episodes"), "DELETE INSERT SELECT")
     expected["index_memories"] = "DELETE INSERT SELECT UPDATE"
     expected["index_names"] = "INSERT SELECT"
+    expected[CHAIN] = "SELECT"
     expected |= dict.fromkeys(("indexed_memories", "indexed_vectors"), "SELECT")
     assert {row["table_name"]: row["rights"] for row in rows} == expected
 

@@ -1,0 +1,13 @@
+"""An audit trail that proves itself, and tenants that are proven rather than named."""
+
+from butlers.db.upgrade import run_sections
+
+revision = "mem_025"
+down_revision = "mem_023"
+
+APPEND_ONLY = ("memory_events", "rule_applications", "memory_event_chain")
+
+
+def upgrade() -> None:
+    """What happened before is chained in the order it was told in; nothing else of it changes."""
+    run_sections(__file__, table=APPEND_ONLY)
