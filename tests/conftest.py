@@ -21,9 +21,10 @@ import pytest
 from filelock import FileLock
 
 from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.login import login_of
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
-from butlers.db.provision import RUNTIME_ROLE, provision
+from butlers.db.provision import provision
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
@@ -139,7 +140,8 @@ async def worker_access(postgres: EmbeddedPostgres, template: str) -> Access:
         await connection.execute(f'create database "{name}" template "{template}"')
     finally:
         await connection.close()
-    return Access(postgres.dsn(name), postgres.dsn(name, RUNTIME_ROLE))
+    await provision(postgres.dsn(), name, sign_in=True)
+    return Access(postgres.dsn(name), postgres.dsn(name, login_of(name)))
 
 
 @pytest.fixture(scope="session")

@@ -74,6 +74,7 @@ async def fresh_role(postgres: EmbeddedPostgres, powers: str = "") -> AsyncItera
     name = f"role_{uuid.uuid4().hex[:12]}"
     async with connected(postgres.dsn()) as connection:
         await connection.execute(f"create role {name} login {powers}")
+        await connection.execute(f"grant connect on database postgres to {name}")
         try:
             yield name
         finally:

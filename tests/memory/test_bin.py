@@ -187,7 +187,7 @@ class Doomed:
 def doomed(worker_access):
     paths = (str(SCRIPT.parents[1]), *(path for path in sys.path if path))
     with subprocess.Popen(
-        [sys.executable, str(SCRIPT), worker_access.runtime_dsn],
+        [sys.executable, str(SCRIPT), f"{worker_access.owner_dsn} {worker_access.runtime_dsn}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -67,7 +67,12 @@ def doomed_agent(worker_access: Access) -> Iterator[Doomed]:
 def _doomed(worker_access: Access, how: str) -> Iterator[Doomed]:
     paths = (str(SCRIPT.parents[1]), *(path for path in sys.path if path))
     with subprocess.Popen(
-        [sys.executable, str(SCRIPT), worker_access.runtime_dsn, how],
+        [
+            sys.executable,
+            str(SCRIPT),
+            f"{worker_access.owner_dsn} {worker_access.runtime_dsn}",
+            how,
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -186,7 +186,7 @@ language plpgsql security definer set search_path = public, pg_temp as $$
       changed bigint;
     begin
       update memory_events e set payload = erased_payload(e.payload)
-      where e.tenant_id = current_setting('butlers.tenant', true) and e.id = any(event_ids)
+      where e.tenant_id = proven_tenant() and e.id = any(event_ids)
         and e.payload <> erased_payload(e.payload);
       get diagnostics changed = row_count;
       return changed;
@@ -206,7 +206,7 @@ language plpgsql security definer set search_path = public, pg_temp as $$
           select coalesce(jsonb_object_agg(key, mark_of(value, 1)), '{}')
           from jsonb_each(a.context) as each (key, value)
         )
-      where a.tenant_id = current_setting('butlers.tenant', true) and a.rule_id = any(rule_ids)
+      where a.tenant_id = proven_tenant() and a.rule_id = any(rule_ids)
         and (not is_mark(a.reason) or (a.context <> '{}' and not has_marks(a.context)));
       get diagnostics changed = row_count;
       return changed;
@@ -217,9 +217,59 @@ language plpgsql security definer set search_path = public, pg_temp as $$
 -- The chain is read by its tenant, and written by nobody.
 alter table memory_event_chain enable row level security, force row level security;
 create policy memory_event_chain_own_tenant on memory_event_chain
-using (tenant_id = current_setting('butlers.tenant', true))
-with check (tenant_id = current_setting('butlers.tenant', true));
+using (tenant_id = (select proven_tenant()))
+with check (tenant_id = (select proven_tenant()));
 grant select on memory_event_chain to butlers_runtime;
 revoke all on function erase_event_texts(uuid[]), erase_application_texts(uuid[]) from public;
 grant execute on function erase_event_texts(uuid[]), erase_application_texts(uuid[])
 to butlers_runtime;
+
+-- proven --
+-- A tenant's rows are there for whoever proves to act for it, not for whoever says so.
+alter policy {walled}_own_tenant on {walled}
+using (tenant_id = (select proven_tenant())) with check (tenant_id = (select proven_tenant()));
+
+-- tenant_names --
+-- The butler itself alone is told who its tenants are: it proves to act for the name none has.
+create or replace function memory_tenant_names() returns setof text
+language sql stable security definer set search_path = public, pg_temp
+begin atomic
+  select tenant from memory_tenants where (select proven_tenant()) = '' order by tenant;
+end;
+
+-- append_events --
+-- Events are told by this alone. Whose they are and who did it was proven; neither can be said.
+create function append_events(
+  what text, request text, subject text, at timestamptz,
+  ids uuid[], memories uuid[], payloads jsonb[]
+) returns bigint
+language plpgsql security definer set search_path = public, pg_temp as $$
+    declare
+      told bigint;
+    begin
+      insert into memory_events
+        (id, tenant_id, event_type, actor, request_id, memory_type, memory_id, payload, created_at)
+      select h.id, proven_tenant(), what, current_setting('butlers.actor', true), request, subject,
+        h.memory, h.payload, at
+      from unnest(ids, memories, payloads) with ordinality as h (id, memory, payload, place)
+      order by h.place;
+      get diagnostics told = row_count;
+      return told;
+    end
+    $$;
+revoke insert on memory_events from butlers_runtime;
+revoke all on function append_events(text, text, text, timestamptz, uuid[], uuid[], jsonb[])
+from public;
+grant execute on function append_events(text, text, text, timestamptz, uuid[], uuid[], jsonb[])
+to butlers_runtime;
+
+-- unvouched --
+-- Searches read words from an index of their own, so that nobody has to vouch any more for what
+-- matching a text might give away.
+do $$
+begin
+  if (select rolsuper from pg_roles where rolname = current_user) then
+    alter function pg_catalog.ts_match_vq(tsvector, tsquery) not leakproof;
+  end if;
+end
+$$;

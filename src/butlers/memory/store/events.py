@@ -8,7 +8,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Transaction
 from butlers.db.queries import load
-from butlers.db.statements import FirstValue, Rows, Touched
+from butlers.db.statements import FirstValue, OnlyValue, Rows
 from butlers.ids import NewId
 from butlers.kernel.text import clean
 from butlers.memory.model import Event, EventSubject, EventType, Lineage
@@ -22,7 +22,7 @@ find_after = Rows(_SQL["find_after"])
 find_stored_by = Rows(_SQL["find_stored_by"])
 find_moves = Rows(_SQL["find_moves"])
 
-_append = Touched(_SQL["append"])
+_append = OnlyValue[int](_SQL["append"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,12 @@ async def append(
 async def append_all(
     tx: Transaction, new_id: NewId, transition: Transition, lineage: Lineage, now: datetime
 ) -> int:
-    """Record the same of many memories, in id order; how many."""
+    """Record the same of many memories, in id order; how many.
+
+    Who did it is who the transaction acts for: nobody else's name can stand there.
+    """
+    if clean(lineage.actor) != tx.actor:
+        raise TypeError(f"{transition.type}: the transaction says on whose behalf it is")
     memory_ids = sorted(transition.payloads)
     if not memory_ids:
         return 0
@@ -53,7 +58,6 @@ async def append_all(
         tx,
         ids=[new_id() for _ in memory_ids],
         event_type=transition.type,
-        actor=clean(lineage.actor),
         request_id=lineage.request_id and clean(lineage.request_id),
         memory_type=transition.subject,
         memory_ids=memory_ids,
