@@ -219,6 +219,31 @@ EVENTS: Mapping[EventType, Meaning] = {
             "aliases_added": "how many names came over",
         },
     ),
+    EventType.PROPOSAL_MADE: Meaning(
+        "What was drawn from episodes waits for somebody's yes.",
+        {
+            "to": "`waiting`",
+            "kind": "what it would do",
+            "sources": "the episodes it was drawn from",
+            "target_id": "what it would replace or confirm, or null",
+            "reason": "why it was not done at once",
+        },
+    ),
+    EventType.PROPOSAL_ACCEPTED: Meaning(
+        "Somebody said yes, and it was done.",
+        _moved("`waiting`", "`accepted`", about="`fact` or `rule`", about_id="which it led to"),
+    ),
+    EventType.PROPOSAL_DECLINED: Meaning(
+        "Somebody said no, and it is not proposed again.", _moved("`waiting`", "`declined`")
+    ),
+    EventType.PROJECT_SHARED: Meaning(
+        "What a project remembers is told in every project, or no longer.",
+        {"project": "which", "shared": "`{from, to}`"},
+    ),
+    EventType.PROJECT_MOVED: Meaning(
+        "A project became a part of another, or one of its own again.",
+        {"project": "which", "moved_to": "`{from, to}`, ids of projects or null"},
+    ),
 }
 
 HEAD = """\
@@ -233,7 +258,7 @@ statement adds and in which none changes, deletes or empties:
 | column | meaning |
 |---|---|
 | `event_type` | what happened, see below |
-| `memory_type`, `memory_id` | what it happened to: an episode, fact, rule, entity or link |
+| `memory_type`, `memory_id` | what it happened to; a project is named in the payload |
 | `actor` | who asked: `token:` and its id, `cli`, `python`, `local`, or the job that did it |
 | `request_id` | in which request, if the caller named one |
 | `tenant_id` | whose memory it is |

@@ -1,5 +1,6 @@
 """The reference of events: every event has its meaning, and its payload is as documented."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,20 @@ from butlers.memory.flows import (
     feedback,
     forget,
     links,
+    projects,
+    proposals,
     remember,
     restore,
     unread,
 )
 from butlers.memory.model import EventType, NewEpisode, NewFact, NewRule, Permanence
+from butlers.memory.settings import MemoryModuleConfig
+from butlers.module import Project
 from memory.audit_stream import events
 from memory.scripted_model import ScriptedModel, answer, fact, failing
 from references.events import EVENTS, events_markdown
 
+REVIEWED = MemoryModuleConfig.model_validate({"consolidation": {"review": True}})
 DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
 
 
@@ -109,9 +115,26 @@ async def entity_lives(memory, lineage, clock):
     await entity_merge.merge_entities(memory, anne, ann, lineage)
 
 
+async def other_lives(memory, lineage, clock):
+    """Proposals are made, accepted and declined; projects are shared and moved."""
+    memory = replace(memory, settings=REVIEWED)
+    for name in ("Ann", "Bob"):
+        told = NewEpisode(f"{name} called again", "general")
+        await remember.store_episode(memory, told, lineage)
+        said = answer(new_facts=[fact(name, "did it", "called again")])
+        await consolidate.run_consolidation(memory, ScriptedModel(said), lineage)
+    first, second = await proposals.find_proposals(memory, 10, lineage)
+    await proposals.accept(memory, first["id"], lineage)
+    await proposals.decline(memory, second["id"], lineage)
+    for name in ("api", "web"):
+        await projects.own_scope(memory, Project((f"remote:host/{name}",), name, "/x"), lineage)
+    await projects.share_project(memory, "api", True, lineage)
+    await projects.move_project(memory, "api", "web", lineage)
+
+
 @pytest.mark.contract("R33.1")
 async def test_payloads_hold_what_is_documented(memory, lineage, owner, clock):
-    for lives in (fact_lives, rule_lives, episode_lives, entity_lives):
+    for lives in (fact_lives, rule_lives, episode_lives, entity_lives, other_lives):
         await lives(memory, lineage, clock)
     seen = await events(owner)
     for event in seen:

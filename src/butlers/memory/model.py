@@ -135,6 +135,8 @@ class EventSubject(StrEnum):
     RULE = "rule"
     ENTITY = "entity"
     LINK = "link"
+    PROPOSAL = "proposal"
+    PROJECT = "project"
 
 
 class EventType(StrEnum):
@@ -174,6 +176,11 @@ class EventType(StrEnum):
     ENTITY_CREATED = "entity_created"
     ENTITY_UPDATED = "entity_updated"
     ENTITY_MERGE = "entity_merge"
+    PROPOSAL_MADE = "proposal_made"
+    PROPOSAL_ACCEPTED = "proposal_accepted"
+    PROPOSAL_DECLINED = "proposal_declined"
+    PROJECT_SHARED = "project_shared"
+    PROJECT_MOVED = "project_moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +206,7 @@ class Event:
 
     type: EventType
     subject: EventSubject
-    subject_id: UUID
+    subject_id: UUID | None
     payload: dict[str, Any] = field(default_factory=dict)
 
 

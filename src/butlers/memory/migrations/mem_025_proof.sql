@@ -1,3 +1,10 @@
+-- subjects --
+-- What waits for a yes, and who is told what a project remembers, is told of too.
+alter table memory_events drop constraint memory_events_memory_type;
+alter table memory_events add constraint memory_events_memory_type check (
+  memory_type in ('episode', 'fact', 'rule', 'entity', 'link', 'proposal', 'project')
+);
+
 -- chain --
 -- Beside every event its place in the tenant's chain: a hash of the one before it and of all that
 -- the event says. `marked`: its payload had something like a mark from the first.

@@ -38,29 +38,29 @@ async def append(
     tx: Transaction, event_id: UUID, event: Event, lineage: Lineage, now: datetime
 ) -> None:
     """Record an event in the transaction that made it happen."""
-    told = Transition(event.type, event.subject, {event.subject_id: event.payload})
-    await append_all(tx, lambda: event_id, told, lineage, now)
+    told = {"ids": [event_id], "memory_ids": [event.subject_id], "payloads": [event.payload]}
+    await _tell(tx, event.type, event.subject, lineage, now=now, **told)
 
 
 async def append_all(
     tx: Transaction, new_id: NewId, transition: Transition, lineage: Lineage, now: datetime
 ) -> int:
-    """Record the same of many memories, in id order; how many.
-
-    Who did it is who the transaction acts for: nobody else's name can stand there.
-    """
-    if clean(lineage.actor) != tx.actor:
-        raise TypeError(f"{transition.type}: the transaction says on whose behalf it is")
+    """Record the same of many memories, in id order; how many."""
     memory_ids = sorted(transition.payloads)
     if not memory_ids:
         return 0
+    payloads = [transition.payloads[memory_id] for memory_id in memory_ids]
+    told = {"ids": [new_id() for _ in memory_ids], "memory_ids": memory_ids, "payloads": payloads}
+    return await _tell(tx, transition.type, transition.subject, lineage, now=now, **told)
+
+
+async def _tell(
+    tx: Transaction, event_type: EventType, subject: EventSubject, lineage: Lineage, **told: object
+) -> int:
+    """Who did it is on whose behalf the transaction acts: nobody else's name can stand there."""
+    if clean(lineage.actor) != tx.actor:
+        raise TypeError(f"{event_type}: the transaction says on whose behalf it is")
+    request_id = lineage.request_id and clean(lineage.request_id)
     return await _append(
-        tx,
-        ids=[new_id() for _ in memory_ids],
-        event_type=transition.type,
-        request_id=lineage.request_id and clean(lineage.request_id),
-        memory_type=transition.subject,
-        memory_ids=memory_ids,
-        payloads=[transition.payloads[memory_id] for memory_id in memory_ids],
-        now=now,
+        tx, event_type=event_type, memory_type=subject, request_id=request_id, **told
     )
