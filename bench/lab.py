@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.login import login_of
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
-from butlers.db.provision import RUNTIME_ROLE, provision
+from butlers.db.provision import provision
 from butlers.embedding import Embedder, get_embedding_engine
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
@@ -56,7 +57,7 @@ async def laboratory(
             await provision(server.dsn(), NAME, sign_in=True)
             assert MemoryModule.migrations is not None
             await migrate(server.dsn(NAME), [MemoryModule.migrations])
-            access = Access(server.dsn(NAME), server.dsn(NAME, RUNTIME_ROLE))
+            access = Access(server.dsn(NAME), server.dsn(NAME, login_of(NAME)))
             database = await Database.open(access)
             engine = embedder or get_embedding_engine()
             try:

@@ -22,12 +22,14 @@ from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.login import login_of
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
-from butlers.db.provision import RUNTIME_ROLE, provision
+from butlers.db.provision import provision
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
+from db.databases import emptied
 
 # How quick examples are made says something of the machine alone.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -143,7 +145,8 @@ async def worker_access(postgres: EmbeddedPostgres, template: str) -> Access:
         await connection.execute(f'create database "{name}" template "{template}"')
     finally:
         await connection.close()
-    return Access(postgres.dsn(name), postgres.dsn(name, RUNTIME_ROLE))
+    await provision(postgres.dsn(), name, sign_in=True)
+    return Access(postgres.dsn(name), postgres.dsn(name, login_of(name)))
 
 
 @pytest.fixture(scope="session")
@@ -156,11 +159,12 @@ async def owner_session(worker_access: Access) -> AsyncIterator[asyncpg.Connecti
 @pytest.fixture
 async def owner(owner_session: asyncpg.Connection) -> asyncpg.Connection:
     """The database as its owner sees it, every table empty."""
-    await owner_session.execute(
-        "truncate episodes, facts, rules, entities, memory_links, memory_events, "
+    await emptied(
+        owner_session,
+        "episodes, facts, rules, entities, memory_links, memory_events, memory_event_chain, "
         "rule_applications, embedding_versions, memory_tenants, index_memories, index_words, "
         "index_vectors, index_names, binned_episodes, memory_proposals, memory_claims, "
-        "projects cascade"
+        "projects",
     )
     return owner_session
 

@@ -261,6 +261,31 @@ EVENTS: Mapping[EventType, Meaning] = {
             "event_ids": "the events whose texts were replaced by their hashes",
         },
     ),
+    EventType.PROPOSAL_MADE: Meaning(
+        "What was drawn from episodes waits for somebody's yes.",
+        {
+            "to": "`waiting`",
+            "kind": "what it would do",
+            "sources": "the episodes it was drawn from",
+            "target_id": "what it would replace or confirm, or null",
+            "reason": "why it was not done at once",
+        },
+    ),
+    EventType.PROPOSAL_ACCEPTED: Meaning(
+        "Somebody said yes, and it was done.",
+        _moved("`waiting`", "`accepted`", about="`fact` or `rule`", about_id="which it led to"),
+    ),
+    EventType.PROPOSAL_DECLINED: Meaning(
+        "Somebody said no, and it is not proposed again.", _moved("`waiting`", "`declined`")
+    ),
+    EventType.PROJECT_SHARED: Meaning(
+        "What a project remembers is told in every project, or no longer.",
+        {"project": "which", "shared": "`{from, to}`"},
+    ),
+    EventType.PROJECT_MOVED: Meaning(
+        "A project became a part of another, or one of its own again.",
+        {"project": "which", "moved_to": "`{from, to}`, ids of projects or null"},
+    ),
 }
 
 HEAD = """\
@@ -269,12 +294,13 @@ HEAD = """\
 <!-- Written by `make docs`, and checked. -->
 
 Every change to a butler's memory writes exactly one event for each thing that changed, in the
-transaction that makes the change. Events are kept in the table `memory_events` and never changed:
+transaction that makes the change. Events are kept in the table `memory_events`, to which no other
+statement adds and in which none changes, deletes or empties:
 
 | column | meaning |
 |---|---|
 | `event_type` | what happened, see below |
-| `memory_type`, `memory_id` | what it happened to: an episode, fact, rule, entity or link |
+| `memory_type`, `memory_id` | what it happened to; a project is named in the payload |
 | `actor` | who asked: `token:` and its id, `cli`, `python`, `local`, or the job that did it |
 | `request_id` | in which request, if the caller named one |
 | `tenant_id` | whose memory it is |
@@ -283,6 +309,21 @@ transaction that makes the change. Events are kept in the table `memory_events` 
 
 `butlers memory history ID` tells the events of one memory, `butlers memory explain ID` what they
 amount to. Instants are ISO 8601 in UTC; ids are UUIDs.
+
+## The chain
+
+The events of a tenant form a chain, in the order they were committed: `memory_event_chain` keeps
+for each its place and a SHA-256 hash over the hash before it and all columns above but `sequence`.
+`butlers memory verify` walks it and names the first events that were changed, removed or added by
+other means. Whoever may rewrite the whole database may rewrite the chain too, or cut both off at
+the end; so `verify` also answers the head of the chain. Note it elsewhere now and then:
+`butlers memory verify --since-head HASH` says whether all that it stood for is still there.
+
+Erasing a text leaves the chain as it was: a payload counts by the marks of its values (`sha256:`
+and the hash of a text, or of the marks of what lies below), and a text gives way to its own mark,
+by the functions `erase_event_texts` and `erase_application_texts` alone. Ids, instants, numbers and
+states stay. `verify` tells how many events had texts erased, and takes it for a fault where no
+event `memory_erased` names them as its `event_ids`.
 """
 
 

@@ -36,6 +36,13 @@ async def planning(access: Access, settings: dict[str, str]) -> AsyncIterator[Da
         await database.close()
 
 
+async def emptied(owner: asyncpg.Connection, tables: str) -> None:
+    """Empty these tables, those that keep history too."""
+    async with owner.transaction():
+        await owner.execute("set local session_replication_role = replica")
+        await owner.execute(f"truncate {tables} cascade")
+
+
 async def until_waiting(onlooker: asyncpg.Connection, how_many: int = 1) -> None:
     """Return once so many statements of this database wait for a lock."""
     async with asyncio.timeout(10):
@@ -67,6 +74,7 @@ async def fresh_role(postgres: EmbeddedPostgres, powers: str = "") -> AsyncItera
     name = f"role_{uuid.uuid4().hex[:12]}"
     async with connected(postgres.dsn()) as connection:
         await connection.execute(f"create role {name} login {powers}")
+        await connection.execute(f"grant connect on database postgres to {name}")
         try:
             yield name
         finally:

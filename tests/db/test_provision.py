@@ -8,8 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from butlers.db import login
 from butlers.db import provision as provisioning
-from butlers.db.provision import RUNTIME_ROLE, external_access, provision
+from butlers.db.login import RUNTIME_ROLE, login_of
+from butlers.db.provision import external_access, provision
 from butlers.errors import Unavailable
 from db.databases import connected, fresh_database, fresh_role
 from db.embedded_servers import ENVIRONMENT
@@ -22,6 +24,7 @@ async def new_name(postgres):
     yield name
     async with connected(postgres.dsn()) as connection:
         await connection.execute(f'drop database if exists "{name}" with (force)')
+        await connection.execute(f'drop role if exists "{login_of(name)}"')
 
 
 @asynccontextmanager
@@ -29,6 +32,7 @@ async def new_role(postgres, monkeypatch):
     """A name for the runtime role under which there is none yet."""
     role = f"runtime_{uuid.uuid4().hex[:12]}"
     monkeypatch.setattr(provisioning, "RUNTIME_ROLE", role)
+    monkeypatch.setattr(login, "RUNTIME_ROLE", role)
     yield role
     async with connected(postgres.dsn()) as connection:
         await connection.execute(f"drop role if exists {role}")
@@ -156,9 +160,12 @@ async def test_many_at_once_in_one_process(postgres, monkeypatch, sign_in):
         await asyncio.gather(*(provision(dsn, name, sign_in=sign_in) for _ in range(6)))
         async with connected(postgres.dsn(name)) as connection:
             assert await connection.fetchval("select count(*) from pg_extension") == 2
-            assert sign_in == await connection.fetchval(
-                "select rolcanlogin from pg_roles where rolname = $1", role
+            logins = await connection.fetch(
+                "select rolname from pg_roles where rolcanlogin and pg_has_role(oid, $1, 'member') "
+                "and not rolsuper",
+                role,
             )
+            assert [row["rolname"] for row in logins] == [login_of(name)] * sign_in
 
 
 _PROVISION = """

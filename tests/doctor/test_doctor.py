@@ -234,7 +234,7 @@ async def test_what_waits_without_a_model_is_said_and_so_is_the_bound(lived_in: 
     await the_general(lived_in, EPISODE)
     settle(lived_in, modules__memory__episodes="max_unread = 1")
     few, crowded = of(await examine(lived_in), "unread of general")
-    await the_general(lived_in, "truncate episodes cascade")
+    await the_general(lived_in, "set session_replication_role = replica; truncate episodes cascade")
     assert few.verdict is crowded.verdict is Verdict.WARNING
     assert few.message == "no model reads episodes (1 waits; oldest 6 days); they are kept"
     assert crowded.message.startswith("tenant acme: 1 of 1 unread episodes, 0 of 1,000 MB")

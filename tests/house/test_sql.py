@@ -12,8 +12,8 @@ import pytest
 
 import butlers
 from butlers.butler.registry import CORE
+from butlers.db.login import RUNTIME_ROLE
 from butlers.db.migrate import migrate
-from butlers.db.provision import RUNTIME_ROLE
 from butlers.db.queries import load
 from butlers.db.statements import Rows, Statement
 from butlers.memory.module import MemoryModule
@@ -23,8 +23,8 @@ from db.databases import connected, fresh_database
 SOURCE = Path(butlers.__file__).parent
 # Installed with a server, not written by us.
 FOREIGN = SOURCE / "db" / "embedded" / "extensions"
-# What creates the notebook's tables, and so names no columns and gives some a time by default.
-CREATING = ("notebook.schema", "notebook.schema_extensions")
+# What creates tables without a migration, and so names no columns and gives some a time by default.
+CREATING = ("db.wall", "notebook.schema", "notebook.schema_extensions")
 
 FILES = {
     ".".join(file.relative_to(SOURCE).with_suffix("").parts): file
@@ -70,7 +70,8 @@ async def runtime(postgres, template):
     """A database with the tables of every butler and of its memory, as requests see it."""
     async with fresh_database(postgres, template) as name:
         await migrate(postgres.dsn(name), [CORE, MemoryModule.migrations])
-        async with connected(postgres.dsn(name, RUNTIME_ROLE)) as connection:
+        async with connected(postgres.dsn(name)) as connection:
+            await connection.execute(f"set role {RUNTIME_ROLE}")
             yield connection
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from butlers.butler.registry import CORE
 from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.login import login_of
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
-from butlers.db.provision import RUNTIME_ROLE, provision
+from butlers.db.provision import provision
 from db.databases import connected
 
 EMPTY = "truncate job_runs, job_schedules, language_model_spend, clock_believed, session_log"
@@ -22,7 +23,7 @@ async def core_access(postgres: EmbeddedPostgres) -> AsyncIterator[Access]:
     name = f"core_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     await provision(postgres.dsn(), name, sign_in=True)
     await migrate(postgres.dsn(name), [CORE])
-    yield Access(postgres.dsn(name), postgres.dsn(name, RUNTIME_ROLE))
+    yield Access(postgres.dsn(name), postgres.dsn(name, login_of(name)))
     async with connected(postgres.dsn()) as connection:
         await connection.execute(f'drop database "{name}" with (force)')
 

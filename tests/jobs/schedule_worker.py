@@ -14,7 +14,7 @@ from butlers.jobs.schedule import Pace, Schedule
 from butlers.module import Job
 
 
-async def main(dsn: str, cron: str, lease: float, seconds: float, file: Path) -> None:
+async def main(dsns: str, cron: str, lease: float, seconds: float, file: Path) -> None:
     async def work() -> dict[str, int]:
         with file.open("a") as out:
             out.write(f"began {os.getpid()}\n")
@@ -25,7 +25,7 @@ async def main(dsn: str, cron: str, lease: float, seconds: float, file: Path) ->
 
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    database = await Database.open(Access(dsn, dsn))
+    database = await Database.open(Access(*dsns.split()))
     pace = Pace(lease_seconds=lease, look_seconds=0.2, grace_seconds=2)
     with file.open("a") as out:
         out.write(f"ready {os.getpid()}\n")
@@ -36,5 +36,5 @@ async def main(dsn: str, cron: str, lease: float, seconds: float, file: Path) ->
 
 
 if __name__ == "__main__":
-    dsn, cron, lease, seconds, file = sys.argv[1:]
-    asyncio.run(main(dsn, cron, float(lease), float(seconds), Path(file)))
+    dsns, cron, lease, seconds, file = sys.argv[1:]
+    asyncio.run(main(dsns, cron, float(lease), float(seconds), Path(file)))

@@ -20,13 +20,13 @@ WORKER = Path(__file__).parent / "schedule_worker.py"
 class Workers:
     """Processes that keep the same schedule and write into one file."""
 
-    def __init__(self, dsn: str, file: Path) -> None:
-        self._dsn = dsn
+    def __init__(self, dsns: str, file: Path) -> None:
+        self._dsns = dsns
         self._file = file
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, cron: str, lease: float, seconds: float) -> subprocess.Popen[bytes]:
-        arguments = [self._dsn, cron, str(lease), str(seconds), str(self._file)]
+        arguments = [self._dsns, cron, str(lease), str(seconds), str(self._file)]
         process = subprocess.Popen([sys.executable, WORKER, *arguments], env=ENVIRONMENT)
         self.processes.append(process)
         until(lambda: self.said("ready", process.pid))
@@ -47,7 +47,7 @@ class Workers:
 def workers(
     core_access: Access, core_owner: asyncpg.Connection, tmp_path: Path
 ) -> Iterator[Workers]:
-    workers = Workers(core_access.runtime_dsn, tmp_path / "work")
+    workers = Workers(f"{core_access.owner_dsn} {core_access.runtime_dsn}", tmp_path / "work")
     yield workers
     workers.stop()
 

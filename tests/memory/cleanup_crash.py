@@ -19,13 +19,13 @@ from conftest import ToyEmbedder
 from memory.consolidation_crash import STATEMENTS, Fate
 
 
-async def clean_up(dsn: str, step: int, at: datetime) -> int:
+async def clean_up(dsns: str, step: int, at: datetime) -> int:
     fate, lineage = Fate(step), Lineage("acme", "jobs")
     for name in STATEMENTS:
         setattr(Transaction, name, fate.before(getattr(Transaction, name)))
     Database.transaction = fate.around_commits(Database.transaction)  # type: ignore[method-assign]
     episode_cleanup.BATCH = unread.BATCH = 2
-    database = await Database.open(Access(dsn, dsn), pool_max=2)
+    database = await Database.open(Access(*dsns.split()), pool_max=2)
     memory = Memory(database, ToyEmbedder, "general", clock=lambda: at)
     await unread.keep_unread(memory, lineage)
     await episode_cleanup.empty_bin(memory, lineage)

@@ -51,8 +51,8 @@ class Fate:
 
     def around_commits(self, transaction: Callable[..., Any]) -> Callable[..., Any]:
         @asynccontextmanager
-        async def ticking(database: Database, tenant_id: str) -> AsyncIterator[Transaction]:
-            async with transaction(database, tenant_id) as tx:
+        async def ticking(database: Database, *whose: str) -> AsyncIterator[Transaction]:
+            async with transaction(database, *whose) as tx:
                 yield tx
                 self.tick()
             self.tick()
@@ -84,13 +84,13 @@ async def by_an_agent(memory: Memory, model: FatedModel, lineage: Lineage) -> No
 HOW = {"run": run_consolidation, "agent": by_an_agent}
 
 
-async def consolidate(dsn: str, step: int, at: datetime) -> int:
+async def consolidate(dsns: str, step: int, at: datetime) -> int:
     fate, toy = Fate(step), ToyEmbedder()
     for name in STATEMENTS:
         setattr(Transaction, name, fate.before(getattr(Transaction, name)))
     Database.transaction = fate.around_commits(Database.transaction)  # type: ignore[method-assign]
     toy.embed_batch_async = fate.before(toy.embed_batch_async)  # type: ignore[method-assign]
-    database = await Database.open(Access(dsn, dsn), pool_max=2)
+    database = await Database.open(Access(*dsns.split()), pool_max=2)
     memory = Memory(database, lambda: toy, "general", clock=lambda: at)
     await HOW[sys.argv[2]](memory, FatedModel(fate), Lineage("acme", "jobs"))
     await database.close()

@@ -11,6 +11,10 @@ VECTORS = ("episode_vectors", "fact_vectors", "rule_vectors")
 DERIVED = ("index_memories", "index_names", "index_vectors", "index_words")
 """What the tables fill by themselves when a memory is stored."""
 WITHOUT_ID = ("memory_links", "binned_episodes", *VECTORS)
+CHAIN = "memory_event_chain"
+"""What commits fill when something is told."""
+PROVING = []
+"""The keys of the database that a test is about, the last of them."""
 TENANTS = ("acme", "rival")
 
 
@@ -74,6 +78,11 @@ def samples(tenant):
     } | {"binned_episodes": {"tenant_id": tenant, **binned, "episode": {"content": "secret"}}}
 
 
+def by_hand(tenant):
+    """Those of them that the role which serves requests inserts itself."""
+    return {table: row for table, row in samples(tenant).items() if table != "memory_events"}
+
+
 def _vector(tenant, noun):
     return {
         f"{noun}_id": str(id_of(tenant, f"{noun}s")),
@@ -101,6 +110,12 @@ async def tenant_tables(connection):
     return [row["relname"] for row in rows]
 
 
+async def act(connection, tenant, actor="tester"):
+    """Prove for whom the rest of the transaction acts, as the process does."""
+    proof = PROVING[-1].proof(tenant, actor, connection.get_server_pid())
+    await connection.execute("select act_for($1, $2, $3)", tenant, actor, proof)
+
+
 @asynccontextmanager
 async def acting_for(connection, tenant):
     """A transaction that names a tenant and is undone afterwards."""
@@ -108,7 +123,7 @@ async def acting_for(connection, tenant):
     await transaction.start()
     try:
         if tenant is not None:
-            await connection.execute("select set_config('butlers.tenant', $1, true)", tenant)
+            await act(connection, tenant)
         yield connection
     finally:
         await transaction.rollback()

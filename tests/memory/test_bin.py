@@ -20,6 +20,7 @@ from butlers.memory.flows.forget import forget_memory
 from butlers.memory.flows.restore import restore_memory
 from butlers.memory.model import MemoryType, NewEpisode
 from butlers.memory.settings import MemoryModuleConfig
+from db.databases import emptied
 from memory.audit_stream import event_types, events
 from memory.consolidation_stories import found, tell
 
@@ -187,7 +188,7 @@ class Doomed:
 def doomed(worker_access):
     paths = (str(SCRIPT.parents[1]), *(path for path in sys.path if path))
     with subprocess.Popen(
-        [sys.executable, str(SCRIPT), worker_access.runtime_dsn],
+        [sys.executable, str(SCRIPT), f"{worker_access.owner_dsn} {worker_access.runtime_dsn}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -198,9 +199,10 @@ def doomed(worker_access):
 
 async def seed(memory, lineage, owner, clock):
     """Three that have lain in the bin for long, three that expired, three that nobody has read."""
-    await owner.execute(
-        "truncate episodes, memory_events, memory_links, binned_episodes, index_memories, "
-        "index_words, index_vectors cascade"
+    await emptied(
+        owner,
+        "episodes, memory_events, memory_event_chain, memory_links, binned_episodes, "
+        "index_memories, index_words, index_vectors",
     )
     old = [await tell(memory, lineage, f"old {number}") for number in range(3)]
     await owner.execute(READ)

@@ -15,6 +15,7 @@ import pytest
 from butlers.db.postgres import Access
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.consolidation_claim import CLAIM_SECONDS, claim_episodes, submit
+from db.databases import emptied
 from memory.audit_stream import event_types
 from memory.consolidation_stories import (
     active_facts,
@@ -34,7 +35,8 @@ LEARNED = {
     ("Cid", "likes", "beer"), ("Dan", "likes", "rum"),
 }  # fmt: skip
 TABLES = (
-    "episodes, facts, rules, entities, memory_links, memory_events, rule_applications, "
+    "episodes, facts, rules, entities, memory_links, memory_events, "
+    "memory_event_chain, rule_applications, "
     "embedding_versions, memory_tenants, memory_proposals, memory_claims"
 )
 
@@ -65,7 +67,12 @@ def doomed_agent(worker_access: Access) -> Iterator[Doomed]:
 def _doomed(worker_access: Access, how: str) -> Iterator[Doomed]:
     paths = (str(SCRIPT.parents[1]), *(path for path in sys.path if path))
     with subprocess.Popen(
-        [sys.executable, str(SCRIPT), worker_access.runtime_dsn, how],
+        [
+            sys.executable,
+            str(SCRIPT),
+            f"{worker_access.owner_dsn} {worker_access.runtime_dsn}",
+            how,
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -76,7 +83,7 @@ def _doomed(worker_access: Access, how: str) -> Iterator[Doomed]:
 
 async def seed(memory, lineage, owner) -> set:
     """Two episodes and two known facts, in an empty database."""
-    await owner.execute(f"truncate {TABLES} cascade")
+    await emptied(owner, TABLES)
     await infer(memory, lineage, "Cid", "likes", "ale")
     await infer(memory, lineage, "Dan", "likes", "rum")
     told = ("Ann likes tea, so offer it. Cid likes beer now", "Bob left in May; Dan drinks rum")

@@ -25,6 +25,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.confidence import effective_confidence
 from butlers.memory.settings import MemoryModuleConfig
+from db.databases import emptied
 from memory.audit_stream import event_types, events, metadata
 
 NOTHING = SweepReport(*[0] * 9)
@@ -485,7 +486,7 @@ async def test_the_sweep_agrees_with_a_straightforward_model(memory, owner, cloc
         asyncio.run_coroutine_threadsafe(compare(rows), loop).result()
 
     async def compare(rows):
-        await owner.execute("truncate facts, rules, memory_events cascade")
+        await emptied(owner, "facts, rules, memory_events, memory_event_chain")
         dated = [row | {"confirmed_at": confirmed(row["age_days"])} for row in rows]
         ids = [uuid.uuid4() for _ in dated]
         kept = ("confidence", "decay_rate", "confirmed_at", "fading", "gone")

@@ -23,6 +23,7 @@ from butlers.memory.model import (
     NewRule,
 )
 from butlers.memory.settings import MemoryModuleConfig
+from db.databases import emptied
 from memory.audit_stream import event_types, events
 
 
@@ -327,7 +328,7 @@ async def test_the_cleanup_agrees_with_a_straightforward_model(memory, owner, cl
         asyncio.run_coroutine_threadsafe(compare(rows, max_entries), loop).result()
 
     async def compare(rows, max_entries):
-        await owner.execute("truncate episodes cascade")
+        await emptied(owner, "episodes")
         await owner.executemany(
             INSERT,
             [

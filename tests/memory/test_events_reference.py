@@ -16,6 +16,8 @@ from butlers.memory.flows import (
     feedback,
     forget,
     links,
+    projects,
+    proposals,
     quarantine,
     remember,
     restore,
@@ -34,10 +36,13 @@ from butlers.memory.model import (
     Permanence,
 )
 from butlers.memory.policy.erasure import Wanted
+from butlers.memory.settings import MemoryModuleConfig
+from butlers.module import Project
 from memory.audit_stream import events
 from memory.scripted_model import ScriptedModel, answer, fact, failing
 from references.events import EVENTS, events_markdown
 
+REVIEWED = MemoryModuleConfig.model_validate({"consolidation": {"review": True}})
 DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
 
 
@@ -152,10 +157,27 @@ async def doubted_lives(memory, lineage, clock):
     await undo.undo_source(memory, Source(token="spy"), person)
 
 
+async def other_lives(memory, lineage, clock):
+    """Proposals are made, accepted and declined; projects are shared and moved."""
+    memory = replace(memory, settings=REVIEWED)
+    for name in ("Ann", "Bob"):
+        told = NewEpisode(f"{name} called again", "general")
+        await remember.store_episode(memory, told, lineage)
+        said = answer(new_facts=[fact(name, "did it", "called again")])
+        await consolidate.run_consolidation(memory, ScriptedModel(said), lineage)
+    first, second = await proposals.find_proposals(memory, 10, lineage)
+    await proposals.accept(memory, first["id"], lineage)
+    await proposals.decline(memory, second["id"], lineage)
+    for name in ("api", "web"):
+        await projects.own_scope(memory, Project((f"remote:host/{name}",), name, "/x"), lineage)
+    await projects.share_project(memory, "api", True, lineage)
+    await projects.move_project(memory, "api", "web", lineage)
+
+
 @pytest.mark.contract("R33.1")
 async def test_payloads_hold_what_is_documented(memory, lineage, owner, clock):
-    lives_of = (fact_lives, rule_lives, episode_lives, entity_lives, doubted_lives, memories_end)
-    for lives in lives_of:
+    lives_of = (fact_lives, rule_lives, episode_lives, entity_lives, other_lives, doubted_lives)
+    for lives in (*lives_of, memories_end):
         await lives(memory, lineage, clock)
     seen = await events(owner)
     for event in seen:

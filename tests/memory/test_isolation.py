@@ -6,14 +6,19 @@ import uuid
 import asyncpg
 import pytest
 
-from butlers.db.provision import RUNTIME_ROLE
+from butlers.db.login import RUNTIME_ROLE
+from butlers.db.wall import read_keys
 from db.databases import connected, fresh_role
 from memory.tenants import (
     APPEND_ONLY,
+    CHAIN,
     DERIVED,
+    PROVING,
     TENANTS,
     VECTORS,
+    act,
     acting_for,
+    by_hand,
     id_of,
     insert,
     rows_touched,
@@ -34,6 +39,8 @@ async def filled(owner):
 @pytest.fixture
 async def runtime(worker_access):
     """A bare connection of the role that serves requests."""
+    async with connected(worker_access.owner_dsn) as connection:
+        PROVING.append(await read_keys(connection))
     async with connected(worker_access.runtime_dsn) as connection:
         yield connection
 
@@ -41,7 +48,7 @@ async def runtime(worker_access):
 @pytest.mark.contract("L1", "R29.2")
 async def test_every_table_with_a_tenant_forces_its_policy(owner):
     tables = await tenant_tables(owner)
-    assert set(tables) == {*samples("acme"), *DERIVED}, "a new table needs a sample row here"
+    assert set(tables) == {*samples("acme"), *DERIVED, CHAIN}, "a new table needs a sample row here"
     rows = await owner.fetch(
         "select relname, relrowsecurity, relforcerowsecurity, polcmd::text, polpermissive, "
         "polroles::text, pg_get_expr(polqual, polrelid) as sees, "
@@ -50,7 +57,7 @@ async def test_every_table_with_a_tenant_forces_its_policy(owner):
         "where relname = any($1) order by 1",
         tables,
     )
-    own = "(tenant_id = current_setting('butlers.tenant'::text, true))"
+    own = "(tenant_id = ( SELECT proven_tenant() AS proven_tenant))"
     assert [tuple(row.values()) for row in rows] == [
         (table, True, True, "*", True, "{0}", own, own) for table in tables
     ]
@@ -83,12 +90,13 @@ async def test_the_runtime_role_may_do_only_what_the_product_does(owner):
         RUNTIME_ROLE,
     )
     expected = dict.fromkeys(samples("acme"), "INSERT SELECT UPDATE")
-    expected |= dict.fromkeys(APPEND_ONLY, "INSERT SELECT")
+    expected |= {"memory_events": "SELECT", "rule_applications": "INSERT SELECT"}
     expected |= dict.fromkeys((*VECTORS, "memory_claims"), "DELETE INSERT SELECT")
     expected["episodes"] = "DELETE INSERT SELECT UPDATE"
     expected |= dict.fromkeys((*DERIVED, "binned_episodes"), "DELETE INSERT SELECT")
     expected["index_memories"] = "DELETE INSERT SELECT UPDATE"
     expected["index_names"] = "INSERT SELECT"
+    expected[CHAIN] = "SELECT"
     expected |= dict.fromkeys(("indexed_memories", "indexed_vectors"), "SELECT")
     assert {row["table_name"]: row["rights"] for row in rows} == expected
 
@@ -149,10 +157,10 @@ async def test_a_tenant_cannot_change_or_delete_anothers_rows(filled, runtime):
 @pytest.mark.contract("L1", "R29.1", "R29.2")
 async def test_a_tenant_cannot_write_for_another(owner, runtime):
     for tenant in TENANTS:
-        for table, row in samples(tenant).items():
+        for table, row in by_hand(tenant).items():
             async with acting_for(runtime, "acme"):
                 if tenant == "acme":
-                    for earlier, needed in samples(tenant).items():
+                    for earlier, needed in by_hand(tenant).items():
                         if earlier == table:
                             break
                         await insert(runtime, earlier, needed)
@@ -266,7 +274,7 @@ async def test_a_rule_with_history_cannot_be_deleted_from_under_it(filled):
 
 @pytest.mark.contract("L1")
 async def test_nobody_is_no_tenant(owner, runtime):
-    for table, row in samples("").items():
+    for table, row in by_hand("").items():
         with pytest.raises(asyncpg.CheckViolationError, match="tenant_named"):
             await insert(owner, table, row)
         async with acting_for(runtime, ""):
@@ -290,7 +298,7 @@ async def test_workers_learn_of_tenants_through_one_function_alone(filled, runti
 @pytest.mark.parametrize("table", ["entities", "episodes", "facts", "rules"])
 async def test_a_tenant_is_known_from_its_first_row(owner, runtime, database, table):
     async with runtime.transaction():
-        await runtime.execute("select set_config('butlers.tenant', 'newcomer', true)")
+        await act(runtime, "newcomer")
         await insert(runtime, table, samples("newcomer")[table])
     assert await database.tenants() == ["newcomer"]
 
@@ -299,6 +307,9 @@ async def test_a_tenant_is_known_from_its_first_row(owner, runtime, database, ta
 async def test_a_stranger_to_the_role_may_not_list_tenants(postgres, worker_access, owner):
     async with fresh_role(postgres) as somebody:
         name = await owner.fetchval("select current_database()")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await asyncpg.connect(postgres.dsn(name, somebody))
+        await owner.execute(f"grant connect on database {name} to {somebody}")
         async with connected(postgres.dsn(name, somebody)) as connection:
             for statement in ("select memory_tenant_names()", "select * from facts"):
                 with pytest.raises(asyncpg.InsufficientPrivilegeError):

@@ -64,7 +64,7 @@ async def both_remember_and_find_their_own(database, new_id, clock):
 
 
 async def test_an_owner_without_powers_makes_the_same_schema(postgres, template):
-    """Apart from who owns it, and the mark on text matching that only a superuser may set."""
+    """Apart from who owns it."""
     async with (
         external_server(postgres) as access,
         fresh_database(postgres, template) as name,
@@ -74,8 +74,6 @@ async def test_an_owner_without_powers_makes_the_same_schema(postgres, template)
         async with connected(access.owner_dsn) as owner:
             found, expected = await catalog(owner), await catalog(embedded)
             login = await owner.fetchval("select current_user")
-    assert expected.pop("leakproof") == [(True,)]
-    assert found.pop("leakproof") == [(False,)]
     assert repr(found).replace(login, "postgres") == repr(expected)
 
 
@@ -107,5 +105,5 @@ async def test_what_was_stored_before_enters_the_index_without_powers(postgres, 
 async def acting_for_good(owner, tenant):
     """A transaction that names a tenant and is kept."""
     async with owner.transaction():
-        await owner.execute("select set_config('butlers.tenant', $1, true)", tenant)
+        await owner.execute("select act_for($1, 'owner', tenant_proof($1, 'owner'))", tenant)
         yield

@@ -12,7 +12,7 @@ from butlers.memory.model import NewFact, NewRule, SearchMode
 from butlers.memory.operations import Desk
 from butlers.memory.policy import scopes
 from butlers.module import Project
-from memory.audit_stream import sizes
+from memory.audit_stream import event_types, sizes
 from memory.consolidation_stories import know, tell
 from memory.scripted_model import ScriptedModel, answer, fact
 
@@ -129,7 +129,9 @@ async def test_sharing_and_moving_change_no_memory_and_can_be_taken_back(memory,
     await projects.move_project(memory, "shop", "shop", lineage)
     assert await scope_of(memory, SHOP, lineage) == shop
     assert await found(memory, SHOP, lineage) == set()
-    assert await sizes(owner) == before
+    told = await event_types(owner)
+    assert told[1:] == ["project_shared"] * 2 + ["project_moved"] * 3
+    assert await sizes(owner) == before | {"memory_events": 6}
 
 
 async def test_a_project_nobody_knows_or_several_are_called_is_refused(memory, lineage, stranger):

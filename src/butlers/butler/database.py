@@ -12,9 +12,10 @@ from butlers.db.branch import Branch
 from butlers.db.embedded.liveness import Answer, ask, read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.lease import to_its_end
+from butlers.db.login import login_of, own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access
-from butlers.db.provision import RUNTIME_ROLE, external_access, provision
+from butlers.db.provision import external_access, provision
 from butlers.errors import ButlersError, Unavailable
 from butlers.settings.names import database_name
 from butlers.settings.sections import DatabaseSection
@@ -38,7 +39,7 @@ class DatabaseServer:
         """The butler's database exists and is migrated; how to reach it."""
         access = await self.provide(butler, settings)
         await migrate(access.owner_dsn, branches, targets)
-        return access
+        return await own_login(access, database_name(butler)) if settings.url else access
 
     async def provide(self, butler: str, settings: DatabaseSection) -> Access:
         """The butler's database exists, be it empty; how to reach it."""
@@ -48,9 +49,8 @@ class DatabaseServer:
             await provision(maintenance_url(settings.url), database, sign_in=False)
         else:
             await self.hold()
-            # Here the runtime role signs in by itself, over the private socket.
             access = Access(
-                self._embedded.dsn(database), self._embedded.dsn(database, RUNTIME_ROLE)
+                self._embedded.dsn(database), self._embedded.dsn(database, login_of(database))
             )
             await provision(self._embedded.dsn(), database, sign_in=True)
         return access

@@ -1,7 +1,8 @@
 """PostgreSQL for one butler: a pool of connections that act for one tenant at a time.
 
-Statements run as a role that owns nothing, inside a transaction that names the tenant; row-level
-security then hides everybody else's rows. Driver errors leave this file as errors of ours.
+Statements run as a role that owns nothing, inside a transaction that proves for which
+tenant it acts (see `wall.py`); row-level security then hides everybody else's rows. Driver errors
+leave this file as errors of ours.
 """
 
 import asyncio
@@ -16,12 +17,15 @@ from asyncpg.pool import PoolConnectionProxy
 from pgvector.asyncpg import register_vector
 
 from butlers.db.queries import Query
+from butlers.db.wall import ACT, TENANTS, Keys, read_keys
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, Unavailable
 from butlers.kernel.json_values import shallow_json
 
 # asyncpg's records are mappings from column to value; nothing else of theirs is used.
 Row: TypeAlias = Mapping[str, Any]
 
+# The butler itself: no tenant can have this name.
+_SYSTEM = ""
 _SESSION = {"jit": "off", "timezone": "UTC"}
 
 # While a server has as many connections as it takes, others may soon let go of theirs.
@@ -49,9 +53,13 @@ class Access:
 class Transaction:
     """Named statements inside one transaction of one tenant, who is the `:tenant_id` of each."""
 
-    def __init__(self, connection: PoolConnectionProxy, tenant_id: str) -> None:
+    def __init__(
+        self, connection: PoolConnectionProxy, tenant_id: str, actor: str = "", proof: str = ""
+    ) -> None:
         self._connection = connection
         self.tenant_id = tenant_id
+        self.actor = actor
+        self._known = {"tenant_id": tenant_id, "actor": actor, "proof": proof}
 
     async def fetch(self, query: Query, /, **values: object) -> list[Row]:
         """Every row of the answer."""
@@ -75,9 +83,8 @@ class Transaction:
         """The statement and its arguments; whose rows it is about is nobody else's to say."""
         if "tenant_id" in values:
             raise TypeError(f"{query.name}: the transaction says which tenant it is for")
-        if "tenant_id" in query.parameters:
-            values = {**values, "tenant_id": self.tenant_id}
-        return query.positional, *query.arguments(values)
+        known = {name: self._known[name] for name in query.parameters if name in self._known}
+        return query.positional, *query.arguments({**known, **values})
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
@@ -95,8 +102,9 @@ class Transaction:
 class Database:
     """One butler's database, reached as the role that owns nothing."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool, keys: Keys) -> None:
         self._pool = pool
+        self._keys = keys
 
     @classmethod
     async def open(
@@ -111,6 +119,7 @@ class Database:
         """Connect; raises Unavailable when the server does not answer."""
         patience = {"lock_timeout": f"{lock_timeout * 1000:.0f}ms"}
         role = {"role": access.runtime_role} if access.runtime_role else {}
+        keys = await _keys(access.owner_dsn)
         with translated_errors():
             pool = await asyncpg.create_pool(
                 access.runtime_dsn,
@@ -121,7 +130,7 @@ class Database:
                 reset=_keep,
                 server_settings={**_SESSION, **patience, **role, "application_name": "butlers"},
             )
-        return cls(pool)
+        return cls(pool, keys)
 
     async def close(self) -> None:
         """Give every connection back; those still busy are cut after a moment."""
@@ -133,22 +142,22 @@ class Database:
 
     @asynccontextmanager
     async def transaction(
-        self, tenant_id: str, *, at_one_moment: bool = False
+        self, tenant_id: str, actor: str = "", *, at_one_moment: bool = False
     ) -> AsyncIterator[Transaction]:
-        """One transaction in which only this tenant's rows exist.
+        """One transaction in which only this tenant's rows exist; events in it are the actor's.
 
         `at_one_moment`: all that is read is of one moment, whoever writes meanwhile.
         """
         async with self._begun(at_one_moment) as connection:
-            await connection.execute("select set_config('butlers.tenant', $1, true)", tenant_id)
-            yield Transaction(connection, tenant_id)
+            tx = self._acting(connection, tenant_id, actor)
+            await tx.fetch_value(ACT)
+            yield tx
 
     @asynccontextmanager
     async def system_transaction(self) -> AsyncIterator[Transaction]:
         """One transaction of the butler itself, in which no tenant's rows exist."""
         async with self._begun() as connection:
-            # No tenant can have this name.
-            yield Transaction(connection, "")
+            yield Transaction(connection, _SYSTEM)
 
     @asynccontextmanager
     async def _begun(self, at_one_moment: bool = False) -> AsyncIterator[PoolConnectionProxy]:
@@ -183,15 +192,21 @@ class Database:
         return rows
 
     async def fetch_as(self, tenant_id: str, query: Query, /, **values: object) -> list[Row]:
-        """One statement for a tenant in one round trip; the functions it calls name the tenant."""
+        """One statement for a tenant in one round trip: it begins with `act_for`."""
         async with self._connection() as connection:
-            return await Transaction(connection, tenant_id).fetch(query, **values)
+            return await self._acting(connection, tenant_id).fetch(query, **values)
+
+    def _acting(
+        self, connection: PoolConnectionProxy, tenant_id: str, actor: str = ""
+    ) -> Transaction:
+        """Statements for a tenant, and the proof that this connection may act for it."""
+        proof = self._keys.proof(tenant_id, actor, connection.get_server_pid())
+        return Transaction(connection, tenant_id, actor, proof)
 
     async def tenants(self) -> list[str]:
         """Every tenant that ever stored something here; for workers, never for a caller."""
-        async with self._connection() as connection:
-            rows = await connection.fetch("select memory_tenant_names()")
-        return [row[0] for row in rows]
+        async with self.transaction(_SYSTEM) as tx:
+            return [row["tenant"] for row in await tx.fetch(TENANTS)]
 
     async def ping(self) -> None:
         """Raise Unavailable unless the server answers."""
@@ -227,6 +242,15 @@ def _brief(error: BaseException) -> str:
     """The first line of a driver's message; its detail line quotes row values and stays out."""
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+async def _keys(owner_dsn: str) -> Keys:
+    with translated_errors():
+        owner = await asyncpg.connect(owner_dsn, timeout=10)
+        try:
+            return await read_keys(owner)
+        finally:
+            await owner.close()
 
 
 async def _keep(_: asyncpg.Connection) -> None:

@@ -6,10 +6,16 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
 
+from butlers.db.login import (
+    RUNTIME_ROLE,
+    alone,
+    close_to_strangers,
+    ensure_login,
+    restrict,
+)
 from butlers.db.postgres import Access, translated_errors
 from butlers.errors import Unavailable
 
-RUNTIME_ROLE = "butlers_runtime"
 _OLDEST_SERVER = 15
 _OLDEST_PGVECTOR = "0.8"
 
@@ -23,14 +29,19 @@ def external_access(url: str, database: str) -> Access:
 async def provision(maintenance_dsn: str, database: str, *, sign_in: bool) -> None:
     """The server is fit, the runtime role exists and the database is there, with vectors.
 
-    `sign_in`: the runtime role may log in itself (embedded server only).
+    `sign_in`: the server is our own, so that the butler has a login, and strangers have nothing.
     """
     async with connected(maintenance_dsn) as connection:
         await check_server(connection)
         await _ensure_role(connection, sign_in)
         await _ensure_database(connection, database)
+        if sign_in:
+            await ensure_login(connection, database)
+            await _shut(connection)
     async with connected(maintenance_dsn, database=database) as connection:
         await _ensure_vectors(connection, database)
+        if sign_in:
+            await restrict(connection)
 
 
 @asynccontextmanager
@@ -73,16 +84,26 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 async def _ensure_role(connection: asyncpg.Connection, sign_in: bool) -> None:
-    login = "login" if sign_in else "nologin"
     exists = await connection.fetchval("select 1 from pg_roles where rolname = $1", RUNTIME_ROLE)
     remedy = (
         f"may not create or use the role {RUNTIME_ROLE}; as a superuser "
         f"run: CREATE ROLE {RUNTIME_ROLE}; GRANT {RUNTIME_ROLE} TO %user;"
     )
     if not exists:
-        await _provide(connection, f"create role {RUNTIME_ROLE} {login}", remedy)
+        await _provide(connection, f"create role {RUNTIME_ROLE} nologin", remedy)
     if not sign_in and not await can_step_down(connection):
         await _provide(connection, f"grant {RUNTIME_ROLE} to current_user", remedy)
+
+
+async def _shut(connection: asyncpg.Connection) -> None:
+    """The databases that came with our server are nobody's, and the role is no login any more."""
+    async with alone(connection):
+        for database in ("postgres", "template1"):
+            await close_to_strangers(connection, database)
+        if await connection.fetchval(
+            "select 1 from pg_roles where rolname = $1 and rolcanlogin", RUNTIME_ROLE
+        ):
+            await connection.execute(f"alter role {RUNTIME_ROLE} nologin")
 
 
 async def can_step_down(connection: asyncpg.Connection) -> bool:

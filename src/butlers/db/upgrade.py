@@ -23,6 +23,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from butlers.db import wall
 from butlers.db.branch import Branch
 from butlers.db.postgres import Row, translated_errors
 from butlers.db.queries import parse
@@ -96,8 +97,18 @@ def _driver() -> AdaptedConnection:
 async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
     async with _connected(dsn) as connection:
         await connection.execute(_LOCK)
+        await _raise_wall(connection)
         await connection.run_sync(_upgrade, branches, targets)
         await connection.commit()
+
+
+async def _raise_wall(connection: AsyncConnection) -> None:
+    """What every branch's policies ask is there before any of them."""
+    raw = (await connection.get_raw_connection()).driver_connection
+    assert raw is not None
+    if not await raw.fetchval(wall.IS_THERE):
+        for step in wall.STEPS:
+            await raw.execute(step)
 
 
 @asynccontextmanager

@@ -16,10 +16,10 @@ from butlers.db.embedded.account import account_for
 from butlers.db.embedded.binaries import binaries_for
 from butlers.db.embedded.liveness import SOCKET_NAME
 from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.login import RUNTIME_ROLE, login_of
 from butlers.db.migrate import current_revisions
 from butlers.db.postgres import Access
 from butlers.db.provision import (
-    RUNTIME_ROLE,
     can_step_down,
     check_server,
     connected,
@@ -59,7 +59,7 @@ async def _embedded(home: Home, butlers: Sequence[ButlerSettings]) -> list[Findi
         findings += [ok("database", f"PostgreSQL {major} runs in {data}"), *_room(data)]
         for settings in butlers:
             database = database_name(settings.butler.name)
-            access = Access(server.dsn(database), server.dsn(database, RUNTIME_ROLE))
+            access = Access(server.dsn(database), server.dsn(database, login_of(database)))
             findings += await _schema(settings, server.dsn(), access)
     return findings
 

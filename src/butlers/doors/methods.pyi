@@ -335,6 +335,11 @@ class Methods:
         revert: bool = ...,
         discard: bool = ...,
     ) -> list[dict[str, Any]]: ...
+    async def verify_events(
+        self,
+        *,
+        since_head: str | None = ...,
+    ) -> dict[str, Any]: ...
     async def claim_episodes(
         self,
         *,

@@ -13,6 +13,7 @@ from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import Conflict, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
+from butlers.kernel.text import clean
 from butlers.memory.model import Event, Lineage, VersionState
 from butlers.memory.pace import Pace
 from butlers.memory.settings import MemoryModuleConfig
@@ -110,7 +111,10 @@ class Memory:
     ) -> AsyncIterator[Transaction]:
         """One transaction in which only the caller's tenant exists, what it used counted."""
         await self.uses.settle(lineage.tenant_id)
-        async with self.database.transaction(lineage.tenant_id, at_one_moment=at_one_moment) as tx:
+        actor = clean(lineage.actor)
+        async with self.database.transaction(
+            lineage.tenant_id, actor, at_one_moment=at_one_moment
+        ) as tx:
             yield tx
 
     async def record(self, tx: Transaction, event: Event, lineage: Lineage, now: datetime) -> None:

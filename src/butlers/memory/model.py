@@ -140,6 +140,8 @@ class EventSubject(StrEnum):
     RULE = "rule"
     ENTITY = "entity"
     LINK = "link"
+    PROPOSAL = "proposal"
+    PROJECT = "project"
 
 
 class EventType(StrEnum):
@@ -187,6 +189,11 @@ class EventType(StrEnum):
     ENTITY_UPDATED = "entity_updated"
     ENTITY_MERGE = "entity_merge"
     MEMORY_ERASED = "memory_erased"
+    PROPOSAL_MADE = "proposal_made"
+    PROPOSAL_ACCEPTED = "proposal_accepted"
+    PROPOSAL_DECLINED = "proposal_declined"
+    PROJECT_SHARED = "project_shared"
+    PROJECT_MOVED = "project_moved"
 
 
 @dataclass(frozen=True, slots=True)

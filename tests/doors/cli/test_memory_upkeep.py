@@ -76,7 +76,7 @@ def test_what_a_cleanup_removed_lies_in_the_bin_and_comes_back(home: Home, daemo
     assert told(home, "restore", stored["id"][:8]) == {"restored": True}
     assert [one["id"] for one in told(home, "search", "boiler")] == [stored["id"]]
     assert told(home, "bin") == []
-    database(home, "truncate episodes cascade")
+    database(home, "set session_replication_role = replica; truncate episodes cascade")
 
 
 def test_a_consolidation_without_a_model_says_that_nothing_was_done(
@@ -90,7 +90,7 @@ def test_a_consolidation_without_a_model_says_that_nothing_was_done(
     assert "consolidate: skipped in" in run.stdout
     assert "no model (1 waits; oldest 0 hours)" in " ".join(run.stdout.split())
     assert "consolidate was skipped" in butlers("status", "--home", home.root).stdout
-    database(home, "truncate episodes cascade")
+    database(home, "set session_replication_role = replica; truncate episodes cascade")
 
 
 @pytest.mark.contract("L42")
@@ -137,3 +137,19 @@ def test_a_live_home_moves_to_another_model_and_back(
     assert {one["model"]: one["state"] for one in back}[before["model"]] == "current"
     refused = butlers("memory", "reembed", "--revert", "--discard", "--home", home.root)
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.contract("L39")
+def test_a_forged_event_is_shown_and_told_by_the_exit_code(home: Home, daemon: Daemon) -> None:
+    told(home, "store-fact", "the kettle", "is", "new")
+    shown = butlers("memory", "verify", "--home", home.root).stdout
+    head = told(home, "verify")["head"]
+    assert "intact" in shown and head in shown
+    assert told(home, "verify", "--since-head", head)["since_head"] == 0
+    guarded = "set session_replication_role = replica; update memory_events set actor = "
+    database(home, f"{guarded}'forged:' || actor where event_type = 'fact_created'")
+    found = butlers("memory", "verify", "--home", home.root)
+    assert found.returncode == 1 and "says something else than it did" in found.stdout
+    database(home, f"{guarded}substr(actor, 8) where event_type = 'fact_created'")
+    wrong = butlers("memory", "verify", "--since-head", "f" * 64, "--home", home.root)
+    assert wrong.returncode == 1 and "cut off or rewritten" in wrong.stdout

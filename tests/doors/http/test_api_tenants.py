@@ -66,6 +66,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", f"{BELOW}/timeline"): ({}, NOTHING),
     ("get", f"{BELOW}/dead-letters"): ({}, ANSWERS_NONE),
     ("get", f"{BELOW}/bin"): ({}, ANSWERS_NONE),
+    ("get", f"{BELOW}/events/verify"): ({}, NOTHING),
     ("post", f"{BELOW}/dead-letters/requeue"): (
         {"json": {"episode_ids": ["{episode_id}"]}},
         {"requeued": 0},

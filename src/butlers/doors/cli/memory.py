@@ -25,13 +25,14 @@ _NOT_THERE = {
 
 
 def _build() -> typer.Typer:
-    from butlers.doors.cli import batch, cost
+    from butlers.doors.cli import batch, cost, trail
     from butlers.doors.cli.views import VIEWS
     from butlers.memory.operations import OPERATIONS
 
     written = {"store_batch": batch.store_batch}
     ours = [one for one in OPERATIONS if not one.command.startswith(_PROJECT)]
-    app = commands(ours, ask, VIEWS, "butlers memory", {"tenant": TenantOption}, written)
+    views = {**VIEWS, "verify_events": trail.verified}
+    app = commands(ours, ask, views, "butlers memory", {"tenant": TenantOption}, written)
     app.command("cost", epilog=example("butlers memory cost --days 7"))(cost.cost)
     return app
 

@@ -39,6 +39,11 @@ _EVENTS: Mapping[str, str] = {
     EventType.ENTITY_UPDATED: "Entity changed",
     EventType.ENTITY_MERGE: "Entities merged",
     EventType.MEMORY_ERASED: "Memories erased",
+    EventType.PROPOSAL_MADE: "Something waits for a yes",
+    EventType.PROPOSAL_ACCEPTED: "Proposal accepted",
+    EventType.PROPOSAL_DECLINED: "Proposal declined",
+    EventType.PROJECT_SHARED: "Sharing of a project changed",
+    EventType.PROJECT_MOVED: "Project moved",
 }
 _ABOUT = ("subject", "predicate", "canonical_name", "reason", "relation", "effective_confidence")
 _ACTORS = {

@@ -19,6 +19,7 @@ from butlers.memory.flows.consolidation_lease import (
     GivenBack,
     give_back_in,
 )
+from butlers.memory.flows.links import derive_in
 from butlers.memory.flows.proposals import confirm_by, proposal_of
 from butlers.memory.flows.proposing import propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
@@ -43,7 +44,7 @@ from butlers.memory.policy.consolidation_plan import (
     StoreRule,
 )
 from butlers.memory.policy.trust import LESS_TRUSTED, why_not_replaced
-from butlers.memory.store import consolidation, episodes, facts, links, rules
+from butlers.memory.store import consolidation, episodes, facts, rules
 from butlers.memory.store.consolidation import Lease
 from butlers.memory.store.facts import FactKey
 
@@ -241,7 +242,7 @@ async def _store_rule(work: _Work, action: StoreRule, embedding: Embedding) -> E
 
 async def _created(work: _Work, ref: MemoryRef, sources: tuple[UUID, ...]) -> None:
     """Tie a new memory to the episodes it comes from; from here on the answer may touch it."""
-    await links.derive(work.tx, ref, sources, work.memory.now())
+    await derive_in(work.memory, work.tx, ref, sources, work.lineage)
     work.touchable.add(ref.id)
     work.applied.created.append(ref)
 

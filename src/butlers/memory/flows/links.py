@@ -1,5 +1,6 @@
 """How memories hang together."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -49,11 +50,25 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
     async with memory.transaction(lineage) as tx:
         await _must_exist(tx, "source_id", link.source)
         await _must_exist(tx, "target_id", link.target)
-        now = memory.now()
-        added = await links.insert(tx, link, now)
-        if added:
-            await memory.record(tx, _link_created(link), lineage, now)
+        return await link_in(memory, tx, link, lineage)
+
+
+async def link_in(memory: Memory, tx: Transaction, link: Link, lineage: Lineage) -> bool:
+    """Link two memories that are there; false when they are linked so already."""
+    now = memory.now()
+    added = await links.insert(tx, link, now)
+    if added:
+        await memory.record(tx, _link_created(link), lineage, now)
     return added
+
+
+async def derive_in(
+    memory: Memory, tx: Transaction, ref: MemoryRef, episode_ids: Sequence[UUID], lineage: Lineage
+) -> None:
+    """Link a memory to the episodes it comes from."""
+    for id in episode_ids:
+        source = MemoryRef(MemoryType.EPISODE, id)
+        await link_in(memory, tx, Link(ref, Relation.DERIVED_FROM, source), lineage)
 
 
 async def get_links(

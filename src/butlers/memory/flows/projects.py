@@ -14,7 +14,7 @@ from butlers.kernel.json_values import as_json
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage
+from butlers.memory.model import Event, EventSubject, EventType, Lineage
 from butlers.memory.policy.scopes import PROJECT
 from butlers.memory.store import projects
 from butlers.module import Project
@@ -97,7 +97,11 @@ async def share_project(
     """What is in a project is told in every other, or no longer."""
     async with memory.transaction(lineage) as tx:
         id = await _meant(tx, given)
+        before = await _told(tx, id)
         await projects.share(tx, id=id, shared=shared)
+        if before["shared"] != shared:
+            change = {"shared": {"from": before["shared"], "to": shared}}
+            await _record(memory, tx, EventType.PROJECT_SHARED, id, change, lineage)
         return await _told(tx, id)
 
 
@@ -105,8 +109,26 @@ async def move_project(memory: Memory, given: str, to: str, lineage: Lineage) ->
     """A project becomes a part of another; moved to itself it is again one of its own."""
     async with memory.transaction(lineage) as tx:
         id, target = await _meant(tx, given), await _meant(tx, to)
+        before = await _told(tx, id)
         await projects.move(tx, id=id, to=target)
-        return await _told(tx, id)
+        after = await _told(tx, id)
+        if before["moved_to"] != after["moved_to"]:
+            change = {"moved_to": {"from": before["moved_to"], "to": after["moved_to"]}}
+            await _record(memory, tx, EventType.PROJECT_MOVED, id, change, lineage)
+        return after
+
+
+async def _record(
+    memory: Memory,
+    tx: Transaction,
+    kind: EventType,
+    id: str,
+    change: dict[str, Any],
+    lineage: Lineage,
+) -> None:
+    """A project is known by a word, so the event names it in its payload."""
+    event = Event(kind, EventSubject.PROJECT, None, {"project": id, **change})
+    await memory.record(tx, event, lineage, memory.now())
 
 
 async def _meant(tx: Transaction, given: str) -> str:

@@ -10,6 +10,7 @@ from butlers.errors import NotFound
 from butlers.kernel.json_values import as_json
 from butlers.memory.flows.authority import must_be_trusted
 from butlers.memory.flows.feedback import confirm_in
+from butlers.memory.flows.links import derive_in, link_in
 from butlers.memory.flows.proposing import (
     Proposal,
     confirmation_proposal,
@@ -19,6 +20,9 @@ from butlers.memory.flows.proposing import (
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
+    Event,
+    EventSubject,
+    EventType,
     Lineage,
     Link,
     MemoryRef,
@@ -32,7 +36,12 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.consolidation_plan import Action, Confirm, StoreFact, StoreRule
 from butlers.memory.policy.inputs import checked_id
-from butlers.memory.store import links, proposals
+from butlers.memory.store import proposals
+
+_DECIDED = {
+    EventType.PROPOSAL_ACCEPTED: ProposalStatus.ACCEPTED,
+    EventType.PROPOSAL_DECLINED: ProposalStatus.DECLINED,
+}
 
 
 def proposal_of(action: Action, butler: str, target_id: UUID | None) -> Proposal:
@@ -62,7 +71,7 @@ async def decline(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> 
     async with memory.transaction(lineage) as tx:
         if await proposals.hold(tx, id=id) is None:
             return False
-        await _decide(memory, tx, id, ProposalStatus.DECLINED, lineage)
+        await _decide(memory, tx, id, EventType.PROPOSAL_DECLINED, lineage)
     return True
 
 
@@ -79,7 +88,8 @@ async def accept(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> d
         if held is None:
             raise NotFound(f"proposal_id: no proposal {id} waits; list those that do")
         ref = await _accepted(memory, tx, held, new, embedding, lineage)
-        await _decide(memory, tx, id, ProposalStatus.ACCEPTED, lineage)
+        led_to = {"about": ref.type, "about_id": str(ref.id)}
+        await _decide(memory, tx, id, EventType.PROPOSAL_ACCEPTED, lineage, **led_to)
     return {"accepted": held["kind"], "about": ref.type, "about_id": ref.id}
 
 
@@ -91,7 +101,7 @@ async def confirm_by(
         raise NotFound(f"{ref.type} {ref.id} is not in use any more; it was left as it is")
     for id in episode_ids:
         said = Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, ref)
-        await links.insert(tx, said, memory.now())
+        await link_in(memory, tx, said, lineage)
 
 
 async def _accepted(
@@ -112,7 +122,7 @@ async def _accepted(
     else:
         rule = await store_rule_in(memory, tx, new, embedding, lineage)
         ref = MemoryRef(MemoryType.RULE, rule.id)
-    await links.derive(tx, ref, row["source_episode_ids"], memory.now())
+    await derive_in(memory, tx, ref, row["source_episode_ids"], lineage)
     return ref
 
 
@@ -133,9 +143,12 @@ def _new(row: Row) -> NewFact | NewRule | None:
 
 
 async def _decide(
-    memory: Memory, tx: Transaction, id: UUID, status: ProposalStatus, lineage: Lineage
+    memory: Memory, tx: Transaction, id: UUID, how: EventType, lineage: Lineage, **led_to: str
 ) -> None:
-    await proposals.decide(tx, id=id, status=status, now=memory.now(), decided_by=lineage.actor)
+    now, status = memory.now(), _DECIDED[how]
+    await proposals.decide(tx, id=id, status=status, now=now, decided_by=lineage.actor)
+    payload = {"from": ProposalStatus.WAITING, "to": status, **led_to}
+    await memory.record(tx, Event(how, EventSubject.PROPOSAL, id, payload), lineage, now)
 
 
 def _key(new: NewFact | NewRule) -> str:

@@ -10,6 +10,9 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
+    Event,
+    EventSubject,
+    EventType,
     Lineage,
     MemoryRef,
     MemoryType,
@@ -76,8 +79,15 @@ async def propose_in(
     memory: Memory, tx: Transaction, asked: Proposal, reason: str, lineage: Lineage
 ) -> bool:
     """Let it wait; false when it was proposed before, whatever became of it."""
-    new = {"id": memory.new_id(), "reason": reason, "now": memory.now()}
+    id, now = memory.new_id(), memory.now()
+    new = {"id": id, "reason": reason, "now": now}
     made = await proposals.insert(tx, proposed_by=lineage.actor, **new, **asdict(asked))
+    if made:
+        sources = [str(source) for source in asked.source_episode_ids]
+        about = {"target_id": asked.target_id and str(asked.target_id), "reason": reason}
+        payload = {"to": ProposalStatus.WAITING, "kind": asked.kind, "sources": sources, **about}
+        event = Event(EventType.PROPOSAL_MADE, EventSubject.PROPOSAL, id, payload)
+        await memory.record(tx, event, lineage, now)
     return made == 1
 
 

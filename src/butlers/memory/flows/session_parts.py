@@ -9,6 +9,7 @@ from uuid import UUID
 from butlers.db.postgres import Transaction
 from butlers.errors import InvalidInput
 from butlers.kernel.text import says_the_same
+from butlers.memory.flows.links import derive_in, link_in
 from butlers.memory.flows.remember import store_episode_in, store_fact_in, store_rule_in
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
@@ -24,7 +25,7 @@ from butlers.memory.model import (
 from butlers.memory.policy.attachments import checked_episode, checked_new
 from butlers.memory.policy.inputs import MAX_PREDICATE
 from butlers.memory.policy.suspicion import DEMAND
-from butlers.memory.store import episodes, facts, links, rules
+from butlers.memory.store import episodes, facts, rules
 from butlers.memory.store.facts import FactKey
 from butlers.memory.store.locks import take_turns
 
@@ -124,7 +125,7 @@ async def _store_episode(
     stored = await store_episode_in(memory, tx, episode, embedding, lineage, told)
     if before is not None and await episodes.exists(tx, id=before):
         this, that = (MemoryRef(MemoryType.EPISODE, one) for one in (stored.id, before))
-        await links.insert(tx, Link(this, Relation.RELATED_TO, that), memory.now())
+        await link_in(memory, tx, Link(this, Relation.RELATED_TO, that), lineage)
     return Part(stored.id, new.place, new.through)
 
 
@@ -144,7 +145,7 @@ async def _suggest_all(
     for candidate, embedding in drawn:
         stored = await _suggest(memory, tx, candidate, embedding, lineage)
         if stored is not None:
-            await links.derive(tx, stored, [part.episode_id], now)
+            await derive_in(memory, tx, stored, [part.episode_id], lineage)
 
 
 async def _suggest(

@@ -3,7 +3,7 @@
 from butlers.db.upgrade import run_sections
 
 revision = "mem_026"
-down_revision = "mem_024"
+down_revision = "mem_025"
 
 
 def upgrade() -> None:

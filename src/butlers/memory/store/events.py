@@ -8,7 +8,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Transaction
 from butlers.db.queries import load
-from butlers.db.statements import FirstValue, Rows, Touched
+from butlers.db.statements import FirstValue, OnlyValue, Rows
 from butlers.ids import NewId
 from butlers.kernel.text import clean
 from butlers.memory.model import Event, EventSubject, EventType, Lineage
@@ -22,7 +22,7 @@ find_after = Rows(_SQL["find_after"])
 find_stored_by = Rows(_SQL["find_stored_by"])
 find_moves = Rows(_SQL["find_moves"])
 
-_append = Touched(_SQL["append"])
+_append = OnlyValue[int](_SQL["append"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ async def append(
     tx: Transaction, event_id: UUID, event: Event, lineage: Lineage, now: datetime
 ) -> None:
     """Record an event in the transaction that made it happen."""
-    told = Transition(event.type, event.subject, {event.subject_id: event.payload})
-    await append_all(tx, lambda: event_id, told, lineage, now)
+    told = {"ids": [event_id], "memory_ids": [event.subject_id], "payloads": [event.payload]}
+    await _tell(tx, event.type, event.subject, lineage, now=now, **told)
 
 
 async def append_all(
@@ -50,14 +50,22 @@ async def append_all(
     memory_ids = sorted(transition.payloads)
     if not memory_ids:
         return 0
+    payloads = [transition.payloads[memory_id] for memory_id in memory_ids]
+    told = {"ids": [new_id() for _ in memory_ids], "memory_ids": memory_ids, "payloads": payloads}
+    return await _tell(tx, transition.type, transition.subject, lineage, now=now, **told)
+
+
+async def _tell(
+    tx: Transaction,
+    event_type: EventType,
+    subject: EventSubject | None,
+    lineage: Lineage,
+    **told: object,
+) -> int:
+    """Who did it is on whose behalf the transaction acts: nobody else's name can stand there."""
+    if clean(lineage.actor) != tx.actor:
+        raise TypeError(f"{event_type}: the transaction says on whose behalf it is")
+    request_id = lineage.request_id and clean(lineage.request_id)
     return await _append(
-        tx,
-        ids=[new_id() for _ in memory_ids],
-        event_type=transition.type,
-        actor=clean(lineage.actor),
-        request_id=lineage.request_id and clean(lineage.request_id),
-        memory_type=transition.subject,
-        memory_ids=memory_ids,
-        payloads=[transition.payloads[memory_id] for memory_id in memory_ids],
-        now=now,
+        tx, event_type=event_type, memory_type=subject, request_id=request_id, **told
     )

@@ -1,12 +1,8 @@
 -- append --
--- Lines of the audit stream, in the order given.
-insert into memory_events
-  (id, tenant_id, event_type, actor, request_id, memory_type, memory_id, payload, created_at)
-select happened.id, :tenant_id, :event_type, :actor, :request_id, :memory_type,
-  happened.memory_id, happened.payload, :now
-from unnest(:ids::uuid[], :memory_ids::uuid[], :payloads::jsonb[])
-  with ordinality as happened (id, memory_id, payload, place)
-order by happened.place
+-- Lines of the audit stream, in the order given; whose they are, the transaction has proven.
+select append_events(
+  :event_type, :request_id, :memory_type, :now, :ids, :memory_ids, :payloads
+)
 
 -- find_history --
 -- Everything that ever happened to one memory, links to it included, in the order it happened.

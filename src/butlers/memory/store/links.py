@@ -1,13 +1,11 @@
 """Links between memories."""
 
-from collections.abc import Sequence
 from datetime import datetime
-from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
 from butlers.db.statements import Rows, Touched
-from butlers.memory.model import Direction, Link, MemoryRef, MemoryType, Relation
+from butlers.memory.model import Direction, Link, MemoryRef
 
 _SQL = load(__file__)
 
@@ -25,26 +23,11 @@ async def insert(tx: Transaction, link: Link, now: datetime) -> bool:
         source_type=link.source.type,
         source_id=link.source.id,
         target_type=link.target.type,
-        target_ids=[link.target.id],
+        target_id=link.target.id,
         relation=link.relation,
         now=now,
     )
     return added == 1
-
-
-async def derive(
-    tx: Transaction, memory: MemoryRef, episode_ids: Sequence[UUID], now: datetime
-) -> None:
-    """Link a memory to the episodes it comes from."""
-    await _insert(
-        tx,
-        source_type=memory.type,
-        source_id=memory.id,
-        target_type=MemoryType.EPISODE,
-        target_ids=episode_ids,
-        relation=Relation.DERIVED_FROM,
-        now=now,
-    )
 
 
 async def find(tx: Transaction, memory: MemoryRef, direction: Direction) -> list[Row]:

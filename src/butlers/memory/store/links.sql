@@ -1,7 +1,7 @@
 -- insert --
--- Links from a memory to others; one that exists already is left as it is.
+-- A link from a memory to another; one that exists already is left as it is.
 insert into memory_links ({link})
-select :tenant_id, :source_type, :source_id, :target_type, unnest(:target_ids::uuid[]), :relation, :now
+values (:tenant_id, :source_type, :source_id, :target_type, :target_id, :relation, :now)
 on conflict do nothing
 
 -- supersede --

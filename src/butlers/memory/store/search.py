@@ -1,6 +1,6 @@
 """Looking for memories: what may answer a question, and what the answers say.
 
-Each of these is one round trip: the function it calls names the tenant itself.
+Each of these is one round trip: the statement itself proves whom it acts for.
 """
 
 from collections.abc import Mapping, Sequence

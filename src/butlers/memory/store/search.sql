@@ -4,16 +4,23 @@ select stale, words, bare_words, counts, weights, total, (shown).docs, (shown).k
   (shown).said_at, (shown).session_ids, (shown).places, (shown).authors, (shown).lengths,
   (shown).similarities, (shown).bare_similarities, (shown).near_places, (shown).word_places,
   hit_docs, hit_words, hit_impacts
-from find_candidates(
-  :tenant_id, :version_id, :asked, :bare, :near, :near_bare, :types, :scope, :min_confidence, :now,
+from act_for(:tenant_id, :actor, :proof) as tenant
+cross join lateral find_candidates(
+  tenant, :version_id, :asked, :bare, :near, :near_bare, :types, :scope, :min_confidence, :now,
   :depth, :names_known, :total_known, :read_whole, :neighbours
 )
 order by total
 
 -- tell_memories --
 -- Memories as their readers get them.
-select memory_type, id, told from tell_memories(:tenant_id, :types, :ids, :now) order by id
+select memory_type, id, told
+from act_for(:tenant_id, :actor, :proof) as tenant
+cross join lateral tell_memories(tenant, :types, :ids, :now)
+order by id
 
 -- tenant_standing --
 -- The models a tenant knows, the names of its people and how many memories it has.
-select versions, names, memories from tenant_standing(:tenant_id) order by versions
+select versions, names, memories
+from act_for(:tenant_id, :actor, :proof) as tenant
+cross join lateral tenant_standing(tenant)
+order by versions

@@ -1,0 +1,50 @@
+"""Whom a transaction acts for is proven to the database, not merely said.
+
+The process knows keys that the role serving requests cannot read. With them it signs the tenant,
+who asked, and the connection it says so on; the policies of every table check that. A statement
+that names another tenant finds nothing, and a signature is of no use on another connection.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+import asyncpg
+
+from butlers.db.queries import load
+from butlers.errors import Unavailable
+
+_SQL = load(__file__)
+
+ACT = _SQL["act"]
+TENANTS = _SQL["tenants"]
+STEPS = tuple(_SQL[name].text for name in ("keys", "tenant_proof", "proven_tenant", "act_for"))
+IS_THERE = _SQL["is_there"].text
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Keys:
+    """What proofs are made with."""
+
+    inner_key: bytes
+    outer_key: bytes
+
+    def proof(self, tenant_id: str, actor: str, backend: int) -> str:
+        """That the connection to this backend may act for the tenant, on the actor's behalf."""
+        said = sha256(tenant_id.encode()).digest() + sha256(actor.encode()).digest()
+        inner = sha256(self.inner_key + said + backend.to_bytes(4, "big")).digest()
+        return sha256(self.outer_key + inner).hexdigest()
+
+    def password(self) -> str:
+        """What the butler's own login signs in with, where a server asks for it."""
+        return sha256(self.outer_key + b"login").hexdigest()
+
+
+async def read_keys(owner: asyncpg.Connection) -> Keys:
+    """The keys of a database, by its owner."""
+    try:
+        row = await owner.fetchrow(_SQL["read_keys"].text)
+    except asyncpg.UndefinedTableError:
+        row = None
+    if row is None:
+        raise Unavailable("the database is older than this version; `butlers up` migrates it")
+    return Keys(row["inner_key"], row["outer_key"])

@@ -1,0 +1,80 @@
+-- keys --
+-- What the process proves with that it acts for a tenant: made by the database, read by its owner
+-- alone.
+create table tenant_key (inner_key bytea not null, outer_key bytea not null);
+create unique index tenant_key_only on tenant_key ((true));
+revoke all on tenant_key from public;
+insert into tenant_key (inner_key, outer_key)
+select string_agg(uuid_send(gen_random_uuid()), '') filter (where number <= 4),
+  string_agg(uuid_send(gen_random_uuid()), '') filter (where number > 4)
+from generate_series(1, 8) as number;
+
+-- tenant_proof --
+-- That this very connection may act for a tenant, on somebody's behalf; for the owner, who reads
+-- the keys. The same is made by the process, which knows them.
+create function tenant_proof(tenant text, actor text) returns text
+language sql stable parallel restricted set search_path = pg_catalog, pg_temp
+return (
+  select encode(sha256(k.outer_key || sha256(
+    k.inner_key || sha256(convert_to(tenant, 'UTF8')) || sha256(convert_to(actor, 'UTF8'))
+      || int4send(pg_backend_pid())
+  )), 'hex')
+  from public.tenant_key k
+);
+revoke all on function tenant_proof(text, text) from public;
+
+-- proven_tenant --
+-- Whom the transaction acts for, if it was proven; policies ask once for each statement.
+create function proven_tenant() returns text
+language plpgsql stable parallel restricted security definer
+set search_path = pg_catalog, pg_temp as $$
+    declare
+      tenant text := current_setting('butlers.tenant', true);
+      actor text := current_setting('butlers.actor', true);
+      proof text := current_setting('butlers.proof', true);
+    begin
+      perform from public.tenant_key k
+      where proof = encode(sha256(k.outer_key || sha256(
+        k.inner_key || sha256(convert_to(tenant, 'UTF8')) || sha256(convert_to(actor, 'UTF8'))
+          || int4send(pg_backend_pid())
+      )), 'hex');
+      return case when found then tenant end;
+    end
+    $$;
+revoke all on function proven_tenant() from public;
+grant execute on function proven_tenant() to butlers_runtime;
+
+-- act_for --
+-- From here on the transaction acts for a tenant on somebody's behalf; without the proof of it, it
+-- ends here.
+create function act_for(tenant text, actor text, proof text) returns text
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+    begin
+      perform set_config('butlers.tenant', tenant, true);
+      perform set_config('butlers.actor', actor, true);
+      perform set_config('butlers.proof', proof, true);
+      if public.proven_tenant() is distinct from tenant then
+        raise exception 'it is not proven who is acted for'
+        using errcode = 'insufficient_privilege';
+      end if;
+      return tenant;
+    end
+    $$;
+revoke all on function act_for(text, text, text) from public;
+grant execute on function act_for(text, text, text) to butlers_runtime;
+
+-- is_there --
+-- Whether the wall stands.
+select to_regclass('public.tenant_key') is not null
+
+-- read_keys --
+-- What the process proves with.
+select inner_key, outer_key from public.tenant_key
+
+-- act --
+-- The transaction acts for a tenant.
+select act_for(:tenant_id, :actor, :proof)
+
+-- tenants --
+-- Every tenant that ever stored something here, for the butler itself.
+select tenant from memory_tenant_names() as tenant order by tenant
