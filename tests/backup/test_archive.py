@@ -1,5 +1,6 @@
 """The file a backup is: whatever happened to it is noticed before anything is restored."""
 
+import asyncio
 import json
 import shutil
 import socket
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from butlers.backup.archive import Archive
-from butlers.backup.backup import make
+from butlers.backup.backup import locked, make
 from butlers.backup.directory import Backups
 from butlers.backup.restore import restore, verify
 from butlers.butler.home import Home
@@ -185,6 +186,18 @@ async def test_backups_are_made_when_due_and_the_newest_of_this_home_kept(
     days = [one.made_at.day for one in kept.all()]
     assert days == [13, 12, 10]  # the last one is not ours to remove
     assert not Backups(home, BackupSection(directory=str(directory)), clock).is_late
+
+
+async def test_while_the_butlers_are_up_one_is_made_by_itself(home: Home) -> None:
+    kept = Backups(home, BackupSection(cron="0 3 * * *"))
+    async with kept.kept(), asyncio.timeout(20):
+        while not kept.all():
+            await asyncio.sleep(0.01)
+    (made,) = kept.all()
+    assert made.file.parent == home.root / "backups"
+    assert (await verify(made.file)).home == str(home.root)
+    with pytest.raises(Conflict, match="is being made"), locked(made.file.parent / ".making"):
+        await kept.make()
 
 
 def elsewhere(file: Path) -> None:
