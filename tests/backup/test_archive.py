@@ -78,6 +78,30 @@ async def test_a_restored_home_has_its_files_and_its_hooks_a_new_token(
         await restore(made.file, other)
 
 
+async def test_a_restore_cut_short_at_its_very_end_goes_on_where_it_was(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await make(home, tmp_path / "one.zip")
+    other, rename = Home(tmp_path / "other"), Path.rename
+
+    def fails_at_last(entry: Path, target: Path) -> Path:
+        if entry.name == "butlers":
+            raise OSError("the power is gone")
+        return rename(entry, target)
+
+    monkeypatch.setattr(Path, "rename", fails_at_last)
+    with pytest.raises(OSError, match="power"):
+        await restore(made.file, other)
+    monkeypatch.undo()
+    assert other.tokens_file.exists() and other.butler_names() == []
+    with pytest.raises(Conflict, match="half restored"):
+        other.ensure_general()
+    await restore(made.file, other)
+    assert other.butler_names() == ["general"]
+    assert not other.restoring_directory.exists()
+    assert not other.ensure_general()
+
+
 def cut_short(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-100])
 
