@@ -1,5 +1,6 @@
 """The file a backup is: whatever happened to it is noticed before anything is restored."""
 
+import asyncio
 import json
 import shutil
 import socket
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from butlers.backup.archive import Archive
-from butlers.backup.backup import make
+from butlers.backup.backup import locked, make
 from butlers.backup.directory import Backups
 from butlers.backup.restore import restore, verify
 from butlers.butler.home import Home
@@ -76,6 +77,30 @@ async def test_a_restored_home_has_its_files_and_its_hooks_a_new_token(
         assert path.stat().st_mode & 0o077 == 0
     with pytest.raises(Conflict, match="is not empty"):
         await restore(made.file, other)
+
+
+async def test_a_restore_cut_short_at_its_very_end_goes_on_where_it_was(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await make(home, tmp_path / "one.zip")
+    other, rename = Home(tmp_path / "other"), Path.rename
+
+    def fails_at_last(entry: Path, target: Path) -> Path:
+        if entry.name == "butlers":
+            raise OSError("the power is gone")
+        return rename(entry, target)
+
+    monkeypatch.setattr(Path, "rename", fails_at_last)
+    with pytest.raises(OSError, match="power"):
+        await restore(made.file, other)
+    monkeypatch.undo()
+    assert other.tokens_file.exists() and other.butler_names() == []
+    with pytest.raises(Conflict, match="half restored"):
+        other.ensure_general()
+    await restore(made.file, other)
+    assert other.butler_names() == ["general"]
+    assert not other.restoring_directory.exists()
+    assert not other.ensure_general()
 
 
 def cut_short(file: Path) -> None:
@@ -186,6 +211,18 @@ async def test_backups_are_made_when_due_and_the_newest_of_this_home_kept(
     days = [one.made_at.day for one in kept.all()]
     assert days == [13, 12, 10]  # the last one is not ours to remove
     assert not Backups(home, BackupSection(directory=str(directory)), clock).is_late
+
+
+async def test_while_the_butlers_are_up_one_is_made_by_itself(home: Home) -> None:
+    kept = Backups(home, BackupSection(cron="0 3 * * *"))
+    async with kept.kept(), asyncio.timeout(20):
+        while not kept.all():
+            await asyncio.sleep(0.01)
+    (made,) = kept.all()
+    assert made.file.parent == home.root / "backups"
+    assert (await verify(made.file)).home == str(home.root)
+    with pytest.raises(Conflict, match="is being made"), locked(made.file.parent / ".making"):
+        await kept.make()
 
 
 def elsewhere(file: Path) -> None:

@@ -17,6 +17,7 @@ USUAL_FUNCTION, LONG_FUNCTION = 6, 15
 GUARDS = {
     "sessions/fail_open.py": "a session never fails because its memory does",
     "butler/arrivals.py": "one session that cannot be stored keeps no other from being stored",
+    "backup/directory.py": "a backup that fails keeps no later one from being made",
     "butler/butler.py": "one module that cannot start or stop keeps no other from it",
     "doctor/checks.py": "a check that breaks is itself a finding",
     "jobs/schedule.py": "a job that fails is a line in the history, not the end of the schedule",

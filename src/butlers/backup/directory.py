@@ -101,8 +101,8 @@ class Backups:
                 if await asyncio.to_thread(lambda: self.is_late):
                     made = await self.make()
                     log.info("backup made", file=str(made.file), bytes=made.bytes)
-            except (ButlersError, OSError) as error:
-                log.error("no backup could be made", error=str(error))
+            except Exception as error:  # noqa: BLE001  the next one may be made all the same
+                log.error("no backup could be made", error=str(error) or type(error).__name__)
                 pause = _AGAIN_SECONDS
             await asyncio.sleep(pause)
 
