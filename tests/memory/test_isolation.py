@@ -92,7 +92,7 @@ async def test_the_runtime_role_may_do_only_what_the_product_does(owner):
     expected = dict.fromkeys(samples("acme"), "INSERT SELECT UPDATE")
     expected |= {"memory_events": "SELECT", "rule_applications": "INSERT SELECT"}
     expected |= dict.fromkeys((*VECTORS, "memory_claims"), "DELETE INSERT SELECT")
-    expected["episodes"] = "DELETE INSERT SELECT UPDATE"
+    expected |= dict.fromkeys(("episodes", "memory_links"), "DELETE INSERT SELECT UPDATE")
     expected |= dict.fromkeys((*DERIVED, "binned_episodes"), "DELETE INSERT SELECT")
     expected["index_memories"] = "DELETE INSERT SELECT UPDATE"
     expected["index_names"] = "INSERT SELECT"

@@ -82,7 +82,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", f"{BELOW}/quarantine"): ({}, 409),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/accept"): ({}, 404),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/reject"): ({}, 404),
-    ("post", f"{BELOW}/undo"): ({"json": {"episode_id": "{episode_id}"}}, 409),
+    ("post", f"{BELOW}/undo"): ({"json": {"episode": "{episode_id}"}}, 409),
     ("get", f"{BELOW}/projects"): ({}, []),
     ("get", f"{BELOW}/projects/{{project}}"): ({}, 404),
     ("post", f"{BELOW}/projects/{{project}}/share"): ({}, 404),

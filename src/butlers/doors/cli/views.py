@@ -180,6 +180,7 @@ def _explained(told: Row, _: Row) -> None:
         ("state", state(memory)),
         ("confidence", _confidence(told)),
         ("stored", _by(memory["created_at"], told["stored_by"], told["source_butler"])),
+        ("said by", memory["origin"] + (", less trusted" if memory["trust"] < 4 else "")),
         ("from", _lines(_source(one) for one in told["source_episodes"])),
         ("replaced", _lines(_version(one) for one in told["replaced"])),
         ("replaced by", _lines(_version(one) for one in told["replaced_by"])),
@@ -210,8 +211,7 @@ def _by(instant: str, actor: str | None, butler: str | None = None) -> str:
 def _source(episode: Row) -> str:
     if episode["gone"]:
         return f"episode {short_id(episode['id'])}, which is gone"
-    told = says(episode)
-    return f"episode {short_id(episode['id'])} of {when(episode['created_at'])}: {told}"
+    return f"episode {short_id(episode['id'])} of {when(episode['created_at'])}: {says(episode)}"
 
 
 def _version(fact: Row) -> str:

@@ -34,7 +34,7 @@ class Source:
         if self.episode_id is None and not any(named):
             raise InvalidInput("name a token, a session, an episode or a time")
         if self.episode_id is not None and any(named):
-            raise InvalidInput("episode_id: stands alone; leave out token, session and since")
+            raise InvalidInput("episode: stands alone; leave out token, session and since")
 
     def values(self) -> dict[str, Any]:
         """As the statements ask for it."""

@@ -131,7 +131,7 @@ class UndoSource(Asked):
     """The token's id, as `butlers token list` shows it."""
     session: Annotated[str, fields.longest(200)] | None = None
     """The session's id, as its agent names it."""
-    episode_id: fields.Uuid | None = None
+    episode: fields.Uuid | None = None
     """An episode, with whatever was drawn from it."""
     since: AwareDatetime | None = None
     """Everything from this instant on."""
@@ -155,6 +155,6 @@ async def undo_source(desk: Desk, asked: UndoSource) -> UndoReport:
     marks and links count no more. Entities stay as they are. Only a person may do so.
     Returns how many of each, and the first memories it concerns.
     """
-    source = Source(asked.token, asked.session, asked.episode_id, asked.since)
+    source = Source(asked.token, asked.session, asked.episode, asked.since)
     do = undoing.undo_source if asked.apply else undoing.preview_undo
     return await do(desk.memory, source, desk.lineage)
