@@ -46,7 +46,9 @@ class _Kept:
 
     def as_dict(self) -> dict[str, Any]:
         """What was stored; of secrets only where there were any."""
-        return {name: told for name, told in asdict(self).items() if name != "masked" or told}
+        told = asdict(self)
+        hidden = told.pop("masked")
+        return told | ({"masked": hidden} if hidden else {})
 
 
 @dataclass(frozen=True, slots=True)
