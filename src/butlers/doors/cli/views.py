@@ -22,8 +22,8 @@ _MOST_COLUMNS = 6
 def _stored(kind: str) -> View:
     def show(answer: Row, _: Row) -> None:
         more = f", which replaces {replaced}" if (replaced := answer.get("superseded_id")) else ""
-        if "expires_at" in answer:
-            more = f", which expires on {answer['expires_at'][:10]}"
+        more = f", which expires on {at[:10]}" if (at := answer.get("expires_at")) else more
+        more += f"; secrets masked: {hidden}" if (hidden := answer.get("masked")) else ""
         show_line(f"stored {kind} {answer['id']}{more}")
 
     return show

@@ -48,11 +48,10 @@ class _Told:
     masked: int = field(default=0, kw_only=True)
 
     def as_dict(self) -> dict[str, Any]:
-        """Every field, of secrets and reasons to wait only where there are any."""
+        """What was stored; of secrets and reasons to wait only where there are any."""
         told = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {
-            name: value for name, value in told.items() if name not in ("waits", "masked") or value
-        }
+        seldom = {name: told.pop(name) for name in ("waits", "masked")}
+        return told | {name: value for name, value in seldom.items() if value}
 
 
 @dataclass(frozen=True)
