@@ -23,6 +23,7 @@ from butlers.butler.own_tokens import ensure_hook_token
 from butlers.butler.tokens import TokenStore
 from butlers.doors.http.hooks import MAX_BODY_BYTES, hook_routes
 from butlers.errors import Unavailable
+from butlers.kernel.turns import Turns
 from butlers.memory.handle import Memory
 from butlers.sessions.session import SessionMemory
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
@@ -331,7 +332,7 @@ async def test_a_memory_that_fails_is_not_hidden_from_whoever_sent_a_session(
     empty_home: Home,
 ) -> None:
     class Served:
-        session_log = None
+        name, session_log, turns = "general", None, Turns()
 
         def session_memory(self, seconds: float) -> SessionMemory:
             return SessionMemory("general", self.down, seconds)

@@ -149,6 +149,8 @@ class Server(uvicorn.Server):
                 app,
                 http=patient(send_seconds),
                 ws="none",
+                # Longer than clients keep one that is idle: they should not find it just closed.
+                timeout_keep_alive=15,
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=3,

@@ -191,7 +191,7 @@ async def owned(owner) -> Stored:
 
 @pytest.fixture
 async def document(daemon) -> dict[str, Any]:
-    async with httpx2.AsyncClient(trust_env=False, verify=False) as http:
+    async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=60) as http:
         return told(await http.get(f"{daemon.url}/api/openapi.json"))
 
 

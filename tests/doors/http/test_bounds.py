@@ -21,7 +21,7 @@ from doors.mcp.clients import connect
 
 HOSTILE = int(os.environ.get("HOSTILE_REQUESTS", "500"))
 """How many hostile requests are sent; HOSTILE_REQUESTS=10000 takes some minutes."""
-SEND_SECONDS = 1.5
+SEND_SECONDS = 4.0
 PER_MINUTE = 100_000
 FACT = {"subject": "Ann", "predicate": "likes", "content": "tea"}
 
