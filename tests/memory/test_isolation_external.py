@@ -2,11 +2,13 @@
 
 from contextlib import asynccontextmanager
 
+import asyncpg
 import pytest
 
+from butlers.db.login import RUNTIME_ROLE, login_of, own_login, signs_in
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
-from butlers.db.provision import RUNTIME_ROLE, external_access, provision
+from butlers.db.provision import external_access, provision
 from butlers.memory.flows import remember
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact
@@ -46,7 +48,36 @@ async def test_an_owner_without_powers_keeps_tenants_apart_too(postgres, templat
             assert await owner.fetchval("select rolsuper from pg_roles where rolname=user") is False
 
 
-async def both_remember_and_find_their_own(database, new_id, clock):
+@pytest.mark.contract("L1")
+async def test_a_butler_has_its_own_login_where_one_can_be_made(postgres, template, new_id, clock):
+    async with external_server(postgres) as access:
+        await migrate(access.owner_dsn, [MemoryModule.migrations])
+        async with connected(access.owner_dsn) as owner:
+            name, login = await owner.fetchrow("select current_database(), current_user::text")
+        assert await own_login(access, name) == access, "it may make none, and steps down"
+        assert not await signs_in(access, name)
+        async with connected(postgres.dsn()) as superuser:
+            await superuser.execute(f"alter role {login} createrole")
+            await superuser.execute(f"grant {RUNTIME_ROLE} to {login} with admin option")
+        signed_in = await own_login(access, name)
+        assert await own_login(access, name) == signed_in
+        assert await signs_in(access, name)
+        async with connected(signed_in.runtime_dsn) as runtime:
+            await runtime.execute("reset role")
+            assert await runtime.fetchval("select current_user") == login_of(name)
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await runtime.fetch("select inner_key from tenant_key")
+        database = await Database.open(signed_in)
+        try:
+            await both_remember_and_find_their_own(database, new_id, clock, login_of(name))
+        finally:
+            await database.close()
+        async with connected(postgres.dsn(name)) as superuser:
+            await superuser.execute(f"drop owned by {login_of(name)}")
+            await superuser.execute(f"drop role {login_of(name)}")
+
+
+async def both_remember_and_find_their_own(database, new_id, clock, role=RUNTIME_ROLE):
     toy = ToyEmbedder()
     memory = Memory(database, lambda: toy, "general", clock=clock, new_id=new_id)
     for tenant in TENANTS:
@@ -59,7 +90,7 @@ async def both_remember_and_find_their_own(database, new_id, clock):
     for tenant in TENANTS:
         async with database.transaction(tenant) as tx:
             rows = await tx._connection.fetch(search)
-            assert [tuple(row.values()) for row in rows] == [(RUNTIME_ROLE, f"tea with {tenant}")]
+            assert [tuple(row.values()) for row in rows] == [(role, f"tea with {tenant}")]
     assert await database.tenants() == ["acme", "rival"]
 
 

@@ -71,19 +71,33 @@ async def restrict(connection: asyncpg.Connection) -> None:
 
 
 async def own_login(access: Access, database: str) -> Access:
-    """How to reach an external database by the butler's own login; as it was where that fails."""
+    """How to reach an external database by the butler's own login, which is made where we may.
+
+    Where neither can be, the access is the one given: a login that steps down.
+    """
     with translated_errors():
         owner = await asyncpg.connect(access.owner_dsn, timeout=10)
     try:
         password = (await read_keys(owner)).password()
-        dsn = _signed_in(access.owner_dsn, login_of(database), password)
-        if not await _is_welcome(dsn):
+        signed_in = _by(access.owner_dsn, login_of(database), password)
+        if not await _is_welcome(signed_in):
             await ensure_login(owner, database, password)
     except asyncpg.PostgresError:
         return access
     finally:
         await owner.close()
-    return Access(access.owner_dsn, dsn) if await _is_welcome(dsn) else access
+    return Access(access.owner_dsn, signed_in) if await _is_welcome(signed_in) else access
+
+
+async def signs_in(access: Access, database: str) -> bool:
+    """Whether a butler has its own login at an external server; nothing is made for it."""
+    with translated_errors():
+        owner = await asyncpg.connect(access.owner_dsn, timeout=10)
+        try:
+            password = (await read_keys(owner)).password()
+        finally:
+            await owner.close()
+    return await _is_welcome(_by(access.owner_dsn, login_of(database), password))
 
 
 async def _is_welcome(dsn: str) -> bool:
@@ -96,7 +110,7 @@ async def _is_welcome(dsn: str) -> bool:
     return True
 
 
-def _signed_in(dsn: str, user: str, password: str) -> str:
+def _by(dsn: str, user: str, password: str) -> str:
     parts = urlsplit(dsn)
     where = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{quote(user)}:{password}@{where}"))

@@ -16,7 +16,7 @@ from butlers.db.embedded.account import account_for
 from butlers.db.embedded.binaries import binaries_for
 from butlers.db.embedded.liveness import SOCKET_NAME
 from butlers.db.embedded.server import EmbeddedPostgres
-from butlers.db.login import RUNTIME_ROLE, login_of
+from butlers.db.login import RUNTIME_ROLE, login_of, signs_in
 from butlers.db.migrate import current_revisions
 from butlers.db.postgres import Access
 from butlers.db.provision import (
@@ -101,7 +101,22 @@ async def _external(settings: ButlerSettings) -> list[Finding]:
     fit = ok(check, f"PostgreSQL {version.major}.{version.minor} with pgvector at {where}")
     access = external_access(url, database_name(settings.butler.name))
     schema = await _schema(settings, maintenance_url(url), access)
-    return [fit, *schema] if role else [fit, _roleless(check), *schema]
+    if not role:
+        return [fit, _roleless(check), *schema]
+    lodged = [one async for one in _lodged(check, settings, access)] if len(schema) > 1 else []
+    return [fit, *lodged, *schema]
+
+
+async def _lodged(check: str, settings: ButlerSettings, access: Access) -> AsyncIterator[Finding]:
+    """Whether requests sign in by a login of their own, which can become nobody else."""
+    database = database_name(settings.butler.name)
+    if not await signs_in(access, database):
+        yield warning(
+            check,
+            f"it has no login of its own, {login_of(database)}: its requests step down from that "
+            "of database.url, and a statement that was slipped in could step up again",
+            "let that login create roles (CREATEROLE) and sign in with a password, and start anew",
+        )
 
 
 def _roleless(check: str) -> Finding:
