@@ -54,8 +54,10 @@ async def test_a_store_that_is_taken_along_is_the_same_bytes_again(
     assert [row for _, row in before if "acme" in row] == []
     await owner.execute(f"truncate {TABLES} cascade")
 
-    # Whatever a line refers to may stand below it, however many there are at once.
-    brought = await portable.bring(memory, reversed(lines(before)), lineage)
+    # Whatever a line refers to may stand below it among its kind, however many there are at once.
+    order = [kind.name for kind in KINDS]
+    turned = sorted(reversed(lines(before)), key=lambda one: order.index(one.kind))
+    brought = await portable.bring(memory, turned, lineage)
     assert sum(brought.stored.values()) == len(before)
     assert sum(brought.known.values()) == 0
     made = []
@@ -91,7 +93,7 @@ async def test_what_cannot_be_brought_in_names_its_line_and_leaves_nothing(
     bad = [*others, Line(99, "fact", wrong, json.dumps(wrong))]
     with pytest.raises(InvalidInput, match="line 99: .*facts_confidence.*nothing was written"):
         await portable.bring(memory, bad, lineage)
-    lost = {**fact.row, "entity_id": str(uuid.uuid4())}
+    lost = {**fact.row, "entity_id": None, "source_episode_id": str(uuid.uuid4())}
     with pytest.raises(IntegrityViolation, match="neither the file nor the tenant"):
         await portable.bring(memory, [Line(9, "fact", lost, json.dumps(lost))], lineage)
     assert await told(memory, lineage) == []
