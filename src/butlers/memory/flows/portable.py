@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -15,6 +15,9 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, VersionState
 from butlers.memory.store import rows
 from butlers.memory.store.rows import KINDS, Kind
+
+IMPORT = "import"
+"""Who acts when rows are brought in: nobody else may bring events."""
 
 BATCH = 200
 """Rows brought in by one statement."""
@@ -57,7 +60,7 @@ async def bring(memory: Memory, lines: Iterable[Line], lineage: Lineage) -> Brou
     """Bring rows in, all or none; a row that is there stays as it is."""
     brought = Brought({}, {})
     try:
-        async with memory.transaction(lineage) as tx:
+        async with memory.transaction(replace(lineage, actor=IMPORT)) as tx:
             for batch in _batches(lines):
                 await _bring_batch(tx, batch, brought)
     except IntegrityViolation as error:

@@ -90,10 +90,17 @@ revoke all on function bring_rows(text, text, jsonb) from public;
 grant execute on function bring_rows(text, text, jsonb) to butlers_runtime;
 
 -- bring_events --
--- Events come along as they were told, by whom and when: so only by this, and for the tenant alone.
+-- Events come along as they were told, by whom and when: so only by this, for the tenant alone, and
+-- where it is said who acts, only to whoever acts as an import.
 create function bring_events(rows jsonb) returns bigint
-language sql security definer set search_path = public, pg_temp
-return bring_rows('memory_events', {tenant}, rows);
+language plpgsql security definer set search_path = public, pg_temp as $$
+    begin
+      if coalesce(nullif(current_setting('butlers.actor', true), ''), 'import') <> 'import' then
+        raise exception 'only an import brings events' using errcode = 'insufficient_privilege';
+      end if;
+      return bring_rows('memory_events', {tenant}, rows);
+    end
+    $$;
 revoke all on function bring_events(jsonb) from public;
 grant execute on function bring_events(jsonb) to butlers_runtime;
 
