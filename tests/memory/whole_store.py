@@ -22,10 +22,22 @@ from memory.scripted_model import ScriptedModel, answer, fact
 
 READ = "update episodes set consolidated = true, consolidation_status = 'consolidated'"
 TABLES = (
-    "episodes, facts, rules, entities, memory_links, memory_events, rule_applications, "
-    "binned_episodes, memory_proposals, projects, embedding_versions, index_memories, index_words, "
-    "index_vectors, index_names"
+    "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid "
+    "where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace "
+    "and a.attname = 'tenant_id' order by c.relname"
 )
+
+
+async def tables(owner):
+    """Every table that has rows of tenants."""
+    return [row["relname"] for row in await owner.fetch(TABLES)]
+
+
+async def empty(owner):
+    """Nothing is left of anybody, history included."""
+    await owner.execute("set session_replication_role = replica")
+    await owner.execute(f"truncate {', '.join(await tables(owner))} cascade")
+    await owner.execute("set session_replication_role = default")
 
 
 async def fill(memory, lineage, owner, clock, name="Ida"):
@@ -70,13 +82,8 @@ async def _read(memory, lineage, text, facts):
 
 async def everything(owner, tenant):
     """Every row of a tenant in every table that has any, as text."""
-    tables = await owner.fetch(
-        "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid "
-        "where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace "
-        "and a.attname = 'tenant_id' order by c.relname"
-    )
     rows = {}
-    for (table,) in tables:
+    for table in await tables(owner):
         found = await owner.fetch(
             f"select to_jsonb(t)::text as row from {table} t where tenant_id = $1", tenant
         )

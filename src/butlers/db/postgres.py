@@ -89,9 +89,8 @@ class Transaction:
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """What happens inside is undone alone if it raises."""
-        with translated_errors():
-            async with self._connection.transaction():
-                yield
+        async with self._connection.transaction():
+            yield
 
     async def stream(self, query: Query, /, **values: object) -> AsyncIterator[Row]:
         """Every row of the answer, a few at a time, however many there are."""

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from butlers.db.postgres import Transaction
+from butlers.db.postgres import Transaction, translated_errors
 from butlers.errors import ButlersError, Conflict, IntegrityViolation, InvalidInput
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
@@ -15,6 +15,9 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, VersionState
 from butlers.memory.store import rows
 from butlers.memory.store.rows import KINDS, Kind
+
+IMPORT = "import"
+"""Who acts when rows are brought in: nobody else may bring events."""
 
 BATCH = 200
 """Rows brought in by one statement."""
@@ -57,7 +60,7 @@ async def bring(memory: Memory, lines: Iterable[Line], lineage: Lineage) -> Brou
     """Bring rows in, all or none; a row that is there stays as it is."""
     brought = Brought({}, {})
     try:
-        async with memory.transaction(lineage) as tx:
+        async with memory.transaction(replace(lineage, actor=IMPORT)) as tx:
             for batch in _batches(lines):
                 await _bring_batch(tx, batch, brought)
     except IntegrityViolation as error:
@@ -93,8 +96,7 @@ def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
 async def _bring_batch(tx: Transaction, batch: list[Line], brought: Brought) -> None:
     kind = _BY_NAME[batch[0].kind]
     try:
-        async with tx.savepoint():
-            stored = await _enter(tx, kind, batch)
+        stored = await _enter(tx, kind, batch)
     except ButlersError:
         await _name_the_line(tx, kind, batch)
         raise
@@ -103,18 +105,20 @@ async def _bring_batch(tx: Transaction, batch: list[Line], brought: Brought) -> 
 
 
 async def _enter(tx: Transaction, kind: Kind, batch: list[Line]) -> int:
+    """Bring in some rows; where that fails it is as if it had not been tried."""
     told = ",".join(_with_words(kind, line) for line in batch)
-    if kind.name == "event":
-        return await rows.bring_events(tx, rows=f"[{told}]")
-    return await rows.bring(tx, kind=kind.table, rows=f"[{told}]")
+    with translated_errors():
+        async with tx.savepoint():
+            if kind.name == "event":
+                return await rows.bring_events(tx, rows=f"[{told}]")
+            return await rows.bring(tx, kind=kind.table, rows=f"[{told}]")
 
 
 async def _name_the_line(tx: Transaction, kind: Kind, batch: list[Line]) -> None:
     """Say which line of a batch cannot be brought in, and why."""
     for line in batch:
         try:
-            async with tx.savepoint():
-                await _enter(tx, kind, [line])
+            await _enter(tx, kind, [line])
         except Conflict as error:
             raise Conflict(
                 f"line {line.number}: this {kind.name} clashes with one that is there ({error}); "

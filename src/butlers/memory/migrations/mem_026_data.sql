@@ -5,7 +5,6 @@ current_setting('butlers.tenant', true)
 -- deferrable --
 -- Rows that are brought along refer to each other in any order: they are checked in the end.
 alter table facts
-  alter constraint facts_entity deferrable,
   alter constraint facts_entity_same_tenant deferrable,
   alter constraint facts_episode_same_tenant deferrable,
   alter constraint facts_supersedes_same_tenant deferrable;
@@ -91,10 +90,17 @@ revoke all on function bring_rows(text, text, jsonb) from public;
 grant execute on function bring_rows(text, text, jsonb) to butlers_runtime;
 
 -- bring_events --
--- Events come along as they were told, by whom and when: so only by this, and for the tenant alone.
+-- Events come along as they were told, by whom and when: so only by this, for the tenant alone, and
+-- where it is said who acts, only to whoever acts as an import.
 create function bring_events(rows jsonb) returns bigint
-language sql security definer set search_path = public, pg_temp
-return bring_rows('memory_events', {tenant}, rows);
+language plpgsql security definer set search_path = public, pg_temp as $$
+    begin
+      if coalesce(nullif(current_setting('butlers.actor', true), ''), 'import') <> 'import' then
+        raise exception 'only an import brings events' using errcode = 'insufficient_privilege';
+      end if;
+      return bring_rows('memory_events', {tenant}, rows);
+    end
+    $$;
 revoke all on function bring_events(jsonb) from public;
 grant execute on function bring_events(jsonb) to butlers_runtime;
 
@@ -114,8 +120,7 @@ create or replace function refuse_rewriting_history() returns trigger language p
 -- The one way in which rows of a tenant are erased: they are deleted, with what only they are told
 -- by; triggers take their words and vectors along. How many there were of each table.
 create function erase_rows(kind text, which text[]) returns bigint
-language plpgsql security definer set search_path = public, pg_temp
-set butlers.erasing = 'rule_applications' as $$
+language plpgsql security definer set search_path = public, pg_temp as $$
     declare
       tenant text := {tenant};
       ids uuid[] := case when kind <> 'projects' then which::uuid[] end;
@@ -134,9 +139,12 @@ set butlers.erasing = 'rule_applications' as $$
         when 'facts' then
           delete from facts where tenant_id = tenant and id = any(ids);
         when 'rules' then
+          perform set_config('butlers.erasing', 'rule_applications', true);
           delete from rule_applications where tenant_id = tenant and rule_id = any(ids);
+          perform set_config('butlers.erasing', '', true);
           delete from rules where tenant_id = tenant and id = any(ids);
         when 'rule_applications' then
+          perform set_config('butlers.erasing', 'rule_applications', true);
           delete from rule_applications where tenant_id = tenant and id = any(ids);
         when 'binned_episodes' then
           delete from binned_episodes where tenant_id = tenant and episode_id = any(ids);
@@ -151,6 +159,7 @@ set butlers.erasing = 'rule_applications' as $$
         else raise exception 'rows of % are not erased', kind;
       end case;
       get diagnostics number = row_count;
+      perform set_config('butlers.erasing', '', true);
       return number;
     end
     $$;
@@ -222,14 +231,15 @@ language plpgsql immutable set search_path = public, pg_temp as $$
 -- erase_event_texts --
 -- What events say is replaced by its hash; that they happened, when and to what stays.
 create function erase_event_texts(event_ids uuid[]) returns bigint
-language plpgsql security definer set search_path = public, pg_temp
-set butlers.erasing = 'memory_events' as $$
+language plpgsql security definer set search_path = public, pg_temp as $$
     declare
       number bigint;
     begin
+      perform set_config('butlers.erasing', 'memory_events', true);
       update memory_events set payload = hashed_texts(payload)
       where tenant_id = {tenant} and id = any(event_ids);
       get diagnostics number = row_count;
+      perform set_config('butlers.erasing', '', true);
       return number;
     end
     $$;
