@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import asyncpg
@@ -12,6 +12,7 @@ from butlers.butler.home import Home
 from butlers.butler.hosting import butler_settings
 from butlers.butler.tokens import TokenRecord, TokenStore
 from butlers.db.dump import counts, databases
+from butlers.db.login import login_of
 from butlers.db.postgres import translated_errors
 from butlers.db.provision import connected, external_access
 from butlers.errors import Conflict
@@ -99,6 +100,10 @@ async def _drop(maintenance: str, name: str) -> None:
         async with connected(maintenance) as connection:
             with translated_errors():
                 await connection.execute(f'drop database if exists "{database_name(name)}"')
+                with suppress(asyncpg.InsufficientPrivilegeError):
+                    await connection.execute(
+                        f'drop role if exists "{login_of(database_name(name))}"'
+                    )
     except asyncpg.ObjectInUseError:
         raise Conflict(
             f"somebody uses the database of {name}, such as a `butlers mcp` that an agent started; "

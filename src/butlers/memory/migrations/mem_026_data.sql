@@ -1,6 +1,6 @@
 -- {tenant} --
 -- Whom the transaction acts for.
-current_setting('butlers.tenant', true)
+proven_tenant()
 
 -- deferrable --
 -- Rows that are brought along refer to each other in any order: they are checked in the end.
@@ -91,11 +91,11 @@ grant execute on function bring_rows(text, text, jsonb) to butlers_runtime;
 
 -- bring_events --
 -- Events come along as they were told, by whom and when: so only by this, for the tenant alone, and
--- where it is said who acts, only to whoever acts as an import.
+-- to whoever proves to act as an import.
 create function bring_events(rows jsonb) returns bigint
 language plpgsql security definer set search_path = public, pg_temp as $$
     begin
-      if coalesce(nullif(current_setting('butlers.actor', true), ''), 'import') <> 'import' then
+      if current_setting('butlers.actor', true) is distinct from 'import' then
         raise exception 'only an import brings events' using errcode = 'insufficient_privilege';
       end if;
       return bring_rows('memory_events', {tenant}, rows);
@@ -192,56 +192,3 @@ language plpgsql security definer set search_path = public, pg_temp as $$
     $$;
 revoke all on function erase_names(text[]) from public;
 grant execute on function erase_names(text[]) to butlers_runtime;
-
--- hashed_texts --
--- A JSON value with every text in it replaced by its hash; ids, instants and the words of the
--- vocabularies stay, so that the story can still be read.
-create function hashed_texts(value jsonb) returns jsonb
-language plpgsql immutable set search_path = public, pg_temp as $$
-    declare
-      said text := value #>> '{}';
-    begin
-      case jsonb_typeof(value)
-        when 'object' then
-          return (select coalesce(jsonb_object_agg(one.key, hashed_texts(one.value)), '{}')
-                  from jsonb_each(value) one);
-        when 'array' then
-          return (select coalesce(jsonb_agg(hashed_texts(one.value) order by one.place), '[]')
-                  from jsonb_array_elements(value) with ordinality as one (value, place));
-        when 'string' then
-          if said ~ '^(sha256:[0-9a-f]{64}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$'
-            or said ~ '^\d{4}-\d\d-\d\dT[0-9:.+Z-]+( #\d+)?$'
-            or said in (
-              'active', 'fading', 'superseded', 'expired', 'retracted', 'forgotten', 'pending',
-              'consolidated', 'failed', 'dead_letter', 'removed', 'evicted', 'candidate',
-              'established', 'proven', 'anti_pattern', 'permanent', 'stable', 'standard',
-              'volatile', 'ephemeral', 'episode', 'fact', 'rule', 'entity', 'person',
-              'organization', 'place', 'other', 'global', 'derived_from', 'supports',
-              'contradicts', 'supersedes', 'related_to', ''
-            )
-          then
-            return value;
-          end if;
-          return to_jsonb('sha256:' || encode(sha256(convert_to(said, 'UTF8')), 'hex'));
-        else return value;
-      end case;
-    end
-    $$;
-
--- erase_event_texts --
--- What events say is replaced by its hash; that they happened, when and to what stays.
-create function erase_event_texts(event_ids uuid[]) returns bigint
-language plpgsql security definer set search_path = public, pg_temp as $$
-    declare
-      number bigint;
-    begin
-      perform set_config('butlers.erasing', 'memory_events', true);
-      update memory_events set payload = hashed_texts(payload)
-      where tenant_id = {tenant} and id = any(event_ids);
-      get diagnostics number = row_count;
-      perform set_config('butlers.erasing', '', true);
-      return number;
-    end
-    $$;
-revoke all on function erase_event_texts(uuid[]) from public;
-grant execute on function erase_event_texts(uuid[]) to butlers_runtime;
