@@ -226,10 +226,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class NewEpisode:
-    """An episode to be stored; here as below, without an origin it is its caller's.
-
-    `doubt` says why a program's words would be held in quarantine.
-    """
+    """An episode to be stored; `doubt` says why it would wait, if a program says it."""
 
     content: str
     butler: str

@@ -282,8 +282,7 @@ async def _settle(work: _Work, claimed: Claimed, held: list[Row], plan: Plan) ->
     for row in read:
         await _record_consolidation(work, row)
     if rest := tuple(row["id"] for row in held if row not in read):
-        why = "; ".join(applied.errors)
-        back = Lease(lease.run_id, rest)
+        back, why = Lease(lease.run_id, rest), "; ".join(applied.errors)
         applied.back = await give_back_in(work.memory, work.tx, back, why, work.lineage)
 
 
