@@ -182,10 +182,16 @@ _SPOKEN = {
     **{word: word for word in ("salasana", "şifre", "sifre", "пароль", "пароля", "κωδικός")},
     **{word: word for word in ("كلمة السر", "كلمة المرور", "סיסמה", "mật khẩu")},
 }
+# After these only what looks like a password is one: secrets are of other sorts, too.
+_SPOKEN_OF_MUCH = {
+    "pw": r"pwd?",
+    "secret": "secret",
+    "key": r"(?:(?<=wifi )|(?<=wi-fi )|(?<=wlan )|(?<=api )|(?<=secret ))key",
+}
 _SPOKEN_IS = (
     r"(?!.(?:manager|polic|hash|hint|length|field|generator|protect))"
-    r"[^\n.!?:=]{0,30}?(?:[ \t]{0,3}(?:[:=：]|[–—-] )|\s(?:is|was|are|ist|lautet|war|est|es|era|é|è"
-    r"|jest|är|er|on|to|auf|là|είναι|היא|הוא|هي|هو):?\s)\s{0,3}[\"'`«„“「]?"
+    r"[^\n.!?:=]{0,30}?(?:[ \t]{0,3}(?:[:=：→]|->|[–—-] )|\s(?:is|was|are|ist|lautet|war|est|es"
+    r"|era|é|è|jest|är|er|on|to|auf|là|είναι|היא|הוא|هي|هو):?\s)\s{0,3}[\"'`«„“「]?"
 )
 _UNSPACED = ("密码", "密碼", "口令", "パスワード", "暗証番号", "비밀번호", "암호")
 _CODES = {
@@ -201,9 +207,10 @@ _RANDOM = r"[A-Za-z0-9_+/=.~-]"
 _SAID = (
     kind(
         "password",
-        rf"(?<!\w)(?:{'|'.join(_SPOKEN.values())})\b{_SPOKEN_IS}"
+        rf"(?<![^\W_])(?:{'|'.join((_SPOKEN | _SPOKEN_OF_MUCH).values())})\b{_SPOKEN_IS}"
         r"(?P<secret>[^\s\"'`,;«»“”」，。、]{3,128}(?<![.!?:)*]))",
         *_SPOKEN,
+        *_SPOKEN_OF_MUCH,
         check=checks.looks_chosen,
         flags=_ANY,
     ),

@@ -14,7 +14,7 @@ from butlers.doors.cli import tables, wording
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
 
 HOSTILE = "[red]cashews[/red] \x1b[31mRED\x1b[0m \x9b2J \u202eesrever :smile:"
-WRITTEN_OUT = r"[red]cashews[/red] \x1b[31mRED\x1b[0m \x9b2J \u202eesrever :smile:"
+WRITTEN_OUT = r"[red]cashews[/red] \x1b[31mRED\x1b[0m \x9b2J esrever :smile:"
 
 
 @pytest.fixture(scope="module")
