@@ -240,7 +240,8 @@ async def contents(connection) -> dict[str, dict[str, dict]]:
     """Every row of every table that is not derived by its key, as the database writes it."""
     tables = await connection.fetch(
         "select tablename from pg_tables where schemaname = 'public' "
-        "and tablename not in ('alembic_version', 'memory_tenants', 'memory_event_chain') "
+        "and tablename not in ('alembic_version', 'memory_tenants', 'tenant_key', "
+        "'memory_event_chain') "
         "and tablename not like 'index\\_%'"
     )
     return {row["tablename"]: await _rows(connection, row["tablename"]) for row in tables}

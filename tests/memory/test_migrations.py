@@ -156,10 +156,25 @@ async def test_events_are_told_in_the_order_they_happened(upgraded):
     assert newest > max((row["sequence"] for row in after["memory_events"].values()), default=0)
 
 
+@pytest.mark.contract("L39")
+async def test_every_event_there_was_is_chained(upgraded):
+    _, _, after, connection = upgraded
+    chained = await connection.fetch(
+        "select c.event_id, "
+        "c.hash = sha256(lag(c.hash, 1, '') over w || event_digest(e, c.marked)) "
+        "from memory_event_chain c join memory_events e on e.id = c.event_id "
+        "window w as (partition by c.tenant_id order by c.number)"
+    )
+    assert {str(row[0]) for row in chained} >= set(after["memory_events"])
+    assert all(row[1] for row in chained)
+
+
 @pytest.mark.contract("L1")
 async def test_workers_find_every_tenant_there_was(upgraded):
     _, _, after, connection = upgraded
-    found = {row[0] for row in await connection.fetch("select memory_tenant_names()")}
+    async with connection.transaction():
+        await connection.execute("select act_for('', 'owner', tenant_proof('', 'owner'))")
+        found = {row[0] for row in await connection.fetch("select memory_tenant_names()")}
     tables = ("episodes", "facts", "rules", "entities")
     assert found == {row["tenant_id"] for table in tables for row in after[table].values()}
 
