@@ -77,7 +77,7 @@ async def test_each_enabled_module_has_its_chain_in_the_database(postgres, templ
     async with empty_database(postgres, template) as dsn:
         assert await current_revisions(dsn) == ()
         await migrate(dsn, [MEMORY, notes], ["notes@head"])
-        assert await tables(dsn) == {"notes", "alembic_version"}
+        assert await tables(dsn) == {"notes", "alembic_version", "tenant_key"}
         await migrate(dsn, [MEMORY, notes])
         assert set(await current_revisions(dsn)) == {HEAD, "notes_002"}
         assert {"episodes", "facts", "rules", "notes"} <= await tables(dsn)

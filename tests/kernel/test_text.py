@@ -108,7 +108,8 @@ def test_no_space_is_left_where_text_was_cut() -> None:
 
 @settings(max_examples=100)
 @given(st.text(st.characters(exclude_categories="CZ"), max_size=40), st.integers(0, 60))
-def test_truncation_keeps_the_longest_beginning_that_fits(text: str, max_bytes: int) -> None:
+def test_truncation_keeps_the_longest_beginning_that_fits(said: str, max_bytes: int) -> None:
+    text = clean(said)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(texts, "MAX_SEARCHABLE_BYTES", max_bytes)
         result = preprocess_text(text)

@@ -51,8 +51,10 @@ class Fate:
 
     def around_commits(self, transaction: Callable[..., Any]) -> Callable[..., Any]:
         @asynccontextmanager
-        async def ticking(database: Database, *whose: str) -> AsyncIterator[Transaction]:
-            async with transaction(database, *whose) as tx:
+        async def ticking(
+            database: Database, *whose: str, **options: bool
+        ) -> AsyncIterator[Transaction]:
+            async with transaction(database, *whose, **options) as tx:
                 yield tx
                 self.tick()
             self.tick()

@@ -22,6 +22,8 @@ NOT_STORED = {
     ("share_project", "project"): LOOKED_UP,
     ("move_project", "project"): LOOKED_UP,
     ("move_project", "to"): LOOKED_UP,
+    ("undo_source", "token"): LOOKED_UP,
+    ("undo_source", "session"): LOOKED_UP,
     ("reembed", "to"): "a directory of this machine, by the operator",
 }
 
