@@ -493,10 +493,10 @@ async def test_every_tenant_is_served_and_one_failing_stops_no_other(
         await tell(memory, who)
     real = memory.database.transaction
 
-    def refusing(tenant_id, actor, **options):
+    def refusing(tenant_id, *actor, **options):
         if tenant_id == "rival":
             raise Unavailable("the database is away")
-        return real(tenant_id, actor, **options)
+        return real(tenant_id, *actor, **options)
 
     monkeypatch.setattr(memory.database, "transaction", refusing)
     model = ScriptedModel(answer(new_facts=[fact("Ann", "likes", "tea")]))

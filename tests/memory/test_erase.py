@@ -11,6 +11,7 @@ from butlers.errors import NotFound
 from butlers.memory.flows import entities, history, recall, remember
 from butlers.memory.flows.erase import erase, preview
 from butlers.memory.flows.sight import Query
+from butlers.memory.flows.verify import verify_events
 from butlers.memory.model import NewEpisode, NewFact
 from butlers.memory.policy.erasure import Wanted
 from butlers.memory.store import rows
@@ -52,6 +53,8 @@ async def test_a_person_is_erased_from_every_row_and_nobody_else_is(
     assert rest == {str(kept["tea"]), str(kept["flat"]), str(kept["brief"])}
     assert await differences(owner) == []
     assert await everything(owner, stranger.tenant_id) == untouched
+    trail = await verify_events(memory, lineage)
+    assert trail["intact"] and 0 < trail["erased"] <= done.counts["event"]
     assert await recall.get_memory(memory, "fact", others, stranger) is not None
 
     again = await erase(memory, Wanted(about="ida"), lineage)

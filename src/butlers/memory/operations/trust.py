@@ -92,6 +92,7 @@ class Judge(fields.Reference):
 @OPERATIONS.add(
     answers=Released,
     effect=Effect.WRITES,
+    maintains=True,
     command="release",
     left_out=_BY_A_PERSON,
     example="release 1f0c9a77",
@@ -110,6 +111,7 @@ async def accept_quarantined(desk: Desk, asked: Judge) -> bool:
 @OPERATIONS.add(
     answers=Rejected,
     effect=Effect.WRITES,
+    maintains=True,
     command="reject",
     left_out=_BY_A_PERSON,
     example="reject 1f0c9a77",
@@ -142,6 +144,7 @@ class UndoSource(Asked):
 @OPERATIONS.add(
     answers=Undone,
     effect=Effect.WRITES,
+    maintains=True,
     command="undo",
     left_out=_BY_A_PERSON,
     example="undo --token 3f2b8a4e",
