@@ -67,6 +67,8 @@ def plain(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
+    if value and isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return "\n".join("  ".join(plain(one) for one in item.values()) for item in value)
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
