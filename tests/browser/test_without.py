@@ -116,7 +116,9 @@ def test_hostile_text_in_every_field_does_nothing(new_context: NewContext, agent
     other = agent.entity(f"x{HOSTILE[:120]}")
     told = {"subject": HOSTILE[:190], "predicate": short, "scope": short, "tags": [short]}
     facts = [agent.fact(f"{HOSTILE}{n}", entity_id=entity, **told) for n in range(2)]
-    rule = agent.send("/rules", {"content": HOSTILE, "scope": short, "tags": [short]})["id"]
+    # A rule that hides words would wait for a person, and take no marks meanwhile.
+    seen = HOSTILE.replace("\u202e", "")
+    rule = agent.send("/rules", {"content": seen, "scope": short, "tags": []})["id"]
     for _ in range(3):
         agent.send(f"/rules/{rule}/harmful", {"reason": HOSTILE})
     episode = agent.send("/episodes", {"content": HOSTILE})["id"]

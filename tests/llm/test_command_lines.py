@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from butlers.kernel.text import clean
 from butlers.llm import LanguageModel
 from llm.conversations import (
     asked,
@@ -26,7 +27,7 @@ async def test_hostile_text_arrives_as_text(kind: str, request: pytest.FixtureRe
     model = request.getfixturevalue(kind)
     api = request.getfixturevalue("anthropic" if kind == "claude" else "openai")
     api.steps = [Say(HOSTILE)]
-    assert (await asked(model)).text == HOSTILE.replace("\u0000", "")
+    assert (await asked(model)).text == clean(HOSTILE)
 
 
 class Slow:

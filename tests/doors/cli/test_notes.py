@@ -79,7 +79,7 @@ def test_what_cannot_be_is_refused_in_one_line(home: Home) -> None:
 
 def test_a_token_may_be_for_one_agent(home: Home) -> None:
     told = butlers("token", "new", "--agent", "ann", "--tenant", "acme", "--home", home.root)
-    assert "tenant acme, agent ann;" in told.stdout
+    assert "tenant acme, agent ann, may write;" in told.stdout
     store = TokenStore(home.tokens_file)
     record = store.verify(told.stdout.splitlines()[-1], "general")
     assert record is not None

@@ -15,19 +15,21 @@ from doors.mcp.clients import assert_serialised, call, over_http, over_stdio, re
 
 # What may be known of how something was said, beyond what the contract names.
 CIRCUMSTANCES = {"session_id", "place", "author", "said_at"}
-EPISODE_KEYS = CIRCUMSTANCES | {
+ORIGIN = {"origin", "trust", "stored_by", "quarantined", "less_trusted"}
+EPISODE_KEYS = CIRCUMSTANCES | ORIGIN | {
     "memory_type", "id", "tenant_id", "butler", "content", "importance",
     "reference_count", "consolidated", "consolidation_status", "consolidation_attempts",
     "last_consolidation_error", "next_consolidation_retry_at", "dead_letter_reason",
     "retry_count", "last_error", "created_at", "last_referenced_at", "expires_at", "metadata",
 }  # fmt: skip
-FACT_KEYS = CIRCUMSTANCES | {
+FACT_KEYS = CIRCUMSTANCES | ORIGIN | {
     "memory_type", "id", "tenant_id", "subject", "predicate", "content", "importance",
     "confidence", "decay_rate", "permanence", "source_butler", "source_episode_id",
     "supersedes_id", "entity_id", "validity", "state", "scope", "reference_count", "created_at",
     "last_referenced_at", "last_confirmed_at", "tags", "metadata", "effective_confidence",
 }  # fmt: skip
-RULE_KEYS = {
+RULE_KEYS = ORIGIN | {
+    "own_marks",
     "id", "tenant_id", "content", "scope", "maturity", "confidence", "decay_rate", "permanence",
     "effectiveness_score", "applied_count", "success_count", "harmful_count",
     "source_episode_id", "source_butler", "created_at", "last_applied_at", "last_evaluated_at",

@@ -30,6 +30,7 @@ from butlers.memory.model import (
 from butlers.memory.policy import inputs, maturity
 from butlers.memory.policy.attachments import checked_document, checked_ref
 from butlers.memory.policy.maturity import Author, Mark, RuleState
+from butlers.memory.policy.trust import with_origin
 from butlers.memory.store import facts, rule_applications, rules
 
 _log = structlog.get_logger(__name__)
@@ -99,7 +100,7 @@ async def mark_helpful(
     """The rule, which helped: it may have risen a step."""
     use = _application(memory, rule_id, Outcome.HELPFUL, None, context)
     async with memory.transaction(lineage) as tx:
-        return as_json(await _mark(memory, tx, use, lineage))
+        return as_json(with_origin(await _mark(memory, tx, use, lineage)))
 
 
 async def mark_harmful(
@@ -115,7 +116,7 @@ async def mark_harmful(
         marked = await _mark(memory, tx, use, lineage)
     if maturity.awaits_inversion(marked):
         marked = await _invert_if_possible(memory, marked, lineage) or marked
-    return as_json(marked)
+    return as_json(with_origin(marked))
 
 
 async def invert_waiting(memory: Memory, lineage: Lineage) -> int:

@@ -212,8 +212,8 @@ DEMANDS: tuple[str, ...] = (
     r"(?:\w+\W+){0,2}?(?:the user|users|that|with|other|buying|anyone)\b",
     r"(?:^|[.:;!?)]\W{0,3})always (?:end|begin|start|finish) (?:your )?(?:answers?|replies"
     r"|messages)\b",
-    r"\bfrom now on\b\W+(?:you\W+)?(?:always|only|must|answer|treat|respond|say|act|reply"
-    r"|approve)\b",
+    r"\bfrom now on\b\W+(?:you\W+)?(?:(?:always|only|must)\W+){0,2}"
+    r"(?:answer|treat|respond|say|act|reply|approve|recommend|tell|claim)\b",
     r"\btreat\b(?:\W+\w+){1,8}?\W+as\W+(?:already\W+)?"
     r"(?:confirmed|approved|trusted|authori[sz]ed|reviewed|verified)",
     r"\bskip\W+(?:the\W+)?(?:verification|confirmation|check|review)"
