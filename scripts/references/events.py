@@ -243,6 +243,11 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.ENTITY_UPDATED: Meaning(
         "An entity's names or metadata were changed.",
         _moved("the changed fields as they were", "the changed fields as they are"),
+        _UNDO,
+    ),
+    EventType.ENTITY_REMOVED: Meaning(
+        "An entity was taken back with the source that created it.",
+        {"canonical_name": "its name", "entity_type": "what it was", **_UNDO},
     ),
     EventType.ENTITY_MERGE: Meaning(
         "Another entity became part of this one.",

@@ -7,7 +7,16 @@ from datetime import timedelta
 import pytest
 
 from butlers.errors import Conflict, InvalidInput
-from butlers.memory.flows import context, feedback, forget, links, recall, remember, undo
+from butlers.memory.flows import (
+    context,
+    entities,
+    feedback,
+    forget,
+    links,
+    recall,
+    remember,
+    undo,
+)
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.proposals import find_proposals
 from butlers.memory.flows.sight import Query
@@ -29,11 +38,17 @@ _RULES = (
     "last_confirmed_at, last_applied_at, metadata, has_own_marks(tenant_id, id, stored_by) as own "
     "from rules where tenant_id = $1 and rule_state(metadata) <> 'forgotten' order by content"
 )
+_ENTITIES = (
+    "select canonical_name, entity_type, aliases, metadata from entities where tenant_id = $1 "
+    "order by canonical_name"
+)
 _LINKS = (
     "select relation, a.content as source, b.content as target from memory_links l "
     "join facts a on a.id = l.source_id join facts b on b.id = l.target_id "
     "where l.tenant_id = $1 and 'retracted' not in (a.validity, b.validity) order by 2, 3"
 )
+
+_ALL = (_FACTS, _RULES, _LINKS, _ENTITIES)
 
 
 def honest(tenant):
@@ -48,6 +63,15 @@ def person(tenant):
     return Lineage(tenant, "cli", origin=Origin.OPERATOR)
 
 
+async def pose_as(memory, ann, them):
+    """Somebody gives Ann another name, and creates one of their own."""
+    changed = {"aliases": ["Annie", "Mallory"], "metadata": {"born": 1980, "boss": "Mallory"}}
+    await entities.update_entity(memory, ann, them, **changed)
+    await entities.update_entity(memory, ann, them, canonical_name="Anna")
+    mallory = await entities.create_entity(memory, "Mallory", "person", None, None, them)
+    await know(memory, them, "Mallory", "is", "the boss", entity_id=mallory)
+
+
 async def live(memory, tenant, clock, attacked):
     """An honest life, in one tenant interleaved with an attack."""
     me, them = honest(tenant), spy(tenant)
@@ -58,10 +82,12 @@ async def live(memory, tenant, clock, attacked):
         (await remember.store_rule(memory, NewRule(text), me)).id
         for text in ("Ask before deleting files", "Offer tea to guests")
     ]
+    ann = await entities.create_entity(memory, "Ann", "person", ["Annie"], {"born": 1990}, me)
     for _ in range(4):
         await feedback.mark_helpful(memory, rules[1], me)
     clock.advance(days=1)
     if attacked:
+        await pose_as(memory, ann, them)
         await know(memory, them, "Ann", "allergy", "none at all")
         await know(memory, them, "Ann", "drinks", "coffee")
         await feedback.confirm_memory(memory, "fact", home, them)
@@ -88,7 +114,7 @@ async def live(memory, tenant, clock, attacked):
 
 async def seen(memory, owner, tenant):
     """All that a reader of a tenant can see."""
-    rows = [list(map(tuple, await owner.fetch(sql, tenant))) for sql in (_FACTS, _RULES, _LINKS)]
+    rows = [list(map(tuple, await owner.fetch(sql, tenant))) for sql in _ALL]
     me = honest(tenant)
     recalled = [
         [
@@ -112,10 +138,11 @@ async def test_the_memory_equals_one_that_never_saw_the_attack(memory, owner, cl
     # What the spy did to this rule is taken back before the honest mark of the other life.
     report = await undo.preview_undo(memory, Source(token="spy"), person("acme"))
     before = await seen(memory, owner, "acme")
-    assert (report.applied, report.facts, report.rules, report.episodes) == (False, 4, 1, 1)
+    assert (report.applied, report.facts, report.rules, report.episodes) == (False, 5, 1, 1)
     assert (report.confirmations, report.marks, report.forgotten_restored) == (1, 6, 1)
     done = await undo.undo_source(memory, Source(token="spy"), person("acme"))
     assert done.applied and done.facts_restored == 2
+    assert (report.entities, done.entities, done.entities_left) == (3, 3, 0)
     clock.now = start + timedelta(days=2)
     await feedback.mark_helpful(memory, rules[1], honest("acme"))
     clock.now = start

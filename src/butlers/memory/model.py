@@ -187,6 +187,7 @@ class EventType(StrEnum):
     LINK_REMOVED = "link_removed"
     ENTITY_CREATED = "entity_created"
     ENTITY_UPDATED = "entity_updated"
+    ENTITY_REMOVED = "entity_removed"
     ENTITY_MERGE = "entity_merge"
     MEMORY_ERASED = "memory_erased"
     PROPOSAL_MADE = "proposal_made"

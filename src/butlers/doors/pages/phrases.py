@@ -37,6 +37,7 @@ _EVENTS: Mapping[str, str] = {
     EventType.LINK_CREATED: "Memories linked",
     EventType.ENTITY_CREATED: "Entity created",
     EventType.ENTITY_UPDATED: "Entity changed",
+    EventType.ENTITY_REMOVED: "Entity removed",
     EventType.ENTITY_MERGE: "Entities merged",
     EventType.MEMORY_ERASED: "Memories erased",
     EventType.PROPOSAL_MADE: "Something waits for a yes",

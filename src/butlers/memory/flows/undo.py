@@ -5,8 +5,8 @@ confirmations, marks and links count no more. All in one transaction, and every 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +17,8 @@ from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import must_be_a_person
 from butlers.memory.flows.forget import forget_in
 from butlers.memory.flows.restore import restore_in
-from butlers.memory.flows.undo_plan import GONE, Plan, Source, UndoReport
+from butlers.memory.flows.undo_entities import undo_entities
+from butlers.memory.flows.undo_plan import GONE, Plan, Source, UndoReport, Work
 from butlers.memory.flows.undo_plan import plan as plan_of
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
@@ -39,20 +40,6 @@ _UNCONFIRMED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """Everything a step needs while the transaction lasts."""
-
-    memory: Memory
-    tx: Transaction
-    lineage: Lineage
-    now: datetime
-
-    async def record(self, kind: EventType, ref: MemoryRef, payload: dict[str, Any]) -> None:
-        event = Event(kind, EventSubject(ref.type), ref.id, {**payload, "undo": True})
-        await self.memory.record(self.tx, event, self.lineage, self.now)
-
-
 async def preview_undo(memory: Memory, source: Source, lineage: Lineage) -> UndoReport:
     """What an undo would do now; nothing changes."""
     must_be_a_person(lineage, "take back what came through a source")
@@ -66,7 +53,7 @@ async def undo_source(memory: Memory, source: Source, lineage: Lineage) -> UndoR
     vectors = await _vectors(memory, source, lineage)
     async with memory.transaction(lineage) as tx:
         plan = await plan_of(memory, tx, source)
-        work = _Work(memory, tx, lineage, memory.now())
+        work = Work(memory, tx, lineage, memory.now())
         await _hold_keys(tx, plan)
         await _forget(work, plan)
         plan = replace(plan, replaced=await _revive(work, plan))
@@ -74,10 +61,11 @@ async def undo_source(memory: Memory, source: Source, lineage: Lineage) -> UndoR
         await _unconfirm(work, plan)
         await _unmark(work, plan, vectors)
         await _unlink(work, plan)
+        came = await undo_entities(work, plan.entities, plan.ids)
         for row in plan.proposals:
             decided = {"now": work.now, "decided_by": lineage.actor}
             await proposals.decide(tx, id=row["id"], status=ProposalStatus.DECLINED, **decided)
-    return plan.report(applied=True)
+    return replace(plan.report(applied=True), entities=came.undone, entities_left=came.left)
 
 
 async def _vectors(memory: Memory, source: Source, lineage: Lineage) -> dict[UUID, Embedding]:
@@ -100,7 +88,7 @@ async def _hold_keys(tx: Transaction, plan: Plan) -> None:
     await facts.hold_keys(tx, *(FactKey(**row) for row in keys))
 
 
-async def _forget(work: _Work, plan: Plan) -> None:
+async def _forget(work: Work, plan: Plan) -> None:
     for row in plan.taken:
         if row["state"] in GONE:
             continue
@@ -109,7 +97,7 @@ async def _forget(work: _Work, plan: Plan) -> None:
             await work.record(forgotten.type, _ref(row), forgotten.payload)
 
 
-async def _revive(work: _Work, plan: Plan) -> list[Row]:
+async def _revive(work: Work, plan: Plan) -> list[Row]:
     """Facts that had given way hold again, the latest of a key alone; those that do."""
     revived = []
     for row in plan.replaced:
@@ -124,7 +112,7 @@ async def _revive(work: _Work, plan: Plan) -> list[Row]:
     return revived
 
 
-async def _reconnect(work: _Work, plan: Plan) -> None:
+async def _reconnect(work: Work, plan: Plan) -> None:
     """What came after something taken back replaced what was before it."""
     moved = await undo.reconnect(work.tx, ids=plan.ids)
     pairs = [(row["id"], row["supersedes_id"]) for row in moved if row["supersedes_id"]]
@@ -132,7 +120,7 @@ async def _reconnect(work: _Work, plan: Plan) -> None:
     await links.supersede(work.tx, winners=winners, losers=losers, now=work.now)
 
 
-async def _recover(work: _Work, plan: Plan) -> list[Row]:
+async def _recover(work: Work, plan: Plan) -> list[Row]:
     """What the source had forgotten is there again, unless another has its place; which is."""
     recovered = []
     for row in plan.forgotten:
@@ -146,7 +134,7 @@ async def _recover(work: _Work, plan: Plan) -> list[Row]:
     return recovered
 
 
-async def _recovered(work: _Work, ref: MemoryRef) -> Event | None:
+async def _recovered(work: Work, ref: MemoryRef) -> Event | None:
     if ref.type is not MemoryType.EPISODE:
         return await restore_in(work.tx, ref)
     until = work.now + timedelta(days=work.memory.settings.episodes.default_ttl_days)
@@ -159,7 +147,7 @@ async def _recovered(work: _Work, ref: MemoryRef) -> Event | None:
     )
 
 
-async def _unconfirm(work: _Work, plan: Plan) -> None:
+async def _unconfirm(work: Work, plan: Plan) -> None:
     undone = {row["id"] for row in plan.confirmations}
     for memory_id, rows in _by(plan.confirmations, "memory_id").items():
         story = await undo.find_story(work.tx, id=memory_id)
@@ -177,7 +165,7 @@ async def _unconfirm(work: _Work, plan: Plan) -> None:
         await work.record(_UNCONFIRMED[ref.type], ref, payload)
 
 
-async def _less_sure(work: _Work, ref: MemoryRef, sure: undoing.Sureness) -> None:
+async def _less_sure(work: Work, ref: MemoryRef, sure: undoing.Sureness) -> None:
     threshold = work.memory.settings.facts.retrieval_confidence_threshold
     known = {"id": ref.id, "now": work.now, "threshold": threshold}
     known["confirmed_at"] = sure.confirmed_at
@@ -187,7 +175,7 @@ async def _less_sure(work: _Work, ref: MemoryRef, sure: undoing.Sureness) -> Non
         await undo.unconfirm_rule(work.tx, **known)
 
 
-async def _unmark(work: _Work, plan: Plan, vectors: dict[UUID, Embedding]) -> None:
+async def _unmark(work: Work, plan: Plan, vectors: dict[UUID, Embedding]) -> None:
     for rule_id, undone in _by(plan.marks, "rule_id").items():
         rule, columns = await _remarked(work.memory, work.tx, rule_id, undone)
         said = undoing.words_of(rule, columns)
@@ -202,7 +190,7 @@ async def _unmark(work: _Work, plan: Plan, vectors: dict[UUID, Embedding]) -> No
         await work.record(EventType.RULE_UNMARKED, MemoryRef(MemoryType.RULE, rule_id), payload)
 
 
-async def _reword(work: _Work, rule_id: UUID, said: str, vectors: dict[UUID, Embedding]) -> None:
+async def _reword(work: Work, rule_id: UUID, said: str, vectors: dict[UUID, Embedding]) -> None:
     made = vectors.get(rule_id)
     if made is None:
         raise Conflict(f"rule {rule_id} changed meanwhile; nothing was taken back, try again")
@@ -223,7 +211,7 @@ async def _remarked(
     return rule, undoing.unmarked(rule, kept, memory.settings.rules)
 
 
-async def _unlink(work: _Work, plan: Plan) -> None:
+async def _unlink(work: Work, plan: Plan) -> None:
     for row in await undo.unlink(work.tx, ids=plan.ids, **plan.source.values()):
         payload = {key: str(value) for key, value in row.items()}
         event = Event(EventType.LINK_REMOVED, EventSubject.LINK, row["source_id"], payload)

@@ -9,7 +9,14 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
 from butlers.memory.flows.session_parts import session_key
 from butlers.memory.handle import Memory
-from butlers.memory.model import MemoryType
+from butlers.memory.model import (
+    Event,
+    EventSubject,
+    EventType,
+    Lineage,
+    MemoryRef,
+    MemoryType,
+)
 from butlers.memory.store import undo
 
 SHOWN = 100
@@ -54,9 +61,23 @@ class Source:
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Everything a step needs while the transaction lasts."""
+
+    memory: Memory
+    tx: Transaction
+    lineage: Lineage
+    now: datetime
+
+    async def record(self, kind: EventType, ref: MemoryRef, payload: dict[str, Any]) -> None:
+        event = Event(kind, EventSubject(ref.type), ref.id, {**payload, "undo": True})
+        await self.memory.record(self.tx, event, self.lineage, self.now)
+
+
 @dataclass(slots=True)
 class UndoReport:
-    """What an undo did, or would do; `entities_left` are changes to entities, which stay."""
+    """What an undo did, or would do; `entities_left` are changes to entities that stay."""
 
     applied: bool
     episodes: int = 0
@@ -68,6 +89,7 @@ class UndoReport:
     marks: int = 0
     links: int = 0
     proposals: int = 0
+    entities: int = 0
     entities_left: int = 0
     memories: list[dict[str, Any]] = field(default_factory=list)
 
@@ -84,7 +106,7 @@ class Plan:
     forgotten: list[Row]
     proposals: list[Row]
     links: int
-    entities: int
+    entities: list[Row]
 
     def of(self, kind: MemoryType) -> list[UUID]:
         """Which of one kind are taken back now."""
@@ -99,6 +121,7 @@ class Plan:
     def report(self, *, applied: bool) -> UndoReport:
         """What is told of it."""
         named = [row for row in self.taken if row["state"] not in GONE][:SHOWN]
+        merges = [row for row in self.entities if row["event_type"] == EventType.ENTITY_MERGE]
         return UndoReport(
             applied,
             episodes=len(self.of(MemoryType.EPISODE)),
@@ -110,7 +133,8 @@ class Plan:
             marks=len(self.marks),
             links=self.links,
             proposals=len(self.proposals),
-            entities_left=self.entities,
+            entities=len(self.entities) - len(merges),
+            entities_left=len(merges),
             memories=[_named(row) for row in named],
         )
 
@@ -130,7 +154,7 @@ async def plan(memory: Memory, tx: Transaction, source: Source) -> Plan:
         await undo.find_forgotten(tx, **known),
         await undo.find_proposals(tx, ids=ids, **values),
         await undo.count_links(tx, ids=ids, **values),
-        await undo.count_entities(tx, **values),
+        await undo.find_entity_changes(tx, **values),
     )
 
 

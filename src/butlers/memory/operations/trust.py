@@ -58,6 +58,7 @@ class Undone(Answer):
     marks: int
     links: int
     proposals: int
+    entities: int
     entities_left: int
     memories: list[dict[str, Any]]
 
@@ -155,7 +156,7 @@ async def undo_source(desk: Desk, asked: UndoSource) -> UndoReport:
 
     Shows what it would do; with apply it does it, at once or not at all: what was stored there and
     whatever was drawn from it is forgotten, what it replaced holds again, and its confirmations,
-    marks and links count no more. Entities stay as they are. Only a person may do so.
+    marks, links and entities are no more; merges of entities stay. Only a person may do so.
     Returns how many of each, and the first memories it concerns.
     """
     source = Source(asked.token, asked.session, asked.episode, asked.since)

@@ -33,6 +33,22 @@ def unconfirmed(story: Sequence[Row], undone: Collection[UUID]) -> Sureness:
     return Sureness(_instant(first["last_confirmed_at"]["from"]), was)
 
 
+def unchanged(entity: Row, change: Row) -> dict[str, Any] | None:
+    """What an entity was before a change; None where somebody has changed it since."""
+    was, became = change["from"], dict(change["to"])
+    notes = became.pop("metadata", {})
+    stands = {**entity, "aliases": list(entity["aliases"])}
+    if any(stands[name] != value for name, value in became.items()):
+        return None
+    if any(entity["metadata"].get(key) != value for key, value in notes.items()):
+        return None
+    before = {name: was[name] for name in became}
+    if notes:
+        others = {key: one for key, one in entity["metadata"].items() if key not in notes}
+        before["metadata"] = {**others, **was["metadata"]}
+    return before
+
+
 def unmarked(rule: Row, marks: Sequence[Row], settings: RulesConfig) -> dict[str, Any]:
     """The columns of a rule that stands by these marks alone."""
     replayed = [Mark.of(row) for row in marks]

@@ -220,10 +220,22 @@ where tenant_id = :tenant_id and status = 'waiting'
   )
 order by id
 
--- count_entities --
--- Changes to entities, which stay as they are.
-select count(*) from memory_events
+-- find_entity_changes --
+-- What a source did to entities, the latest first.
+select event_type, memory_id, payload from memory_events
 where {told} and event_type in ('entity_created', 'entity_updated', 'entity_merge')
+  and payload -> 'undo' is distinct from 'true'
+order by sequence desc
+
+-- hangs_on --
+-- Whether somebody else said something of an entity, or another became a part of it.
+select exists (
+  select from facts
+  where tenant_id = :tenant_id and entity_id = :id and id <> all(:ids::uuid[])
+  union all
+  select from entities
+  where tenant_id = :tenant_id and metadata ->> 'merged_into' = :id::uuid::text
+)
 
 -- unmark --
 -- A rule as its other marks leave it; with what it said, where it had become a warning.

@@ -1,0 +1,74 @@
+"""Taking back what a source did to entities: whom it created and changed; merges stay."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.memory.flows.undo_plan import Work
+from butlers.memory.model import Event, EventSubject, EventType
+from butlers.memory.policy.entities import MERGED_INTO
+from butlers.memory.policy.undoing import unchanged
+from butlers.memory.store import entities, rows, undo
+
+
+@dataclass(slots=True)
+class Entities:
+    """How many changes of entities were taken back, and how many stay."""
+
+    undone: int = 0
+    left: int = 0
+
+
+async def undo_entities(work: Work, changes: list[Row], taken: list[UUID]) -> Entities:
+    """Take changes back, the latest first; what somebody changed since, or hangs on, stays."""
+    came = Entities()
+    for change in changes:
+        if await _undone(work, change, taken):
+            came.undone += 1
+        else:
+            came.left += 1
+    return came
+
+
+async def _undone(work: Work, change: Row, taken: list[UUID]) -> bool:
+    row = (await entities.hold(work.tx, change["memory_id"])).get(change["memory_id"])
+    if row is None or row["metadata"].get(MERGED_INTO) is not None:
+        return False
+    if change["event_type"] == EventType.ENTITY_UPDATED:
+        return await _changed_back(work, row, change)
+    return change["event_type"] == EventType.ENTITY_CREATED and await _removed(work, row, taken)
+
+
+async def _changed_back(work: Work, row: Row, change: Row) -> bool:
+    """Give an entity what it had before, where it still is what the change made it."""
+    before = unchanged(row, change["payload"])
+    if before is None or await _is_taken(work.tx, row, before):
+        return False
+    await entities.update(work.tx, row["id"], {**row, **before}, work.now)
+    told = {"from": {name: row[name] for name in before}, "to": before}
+    await _record(work, EventType.ENTITY_UPDATED, row["id"], told)
+    return True
+
+
+async def _is_taken(tx: Transaction, row: Row, before: Row) -> bool:
+    name = before.get("canonical_name", row["canonical_name"])
+    if name == row["canonical_name"]:
+        return False
+    kind = row["entity_type"]
+    return await entities.get_by_name(tx, canonical_name=name, entity_type=kind) is not None
+
+
+async def _removed(work: Work, row: Row, taken: list[UUID]) -> bool:
+    """Remove an entity about which nobody else has said anything."""
+    if await undo.hangs_on(work.tx, id=row["id"], ids=taken):
+        return False
+    await rows.erase(work.tx, kind="entities", keys=[str(row["id"])])
+    told = {"canonical_name": row["canonical_name"], "entity_type": row["entity_type"]}
+    await _record(work, EventType.ENTITY_REMOVED, row["id"], told)
+    return True
+
+
+async def _record(work: Work, kind: EventType, id: UUID, payload: dict[str, Any]) -> None:
+    event = Event(kind, EventSubject.ENTITY, id, {**payload, "undo": True})
+    await work.memory.record(work.tx, event, work.lineage, work.now)
