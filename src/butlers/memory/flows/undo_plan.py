@@ -71,6 +71,7 @@ class Work:
     now: datetime
 
     async def record(self, kind: EventType, ref: MemoryRef, payload: dict[str, Any]) -> None:
+        """Tell the audit stream what was taken back."""
         event = Event(kind, EventSubject(ref.type), ref.id, {**payload, "undo": True})
         await self.memory.record(self.tx, event, self.lineage, self.now)
 
