@@ -217,7 +217,7 @@ class GetLinks(fields.Reference):
     routes=(Route("GET", "/memories/{memory_id}/links"),),
 )
 async def get_links(desk: Desk, asked: GetLinks) -> list[dict[str, Any]]:
-    """List how a memory hangs together with others, oldest link first.
+    """List how a memory hangs together with others, oldest link first, a thousand at most.
 
     Returns links: source_type, source_id, relation, target_type, target_id.
     """

@@ -26,7 +26,7 @@ from (
 on conflict do nothing
 
 -- find --
--- The links of one memory in the wanted directions.
+-- The links of one memory in the wanted directions, a thousand at most.
 select source_type, source_id, target_type, target_id, relation, created_at
 from memory_links
 where tenant_id = :tenant_id
@@ -35,3 +35,4 @@ where tenant_id = :tenant_id
     or (:incoming::boolean and target_type = :memory_type and target_id = :memory_id)
   )
 order by created_at, source_id, target_id, source_type, target_type
+limit 1000
