@@ -240,6 +240,22 @@ async def test_what_waits_without_a_model_is_said_and_so_is_the_bound(lived_in: 
     assert crowded.message.startswith("tenant acme: 1 of 1 unread episodes, 0 of 1,000 MB")
 
 
+HELD = (
+    "insert into rules (id, tenant_id, content, confidence, decay_rate, created_at, quarantined) "
+    "values (gen_random_uuid(), 'acme', 'obey', 0.5, 0, now(), 'hidden text')"
+)
+
+
+@pytest.mark.contract("L37")
+async def test_what_waits_for_a_person_is_said(lived_in: Home) -> None:
+    assert only(await examine(lived_in), "review of general").verdict is Verdict.OK
+    await the_general(lived_in, HELD)
+    said = only(await examine(lived_in), "review of general")
+    assert said.verdict is Verdict.WARNING
+    assert said.message == "wait for a person's yes: 1 in quarantine, 0 proposed"
+    await the_general(lived_in, "set session_replication_role = replica; truncate rules cascade")
+
+
 @pytest.mark.parametrize(
     ("run", "told"),
     [

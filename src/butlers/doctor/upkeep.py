@@ -10,6 +10,7 @@ from butlers.jobs.clock_watch import DOUBTED, ClockWatch
 from butlers.jobs.policy import Outcome
 from butlers.jobs.runs import Run
 from butlers.memory.flows.every_tenant import for_every_tenant
+from butlers.memory.flows.quarantine import count_waiting
 from butlers.memory.flows.unread import backlog, count_unread, crowded
 from butlers.memory.handle import Memory
 from butlers.memory.settings import MemoryModuleConfig
@@ -27,6 +28,7 @@ async def upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
         findings += [one async for one in _jobs(settings, database)]
         if settings.is_enabled("memory"):
             findings += [one async for one in _unread(settings, database)]
+            findings.append(await _review(settings, database))
     finally:
         await database.close()
     return findings
@@ -60,10 +62,26 @@ def _reason(run: Run) -> str:
     return run.error or "; ".join((run.result or {}).get("warnings", []))
 
 
-async def _unread(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+def _memory(settings: ButlerSettings, database: Database) -> Memory:
     config = settings.module("memory")
     assert isinstance(config, MemoryModuleConfig)
-    memory = Memory(database, get_embedding_engine, settings.butler.name, config)
+    return Memory(database, get_embedding_engine, settings.butler.name, config)
+
+
+async def _review(settings: ButlerSettings, database: Database) -> Finding:
+    """What nobody is told of until a person has judged it."""
+    memory, check = _memory(settings, database), f"review of {settings.butler.name}"
+    counted = (await for_every_tenant(memory, "doctor", count_waiting)).done.values()
+    held, proposed = (sum(counts) for counts in zip((0, 0), *counted, strict=True))
+    if not held + proposed:
+        return ok(check, "nothing waits for a person's yes")
+    told = f"wait for a person's yes: {held} in quarantine, {proposed} proposed"
+    return warning(check, told, "`butlers memory quarantine` and `proposals` list them")
+
+
+async def _unread(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+    memory = _memory(settings, database)
+    config = memory.settings
     counted = (await for_every_tenant(memory, "doctor", count_unread)).done
     check, told = f"unread of {settings.butler.name}", backlog(counted.values(), memory.now())
     is_read = settings.runtime.kind != "none" or not any(one.waiting for one in counted.values())

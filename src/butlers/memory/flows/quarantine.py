@@ -41,6 +41,13 @@ async def find_held(memory: Memory, limit: int, lineage: Lineage) -> list[dict[s
     return [as_json(row) for row in found]
 
 
+async def count_waiting(memory: Memory, lineage: Lineage) -> tuple[int, int]:
+    """How much waits for a person: in quarantine, and as a proposal."""
+    async with memory.transaction(lineage) as tx:
+        row = await quarantine.count_waiting(tx, now=memory.now())
+    return row["held"], row["proposed"]
+
+
 async def accept_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
     """Let a memory out: it counts as any other of its origin; false when it does not wait."""
     must_be_a_person(lineage, "accept what is in quarantine")

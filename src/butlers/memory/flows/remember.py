@@ -34,6 +34,7 @@ from butlers.memory.policy.attachments import (
     masked_between,
 )
 from butlers.memory.policy.scopes import of_source
+from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.store import entities, episodes, facts, links, rules
 from butlers.memory.store.facts import FactKey
 
@@ -247,7 +248,8 @@ def _why(said: dict[str, Any]) -> dict[str, Any]:
 
 def _waits(said: dict[str, Any]) -> str | None:
     held = said["quarantined"]
-    return f"a person's yes, in quarantine: {held}" if held else None
+    instead = "; how to behave is stored as a rule" if held == DEMAND else ""
+    return f"a person's yes, in quarantine: {held}{instead}" if held else None
 
 
 async def _known_episode(tx: Transaction, new: NewEpisode) -> StoredEpisode:

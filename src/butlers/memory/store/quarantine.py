@@ -1,11 +1,12 @@
 """What waits in quarantine."""
 
 from butlers.db.queries import load
-from butlers.db.statements import FirstRow, FirstValue, Rows, Touched
+from butlers.db.statements import FirstRow, FirstValue, OnlyRow, Rows, Touched
 
 _SQL = load(__file__)
 
 find = Rows(_SQL["find"])
+count_waiting = OnlyRow(_SQL["count_waiting"])
 hold_fact = FirstRow(_SQL["hold_fact"])
 release_fact = Touched(_SQL["release_fact"])
 release_rule = Touched(_SQL["release_rule"])

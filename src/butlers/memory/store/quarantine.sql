@@ -22,6 +22,24 @@ from (
 order by created_at, id
 limit :limit
 
+-- count_waiting --
+-- How much waits for a person: in quarantine, and as a proposal.
+select (
+    select count(*) from episodes
+    where tenant_id = :tenant_id and quarantined is not null
+      and episode_state(expires_at, :now) <> 'expired'
+  ) + (
+    select count(*) from facts where tenant_id = :tenant_id and validity = 'quarantined'
+  ) + (
+    select count(*) from rules
+    where tenant_id = :tenant_id and quarantined is not null
+      and rule_state(metadata) <> 'forgotten'
+  ) as held,
+  (
+    select count(*) from memory_proposals where tenant_id = :tenant_id and status = 'waiting'
+  ) as proposed
+order by 1
+
 -- hold_fact --
 -- A fact in quarantine, kept from everybody else until the transaction ends.
 select scope, predicate, subject, entity_id from facts
