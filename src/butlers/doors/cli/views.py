@@ -7,7 +7,7 @@ import typer
 
 from butlers.doors.cli.commands import View
 from butlers.doors.cli.tables import Column, short_id, show_fields, show_line, show_table
-from butlers.doors.cli.wording import change, happened, number, plain, says, state, times, when
+from butlers.doors.cli.wording import change, happened, listed, number, says, state, times, when
 
 Row = Mapping[str, Any]
 _MEMORY = (Column("kind"), Column("id"), Column("says", wraps=True))
@@ -88,12 +88,12 @@ def _fields(answer: Row, _: Row) -> None:
 def _value(name: str, value: Any) -> str:
     if name.endswith("_at"):
         return when(value)
-    return "" if value in (None, [], {}) else plain(value)
+    return "" if value in (None, [], {}) else listed(value)
 
 
 def _counts(counted: Mapping[str, Row], _: Row) -> None:
     rows = [
-        (kind, name.replace("_", " "), plain(counted[kind][name]))
+        (kind, name.replace("_", " "), listed(counted[kind][name]))
         for kind in ("episodes", "facts", "rules")
         for name in counted[kind]
         if counted[kind][name] is not None

@@ -67,11 +67,16 @@ def plain(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
-    if value and isinstance(value, list) and all(isinstance(item, dict) for item in value):
-        return "\n".join("  ".join(plain(one) for one in item.values()) for item in value)
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
+
+
+def listed(value: Any) -> str:
+    """The same, a line for each of several objects."""
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return "\n".join("  ".join(plain(one) for one in item.values()) for item in value)
+    return plain(value)
 
 
 def _told(key: str, value: Any) -> str:
