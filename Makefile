@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
+# Tests wait for processes more than they compute; the longest files come first by their names.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test one coverage check hooks bench mutants docs browser
@@ -16,7 +18,7 @@ run: install  ## start every butler of the home (ARGS="--port 9000" is handed on
 	@$(BIN)/butlers up $(ARGS)
 
 test: $(VENV)/.tested browser check  ## every check and every test (ARGS="-k name" is handed on)
-	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 one: $(VENV)/.tested  ## one test (T=tests/memory/test_recall.py, a node id, or a word of its name)
 	@test -n '$(T)' || { echo "say which: make one T=tests/memory/test_recall.py" >&2; exit 2; }
