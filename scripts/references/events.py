@@ -257,7 +257,12 @@ EVENTS: Mapping[EventType, Meaning] = {
             "facts_repointed": "how many facts came over",
             "facts_superseded": "how many facts gave way to a surer one",
             "aliases_added": "how many names came over",
+            "moved": "what it takes to part them again",
         },
+    ),
+    EventType.ENTITY_PARTED: Meaning(
+        "A merge was taken back with its source: the entity is one of its own again.",
+        {"source_entity_id": "this one", "target_entity_id": "the other", **_UNDO},
     ),
     EventType.MEMORY_ERASED: Meaning(
         "Somebody erased a person, a session or all there was; it is about no one memory.",

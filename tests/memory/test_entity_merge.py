@@ -225,7 +225,10 @@ async def test_a_merge_is_recorded_once_with_what_it_did(
     await learn(target, "likes", "coffee")
     report = await merge_entities(memory, source, target, lineage)
     assert report == MergeReport(str(source), str(target), 1, 1, 2)
-    assert await events(owner, "entity_merge") == [
+    (merged,) = await events(owner, "entity_merge")
+    moved = merged["payload"].pop("moved")
+    assert (len(moved["facts"]), len(moved["pairs"]), moved["aliases"]) == (2, 1, ["Bobby", "Bob"])
+    assert [merged] == [
         {
             "memory_type": "entity",
             "memory_id": target,

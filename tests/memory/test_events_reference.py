@@ -154,7 +154,9 @@ async def doubted_lives(memory, lineage, clock):
     await feedback.confirm_memory(memory, "rule", rule.id, spy)
     await feedback.mark_helpful(memory, rule.id, spy)
     await links.create_link(memory, "fact", kept.id, "rule", rule.id, "supports", spy)
-    await entities.create_entity(memory, "Mallory", "person", None, None, spy)
+    mine = await entities.create_entity(memory, "Mallory", "person", None, None, spy)
+    hers = await entities.create_entity(memory, "Ida", "person", None, None, lineage)
+    await entity_merge.merge_entities(memory, hers, mine, spy)
     await undo.undo_source(memory, Source(token="spy"), person)
 
 

@@ -10,6 +10,7 @@ from butlers.errors import Conflict, InvalidInput
 from butlers.memory.flows import (
     context,
     entities,
+    entity_merge,
     feedback,
     forget,
     links,
@@ -30,7 +31,8 @@ QUESTIONS = ("What is Ann allergic to?", "Where does Bob live?", "May I delete f
 _FACTS = (
     "select subject, predicate, content, validity, metadata ->> 'status' as fading, confidence, "
     "last_confirmed_at, origin, trust, (select p.content from facts p where p.id = f.supersedes_id)"
-    " as replaced from facts f where tenant_id = $1 and validity <> 'retracted' "
+    " as replaced, (select e.canonical_name from entities e where e.id = f.entity_id) as about "
+    "from facts f where tenant_id = $1 and validity <> 'retracted' "
     "order by subject, predicate, content"
 )
 _RULES = (
@@ -63,8 +65,18 @@ def person(tenant):
     return Lineage(tenant, "cli", origin=Origin.OPERATOR)
 
 
-async def pose_as(memory, ann, them):
-    """Somebody gives Ann another name, and creates one of their own."""
+async def two_people(memory, me):
+    ann = await entities.create_entity(memory, "Ann", "person", ["Annie"], {"born": 1990}, me)
+    bea = await entities.create_entity(memory, "Bea", "person", ["Bee"], {"shoe": 38}, me)
+    for one, age in ((ann, "36 years"), (bea, "29 years")):
+        await know(memory, me, "she", "age", age, entity_id=one)
+    await know(memory, me, "she", "plays", "the harp", entity_id=bea)
+    return ann, bea
+
+
+async def pose_as(memory, ann, bea, them):
+    """Somebody makes Ann and Bea one, gives her another name, and creates one of their own."""
+    await entity_merge.merge_entities(memory, bea, ann, them)
     changed = {"aliases": ["Annie", "Mallory"], "metadata": {"born": 1980, "boss": "Mallory"}}
     await entities.update_entity(memory, ann, them, **changed)
     await entities.update_entity(memory, ann, them, canonical_name="Anna")
@@ -82,12 +94,12 @@ async def live(memory, tenant, clock, attacked):
         (await remember.store_rule(memory, NewRule(text), me)).id
         for text in ("Ask before deleting files", "Offer tea to guests")
     ]
-    ann = await entities.create_entity(memory, "Ann", "person", ["Annie"], {"born": 1990}, me)
+    ann, bea = await two_people(memory, me)
     for _ in range(4):
         await feedback.mark_helpful(memory, rules[1], me)
     clock.advance(days=1)
     if attacked:
-        await pose_as(memory, ann, them)
+        await pose_as(memory, ann, bea, them)
         await know(memory, them, "Ann", "allergy", "none at all")
         await know(memory, them, "Ann", "drinks", "coffee")
         await feedback.confirm_memory(memory, "fact", home, them)
@@ -119,7 +131,7 @@ async def seen(memory, owner, tenant):
     recalled = [
         [
             # How rare a word is counts what is forgotten too: the last digits differ.
-            (one.row["content"], round(one.composite_score, 3))
+            (one.row["content"], round(one.composite_score, 2))
             for one in await recall.recall(memory, Query(question), 10, me, counted=False)
         ]
         for question in QUESTIONS
@@ -142,7 +154,7 @@ async def test_the_memory_equals_one_that_never_saw_the_attack(memory, owner, cl
     assert (report.confirmations, report.marks, report.forgotten_restored) == (1, 6, 1)
     done = await undo.undo_source(memory, Source(token="spy"), person("acme"))
     assert done.applied and done.facts_restored == 2
-    assert (report.entities, done.entities, done.entities_left) == (3, 3, 0)
+    assert (report.entities, done.entities, done.entities_left) == (4, 4, 0)
     clock.now = start + timedelta(days=2)
     await feedback.mark_helpful(memory, rules[1], honest("acme"))
     clock.now = start

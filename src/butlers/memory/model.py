@@ -189,6 +189,7 @@ class EventType(StrEnum):
     ENTITY_UPDATED = "entity_updated"
     ENTITY_REMOVED = "entity_removed"
     ENTITY_MERGE = "entity_merge"
+    ENTITY_PARTED = "entity_parted"
     MEMORY_ERASED = "memory_erased"
     PROPOSAL_MADE = "proposal_made"
     PROPOSAL_ACCEPTED = "proposal_accepted"
@@ -207,11 +208,10 @@ class MemoryRef:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, as the audit stream keeps it."""
+    """Something that happened, as the audit stream keeps it; without a subject, to all."""
 
     type: EventType
     subject: EventSubject | None
-    """What it is about; None for what concerns the whole memory."""
     subject_id: UUID | None
     payload: dict[str, Any] = field(default_factory=dict)
 

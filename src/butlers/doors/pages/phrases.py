@@ -39,6 +39,7 @@ _EVENTS: Mapping[str, str] = {
     EventType.ENTITY_UPDATED: "Entity changed",
     EventType.ENTITY_REMOVED: "Entity removed",
     EventType.ENTITY_MERGE: "Entities merged",
+    EventType.ENTITY_PARTED: "Entities parted",
     EventType.MEMORY_ERASED: "Memories erased",
     EventType.PROPOSAL_MADE: "Something waits for a yes",
     EventType.PROPOSAL_ACCEPTED: "Proposal accepted",

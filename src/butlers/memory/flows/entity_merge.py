@@ -13,6 +13,9 @@ from butlers.memory.model import Event, EventSubject, EventType, Lineage
 from butlers.memory.policy import entities as policy
 from butlers.memory.store import entities, links
 
+# How many facts a merge may move and still be taken back.
+_MOST_PARTED = 5_000
+
 
 @dataclass(frozen=True, slots=True)
 class MergeReport:
@@ -35,7 +38,7 @@ class _Plan:
 
     source: Row
     target: Row
-    source_facts: int
+    source_facts: list[UUID]
     rivals: list[Row]
     """Pairs of active facts that would share a key once their entities are one."""
 
@@ -65,12 +68,26 @@ class _Plan:
             )
 
     @property
+    def moved(self) -> dict[str, Any]:
+        """What it takes to part them again; of very many facts nothing is kept."""
+        if len(self.source_facts) > _MOST_PARTED:
+            return {}
+        names = ("winner_id", "loser_id", "winner_before")
+        pairs = [[pair[name] and str(pair[name]) for name in names] for pair in self.rivals]
+        return {
+            "facts": list(map(str, self.source_facts)),
+            "pairs": pairs,
+            "aliases": self.new_aliases,
+            "metadata": sorted(self.source["metadata"].keys() - self.target["metadata"].keys()),
+        }
+
+    @property
     def report(self) -> MergeReport:
         lost_by_source = sum(not pair["source_wins"] for pair in self.rivals)
         return MergeReport(
             source_entity_id=str(self.source["id"]),
             target_entity_id=str(self.target["id"]),
-            facts_repointed=self.source_facts - lost_by_source,
+            facts_repointed=len(self.source_facts) - lost_by_source,
             facts_superseded=len(self.rivals),
             aliases_added=len(self.new_aliases),
         )
@@ -140,7 +157,6 @@ async def _record_merge(
         payload = {"from": "active", "to": "superseded", "superseded_by": str(pair["winner_id"])}
         event = Event(EventType.FACT_SUPERSEDED, EventSubject.FACT, pair["loser_id"], payload)
         await memory.record(tx, event, lineage, now)
-    merged = Event(
-        EventType.ENTITY_MERGE, EventSubject.ENTITY, plan.target["id"], asdict(plan.report)
-    )
+    told = {**asdict(plan.report), "moved": plan.moved}
+    merged = Event(EventType.ENTITY_MERGE, EventSubject.ENTITY, plan.target["id"], told)
     await memory.record(tx, merged, lineage, now)

@@ -1,4 +1,4 @@
-"""Taking back what a source did to entities: whom it created and changed; merges stay."""
+"""Taking back what a source did to entities: whom it created, changed and merged."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,10 +6,11 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.memory.flows.undo_plan import Work
-from butlers.memory.model import Event, EventSubject, EventType
+from butlers.memory.model import Event, EventSubject, EventType, MemoryRef, MemoryType
 from butlers.memory.policy.entities import MERGED_INTO
-from butlers.memory.policy.undoing import unchanged
-from butlers.memory.store import entities, rows, undo
+from butlers.memory.policy.undoing import parted, unchanged
+from butlers.memory.store import entities, facts, rows, undo
+from butlers.memory.store.facts import FactKey
 
 
 @dataclass(slots=True)
@@ -37,7 +38,9 @@ async def _undone(work: Work, change: Row, taken: list[UUID]) -> bool:
         return False
     if change["event_type"] == EventType.ENTITY_UPDATED:
         return await _changed_back(work, row, change)
-    return change["event_type"] == EventType.ENTITY_CREATED and await _removed(work, row, taken)
+    if change["event_type"] == EventType.ENTITY_MERGE:
+        return await _parted(work, row, change["payload"])
+    return await _removed(work, row, taken)
 
 
 async def _changed_back(work: Work, row: Row, change: Row) -> bool:
@@ -67,6 +70,38 @@ async def _removed(work: Work, row: Row, taken: list[UUID]) -> bool:
     told = {"canonical_name": row["canonical_name"], "entity_type": row["entity_type"]}
     await _record(work, EventType.ENTITY_REMOVED, row["id"], told)
     return True
+
+
+async def _parted(work: Work, target: Row, merge: Row) -> bool:
+    """Part two entities that were merged, each with the facts and names it had."""
+    moved, id = merge.get("moved"), UUID(merge["source_entity_id"])
+    source = (await entities.hold(work.tx, id)).get(id)
+    if not moved or source is None or source["metadata"].get(MERGED_INTO) != str(target["id"]):
+        return False
+    ids = {"source_id": id, "target_id": target["id"]}
+    await undo.part_facts(work.tx, ids=list(map(UUID, moved["facts"])), **ids)
+    await _hold_apart(work, moved["pairs"])
+    own, other = parted(source, target, moved)
+    await entities.update(work.tx, id, own, work.now)
+    await entities.update(work.tx, target["id"], other, work.now)
+    told = {name: merge[name] for name in ("source_entity_id", "target_entity_id")}
+    await _record(work, EventType.ENTITY_PARTED, id, told)
+    return True
+
+
+async def _hold_apart(work: Work, pairs: list[list[str | None]]) -> None:
+    """Facts that gave way because two entities were one hold again, each of its own."""
+    columns = [[one and UUID(one) for one in column] for column in zip(*pairs, strict=True)]
+    winners, losers, befores = columns or ([], [], [])
+    lost = await undo.part_pairs(work.tx, winners=winners, losers=losers, befores=befores)
+    await undo.part_links(work.tx, winners=winners, losers=losers)
+    for row in lost:
+        key = FactKey(row["scope"], row["predicate"], row["subject"], row["entity_id"])
+        if await facts.get_active(work.tx, key) is None:
+            await undo.revive(work.tx, id=row["id"])
+            told = {"from": "superseded", "to": "active"}
+            ref = MemoryRef(MemoryType.FACT, row["id"])
+            await work.record(EventType.FACT_RESTORED, ref, told)
 
 
 async def _record(work: Work, kind: EventType, id: UUID, payload: dict[str, Any]) -> None:

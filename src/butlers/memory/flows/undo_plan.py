@@ -122,7 +122,7 @@ class Plan:
     def report(self, *, applied: bool) -> UndoReport:
         """What is told of it."""
         named = [row for row in self.taken if row["state"] not in GONE][:SHOWN]
-        merges = [row for row in self.entities if row["event_type"] == EventType.ENTITY_MERGE]
+        merges = [row for row in self.entities if _is_for_good(row)]
         return UndoReport(
             applied,
             episodes=len(self.of(MemoryType.EPISODE)),
@@ -157,6 +157,12 @@ async def plan(memory: Memory, tx: Transaction, source: Source) -> Plan:
         await undo.count_links(tx, ids=ids, **values),
         await undo.find_entity_changes(tx, **values),
     )
+
+
+def _is_for_good(change: Row) -> bool:
+    """Whether it is a merge of which is not known what it moved."""
+    merged = change["event_type"] == EventType.ENTITY_MERGE
+    return merged and not change["payload"].get("moved")
 
 
 def _named(row: Row) -> dict[str, Any]:

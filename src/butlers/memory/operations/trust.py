@@ -156,7 +156,7 @@ async def undo_source(desk: Desk, asked: UndoSource) -> UndoReport:
 
     Shows what it would do; with apply it does it, at once or not at all: what was stored there and
     whatever was drawn from it is forgotten, what it replaced holds again, and its confirmations,
-    marks, links and entities are no more; merges of entities stay. Only a person may do so.
+    marks, links and changes of entities are no more. Only a person may do so.
     Returns how many of each, and the first memories it concerns.
     """
     source = Source(asked.token, asked.session, asked.episode, asked.since)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from butlers.memory.model import Maturity, Outcome
 from butlers.memory.policy import maturity
+from butlers.memory.policy.entities import MERGED_INTO
 from butlers.memory.policy.maturity import Author, Mark
 from butlers.memory.rules_settings import RulesConfig
 
@@ -47,6 +48,15 @@ def unchanged(entity: Row, change: Row) -> dict[str, Any] | None:
         others = {key: one for key, one in entity["metadata"].items() if key not in notes}
         before["metadata"] = {**others, **was["metadata"]}
     return before
+
+
+def parted(source: Row, target: Row, moved: Row) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two entities as they would be had they not been merged, and what was told since kept."""
+    own = {key: one for key, one in source["metadata"].items() if key != MERGED_INTO}
+    came = {key for key in moved["metadata"] if target["metadata"].get(key) == own.get(key)}
+    others = {key: one for key, one in target["metadata"].items() if key not in came}
+    names = [name for name in target["aliases"] if name not in moved["aliases"]]
+    return {**source, "metadata": own}, {**target, "metadata": others, "aliases": names}
 
 
 def unmarked(rule: Row, marks: Sequence[Row], settings: RulesConfig) -> dict[str, Any]:

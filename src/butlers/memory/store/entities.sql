@@ -117,8 +117,8 @@ cross join lateral (
 order by about.entity_id, known.id
 
 -- hold_facts --
--- Facts of entities about to be merged, locked in id order; how many the source brings.
-select count(*) filter (where entity_id = :source_id)
+-- Facts of entities about to be merged, locked in id order; which the source brings.
+select coalesce(array_agg(id order by id) filter (where entity_id = :source_id), '{}')
 from (
   select id, entity_id from facts
   where tenant_id = :tenant_id and entity_id in (:source_id, :target_id)
@@ -136,6 +136,7 @@ from (
 select
   case when {source_wins} then source.id else target.id end as winner_id,
   case when {source_wins} then target.id else source.id end as loser_id,
+  case when {source_wins} then source.supersedes_id else target.supersedes_id end as winner_before,
   {source_wins} as source_wins,
   case when {source_wins} then target.trust else source.trust end as loser_trust
 from facts source
