@@ -22,7 +22,7 @@ from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.proposals import find_proposals
 from butlers.memory.flows.sight import Query
 from butlers.memory.flows.undo_plan import Source
-from butlers.memory.model import Lineage, NewEpisode, NewRule, Origin
+from butlers.memory.model import Lineage, NewEpisode, NewRule, Origin, Trust
 from memory.consolidation_stories import know, tell
 from memory.index import differences
 from memory.scripted_model import ScriptedModel, answer, fact
@@ -238,3 +238,14 @@ async def test_two_who_take_back_at_once_and_a_writer_between_them_leave_one_fac
     active = await owner.fetch("select content from facts where validity = 'active'")
     assert [row["content"] for row in active] == ["mate"] * 5
     assert await differences(owner) == []
+
+
+async def test_what_a_source_proposed_is_declined_and_told(memory, owner):
+    await know(memory, honest("acme"), "Ann", "drinks", "tea")
+    low = replace(spy("acme"), ceiling=Trust.LOW)
+    await know(memory, low, "Ann", "drinks", "gin")
+    done = await undo.undo_source(memory, Source(token="spy"), person("acme"))
+    assert done.proposals == 1
+    assert await find_proposals(memory, 10, honest("acme")) == []
+    told = "select count(*) from memory_events where event_type = 'proposal_declined'"
+    assert await owner.fetchval(told) == 1

@@ -3,8 +3,7 @@
 import asyncio
 import fcntl
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from butlers.backup.backup import Made, Tell, locked, make
 from butlers.backup.contents import BACKUPS
 from butlers.butler.home import Home
 from butlers.clock import Clock, utc_now
+from butlers.db.lease import beside
 from butlers.errors import ButlersError, Conflict
 from butlers.jobs.policy import newest_tick
 from butlers.settings.sections import BackupSection
@@ -84,15 +84,9 @@ class Backups:
         newest = next(iter(self.all()), None)
         return tick is not None and (newest is None or newest.made_at < tick)
 
-    @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
+    def kept(self) -> AbstractAsyncContextManager[None]:
         """Within this block one is made whenever the schedule says; what was missed, once."""
-        keeping = asyncio.create_task(self._keep())
-        try:
-            yield
-        finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+        return beside(self._keep())
 
     async def _keep(self) -> None:
         while self._settings.cron:

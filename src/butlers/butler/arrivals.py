@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -13,6 +13,7 @@ from butlers.butler.butler import Butler
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
 from butlers.clock import Clock, utc_now
+from butlers.db.lease import beside
 from butlers.errors import Unavailable
 from butlers.module import Caller, Project
 from butlers.sessions.catch_up import Connections, overlooked
@@ -57,15 +58,9 @@ class Arrivals:
         self._trouble = ""
         self._seen = (0, 0.0)
 
-    @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
+    def kept(self) -> AbstractAsyncContextManager[None]:
         """Within this block whatever arrives is stored."""
-        keeping = asyncio.create_task(self._keep())
-        try:
-            yield
-        finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+        return beside(self._keep())
 
     async def _keep(self) -> None:
         catch_up_at = 0.0

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -57,6 +58,17 @@ class Renewal:
                 log.warning("a lease was not renewed", what=self.what, error=str(error))
             else:
                 held_at = asked_at
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Within this block the work goes on; it is stopped, and has ended, when the block ends."""
+    working = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:

@@ -22,6 +22,7 @@ from butlers.butler.hosting import hosted
 from butlers.butler.presence import Running, alone, announced
 from butlers.butler.tokens import TokenStore
 from butlers.clock import utc_now
+from butlers.db.lease import beside
 from butlers.doors.http.household import Household
 from butlers.doors.mcp.lines import served_lines
 from butlers.doors.server import Pages, Server, build_app, listen
@@ -90,7 +91,7 @@ async def _serve(
         stack.enter_context(announced(home, running))
         on_ready(running)
         log.info("butlers are up", url=running.url, butlers=list(butlers))
-        await stack.enter_async_context(_warming_up(butlers))
+        await stack.enter_async_context(beside(_warm_up(butlers)))
         await serving
 
 
@@ -103,18 +104,8 @@ def _failed(house: HouseSettings) -> dict[str, str]:
     return failed
 
 
-@asynccontextmanager
-async def _warming_up(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
-    """Modules load meanwhile what their first callers would have to wait for."""
-    warming = asyncio.create_task(_warm_up(butlers))
-    try:
-        yield
-    finally:
-        warming.cancel()
-        await asyncio.gather(warming, return_exceptions=True)
-
-
 async def _warm_up(butlers: Mapping[str, Butler]) -> None:
+    """Modules load what their first callers would have to wait for."""
     for butler in butlers.values():
         for module in butler.modules:
             try:

@@ -15,6 +15,7 @@ from butlers.butler.butler import Butler
 from butlers.butler.home import Home
 from butlers.doors.mcp.server import ButlerMCP
 from butlers.forward import LONGEST_PATH
+from butlers.llm.envelopes import parse_object
 from butlers.module import Project
 
 log = structlog.get_logger(__name__)
@@ -76,7 +77,8 @@ class _Door:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_GREETING_SECONDS):
-            greeting = _parsed(await reader.readline())
+            told = (await reader.readline()).decode("utf-8", "replace")
+        greeting = parse_object(told) or {}
         server = self._servers.get(str(greeting.get("butler")))
         answers = _Answers(writer)
         if server is None:
@@ -114,11 +116,3 @@ class _Answers:
 
     async def flush(self) -> None:
         """Nothing is held back."""
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        told = json.loads(line)
-    except ValueError:
-        return {}
-    return told if isinstance(told, dict) else {}

@@ -71,7 +71,7 @@ async def decline(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> 
     async with memory.transaction(lineage) as tx:
         if await proposals.hold(tx, id=id) is None:
             return False
-        await _decide(memory, tx, id, EventType.PROPOSAL_DECLINED, lineage)
+        await decide_in(memory, tx, id, EventType.PROPOSAL_DECLINED, lineage)
     return True
 
 
@@ -89,7 +89,7 @@ async def accept(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> d
             raise NotFound(f"proposal_id: no proposal {id} waits; list those that do")
         ref = await _accepted(memory, tx, held, new, embedding, lineage)
         led_to = {"about": ref.type, "about_id": str(ref.id)}
-        await _decide(memory, tx, id, EventType.PROPOSAL_ACCEPTED, lineage, **led_to)
+        await decide_in(memory, tx, id, EventType.PROPOSAL_ACCEPTED, lineage, **led_to)
     return {"accepted": held["kind"], "about": ref.type, "about_id": ref.id}
 
 
@@ -142,9 +142,10 @@ def _new(row: Row) -> NewFact | NewRule | None:
             return None
 
 
-async def _decide(
+async def decide_in(
     memory: Memory, tx: Transaction, id: UUID, how: EventType, lineage: Lineage, **led_to: str
 ) -> None:
+    """A proposal waits no more, for what the event says."""
     now, status = memory.now(), _DECIDED[how]
     await proposals.decide(tx, id=id, status=status, now=now, decided_by=lineage.actor)
     payload = {"from": ProposalStatus.WAITING, "to": status, **led_to}

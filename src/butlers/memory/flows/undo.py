@@ -16,6 +16,7 @@ from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import must_be_a_person
 from butlers.memory.flows.forget import forget_in
+from butlers.memory.flows.proposals import decide_in
 from butlers.memory.flows.restore import restore_in
 from butlers.memory.flows.undo_entities import undo_entities
 from butlers.memory.flows.undo_plan import GONE, Plan, Source, UndoReport, Work
@@ -28,10 +29,9 @@ from butlers.memory.model import (
     Lineage,
     MemoryRef,
     MemoryType,
-    ProposalStatus,
 )
 from butlers.memory.policy import undoing
-from butlers.memory.store import episodes, facts, links, proposals, rule_applications, rules, undo
+from butlers.memory.store import episodes, facts, links, rule_applications, rules, undo
 from butlers.memory.store.facts import FactKey
 
 _UNCONFIRMED = {
@@ -63,8 +63,7 @@ async def undo_source(memory: Memory, source: Source, lineage: Lineage) -> UndoR
         await _unlink(work, plan)
         came = await undo_entities(work, plan.entities, plan.ids)
         for row in plan.proposals:
-            decided = {"now": work.now, "decided_by": lineage.actor}
-            await proposals.decide(tx, id=row["id"], status=ProposalStatus.DECLINED, **decided)
+            await decide_in(memory, tx, row["id"], EventType.PROPOSAL_DECLINED, lineage)
     return replace(plan.report(applied=True), entities=came.undone, entities_left=came.left)
 
 
@@ -101,12 +100,7 @@ async def _revive(work: Work, plan: Plan) -> list[Row]:
     """Facts that had given way hold again, the latest of a key alone; those that do."""
     revived = []
     for row in plan.replaced:
-        key = FactKey(row["scope"], row["predicate"], row["subject"], row["entity_id"])
-        if await facts.get_active(work.tx, key) is None:
-            await undo.revive(work.tx, id=row["id"])
-            payload = {"from": "superseded", "to": row["was"]}
-            ref = MemoryRef(MemoryType.FACT, row["id"])
-            await work.record(EventType.FACT_RESTORED, ref, payload)
+        if await work.revive(row, row["was"]):
             revived.append(row)
     await _reconnect(work, plan)
     return revived

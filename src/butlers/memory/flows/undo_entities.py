@@ -6,11 +6,10 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.memory.flows.undo_plan import Work
-from butlers.memory.model import Event, EventSubject, EventType, MemoryRef, MemoryType
+from butlers.memory.model import Event, EventSubject, EventType
 from butlers.memory.policy.entities import MERGED_INTO
 from butlers.memory.policy.undoing import parted, unchanged
-from butlers.memory.store import entities, facts, rows, undo
-from butlers.memory.store.facts import FactKey
+from butlers.memory.store import entities, rows, undo
 
 
 @dataclass(slots=True)
@@ -96,12 +95,7 @@ async def _hold_apart(work: Work, pairs: list[list[str | None]]) -> None:
     lost = await undo.part_pairs(work.tx, winners=winners, losers=losers, befores=befores)
     await undo.part_links(work.tx, winners=winners, losers=losers)
     for row in lost:
-        key = FactKey(row["scope"], row["predicate"], row["subject"], row["entity_id"])
-        if await facts.get_active(work.tx, key) is None:
-            await undo.revive(work.tx, id=row["id"])
-            told = {"from": "superseded", "to": "active"}
-            ref = MemoryRef(MemoryType.FACT, row["id"])
-            await work.record(EventType.FACT_RESTORED, ref, told)
+        await work.revive(row, "active")
 
 
 async def _record(work: Work, kind: EventType, id: UUID, payload: dict[str, Any]) -> None:

@@ -17,7 +17,8 @@ from butlers.memory.model import (
     MemoryRef,
     MemoryType,
 )
-from butlers.memory.store import undo
+from butlers.memory.store import facts, undo
+from butlers.memory.store.facts import FactKey
 
 SHOWN = 100
 """Memories that a report names."""
@@ -74,6 +75,16 @@ class Work:
         """Tell the audit stream what was taken back."""
         event = Event(kind, EventSubject(ref.type), ref.id, {**payload, "undo": True})
         await self.memory.record(self.tx, event, self.lineage, self.now)
+
+    async def revive(self, row: Row, state: str) -> bool:
+        """Let a fact that gave way hold again; false where another has its key."""
+        key = FactKey(row["scope"], row["predicate"], row["subject"], row["entity_id"])
+        if await facts.get_active(self.tx, key) is not None:
+            return False
+        await undo.revive(self.tx, id=row["id"])
+        told = {"from": "superseded", "to": state}
+        await self.record(EventType.FACT_RESTORED, MemoryRef(MemoryType.FACT, row["id"]), told)
+        return True
 
 
 @dataclass(slots=True)
