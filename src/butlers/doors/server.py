@@ -82,8 +82,7 @@ def _closed_doors(name: str, household: Household) -> list[Route]:
     """What agents and hooks of a butler that could not be made are told."""
 
     async def refuse(request: Request) -> Response:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or household.tokens.verify(token, name) is None:
+        if household.tokens.verify(bearer(request.headers), name) is None:
             return JSONResponse({"error": "a token of this butler is needed"}, status_code=401)
         words = f"butler {name} failed to start: {household.failed[name]}"
         return JSONResponse({"error": words}, status_code=503)

@@ -12,12 +12,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from butlers.butler.tokens import TokenRecord, TokenStore
+from butlers.doors.http.gate import bearer
 from butlers.doors.http.household import Household
 from butlers.module import Caller
 from butlers.settings.sections import FleetSection
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_SCHEME = "bearer "
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,9 @@ class BearerTokens:
 
     def visitor(self, request: Request) -> Visitor | None:
         """The caller; a header that names nobody is refused rather than passed over."""
-        header = request.headers.get("authorization")
-        if header is None:
+        if "authorization" not in request.headers:
             return None
-        if not header.lower().startswith(_SCHEME):
-            raise sign_in_required()
-        record = self._tokens.identify(header[len(_SCHEME) :].strip())
+        record = self._tokens.identify(bearer(request.headers))
         if record is None:
             raise sign_in_required()
         return visitor_of(record, self._fleet)

@@ -32,8 +32,10 @@ class Gate:
             await self._app(scope, receive, send)
             return
         token = bearer(Headers(scope=scope))
-        caller = self._caller(scope, token)
-        refusal = self._refusal(token, caller)
+        known = self._tokens.identify(token) if token else None
+        caller = f"token:{known.id}" if known is not None else _address(scope)
+        ended = self._tokens.refusal(token) if token and known is None else ""
+        refusal = failure(401, ended) if ended else self._refusal(caller)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -45,15 +47,7 @@ class Gate:
             if not self._open[caller]:
                 del self._open[caller]
 
-    def _caller(self, scope: Scope, token: str) -> str:
-        known = self._tokens.identify(token) if token else None
-        address = scope["client"][0] if scope.get("client") else ""
-        return f"token:{known.id}" if known is not None else address
-
-    def _refusal(self, token: str, caller: str) -> Response | None:
-        ended = self._tokens.refusal(token) if token else ""
-        if ended:
-            return failure(401, ended)
+    def _refusal(self, caller: str) -> Response | None:
         wait = self._rates.take(caller, time.monotonic())
         if wait:
             return _too_much("too many requests; try again in a moment", wait)
@@ -66,6 +60,10 @@ def bearer(headers: Headers) -> str:
     """The token that a request carries; empty for none."""
     header = headers.get("authorization", "")
     return header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
+
+
+def _address(scope: Scope) -> str:
+    return str(scope["client"][0]) if scope.get("client") else ""
 
 
 def _too_much(words: str, wait: float) -> Response:

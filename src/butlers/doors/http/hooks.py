@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from butlers.butler.butler import Butler
 from butlers.butler.tokens import TokenStore
+from butlers.doors.http.gate import bearer
 from butlers.errors import Forbidden
 from butlers.hook import CONNECTING
 from butlers.kernel.rights import Right
@@ -177,8 +178,7 @@ def _answering(
 
 
 def _caller(request: Request, tokens: TokenStore, butler: str) -> Caller | None:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    record = tokens.verify(token, butler) if scheme.lower() == "bearer" else None
+    record = tokens.verify(bearer(request.headers), butler)
     if record is None:
         return None
     record.caller.must(Right.HOOK)
