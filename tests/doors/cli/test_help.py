@@ -12,13 +12,15 @@ import typer.main
 from butlers.doors.cli import app
 
 ROOT = typer.main.get_command(app)
+# As the root gives them on: a command remembers the names by which it was first asked for help.
+HELP: Any = {"help_option_names": ["-h", "--help"]}
 
 
 def children(command: Any) -> dict[str, Any]:
     """The commands of a group, those made when asked for too."""
     if not hasattr(command, "list_commands"):
         return {}
-    context = typer.Context(command, info_name="group")
+    context = typer.Context(command, info_name="group", **HELP)
     names = command.list_commands(context)
     return {name: command.get_command(context, name) for name in names}
 
@@ -33,7 +35,8 @@ ALL = dict(commands(ROOT))
 
 
 def help_of(path: tuple[str, ...]) -> str:
-    return ALL[path].get_help(typer.Context(ALL[path], info_name=" ".join(("butlers", *path))))
+    context = typer.Context(ALL[path], info_name=" ".join(("butlers", *path)), **HELP)
+    return ALL[path].get_help(context)
 
 
 def examples(path: tuple[str, ...]) -> list[str]:
@@ -67,7 +70,7 @@ def test_every_help_text_has_an_example_that_is_understood(path: tuple[str, ...]
 def understood(words: list[str]) -> None:
     """Parse a command as the program would, without running it."""
     command: Any = ROOT
-    context = typer.Context(ROOT, info_name="butlers")
+    context = typer.Context(ROOT, info_name="butlers", **HELP)
     while words and words[0] in (known := children(command)):
         command = known[words[0]]
         name, *words = words
