@@ -38,9 +38,16 @@ class Query:
         return [values[name] for name in self.parameters]
 
 
-def parse(source: str, shared: Mapping[str, str] | None = None) -> dict[str, Query]:
-    """Every statement of one SQL text; a name given twice is a ValueError."""
-    texts = _filled(_sections(source), shared or {})
+def parse(
+    source: str,
+    shared: Mapping[str, str] | None = None,
+    instead: Mapping[str, str] | None = None,
+) -> dict[str, Query]:
+    """Every statement of one SQL text; a name given twice is a ValueError.
+
+    `instead` holds fragments that stand in for the text's own.
+    """
+    texts = _filled({**_sections(source), **(instead or {})}, shared or {})
     return {name: _query(name, text) for name, text in texts.items() if not _is_fragment(name)}
 
 

@@ -66,6 +66,14 @@ def run_sections(revision_file: str, **each: Sequence[str]) -> None:
             _run(script)
 
 
+def run_sections_again(revision_file: str, names: Sequence[str], **instead: str) -> None:
+    """Run sections of an earlier revision once more, with other fragments than it had then."""
+    fragments = {f"{{{name}}}": text for name, text in instead.items()}
+    sections = parse(_source(revision_file), instead=fragments)
+    for name in names:
+        _run(sections[name].text)
+
+
 def fetch_section(
     revision_file: str, name: str, values: Mapping[str, object], **mentioned: str
 ) -> list[Row]:

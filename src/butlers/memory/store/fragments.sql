@@ -5,9 +5,9 @@ origin, trust, stored_by, quarantined
 -- {fact_details} --
 -- What a reader is told of a fact beside what it says.
 importance, confidence, decay_rate, permanence, source_butler, source_episode_id, supersedes_id,
-  entity_id, validity, fact_state(validity, metadata) as state, scope, reference_count, created_at,
-  last_referenced_at, last_confirmed_at, session_id, place, author, said_at, {provenance}, tags,
-  metadata,
+  entity_id, validity, fact_state(validity, metadata) as state, scope, valid_from, valid_to,
+  reference_count, created_at, last_referenced_at, last_confirmed_at, session_id, place, author,
+  said_at, {provenance}, tags, metadata,
   effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
 
 -- {fact} --

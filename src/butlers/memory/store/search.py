@@ -36,6 +36,10 @@ class Filter:
     scope: str | None
     min_confidence: float
     now: datetime
+    as_of: datetime | None = None
+    """When it must hold in the world; None is now."""
+    known_at: datetime | None = None
+    """When it must have been believed; None is now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ def _revived(told: Mapping[str, Any]) -> dict[str, Any]:
 def _value(name: str, value: Any) -> Any:
     if value is None:
         return None
-    if name.endswith("_at"):
+    if name.endswith("_at") or name in ("valid_from", "valid_to"):
         return datetime.fromisoformat(value)
     if name == "id" or (name.endswith("_id") and name != "tenant_id"):
         return UUID(value)

@@ -7,7 +7,7 @@ select stale, words, bare_words, counts, weights, total, (shown).docs, (shown).k
 from act_for(:tenant_id, :actor, :proof) as tenant
 cross join lateral find_candidates(
   tenant, :version_id, :asked, :bare, :near, :near_bare, :types, :scope, :min_confidence, :now,
-  :depth, :names_known, :total_known, :read_whole, :neighbours
+  :as_of, :known_at, :depth, :names_known, :total_known, :read_whole, :neighbours
 )
 order by total
 
