@@ -183,6 +183,7 @@ from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.entity_merge import MergeReport
 from butlers.memory.flows.episode_cleanup import CleanupReport
+from butlers.memory.flows.forget import Forgotten
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.flows.remember import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.handle import Memory

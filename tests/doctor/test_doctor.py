@@ -252,7 +252,7 @@ async def test_what_waits_for_a_person_is_said(lived_in: Home) -> None:
     await the_general(lived_in, HELD)
     said = only(await examine(lived_in), "review of general")
     assert said.verdict is Verdict.WARNING
-    assert said.message == "wait for a person's yes: 1 in quarantine, 0 proposed"
+    assert said.message == "wait for a person: 1 in quarantine, 0 proposed, 0 in doubt"
     await the_general(lived_in, "set session_replication_role = replica; truncate rules cascade")
 
 

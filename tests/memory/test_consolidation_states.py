@@ -61,7 +61,9 @@ async def requeue(memory, lineage):
 
 async def forget_it(memory, lineage):
     async with memory.transaction(lineage) as tx:
-        (found,) = await episodes.find_recent(tx, scope="general", limit=1, now=memory.now())
+        (found,) = await episodes.find_recent(
+            tx, scope="general", limit=1, now=memory.now(), as_of=None, known_at=None
+        )
     assert await forget.forget_memory(memory, "episode", found["id"], lineage)
 
 

@@ -16,6 +16,7 @@ from butlers.memory.model import (
     Event,
     EventSubject,
     EventType,
+    MemoryRef,
     MemoryType,
     NewEpisode,
     NewFact,
@@ -33,7 +34,7 @@ async def test_the_forecast_is_the_confidence_recall_would_use(memory, lineage, 
     fact = (await store_fact(memory, TEA, lineage)).id
     born = clock()
     clock.advance(days=20)
-    detail = await memory_detail(memory, MemoryType.FACT, fact, lineage)
+    detail = await memory_detail(memory, MemoryRef(MemoryType.FACT, fact), lineage)
     points = [(datetime.fromisoformat(p["at"]), p["confidence"]) for p in detail["forecast"]]
     assert points[0] == (born, 1.0)
     assert points[-1][0].isoformat() == detail["expires_at"]
@@ -44,10 +45,10 @@ async def test_the_forecast_is_the_confidence_recall_would_use(memory, lineage, 
 async def test_what_never_fades_has_a_level_forecast_and_what_is_past_has_none(memory, lineage):
     lasting = NewFact("Ann", "is", "here", permanence=Permanence.PERMANENT)
     forever = (await store_fact(memory, lasting, lineage)).id
-    detail = await memory_detail(memory, MemoryType.FACT, forever, lineage)
+    detail = await memory_detail(memory, MemoryRef(MemoryType.FACT, forever), lineage)
     assert {point["confidence"] for point in detail["forecast"]} == {1.0}
     await forget_memory(memory, "fact", forever, lineage)
-    detail = await memory_detail(memory, MemoryType.FACT, forever, lineage)
+    detail = await memory_detail(memory, MemoryRef(MemoryType.FACT, forever), lineage)
     assert detail["forecast"] == []
     assert [event["event_type"] for event in detail["events"]] == [
         "fact_created",
@@ -57,14 +58,14 @@ async def test_what_never_fades_has_a_level_forecast_and_what_is_past_has_none(m
 
 async def test_an_episode_has_no_forecast(memory, lineage):
     episode = (await store_episode(memory, NewEpisode("tea", "general"), lineage)).id
-    detail = await memory_detail(memory, MemoryType.EPISODE, episode, lineage)
+    detail = await memory_detail(memory, MemoryRef(MemoryType.EPISODE, episode), lineage)
     assert (detail["forecast"], detail["memory"]["content"]) == ([], "tea")
 
 
 async def test_what_is_not_there_has_no_detail(memory, lineage, stranger):
     rule = (await store_rule(memory, NewRule("be brief"), lineage)).id
-    assert await memory_detail(memory, MemoryType.RULE, rule, stranger) is None
-    assert await memory_detail(memory, MemoryType.FACT, rule, lineage) is None
+    assert await memory_detail(memory, MemoryRef(MemoryType.RULE, rule), stranger) is None
+    assert await memory_detail(memory, MemoryRef(MemoryType.FACT, rule), lineage) is None
     assert await entity_detail(memory, UUID(int=9), lineage) is None
 
 
@@ -88,7 +89,7 @@ async def test_a_correction_keeps_what_it_is_not_given(memory, lineage):
     old = (await store_fact(memory, before, lineage)).id
     corrected = await correct_fact(memory, old, "coffee", lineage)
     assert corrected.superseded_id == old
-    new = (await memory_detail(memory, MemoryType.FACT, corrected.id, lineage))["memory"]
+    new = (await memory_detail(memory, MemoryRef(MemoryType.FACT, corrected.id), lineage))["memory"]
     assert (new["content"], new["importance"], new["permanence"]) == ("coffee", 8.0, "stable")
     assert (new["scope"], new["tags"], new["entity_id"]) == ("kitchen", ["drink"], str(ann))
 

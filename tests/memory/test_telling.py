@@ -35,9 +35,8 @@ async def stored(memory, lineage, clock):
 async def test_the_database_tells_what_statements_read(memory, lineage, stored, clock):
     told = await search.tell_memories(memory.database, lineage.tenant_id, stored, clock.now)
     for ref in stored:
-        now = {} if ref.type is MemoryType.EPISODE else {"now": clock.now}
         async with memory.transaction(lineage) as tx:
-            (read,) = await READ_BY[ref.type](tx, ids=[ref.id], **now)
+            (read,) = await READ_BY[ref.type](tx, ids=[ref.id], now=clock.now)
         assert told[ref] == dict(read)
 
 

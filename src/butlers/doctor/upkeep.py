@@ -9,6 +9,7 @@ from butlers.jobs import runs
 from butlers.jobs.clock_watch import DOUBTED, ClockWatch
 from butlers.jobs.policy import Outcome
 from butlers.jobs.runs import Run
+from butlers.memory.flows.doubts import count_doubts
 from butlers.memory.flows.every_tenant import for_every_tenant
 from butlers.memory.flows.quarantine import count_waiting
 from butlers.memory.flows.unread import backlog, count_unread, crowded
@@ -73,10 +74,11 @@ async def _review(settings: ButlerSettings, database: Database) -> Finding:
     memory, check = _memory(settings, database), f"review of {settings.butler.name}"
     counted = (await for_every_tenant(memory, "doctor", count_waiting)).done.values()
     held, proposed = (sum(counts) for counts in zip((0, 0), *counted, strict=True))
-    if not held + proposed:
+    doubted = sum((await for_every_tenant(memory, "doctor", count_doubts)).done.values())
+    if not held + proposed + doubted:
         return ok(check, "nothing waits for a person's yes")
-    told = f"wait for a person's yes: {held} in quarantine, {proposed} proposed"
-    return warning(check, told, "`butlers memory quarantine` and `proposals` list them")
+    told = f"wait for a person: {held} in quarantine, {proposed} proposed, {doubted} in doubt"
+    return warning(check, told, "`butlers memory quarantine`, `proposals` and `doubts` list them")
 
 
 async def _unread(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:

@@ -14,6 +14,7 @@ from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.entity_merge import MergeReport
 from butlers.memory.flows.episode_cleanup import CleanupReport
+from butlers.memory.flows.forget import Forgotten
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.flows.remember import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.handle import Memory
@@ -56,6 +57,7 @@ class Methods:
         tags: Sequence[str] | None = ...,
         entity_id: str | UUID | None = ...,
         source_episode_id: str | UUID | None = ...,
+        depends_on: Sequence[str] | None = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
         origin: str | None = ...,
@@ -71,6 +73,7 @@ class Methods:
         scope: str = ...,
         tags: Sequence[str] | None = ...,
         source_episode_id: str | UUID | None = ...,
+        depends_on: Sequence[str] | None = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
         origin: str | None = ...,
@@ -101,6 +104,8 @@ class Methods:
         limit: int = ...,
         min_confidence: float | None = ...,
         min_relevance: float = ...,
+        as_of: datetime | None = ...,
+        known_at: datetime | None = ...,
     ) -> list[dict[str, Any]]: ...
     async def recall(
         self,
@@ -111,6 +116,8 @@ class Methods:
         types: Sequence[str] | None = ...,
         counted: bool = ...,
         nearest: bool = ...,
+        as_of: datetime | None = ...,
+        known_at: datetime | None = ...,
     ) -> list[Recalled]: ...
     async def get(
         self,
@@ -132,6 +139,8 @@ class Methods:
         butler: str | None = ...,
         token_budget: int | None = ...,
         opening: bool = ...,
+        as_of: datetime | None = ...,
+        known_at: datetime | None = ...,
     ) -> Context: ...
     async def preview_context(
         self,
@@ -140,6 +149,8 @@ class Methods:
         butler: str | None = ...,
         token_budget: int | None = ...,
         opening: bool = ...,
+        as_of: datetime | None = ...,
+        known_at: datetime | None = ...,
     ) -> dict[str, Any]: ...
     async def history(
         self,
@@ -149,6 +160,9 @@ class Methods:
         self,
         memory_id: str | UUID,
         memory_type: str | None = ...,
+        *,
+        as_of: datetime | None = ...,
+        known_at: datetime | None = ...,
     ) -> dict[str, Any] | None: ...
     async def confirm(
         self,
@@ -170,7 +184,9 @@ class Methods:
         self,
         memory_id: str | UUID,
         memory_type: str | None = ...,
-    ) -> bool: ...
+        *,
+        with_sources: bool = ...,
+    ) -> Forgotten: ...
     async def restore(
         self,
         memory_id: str | UUID,
@@ -199,6 +215,8 @@ class Methods:
         predicate: str | None = ...,
         tag: str | None = ...,
         entity_id: str | UUID | None = ...,
+        as_of: datetime | None = ...,
+        known_at: datetime | None = ...,
         limit: int = ...,
         cursor: str | None = ...,
         created_after: datetime | None = ...,
@@ -381,3 +399,13 @@ class Methods:
         project: str,
         to: str,
     ) -> dict[str, Any]: ...
+    async def list_doubts(
+        self,
+        *,
+        limit: int = ...,
+    ) -> list[dict[str, Any]]: ...
+    async def keep(
+        self,
+        memory_id: str | UUID,
+        memory_type: str | None = ...,
+    ) -> bool: ...

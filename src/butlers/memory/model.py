@@ -145,6 +145,24 @@ class MemoryRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Then:
+    """Of which time something is asked: when it held, and when it was believed; None is now."""
+
+    as_of: datetime | None = None
+    known_at: datetime | None = None
+
+    def __bool__(self) -> bool:
+        return self.as_of is not None or self.known_at is not None
+
+    def at(self, now: datetime) -> datetime:
+        """The moment that is asked about."""
+        return self.as_of or self.known_at or now
+
+
+NOW = Then()
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """A directed edge between two memories."""
 
@@ -198,6 +216,7 @@ class NewFact:
     confidence: float = 1.0
     origin: Origin | None = None
     doubt: str = ""
+    depends_on: tuple[MemoryRef, ...] = ()
 
     @property
     def searchable_text(self) -> str:
@@ -218,6 +237,7 @@ class NewRule:
     idempotency_key: str | None = None
     origin: Origin | None = None
     doubt: str = ""
+    depends_on: tuple[MemoryRef, ...] = ()
 
     @property
     def searchable_text(self) -> str:

@@ -21,6 +21,7 @@ _NOT_THERE = {
     "confirm": "{standing} in use under",
     "forget": "{kind} left to forget under",
     "restore": "{standing} that was forgotten under",
+    "keep": "{standing} in doubt under",
 }
 
 

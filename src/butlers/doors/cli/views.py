@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from butlers.doors.cli.commands import View
+from butlers.doors.cli.doubts import doubted, standing, with_doubts, with_sources
 from butlers.doors.cli.tables import Column, short_id, show_fields, show_line, show_table
 from butlers.doors.cli.wording import change, happened, listed, number, says, state, times, when
 
@@ -65,10 +66,6 @@ def _recalled(found: Sequence[Row], _: Row) -> None:
 
 def _cells(memory: Row) -> list[str]:
     return [memory["memory_type"], short_id(memory["id"]), says(memory)]
-
-
-def _block(built: Row, _: Row) -> None:
-    typer.echo(built["text"], nl=False)
 
 
 def _memory(memory: Row, _: Row) -> None:
@@ -178,6 +175,7 @@ def _explained(told: Row, _: Row) -> None:
     fields = [
         (told["memory_type"], f"{memory['id']}\n{says(memory)}"),
         ("state", state(memory)),
+        *standing(told),
         ("confidence", _confidence(told)),
         ("stored", _by(memory["created_at"], told["stored_by"], told["source_butler"])),
         ("said by", memory["origin"] + (", less trusted" if memory["trust"] < 4 else "")),
@@ -256,17 +254,19 @@ _MODELS = _rows(
 VIEWS: Mapping[str, View] = {
     "": _anything,
     "store_episode": _stored("episode"),
-    "store_fact": _stored("fact"),
+    "store_fact": with_doubts(_stored("fact")),
     "store_rule": _stored("rule"),
-    "correct": _stored("fact"),
-    "undo_correction": _stored("fact"),
+    "correct": with_doubts(_stored("fact")),
+    "undo_correction": with_doubts(_stored("fact")),
     "search": _found,
     "recall": _recalled,
-    "context": _block,
+    "context": lambda built, _: typer.echo(built["text"], nl=False),
     "history": _events,
     "explain": _explained,
     "confirm": _done("confirmed"),
-    "forget": _done("forgot"),
+    "forget": with_sources(with_doubts(_done("forgot"))),
+    "keep": _done("kept"),
+    "list_doubts": doubted,
     "restore": _done("restored"),
     "mark_helpful": _rule,
     "mark_harmful": _rule,

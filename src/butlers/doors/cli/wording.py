@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 EXCERPT = 280
+_YIELDS = {"in_doubt": "in doubt", "outdated_by": "outdated"}
 
 
 def says(memory: Mapping[str, Any]) -> str:
@@ -13,7 +14,8 @@ def says(memory: Mapping[str, Any]) -> str:
     text = str(memory["content"])
     if memory.get("predicate") is not None:
         text = f"{memory['subject']} · {memory['predicate']}: {text}"
-    return text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()}…"
+    cut = text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()}…"
+    return cut + "".join(f" ({word})" for key, word in _YIELDS.items() if memory.get(key))
 
 
 def state(memory: Mapping[str, Any]) -> str:

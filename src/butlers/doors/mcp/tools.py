@@ -19,10 +19,7 @@ from butlers.operation import Effect, Operation, Toolset
 
 Perform = Callable[[Module, Operation, dict[str, Any]], Awaitable[Any]]
 
-_LINEAGE = (
-    'Optional lineage, e.g. {"request_id": "r-17"}: kept with every change, and told with the '
-    "answer."
-)
+_LINEAGE = 'Lineage, e.g. {"request_id": "r-17"}, kept with every change.'
 _TENANT = {
     "required": (str, Field(description="Your own tenant; any other is refused, naming yours.")),
     "optional": (
@@ -200,13 +197,17 @@ def _concise(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _concise_field(field: dict[str, Any]) -> dict[str, Any]:
     told = {key: value for key, value in field.items() if key != "title"}
+    if told.get("default", ...) is None:
+        del told["default"]  # not being required says so
+    told.pop("minLength", None)  # what is empty is refused by name
     choices = [one for one in field.get("anyOf", []) if one != {"type": "null"}]
     if len(choices) != 1 or "type" not in choices[0]:
         return told
     (choice,) = choices
     del told["anyOf"]
     null = {"enum": [*choice["enum"], None]} if "enum" in choice else {}
-    return {**choice, "type": [choice["type"], "null"], **null, **told}
+    kept = {key: value for key, value in choice.items() if key != "minLength"}
+    return {**kept, "type": [choice["type"], "null"], **null, **told}
 
 
 def _holds_others(annotation: object) -> bool:

@@ -15,6 +15,7 @@ from butlers.errors import Conflict, NotFound
 from butlers.memory.model import ConsolidationStatus, Maturity, MemoryType, Permanence, SearchMode
 from butlers.memory.operations import (
     consolidation,
+    doubts,
     feedback,
     listing,
     retrieval,
@@ -44,6 +45,7 @@ _CHANGES: dict[str, tuple[Operation, str]] = {
     "confirm": (feedback.confirm, "confirmed"),
     "forget": (feedback.forget, "forgotten"),
     "restore": (feedback.restore, "restored"),
+    "keep": (doubts.keep, "kept"),
 }
 
 
@@ -143,7 +145,8 @@ async def review(visit: Visiting, name: Name) -> Response:
     seat = visit.seat(name)
     held = await seat.ask(trust.list_quarantine) if seat.is_operator else None
     proposed = await seat.ask(consolidation.list_proposals)
-    shown = {"held": held, "proposed": proposed}
+    doubted = await seat.ask(doubts.list_doubts)
+    shown = {"held": held, "proposed": proposed, "doubted": doubted}
     return render(visit.request, "review.html", **seated(visit, name, "review"), **shown)
 
 
@@ -269,9 +272,9 @@ async def change(
     name: Name,
     kinds: Kinds,
     memory_id: UUID,
-    action: Literal["confirm", "forget", "restore"],
+    action: Literal["confirm", "forget", "restore", "keep"],
 ) -> Response:
-    """Confirm a memory, forget it, or take that back."""
+    """Confirm a memory, forget it, take that back, or keep it in spite of a doubt."""
     operation, word = _CHANGES[action]
     told = await sent.visit.seat(name).ask(operation, memory_type=KINDS[kinds], memory_id=memory_id)
     if not told[word]:

@@ -13,11 +13,13 @@ from butlers.errors import InvalidInput
 from butlers.kernel.json_values import as_json
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
+    NOW,
     ConsolidationStatus,
     EntityType,
     Lineage,
     Maturity,
     Permanence,
+    Then,
 )
 from butlers.memory.policy import cursors, inputs
 from butlers.memory.policy.cursors import Place
@@ -104,9 +106,11 @@ class Page:
     next_cursor: str | None
 
 
-async def browse_facts(memory: Memory, where: FactFilter, wanted: Wanted, lineage: Lineage) -> Page:
-    """Facts, newest first; each with its state and its confidence now."""
-    return await _browse(memory, browse.FACTS, _checked(where, FactState), wanted, lineage)
+async def browse_facts(
+    memory: Memory, where: FactFilter, wanted: Wanted, lineage: Lineage, then: Then = NOW
+) -> Page:
+    """Facts, newest first; each with its state, and its confidence now or then."""
+    return await _browse(memory, browse.FACTS, _checked(where, FactState), wanted, lineage, then)
 
 
 async def browse_rules(memory: Memory, where: RuleFilter, wanted: Wanted, lineage: Lineage) -> Page:
@@ -155,19 +159,26 @@ async def activity_after(
     return Page(items, items[0]["id"] if len(rows) > limit else None)
 
 
-async def _browse(
-    memory: Memory, listing: Query, where: Mapping[str, Any], wanted: Wanted, lineage: Lineage
+async def _browse(  # noqa: PLR0913 - what is listed, which of it, and of which time
+    memory: Memory,
+    listing: Query,
+    where: Mapping[str, Any],
+    wanted: Wanted,
+    lineage: Lineage,
+    then: Then = NOW,
 ) -> Page:
     limit = inputs.checked_limit(wanted.limit, MAX_LIMIT)
     place = cursors.decode(wanted.cursor)
     window = Window(
         # One more than wanted tells whether there is a next page.
         limit + 1,
-        memory.now(),
+        then.at(memory.now()),
         place.created_at if place else None,
         place.id if place else None,
         _aware("created_after", wanted.created_after),
         _aware("created_before", wanted.created_before),
+        then.as_of,
+        then.known_at,
     )
     async with memory.transaction(lineage) as tx:
         rows = await browse.find(tx, listing, where, window)

@@ -11,8 +11,8 @@ from butlers.memory.flows import recall
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.flows.sight import Query, see
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, MemoryRef, MemoryType
-from butlers.memory.policy import context, scopes
+from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, Then
+from butlers.memory.policy import context, doubt, scopes
 from butlers.memory.policy.context import Block, Line, Offer, Section
 from butlers.memory.policy.trust import behind_what_people_said, origin_words
 from butlers.memory.store import episodes, rules
@@ -52,25 +52,25 @@ async def build_context(  # noqa: PLR0913 - a preview differs in nothing but wha
     butler: str,
     token_budget: int | None,
     lineage: Lineage,
+    then: Then = NOW,
     *,
     counted: bool = True,
     opening: bool = False,
 ) -> Context:
     """What the butler should know before it answers a prompt, within the budget.
 
-    What it tells is counted as used, unless told not to. When a session opens nothing is asked
-    yet: what is nearest to the prompt is told then, whether or not it answers anything.
+    What it tells is counted as used, unless told not to or asked of the past. When a session opens
+    nothing is asked yet: what is nearest to the prompt is told then, whether or not it answers.
     """
     budget = _checked_budget(memory, token_budget)
     butler = scopes.checked("butler", butler)
     settings = memory.settings
-    query = Query(
-        prompt, scope=butler, min_confidence=settings.facts.retrieval_confidence_threshold
-    )
+    least = settings.facts.retrieval_confidence_threshold
+    query = Query(prompt, scope=butler, min_confidence=least, then=then)
     recalled = await _recalled(memory, query, lineage, gated=not opening)
     offers = _offers(memory, recalled, await _standing(memory, query, lineage))
-    block = context.render(offers, budget)
-    if counted:
+    block = context.render(offers, budget, context.notice(then))
+    if counted and not then:
         shown = [line.ref for lines in block.included.values() for line in lines]
         memory.uses.count(lineage.tenant_id, shown, memory.now())
     return Context(block, {one.ref: one for one in recalled}, offers, budget)
@@ -93,16 +93,21 @@ async def _recalled(
     facts, rules = (recall.best_of(sight, kind, limit, gated=gated) for kind in _KNOWLEDGE)
     known = sorted(facts + rules, key=lambda one: -one.relevance)[:limit]
     past = recall.best_of(sight, MemoryType.EPISODE, _most_episodes(memory), gated=True)
-    return await recall.tell(memory, known + past, lineage)
+    found = known + past
+    told = await recall.tell(memory, found, lineage, len(found), query.then)
+    return [one for one in told if not one.row.get("outdated_by")]
 
 
 async def _standing(memory: Memory, query: Query, lineage: Lineage) -> _Standing:
-    now, most = memory.now(), _most_episodes(memory)
+    """Which rules stood at a time nobody knows: asked what was believed then, there are none."""
+    then, times = query.then, {"now": memory.now(), "scope": query.scope}
     async with memory.transaction(lineage) as tx:
         standing = await rules.find_standing(
-            tx, scope=query.scope, least=query.min_confidence, now=now, limit=MAX_STANDING
+            tx, **times, least=query.min_confidence, limit=0 if then.known_at else MAX_STANDING
         )
-        recent = await episodes.find_recent(tx, scope=query.scope, limit=most, now=now)
+        recent = await episodes.find_recent(
+            tx, **times, **asdict(then), limit=_most_episodes(memory)
+        )
     return _Standing(standing, recent)
 
 
@@ -153,7 +158,7 @@ def _episode(row: Row) -> Line:
 
 
 def _origin(row: Row) -> str:
-    return origin_words(row["origin"], row["trust"])
+    return ", ".join(filter(None, (origin_words(row["origin"], row["trust"]), doubt.words(row))))
 
 
 def _checked_budget(memory: Memory, token_budget: int | None) -> int:
@@ -170,12 +175,13 @@ async def preview_context(  # noqa: PLR0913 - as build_context
     butler: str,
     token_budget: int | None,
     lineage: Lineage,
+    then: Then = NOW,
     *,
     opening: bool = False,
 ) -> dict[str, Any]:
     """The very block that `build_context` gives, with its parts; not counted as a use."""
     built = await build_context(
-        memory, prompt, butler, token_budget, lineage, counted=False, opening=opening
+        memory, prompt, butler, token_budget, lineage, then, counted=False, opening=opening
     )
     return {
         "text": built.text,

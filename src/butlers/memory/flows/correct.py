@@ -6,7 +6,7 @@ from uuid import UUID
 from butlers.db.postgres import Row
 from butlers.errors import Conflict, NotFound
 from butlers.memory.flows import remember
-from butlers.memory.flows.remember import StoredFact
+from butlers.memory.flows.stored import StoredFact, tell_doubts
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact, Permanence
 from butlers.memory.policy import inputs
@@ -38,6 +38,7 @@ async def correct_fact(
         # Whoever was quicker meanwhile is not overwritten unseen.
         _in_use(wanted, await facts.find(tx, ids=[wanted], now=memory.now()))
         stored = await remember.store_fact_in(memory, tx, new, embedding, lineage)
+        stored = await tell_doubts(memory, tx, stored)
     return replace(stored, masked=masked_between(given, new))
 
 

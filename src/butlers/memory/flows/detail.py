@@ -8,7 +8,7 @@ from butlers.memory.flows.browse import MAX_LIMIT, FactFilter, Wanted, browse_fa
 from butlers.memory.flows.entities import get_entity
 from butlers.memory.flows.history import explain_memory, memory_history
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, MemoryType
+from butlers.memory.model import NOW, Lineage, MemoryRef, Then
 from butlers.memory.policy.forecast import decay_curve
 
 _UNFADING = timedelta(days=365)
@@ -16,13 +16,13 @@ _IN_USE = ("active", "fading")
 
 
 async def memory_detail(
-    memory: Memory, memory_type: MemoryType, memory_id: UUID, lineage: Lineage
+    memory: Memory, ref: MemoryRef, lineage: Lineage, then: Then = NOW
 ) -> dict[str, Any] | None:
     """A memory with all that explains it, its events, and how its confidence will go."""
-    explained = await explain_memory(memory, memory_type, memory_id, lineage)
+    explained = await explain_memory(memory, ref.type, ref.id, lineage, then)
     if explained is None:
         return None
-    events = await memory_history(memory, memory_id, lineage)
+    events = await memory_history(memory, ref.id, lineage, then)
     stored_by = events[0]["actor"] if events else None
     forecast = _forecast(explained, memory.now())
     return {**explained, "stored_by": stored_by, "events": events, "forecast": forecast}

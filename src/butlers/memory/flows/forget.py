@@ -1,11 +1,13 @@
 """Letting go of memories: they stay in the database, but nobody is shown them any more."""
 
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import assert_never
+from typing import Any, assert_never
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.memory.flows.authority import must_reach
+from butlers.memory.flows.doubts import fallen_in
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Event,
@@ -16,6 +18,7 @@ from butlers.memory.model import (
     MemoryType,
 )
 from butlers.memory.policy.attachments import checked_ref
+from butlers.memory.policy.doubt import told_briefly
 from butlers.memory.store import episodes, facts, rules
 
 
@@ -30,6 +33,57 @@ async def forget_memory(
         if forgotten is not None:
             await memory.record(tx, forgotten, lineage, now)
     return forgotten is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Whether a memory was forgotten; which episodes it came from are still there, which were
+    forgotten with it, and what is in doubt without it."""
+
+    forgotten: bool
+    sources: list[dict[str, Any]] = field(default_factory=list)
+    sources_forgotten: list[dict[str, Any]] = field(default_factory=list)
+    in_doubt: list[dict[str, Any]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return self.forgotten
+
+    def as_dict(self) -> dict[str, Any]:
+        """What came of it; of others only where there are any."""
+        others = ("sources", "sources_forgotten", "in_doubt")
+        told = {name: getattr(self, name) for name in others if getattr(self, name)}
+        return {"forgotten": self.forgotten, **told}
+
+
+async def forget_and_tell(
+    memory: Memory, ref: MemoryRef, lineage: Lineage, *, with_sources: bool = False
+) -> Forgotten:
+    """Forget a memory; with its sources, also the episodes from which nothing else that holds was
+    drawn."""
+    now = memory.now()
+    async with memory.transaction(lineage) as tx:
+        await must_reach(tx, ref, lineage, "forget")
+        forgotten = await forget_in(tx, ref, now)
+        if forgotten is not None:
+            await memory.record(tx, forgotten, lineage, now)
+        rows = await episodes.find_sources(tx, kind=ref.type, id=ref.id, now=now)
+        gone = {row["id"] for row in rows if with_sources and _may_go(row, lineage)}
+        for id in gone:
+            await _forget_source(memory, tx, id, lineage)
+        fallen = await fallen_in(memory, tx, [ref])
+    told = {row["id"]: told_briefly({"memory_type": MemoryType.EPISODE, **row}) for row in rows}
+    left = [one for id, one in told.items() if id not in gone]
+    return Forgotten(forgotten is not None, left, [told[id] for id in gone], fallen)
+
+
+def _may_go(source: Row, lineage: Lineage) -> bool:
+    return not source["serves"] and source["trust"] <= lineage.trust
+
+
+async def _forget_source(memory: Memory, tx: Transaction, id: UUID, lineage: Lineage) -> None:
+    told = await forget_in(tx, MemoryRef(MemoryType.EPISODE, id), memory.now())
+    assert told is not None, "it was there a moment ago, and is held"
+    await memory.record(tx, told, lineage, memory.now())
 
 
 async def forget_in(tx: Transaction, ref: MemoryRef, now: datetime) -> Event | None:

@@ -1,26 +1,38 @@
 """Where a memory comes from and what became of it; asking is not counted as a use."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.kernel.json_values import as_json
+from butlers.memory.flows.doubts import grounds_in
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
+    NOW,
     Direction,
     EventType,
     Lineage,
     MemoryRef,
     MemoryType,
     Relation,
+    Then,
 )
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.forecast import falls_below_at
 from butlers.memory.policy.inputs import checked_id
 from butlers.memory.settings import FactsConfig
-from butlers.memory.store import episodes, events, facts, links, rule_applications, rules
+from butlers.memory.store import (
+    episodes,
+    events,
+    facts,
+    links,
+    rule_applications,
+    rules,
+    search,
+)
 
 SHOWN = 100
 """The most predecessors, successors and applications an explanation lists."""
@@ -30,12 +42,13 @@ _IN_USE = ("active", "fading")
 
 
 async def memory_history(
-    memory: Memory, memory_id: str | UUID, lineage: Lineage
+    memory: Memory, memory_id: str | UUID, lineage: Lineage, then: Then = NOW
 ) -> list[dict[str, Any]]:
     """Everything that happened to a memory, links to it included, in the order it happened."""
     wanted = checked_id("memory_id", memory_id)
     async with memory.transaction(lineage) as tx:
-        return [as_json(row) for row in await events.find_history(tx, memory_id=wanted)]
+        told = await events.find_history(tx, memory_id=wanted)
+    return [as_json(row) for row in _known(told, then)]
 
 
 async def stored_by(
@@ -49,7 +62,7 @@ async def stored_by(
 
 async def _find(tx: Transaction, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
     if ref.type is MemoryType.EPISODE:
-        rows = await episodes.find(tx, ids=[ref.id])
+        rows = await episodes.find(tx, ids=[ref.id], now=now)
     else:
         store = facts if ref.type is MemoryType.FACT else rules
         rows = await store.find(tx, ids=[ref.id], now=now)
@@ -57,16 +70,25 @@ async def _find(tx: Transaction, ref: MemoryRef, now: datetime) -> dict[str, Any
 
 
 async def explain_memory(
-    memory: Memory, memory_type: str, memory_id: str | UUID, lineage: Lineage
+    memory: Memory,
+    memory_type: str,
+    memory_id: str | UUID,
+    lineage: Lineage,
+    then: Then = NOW,
 ) -> dict[str, Any] | None:
     """A memory with its sources, what it replaced and what replaced it, its confirmations and
-    applications, and when it will fade and expire; None when there is none."""
+    applications, what it rests on, and when it will fade and expire; None when there is none.
+
+    Asked of a time, as it was then: what was not known yet is left out.
+    """
     ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
+    told = then and await search.tell_memories(memory.database, lineage.tenant_id, [ref], now, then)
     async with memory.transaction(lineage) as tx:
         found = await _find(tx, ref, now)
         if found is None:
             return None
-        story = await _story(tx, ref, found)
+        found |= told.get(ref, {}) if told else {}
+        story = await _story(tx, ref, found, then) | await _standing(memory, tx, ref, found, then)
     return as_json(
         {
             "memory_type": ref.type,
@@ -80,14 +102,17 @@ async def explain_memory(
     )
 
 
-async def _story(tx: Transaction, ref: MemoryRef, found: Mapping[str, Any]) -> dict[str, Any]:
-    happened = await events.find_history(tx, memory_id=ref.id)
-    linked = await links.find(tx, ref, Direction.BOTH)
-    applied = await rule_applications.find(tx, rule_id=ref.id, limit=SHOWN)
+async def _story(
+    tx: Transaction, ref: MemoryRef, found: Mapping[str, Any], then: Then
+) -> dict[str, Any]:
+    happened = _known(await events.find_history(tx, memory_id=ref.id), then)
+    linked = _known(await links.find(tx, ref, Direction.BOTH), then)
+    applied = _known(await rule_applications.find(tx, rule_id=ref.id, limit=SHOWN), then)
+    after = await facts.find_replacements(tx, id=ref.id, limit=SHOWN)
     return {
         "source_episodes": await _sources(tx, _source_ids(ref, found, happened, linked)),
         "replaced": _plain(await facts.find_replaced(tx, id=ref.id, limit=SHOWN)),
-        "replaced_by": _plain(await facts.find_replacements(tx, id=ref.id, limit=SHOWN)),
+        "replaced_by": _plain(_known(after, then, "replaced_at")),
         "confirmations": [
             {"at": row["created_at"], "by": row["actor"], "request_id": row["request_id"]}
             for row in happened
@@ -96,6 +121,26 @@ async def _story(tx: Transaction, ref: MemoryRef, found: Mapping[str, Any]) -> d
         "applications": _plain(applied),
         "links": _plain(linked),
     }
+
+
+async def _standing(
+    memory: Memory, tx: Transaction, ref: MemoryRef, found: Mapping[str, Any], then: Then
+) -> dict[str, Any]:
+    """Whether a memory holds, and what became of what it rests on or was drawn from it."""
+    if ref.type is MemoryType.EPISODE:
+        outdated = await grounds_in(memory, tx, set(found["outdated_by"] or ()), then)
+        return {"outdated_by": list(outdated.values())}
+    linked = await links.find(tx, ref, Direction.OUTGOING)
+    rests = {row["target_id"] for row in linked if row["relation"] == Relation.DEPENDS_ON}
+    grounds = await grounds_in(memory, tx, rests | set(found["in_doubt"] or ()), then)
+    at = {"now": memory.now(), **asdict(then)}
+    holds = await facts.is_held(tx, id=ref.id, **at) if ref.type is MemoryType.FACT else None
+    return {"holds": holds, "grounds": list(grounds.values())}
+
+
+def _known(rows: Sequence[Row], then: Then, when: str = "created_at") -> Sequence[Row]:
+    """Those that were there already when it was known."""
+    return [row for row in rows if then.known_at is None or row[when] <= then.known_at]
 
 
 def _source_ids(
@@ -122,7 +167,7 @@ def _draws_on_episode(ref: MemoryRef, link: Row) -> bool:
 
 async def _sources(tx: Transaction, ids: Sequence[UUID]) -> list[dict[str, Any]]:
     """The episodes as far as they are still there; one that is gone is known by its id alone."""
-    present = {row["id"]: row for row in await episodes.find(tx, ids=ids)}
+    present = {row["id"]: row for row in await episodes.find_texts(tx, ids=ids)}
     return [_source(episode_id, present.get(episode_id)) for episode_id in ids]
 
 

@@ -1,12 +1,13 @@
 """How memories hang together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Transaction
-from butlers.errors import InvalidInput, NotFound
+from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
+from butlers.memory.flows.authority import must_reach
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Direction,
@@ -21,7 +22,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.inputs import checked_word
-from butlers.memory.store import episodes, facts, links, rules
+from butlers.memory.store import doubts, episodes, facts, links, rules
 
 _EXISTS = {
     MemoryType.EPISODE: episodes.exists,
@@ -50,6 +51,8 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
     async with memory.transaction(lineage) as tx:
         await _must_exist(tx, "source_id", link.source)
         await _must_exist(tx, "target_id", link.target)
+        if link.relation is Relation.DEPENDS_ON:
+            await _must_carry(tx, link, lineage)
         return await link_in(memory, tx, link, lineage)
 
 
@@ -58,8 +61,19 @@ async def link_in(memory: Memory, tx: Transaction, link: Link, lineage: Lineage)
     now = memory.now()
     added = await links.insert(tx, link, now)
     if added:
-        await memory.record(tx, _link_created(link), lineage, now)
+        await memory.record(tx, link_event(EventType.LINK_CREATED, links.ends(link)), lineage, now)
     return added
+
+
+async def rest_in(
+    memory: Memory, tx: Transaction, ref: MemoryRef, grounds: Sequence[MemoryRef], lineage: Lineage
+) -> None:
+    """Let a memory rest on others: when one of them falls, it falls into doubt."""
+    for ground in grounds:
+        link = Link(ref, Relation.DEPENDS_ON, ground)
+        await _must_exist(tx, "depends_on", ground)
+        await _must_carry(tx, link, lineage)
+        await link_in(memory, tx, link, lineage)
 
 
 async def derive_in(
@@ -90,12 +104,21 @@ async def _must_exist(tx: Transaction, field: str, ref: MemoryRef) -> None:
         raise NotFound(f"{field}: {ref.type} {ref.id} does not exist; link memories that are there")
 
 
-def _link_created(link: Link) -> Event:
-    payload = {
-        "source_type": link.source.type,
-        "source_id": str(link.source.id),
-        "target_type": link.target.type,
-        "target_id": str(link.target.id),
-        "relation": link.relation,
-    }
-    return Event(EventType.LINK_CREATED, EventSubject.LINK, link.source.id, payload)
+async def _must_carry(tx: Transaction, link: Link, lineage: Lineage) -> None:
+    """Refuse what cannot be a ground, and a caller who would put what is more trusted in doubt."""
+    resting, ground = link.source, link.target
+    if MemoryType.EPISODE in (resting.type, ground.type):
+        raise InvalidInput("depends_on: found an episode; valid are facts and rules")
+    await must_reach(tx, resting, lineage, "let others decide about")
+    rests = {"types": [resting.type], "ids": [resting.id], "kind": ground.type, "id": ground.id}
+    if ground == resting or await doubts.rests_on(tx, **rests):
+        raise Conflict(f"depends_on: {ground.type} {ground.id} rests on {resting.id} itself")
+    known = await links.get_relation(tx, link)
+    if known not in (None, Relation.DEPENDS_ON):
+        raise Conflict(f"{resting.id} is linked to {ground.id} already, by {known}")
+
+
+def link_event(kind: EventType, link: Mapping[str, Any]) -> Event:
+    """That a link was drawn or removed; it stands with the source."""
+    payload = {name: str(value) for name, value in link.items()}
+    return Event(kind, EventSubject.LINK, link["source_id"], payload)

@@ -13,8 +13,9 @@ from butlers.kernel.json_values import as_json
 from butlers.memory.candidates import Looked
 from butlers.memory.flows.sight import Query, Sight, see
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, MemoryRef, MemoryType, SearchMode
+from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, ranker
+from butlers.memory.policy.doubt import behind_what_holds, yields
 from butlers.memory.policy.ranker import Ranked
 from butlers.memory.policy.scoring import ScoreParts, score_parts
 from butlers.memory.policy.trust import behind_the_more_trusted, with_origin
@@ -69,10 +70,9 @@ async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of i
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
     inputs.checked_number("min_relevance", min_relevance, 0, 1)
     found = await _search(memory, query, mode, limit, lineage, min_relevance)
-    refs = [one.ref for one in found]
-    rows = await search.tell_memories(memory.database, lineage.tenant_id, refs, memory.now())
     scores = {one.ref: one.scores for one in found}
-    ordered = behind_the_more_trusted([ref for ref in refs if ref in rows], rows)
+    rows = await _told_first(memory, list(scores), limit, lineage, query.then)
+    ordered = behind_what_holds(behind_the_more_trusted(list(rows), rows), rows)[:limit]
     return [
         as_json({"memory_type": ref.type, **with_origin(rows[ref]), **scores[ref]})
         for ref in ordered
@@ -90,15 +90,15 @@ async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, a
 ) -> list[Recalled]:
     """The most relevant memories that answer, in the order of what is worth recalling now.
 
-    Each is counted as used, unless told not to. Where none answers there is none; `nearest` asks
-    for the one that comes nearest then, with a relevance of 0.
+    Each is counted as used, unless told not to or asked of the past. Where none answers there is
+    none; `nearest` asks for the one that comes nearest then, with a relevance of 0.
     """
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
     ranked = await rank(memory, query, limit, lineage)
-    answering = [one for one in ranked if one.relevance > 0][:limit]
+    answering = [one for one in ranked if one.relevance > 0]
     chosen = answering or (ranked[:1] if nearest else [])
-    recalled = await tell(memory, chosen, lineage)
-    if not counted or not answering:
+    recalled = await tell(memory, chosen, lineage, limit, query.then)
+    if not counted or not answering or query.then:
         return recalled
     now = memory.now()
     memory.uses.count(lineage.tenant_id, [one.ref for one in recalled], now)
@@ -123,10 +123,15 @@ async def rank(memory: Memory, query: Query, limit: int, lineage: Lineage) -> li
     return ranker.rank(sight.looked, sight.reading, sight.names, depth).ranked
 
 
-async def tell(memory: Memory, chosen: Sequence[Ranked], lineage: Lineage) -> list[Recalled]:
-    """What the chosen say, in their one order: composite score, then newest, then id."""
-    now, by_ref = memory.now(), {one.ref: one for one in chosen}
-    told = await search.tell_memories(memory.database, lineage.tenant_id, list(by_ref), now)
+async def tell(
+    memory: Memory, chosen: Sequence[Ranked], lineage: Lineage, limit: int, then: Then = NOW
+) -> list[Recalled]:
+    """What the first of the chosen say, in their one order: composite score, newest, then id.
+
+    What is in doubt stands behind what is not, and episodes that are outdated behind all.
+    """
+    now, by_ref = then.at(memory.now()), {one.ref: one for one in chosen}
+    told = await _told_first(memory, list(by_ref), limit, lineage, then)
     weights = memory.settings.retrieval.score_weights
     recalled = [
         Recalled(ref, row, parts.composite(weights), parts, one.rrf_score, one.signals)
@@ -137,7 +142,25 @@ async def tell(memory: Memory, chosen: Sequence[Ranked], lineage: Lineage) -> li
         key=lambda one: ranking.best_first(one.composite_score, one.row["created_at"], one.ref.id),
     )
     found = {one.ref: one for one in recalled}
-    return [found[ref] for ref in behind_the_more_trusted(list(found), told)]
+    ordered = behind_what_holds(behind_the_more_trusted(list(found), told), told)
+    return [found[ref] for ref in ordered[:limit]]
+
+
+async def _told_first(
+    memory: Memory, refs: Sequence[MemoryRef], limit: int, lineage: Lineage, then: Then
+) -> dict[MemoryRef, Row]:
+    """The first of these as they are told, as many as are wanted; for each of them that yields
+    to what holds, one more."""
+    told: dict[MemoryRef, Row] = {}
+    start, missing = 0, limit
+    while missing > 0 and start < len(refs):
+        some = list(refs[start : start + max(missing, len(told))])
+        told |= await search.tell_memories(
+            memory.database, lineage.tenant_id, some, memory.now(), then
+        )
+        start += len(some)
+        missing = limit - sum(1 for row in told.values() if not yields(row))
+    return {ref: told[ref] for ref in refs if ref in told}
 
 
 def _used(row: Row, now: datetime) -> Row:
@@ -163,9 +186,9 @@ async def _search(  # noqa: PLR0913 - as above
 ) -> list[Found]:
     if mode is SearchMode.HYBRID:
         ranked = await rank(memory, query, limit, lineage)
-        relevant = [one for one in ranked if one.relevance >= least][:limit]
+        relevant = [one for one in ranked if one.relevance >= least]
         return [Found(one.ref, _fused_scores(one)) for one in relevant]
-    looked = (await see(memory, query, lineage, limit, mode)).looked
+    looked = (await see(memory, query, lineage, max(limit, DEPTH), mode)).looked
     found = _by_meaning(looked) if mode is SearchMode.SEMANTIC else _by_words(looked)
     return [one for one in found if one.scores["relevance"] >= least]
 

@@ -1,6 +1,6 @@
 """Storing memories: cleaned and embedded first, then one transaction with its events."""
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -9,7 +9,13 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import IntegrityViolation, NotFound
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
+from butlers.memory.flows import links as linkage
 from butlers.memory.flows.proposing import let_fact_wait
+from butlers.memory.flows.stored import Stored as Stored
+from butlers.memory.flows.stored import StoredEpisode as StoredEpisode
+from butlers.memory.flows.stored import StoredFact as StoredFact
+from butlers.memory.flows.stored import StoredRule as StoredRule
+from butlers.memory.flows.stored import tell_doubts
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -40,51 +46,6 @@ from butlers.memory.store.facts import FactKey
 
 Drawn = TypeVar("Drawn", NewFact, NewRule)
 T = TypeVar("T", bound=New)
-
-
-@dataclass(frozen=True)
-class _Told:
-    """What a caller is told of what it stored, and how many secrets were masked on the way."""
-
-    masked: int = field(default=0, kw_only=True)
-
-    def as_dict(self) -> dict[str, Any]:
-        """What was stored; of secrets and reasons to wait only where there are any."""
-        told = {one.name: getattr(self, one.name) for one in fields(self)}
-        seldom = {name: told.pop(name) for name in ("waits", "masked")}
-        return told | {name: value for name, value in seldom.items() if value}
-
-
-@dataclass(frozen=True)
-class StoredEpisode(_Told):
-    """An episode that was stored; `waits` says what for, where it is told to nobody yet."""
-
-    id: UUID
-    expires_at: datetime
-    waits: str | None = None
-
-
-@dataclass(frozen=True)
-class StoredFact(_Told):
-    """A fact that was stored, and the one it replaced.
-
-    One that waits for a yes because of a more trusted one is known by its proposal's id.
-    """
-
-    id: UUID
-    superseded_id: UUID | None
-    waits: str | None = None
-
-
-@dataclass(frozen=True)
-class StoredRule(_Told):
-    """A rule that was stored."""
-
-    id: UUID
-    waits: str | None = None
-
-
-Stored = StoredEpisode | StoredFact | StoredRule
 
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
@@ -123,6 +84,7 @@ async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFa
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
         stored = await store_fact_in(memory, tx, new, embedding, lineage)
+        stored = await tell_doubts(memory, tx, stored)
     return replace(stored, masked=masked_between(given, new))
 
 
@@ -163,6 +125,8 @@ async def _insert_fact(  # noqa: PLR0913 - as above, and what is known of where 
     await memory.record(tx, _fact_created(fact_id, new, replaced, said), lineage, now)
     if before is not None:
         await record_supersession(memory, tx, fact_id, before, lineage, now)
+    fact = MemoryRef(MemoryType.FACT, fact_id)
+    await linkage.rest_in(memory, tx, fact, new.depends_on, lineage)
     return StoredFact(fact_id, replaced, _waits(said))
 
 
@@ -187,6 +151,8 @@ async def store_rule_in(
     payload = {"to": "candidate", "scope": new.scope, **_source(new), **_why(said)}
     event = Event(EventType.RULE_CREATED, EventSubject.RULE, rule_id, payload)
     await memory.record(tx, event, lineage, now)
+    rule = MemoryRef(MemoryType.RULE, rule_id)
+    await linkage.rest_in(memory, tx, rule, new.depends_on, lineage)
     return StoredRule(rule_id, _waits(said))
 
 
@@ -229,6 +195,7 @@ def _row(
     """A new memory as its row: what a caller may say of it has columns of the same names."""
     columns = asdict(new)
     del columns["doubt"]
+    columns.pop("depends_on", None)
     return {
         **columns,
         **said,

@@ -1,13 +1,13 @@
 """Looking for what may answer a question: one round trip, with what is remembered of the tenant."""
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from butlers.kernel.text import preprocess_search_query
 from butlers.kernel.words import prepared
 from butlers.memory.candidates import Looked
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, MemoryType, SearchMode
+from butlers.memory.model import NOW, Lineage, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, question, scopes
 from butlers.memory.policy.question import Reading
 from butlers.memory.store import search
@@ -30,6 +30,7 @@ class Query:
     types: tuple[MemoryType, ...] = ALL_TYPES
     scope: str | None = None
     min_confidence: float = 0.2
+    then: Then = NOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,13 @@ async def _look(  # noqa: PLR0913 - a look is what is asked, by whom, how deep, 
     mode: SearchMode,
     standing: Standing,
 ) -> Sight:
-    now = memory.now()
-    reading = question.read(query.text, standing.names, now)
+    now, then = memory.now(), query.then
+    reading = question.read(query.text, standing.names, then.at(now))
     looked = await search.find_candidates(
         memory.database,
         lineage.tenant_id,
         await _asked(memory, reading, mode, standing),
-        Filter(query.types, query.scope, query.min_confidence, now),
+        Filter(query.types, query.scope, query.min_confidence, now, then.as_of, then.known_at),
         depth,
         READ_WHOLE,
     )
@@ -105,4 +106,5 @@ def _checked(query: Query) -> Query:
     text = preprocess_search_query(query.text)
     inputs.checked_number("min_confidence", query.min_confidence, 0, 1)
     scope = scopes.checked("scope", query.scope) if query.scope else None
-    return Query(text[:MAX_QUERY], query.types or ALL_TYPES, scope, query.min_confidence)
+    types = query.types or ALL_TYPES
+    return replace(query, text=text[:MAX_QUERY], types=types, scope=scope)

@@ -22,6 +22,7 @@ FINDERS = {
 def upgrade() -> None:
     """A fact holds since it took another's place, and until another took its own; else always."""
     run_sections(__file__)
+    run_sections(str(Path(__file__).with_name("mem_027_standing.py")))
     for file, names in FINDERS.items():
         run_sections_again(str(Path(__file__).with_name(file)), names, asked=ASKED, given=GIVEN)
     for row in fetch_section(__file__, "tenants", {}):

@@ -39,6 +39,11 @@ alter table memory_links add constraint memory_links_relation check (
   )
 );
 
+-- grounds --
+-- What rests on a memory is found without reading every link.
+create index memory_links_grounds on memory_links (tenant_id, target_type, target_id)
+where relation = 'depends_on';
+
 -- index --
 -- The index knows when a fact holds, and whether it may be told of the past.
 alter table index_memories
@@ -105,23 +110,29 @@ create function holds(valid_from timestamptz, valid_to timestamptz, at timestamp
 language sql immutable parallel safe
 return (valid_from is null or valid_from <= at) and (valid_to is null or at < valid_to);
 
+-- state_known --
+-- The state that a fact was in at a time, as the audit stream tells it.
+create function state_known(tenant text, fact uuid, known_at timestamptz) returns text
+language sql stable
+return (
+  select e.payload ->> 'to' from memory_events e
+  where e.tenant_id = tenant and e.memory_id = fact and e.created_at <= known_at
+    and e.payload ->> 'to' in (
+      'active', 'fading', 'superseded', 'expired', 'retracted', 'quarantined'
+    )
+  order by e.sequence desc limit 1
+);
+
 -- window_known --
 -- The window that a fact was believed to have at a time; none where it was not believed then. The
 -- audit stream knows: the state it was in last, and what its window was before it next changed.
 create function window_known(tenant text, fact uuid, known_at timestamptz) returns tstzrange
 language plpgsql stable as $$
     declare
-      stood text;
       was jsonb;
       held tstzrange;
     begin
-      select e.payload ->> 'to' into stood from memory_events e
-      where e.tenant_id = tenant and e.memory_id = fact and e.created_at <= known_at
-        and e.payload ->> 'to' in (
-          'active', 'fading', 'superseded', 'expired', 'retracted', 'quarantined'
-        )
-      order by e.sequence desc limit 1;
-      if stood is null or stood not in ('active', 'fading') then
+      if coalesce(state_known(tenant, fact, known_at), '') not in ('active', 'fading') then
         return null;
       end if;
       select e.payload -> 'window' -> 'from' into was from memory_events e
@@ -206,140 +217,7 @@ drop function shown_candidates(
 drop function matching_shown(text, known_words, text[], text, float, timestamptz, integer);
 drop function nearest_shown(text, uuid, halfvec, text[], text, float, timestamptz, integer);
 drop function is_found(index_memories, text[], text, float, timestamptz);
-
--- same_said --
--- Whether two contents say the same, but for case, spacing and punctuation.
-create function same_said(one text, other text) returns boolean
-language sql immutable parallel safe
-return btrim(lower(regexp_replace(one, '[^[:alnum:]]+', ' ', 'g')))
-  = btrim(lower(regexp_replace(other, '[^[:alnum:]]+', ' ', 'g')));
-
--- fact_stands --
--- Whether what a fact says is believed and holds at a time, be it by another of its key.
-create function fact_stands(f facts, at timestamptz) returns boolean
-language sql stable
-return ((f).validity = 'active' and holds((f).valid_from, (f).valid_to, at)) or exists (
-  select from facts g
-  where g.tenant_id = (f).tenant_id and g.scope = (f).scope and g.predicate = (f).predicate
-    and g.validity = 'active' and holds(g.valid_from, g.valid_to, at)
-    and case
-      when (f).entity_id is null then g.entity_id is null and g.subject = (f).subject
-      else g.entity_id = (f).entity_id
-    end
-    and same_said(g.content, (f).content)
-);
-
--- outdated_by --
--- What took the place of statements that were drawn from an episode and hold no more: the fact that
--- holds now under their key, or else the statement itself. None where all still hold, or told of
--- the past from the first.
-create function outdated_by(tenant text, episode uuid, at timestamptz) returns uuid[]
-language sql stable
-begin atomic
-  select array_agg(distinct coalesce(n.id, f.id)) from facts f
-  left join lateral (
-    select g.id from facts g
-    where g.tenant_id = tenant and g.scope = f.scope and g.predicate = f.predicate
-      and g.validity = 'active' and holds(g.valid_from, g.valid_to, at)
-      and case
-        when f.entity_id is null then g.entity_id is null and g.subject = f.subject
-        else g.entity_id = f.entity_id
-      end
-    limit 1
-  ) n on true
-  where f.tenant_id = tenant and f.validity <> 'quarantined'
-    and f.id in (
-      select d.id from facts d where d.tenant_id = tenant and d.source_episode_id = episode
-      union all
-      select l.source_id from memory_links l
-      where l.tenant_id = tenant and l.target_type = 'episode' and l.target_id = episode
-        and l.source_type = 'fact' and l.relation = 'derived_from'
-    )
-    and (
-      f.validity in ('superseded', 'expired', 'retracted')
-      or (f.valid_to <= at and f.valid_to > f.created_at)
-    )
-    and not fact_stands(f, at);
-end;
-
--- in_doubt --
--- What a memory rests on, directly or through others, that does not stand; none where all of it
--- does. Only what was itself stored as a ground counts.
-create function in_doubt(tenant text, kind text, memory uuid, at timestamptz)
-returns uuid[]
-language sql stable
-begin atomic
-  with recursive grounds (kind, id) as (
-    select l.target_type, l.target_id from memory_links l
-    where l.tenant_id = tenant and l.source_type = in_doubt.kind and l.source_id = memory
-      and l.relation = 'depends_on'
-    union
-    select l.target_type, l.target_id from grounds g
-    join memory_links l on l.tenant_id = tenant and l.source_type = g.kind
-      and l.source_id = g.id and l.relation = 'depends_on'
-  )
-  select array_agg(g.id order by g.id) from grounds g
-  where (g.kind = 'fact' and not exists (
-      select from facts f where f.tenant_id = tenant and f.id = g.id and fact_stands(f, at)
-    ))
-    or (g.kind = 'rule' and not exists (
-      select from rules r where r.tenant_id = tenant and r.id = g.id
-        and rule_state(r.metadata, r.quarantined) not in ('forgotten', 'quarantined')
-    ));
-end;
-
--- tell_memories --
--- Memories as their readers get them, whatever their kind; none that is in quarantine.
-create or replace function tell_memories(tenant text, types text[], ids uuid[], at timestamptz)
-returns table (memory_type text, id uuid, told jsonb)
-language plpgsql as $$
-    begin
-      perform set_config('butlers.tenant', tenant, true);
-      return query
-      select 'episode', e.id, to_jsonb(e) from (
-        select m.id, m.tenant_id, m.butler, m.session_id, m.content, m.retry_count, m.last_error,
-          m.importance, m.reference_count, m.consolidated, m.consolidation_status,
-          m.consolidation_attempts, m.last_consolidation_error, m.next_consolidation_retry_at,
-          m.dead_letter_reason, m.created_at, m.last_referenced_at, m.expires_at, m.place,
-          m.author, m.said_at, m.origin, m.trust, m.stored_by, m.quarantined, m.metadata,
-          outdated_by(tenant, m.id, at) as outdated_by
-        from unnest(types, ids) as w (type, id)
-        join episodes m on m.tenant_id = tenant and m.id = w.id
-        where w.type = 'episode' and m.quarantined is null
-      ) e
-      union all
-      select 'fact', f.id, to_jsonb(f) from (
-        select m.id, m.tenant_id, m.subject, m.predicate, m.content, m.importance, m.confidence,
-          m.decay_rate, m.permanence, m.source_butler, m.source_episode_id, m.supersedes_id,
-          m.entity_id, m.validity, fact_state(m.validity, m.metadata) as state, m.scope,
-          m.valid_from, m.valid_to, m.reference_count, m.created_at, m.last_referenced_at,
-          m.last_confirmed_at, m.session_id, m.place, m.author, m.said_at, m.origin, m.trust,
-          m.stored_by, m.quarantined, m.tags, m.metadata,
-          effective_confidence(m.confidence, m.decay_rate, m.last_confirmed_at, at)
-            as effective_confidence,
-          in_doubt(tenant, 'fact', m.id, at) as in_doubt
-        from unnest(types, ids) as w (type, id)
-        join facts m on m.tenant_id = tenant and m.id = w.id
-        where w.type = 'fact' and m.quarantined is null
-      ) f
-      union all
-      select 'rule', r.id, to_jsonb(r) from (
-        select m.id, m.tenant_id, m.content, m.scope, m.maturity, m.confidence, m.decay_rate,
-          m.permanence, m.effectiveness_score, m.applied_count, m.success_count, m.harmful_count,
-          m.source_episode_id, m.source_butler, m.created_at, m.last_applied_at,
-          m.last_evaluated_at, m.last_confirmed_at, m.reference_count, m.last_referenced_at,
-          m.origin, m.trust, m.stored_by, m.quarantined,
-          has_own_marks(tenant, m.id, m.stored_by) as own_marks,
-          m.tags, m.metadata, rule_state(m.metadata) as state,
-          effective_confidence(m.confidence, m.decay_rate, m.last_confirmed_at, at)
-            as effective_confidence,
-          in_doubt(tenant, 'rule', m.id, at) as in_doubt
-        from unnest(types, ids) as w (type, id)
-        join rules m on m.tenant_id = tenant and m.id = w.id
-        where w.type = 'rule' and m.quarantined is null
-      ) r;
-    end
-    $$;
+drop function tell_memories(text, text[], uuid[], timestamptz);
 
 -- tenants --
 -- Every tenant there is.

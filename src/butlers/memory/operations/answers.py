@@ -48,6 +48,8 @@ class FactStored(Stored):
 
     superseded_id: UUID | None
     """The fact it replaced, or null."""
+    in_doubt: list[dict[str, Any]] | None = None
+    """What rested on the fact it replaced."""
 
 
 class RuleStored(Stored):
@@ -72,6 +74,12 @@ class RememberedMemory(Answer):
     """Who said it: operator, user, agent, inferred, document or tool."""
     trust: int | None = None
     """How far it is trusted: 4 stated, 3 inferred, 2 document, 1 tool, 0 low trust."""
+    valid_from: Instant | None = None
+    valid_to: Instant | None = None
+    in_doubt: list[UUID] | None = None
+    """What it rests on that does not hold."""
+    outdated_by: list[UUID] | None = None
+    """What took the place of what was drawn from this episode."""
     less_trusted: str | None = None
     """Where it comes from, if nobody who is trusted stated it."""
     rrf_score: float | None = None
@@ -113,9 +121,13 @@ class Confirmation(Answer):
 
 
 class Forgetting(Answer):
-    """Whether a memory was forgotten by this call."""
+    """Whether a memory was forgotten by this call; others each by memory_type, id and says."""
 
     forgotten: bool
+    sources: list[dict[str, Any]] | None = None
+    """The episodes it was drawn from."""
+    in_doubt: list[dict[str, Any]] | None = None
+    """What rests on it."""
 
 
 class Restored(Answer):

@@ -8,6 +8,7 @@ from butlers.memory.flows import feedback
 from butlers.memory.flows import forget as forgetting
 from butlers.memory.flows import links as linkage
 from butlers.memory.flows import restore as restoring
+from butlers.memory.flows.forget import Forgotten
 from butlers.memory.model import Direction, EventSubject, Relation
 from butlers.memory.operations import fields
 from butlers.memory.operations.answers import (
@@ -113,12 +114,16 @@ async def mark_harmful(desk: Desk, asked: MarkHarmful) -> dict[str, Any]:
 class Forget(fields.Reference):
     """One memory, by its id."""
 
+    with_sources: bool = False
+    """Also the episodes it was drawn from, unless something else that holds was."""
+
 
 @OPERATIONS.add(
     answers=Forgetting,
     effect=Effect.WRITES,
     toolset=Toolset.CORE,
     tool_needs=("memory_type",),
+    tool_without=("with_sources",),
     also_by_place=("memory_type",),
     example="forget fact 1f0c9a77",
     routes=(
@@ -127,17 +132,20 @@ class Forget(fields.Reference):
         Route("POST", "/episodes/{episode_id}/forget"),
     ),
 )
-async def forget(desk: Desk, asked: Forget) -> bool:
+async def forget(desk: Desk, asked: Forget) -> Forgotten:
     """Forget a memory: it is no longer found, but its history stays for audit.
 
     Use it when the user asks to forget something or it was never true; to correct a fact,
     store it again instead.
-    Returns {forgotten}: false if you have no such memory or it was forgotten before.
+    Returns {forgotten}: false if you have no such memory or it was forgotten before; where there
+    are any, sources (episodes that still say it) and in_doubt (what rested on it: ask the user).
     """
     ref = await desk.find(asked.memory_id, asked.memory_type)
     if ref is None:
-        return False
-    return await forgetting.forget_memory(desk.memory, ref.type, ref.id, desk.lineage)
+        return Forgotten(forgotten=False)
+    return await forgetting.forget_and_tell(
+        desk.memory, ref, desk.lineage, with_sources=asked.with_sources
+    )
 
 
 class Restore(fields.Reference):
@@ -173,7 +181,8 @@ class CreateLink(Asked):
 
     source_id: Annotated[fields.Id, Field(description="The memory the link leaves.")]
     relation: Annotated[Relation, *fields.word(Relation)]
-    """derived_from, supports, contradicts, supersedes or related_to."""
+    """derived_from, supports, contradicts, supersedes, related_to, or depends_on: falls into doubt
+    when the target does not hold."""
     target_id: Annotated[fields.Id, Field(description="The memory it leads to.")]
 
 

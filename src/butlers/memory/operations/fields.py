@@ -4,7 +4,9 @@ Vocabularies, ids and bounded numbers are checked here; what texts may hold is c
 and only advertised here, because a flow's refusal says more than a schema's.
 """
 
+import re
 from collections.abc import Callable
+from datetime import UTC, date, datetime, time
 from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
@@ -20,7 +22,8 @@ from pydantic_core import PydanticCustomError
 
 from butlers.errors import InvalidInput
 from butlers.memory.flows import lookup
-from butlers.memory.model import EntityType, MemoryType, Origin, Permanence
+from butlers.memory.model import EntityType, MemoryType, Origin, Permanence, Then
+from butlers.memory.operations.answers import Instant
 from butlers.memory.policy import inputs
 from butlers.memory.policy.attachments import MAX_KEY
 from butlers.operation import Asked, Detail
@@ -107,6 +110,10 @@ ScopeSeen = Annotated[
 ScopeStored = Annotated[
     Scope, Field(description='"global" for every butler, or the name of the one it is for.')
 ]
+Grounds = Annotated[
+    list[Id] | None,
+    Field(description="Ids it is true because of: in doubt when they fall.", max_length=20),
+]
 EntityId = Annotated[
     Id, Field(description="The entity's id, as resolving or creating it gave it, or its beginning.")
 ]
@@ -148,6 +155,33 @@ class Attached(Asked):
     idempotency_key: Annotated[str, longest(MAX_KEY)] | None = None
     """A name for this very storing: the same key again stores nothing new."""
     origin: Brought = None
+
+
+def _end_of_day(value: Any) -> Any:
+    """A date alone is the last moment of that day, in UTC."""
+    if isinstance(value, str) and _DATE.fullmatch(value.strip()):
+        return datetime.combine(date.fromisoformat(value.strip()), time.max, UTC)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime.combine(value, time.max, UTC)
+    return value
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+Moment = Annotated[Instant, BeforeValidator(_end_of_day), WithJsonSchema({"type": "string"})]
+
+
+class Dated(Asked):
+    """Of which time something is asked."""
+
+    as_of: Moment | None = None
+    """A date or time: only what held then."""
+    known_at: Moment | None = None
+    """Only what was believed then."""
+
+    @property
+    def then(self) -> Then:
+        """The time that is asked about."""
+        return Then(self.as_of, self.known_at)
 
 
 class Told(Asked):

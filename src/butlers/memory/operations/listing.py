@@ -39,10 +39,11 @@ class Paged(Asked):
 
     def filters(self) -> dict[str, Any]:
         """What else is asked for."""
-        return self.model_dump(exclude=set(Paged.model_fields))
+        shared = {*Paged.model_fields, *fields.Dated.model_fields}
+        return self.model_dump(exclude=shared)
 
 
-class ListFacts(Paged):
+class ListFacts(Paged, fields.Dated):
     """Which facts."""
 
     state: Annotated[FactState, *fields.word(FactState)] | None = None
@@ -74,7 +75,8 @@ async def list_facts(desk: Desk, asked: ListFacts) -> Page:
     Returns {items, next_cursor}: each with its state and its confidence now.
     """
     where = browse.FactFilter(**asked.filters())
-    return await browse.browse_facts(desk.memory, where, asked.wanted(), desk.lineage)
+    wanted = asked.wanted()
+    return await browse.browse_facts(desk.memory, where, wanted, desk.lineage, asked.then)
 
 
 class ListRules(Paged):

@@ -9,6 +9,7 @@ from butlers.memory.flows import remember
 from butlers.memory.flows.remember import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.model import (
     EventSubject,
+    MemoryRef,
     NewEpisode,
     NewFact,
     NewRule,
@@ -103,6 +104,7 @@ class StoreFact(Said):
     """The subject's entity, as resolving or creating it gave it, if known."""
     source_episode_id: fields.Uuid | None = None
     """The episode it was drawn from, if there was one."""
+    depends_on: fields.Grounds = None
 
 
 @OPERATIONS.add(
@@ -121,7 +123,8 @@ async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
     same scope, subject (or entity) and predicate replaces the earlier one, which is kept as
     history: so correct a fact by storing it again under the same key.
 
-    Returns {id, superseded_id}; superseded_id is the fact it replaced, or null.
+    Returns {id, superseded_id}; superseded_id is the fact it replaced, or null. in_doubt, if any,
+    is what rested on that fact: ask the user whether it still holds.
     """
     new = await new_fact(desk, asked)
     return await remember.store_fact(desk.memory, new, desk.lineage)
@@ -150,6 +153,7 @@ async def new_fact(desk: Desk, asked: StoreFact) -> NewFact:
         asked.author,
         asked.said_at,
         origin=asked.origin,
+        depends_on=await _grounds(desk, asked),
     )
 
 
@@ -162,13 +166,14 @@ class StoreRule(fields.Attached):
     tags: fields.Labels = None
     source_episode_id: fields.Uuid | None = None
     """The episode it was drawn from, if there was one."""
+    depends_on: fields.Grounds = None
 
 
 @OPERATIONS.add(
     answers=RuleStored,
     effect=Effect.WRITES,
     toolset=Toolset.CORE,
-    tool_without=("origin",),
+    tool_without=("origin", "depends_on"),
     example='store-rule "Ask before booking anything that costs money"',
     routes=(Route("POST", "/rules", 201),),
 )
@@ -196,7 +201,14 @@ async def new_rule(desk: Desk, asked: StoreRule) -> NewRule:
         asked.metadata or {},
         asked.idempotency_key,
         asked.origin,
+        depends_on=await _grounds(desk, asked),
     )
+
+
+async def _grounds(desk: Desk, asked: StoreFact | StoreRule) -> tuple[MemoryRef, ...]:
+    """What it rests on, each once."""
+    found = [await desk.must_find(given) for given in asked.depends_on or ()]
+    return tuple(dict.fromkeys(found))
 
 
 async def _scope(desk: Desk, asked: StoreFact | StoreRule) -> str:

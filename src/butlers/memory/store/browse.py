@@ -30,6 +30,8 @@ class Window:
     place_id: UUID | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    as_of: datetime | None = None
+    known_at: datetime | None = None
 
 
 async def find(

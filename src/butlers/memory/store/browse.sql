@@ -11,10 +11,16 @@ tenant_id = :tenant_id
 left(content, :excerpt) as content, length(content) as content_length
 
 -- facts --
--- Facts that pass every filter given, newest first, from a place in that order on.
-select id, subject, predicate, {excerpt}, {fact_details}
+-- Facts that pass every filter given, newest first, from a place in that order on; of a time, those
+-- that held then.
+select id, subject, predicate, {excerpt}, {fact_details},
+  in_doubt(tenant_id, 'fact', id, :now, :as_of, :known_at) as in_doubt
 from facts
 where {on_page}
+  and (
+    coalesce(:as_of::timestamptz, :known_at::timestamptz) is null
+    or is_held(facts, :now, :as_of, :known_at)
+  )
   and (:state::text is null or fact_state(validity, metadata) = :state)
   and (:scope::text is null or scope = :scope)
   and (:permanence::text is null or permanence = :permanence)
@@ -40,7 +46,8 @@ limit :limit
 -- episodes --
 -- Episodes that pass every filter given, newest first, from a place in that order on.
 select id, butler, session_id, {excerpt}, {episode_details},
-  episode_state(expires_at, :now, quarantined) as state
+  episode_state(expires_at, :now, quarantined) as state,
+  outdated_by(tenant_id, id, :now, null, null) as outdated_by
 from episodes
 where {on_page}
   and (:state::text is null or episode_state(expires_at, :now, quarantined) = :state)

@@ -41,6 +41,53 @@ from episodes
 where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
 
+-- find_texts --
+-- What episodes say, whose and of when.
+select id, butler, content, created_at from episodes
+where tenant_id = :tenant_id and id = any(:ids)
+order by created_at desc, id
+
+-- find_sources --
+-- The episodes that a memory was drawn from and that are told, held; whether something else that
+-- holds was drawn from them.
+select e.id, e.content, e.trust, (
+    exists (
+      select from facts f
+      where f.tenant_id = :tenant_id and f.id <> :id and f.validity = 'active' and (
+        f.source_episode_id = e.id or exists (
+          select from memory_links l
+          where l.tenant_id = :tenant_id and l.source_type = 'fact' and l.source_id = f.id
+            and l.target_type = 'episode' and l.target_id = e.id and l.relation = 'derived_from'
+        )
+      )
+    )
+    or exists (
+      select from rules r
+      where r.tenant_id = :tenant_id and r.id <> :id and rule_stands(r, null) and (
+        r.source_episode_id = e.id or exists (
+          select from memory_links l
+          where l.tenant_id = :tenant_id and l.source_type = 'rule' and l.source_id = r.id
+            and l.target_type = 'episode' and l.target_id = e.id and l.relation = 'derived_from'
+        )
+      )
+    )
+  ) as serves
+from episodes e
+where e.tenant_id = :tenant_id and episode_state(e.expires_at, :now, e.quarantined) = 'active'
+  and e.id in (
+    select source_episode_id from facts
+    where tenant_id = :tenant_id and id = :id and :kind = 'fact'
+    union all
+    select source_episode_id from rules
+    where tenant_id = :tenant_id and id = :id and :kind = 'rule'
+    union all
+    select target_id from memory_links
+    where tenant_id = :tenant_id and source_type = :kind and source_id = :id
+      and target_type = 'episode' and relation = 'derived_from'
+  )
+order by e.created_at, e.id
+for update of e
+
 -- forget --
 -- An episode that expires now; one already expired keeps its moment.
 update episodes
@@ -61,11 +108,21 @@ where tenant_id = :tenant_id and id = :id and episode_state(expires_at, :now) = 
 returning consolidation_status
 
 -- find_recent --
--- The newest episodes of some scopes that have not expired.
+-- The newest episodes of some scopes that have not expired, but for those that are outdated, of
+-- some more; of a time, those that were said until then, and known.
+with newest as materialized (
+  select id, content, importance, created_at, origin, trust
+  from episodes
+  where tenant_id = :tenant_id and is_asked(butler, :scope) and quarantined is null
+    and episode_state(expires_at, coalesce(:known_at::timestamptz, :now)) <> 'expired'
+    and created_at <= coalesce(:known_at, 'infinity')
+    and coalesce(said_at, created_at) <= coalesce(:as_of::timestamptz, :known_at, 'infinity')
+  order by created_at desc, id
+  limit 4 * :limit::integer
+)
 select id, content, importance, created_at, origin, trust
-from episodes
-where tenant_id = :tenant_id and is_asked(butler, :scope) and quarantined is null
-  and episode_state(expires_at, :now) <> 'expired'
+from newest
+where outdated_by(:tenant_id, id, :now, :as_of, :known_at) is null
 order by created_at desc, id
 limit :limit
 

@@ -13,6 +13,7 @@ _SQL = load(__file__)
 
 insert = Touched(_SQL["insert"])
 get_trust = FirstValue[int](_SQL["get_trust"])
+is_held = FirstValue[bool](_SQL["is_held"])
 exists = FirstValue[bool](_SQL["exists"])
 get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
 find = Rows(_SQL["find"])

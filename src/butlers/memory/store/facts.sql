@@ -43,6 +43,11 @@ select trust from facts where tenant_id = :tenant_id and id = :id
 -- Whether the tenant has this fact.
 select true from facts where tenant_id = :tenant_id and id = :id
 
+-- is_held --
+-- Whether a fact holds now, at a time, or by what was believed at one.
+select is_held(facts, :now, :as_of, :known_at) from facts
+where tenant_id = :tenant_id and id = :id
+
 -- find --
 -- Facts as they are, without counting it as a use.
 select {fact}

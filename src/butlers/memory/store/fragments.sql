@@ -12,7 +12,8 @@ importance, confidence, decay_rate, permanence, source_butler, source_episode_id
 
 -- {fact} --
 -- A whole fact.
-id, tenant_id, subject, predicate, content, {fact_details}
+id, tenant_id, subject, predicate, content, {fact_details},
+  in_doubt(tenant_id, 'fact', id, :now, null, null) as in_doubt
 
 -- {rule_details} --
 -- What a reader is told of a rule beside what it says.
@@ -21,7 +22,8 @@ scope, maturity, confidence, decay_rate, permanence, effectiveness_score, applie
   last_evaluated_at, last_confirmed_at, reference_count, last_referenced_at, {provenance},
   has_own_marks(tenant_id, id, stored_by) as own_marks, tags, metadata,
   rule_state(metadata, quarantined) as state,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence,
+  in_doubt(tenant_id, 'rule', id, :now, null, null) as in_doubt
 
 -- {rule} --
 -- A whole rule.
@@ -35,7 +37,8 @@ importance, reference_count, consolidated, consolidation_status, consolidation_a
 
 -- {episode} --
 -- A whole episode.
-id, tenant_id, butler, session_id, content, retry_count, last_error, {episode_details}
+id, tenant_id, butler, session_id, content, retry_count, last_error, {episode_details},
+  outdated_by(tenant_id, id, :now, null, null) as outdated_by
 
 -- {entity} --
 -- A whole entity.

@@ -1,10 +1,11 @@
 """Links between memories."""
 
 from datetime import datetime
+from typing import Any
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
-from butlers.db.statements import Rows, Touched
+from butlers.db.statements import FirstValue, Rows, Touched
 from butlers.memory.model import Direction, Link, MemoryRef
 
 _SQL = load(__file__)
@@ -13,21 +14,31 @@ supersede = Touched(_SQL["supersede"])
 keep_sources = Touched(_SQL["keep_sources"])
 
 _insert = Touched(_SQL["insert"])
+_get_relation = FirstValue[str](_SQL["get_relation"])
 _find = Rows(_SQL["find"])
 
 
 async def insert(tx: Transaction, link: Link, now: datetime) -> bool:
     """Add a link; false when it was there already."""
-    added = await _insert(
-        tx,
-        source_type=link.source.type,
-        source_id=link.source.id,
-        target_type=link.target.type,
-        target_id=link.target.id,
-        relation=link.relation,
-        now=now,
-    )
-    return added == 1
+    return await _insert(tx, **ends(link), now=now) == 1
+
+
+def ends(link: Link) -> dict[str, Any]:
+    """A link by its columns."""
+    return {
+        "source_type": link.source.type,
+        "source_id": link.source.id,
+        "target_type": link.target.type,
+        "target_id": link.target.id,
+        "relation": link.relation,
+    }
+
+
+async def get_relation(tx: Transaction, link: Link) -> str | None:
+    """How two memories are linked; None where they are not."""
+    both = ends(link)
+    del both["relation"]
+    return await _get_relation(tx, **both)
 
 
 async def find(tx: Transaction, memory: MemoryRef, direction: Direction) -> list[Row]:

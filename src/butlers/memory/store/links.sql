@@ -4,6 +4,12 @@ insert into memory_links ({link})
 values (:tenant_id, :source_type, :source_id, :target_type, :target_id, :relation, :now)
 on conflict do nothing
 
+-- get_relation --
+-- How one memory is linked to another; two share one link.
+select relation from memory_links
+where tenant_id = :tenant_id and source_type = :source_type and source_id = :source_id
+  and target_type = :target_type and target_id = :target_id
+
 -- supersede --
 -- Links from winner to loser; two memories share one link, so an older kind gives way.
 insert into memory_links ({link})

@@ -14,7 +14,7 @@ import numpy as np
 from butlers.db.postgres import Database, Row
 from butlers.db.queries import load
 from butlers.memory.candidates import Header, Looked, Numbers
-from butlers.memory.model import MemoryRef, MemoryType, VersionState
+from butlers.memory.model import NOW, MemoryRef, MemoryType, Then, VersionState
 from butlers.memory.store.embeddings import ModelVersion, as_version
 
 _SQL = load(__file__)
@@ -95,11 +95,16 @@ async def find_candidates(
 
 
 async def tell_memories(
-    database: Database, tenant_id: str, refs: Sequence[MemoryRef], now: datetime
+    database: Database,
+    tenant_id: str,
+    refs: Sequence[MemoryRef],
+    now: datetime,
+    then: Then = NOW,
 ) -> dict[MemoryRef, Row]:
-    """What there is under these, as their readers get it."""
+    """What there is under these, as their readers get it; asked of a time, as it was then."""
     asked = {"types": [ref.type for ref in refs], "ids": [ref.id for ref in refs], "now": now}
-    rows = await database.fetch_as(tenant_id, _SQL["tell_memories"], **asked)
+    times = {"as_of": then.as_of, "known_at": then.known_at}
+    rows = await database.fetch_as(tenant_id, _SQL["tell_memories"], **asked, **times)
     return {
         MemoryRef(MemoryType(row["memory_type"]), row["id"]): _revived(row["told"]) for row in rows
     }

@@ -15,7 +15,7 @@ order by total
 -- Memories as their readers get them.
 select memory_type, id, told
 from act_for(:tenant_id, :actor, :proof) as tenant
-cross join lateral tell_memories(tenant, :types, :ids, :now)
+cross join lateral tell_memories(tenant, :types, :ids, :now, :as_of, :known_at)
 order by id
 
 -- tenant_standing --

@@ -181,12 +181,18 @@ where facts.tenant_id = :tenant_id and facts.id = b.id
   and (b.ancestor is null or not b.ancestor = any(:ids))
 returning facts.id, facts.supersedes_id
 
+-- {leaves} --
+-- Whether a link is between what is taken back and what stays; what rests on the former goes on
+-- saying so, and is in doubt.
+(l.source_id = any(:ids)) <> (l.target_id = any(:ids))
+    and not (l.relation = 'depends_on' and l.target_id = any(:ids))
+
 -- unlink --
 -- Links that the source drew, and those between what is taken back and what stays.
 delete from memory_links l
 where l.tenant_id = :tenant_id
   and (
-    (l.source_id = any(:ids)) <> (l.target_id = any(:ids))
+    {leaves}
     or exists (
       select from memory_events
       where {told} and event_type = 'link_created' and memory_id = l.source_id
@@ -200,7 +206,7 @@ returning l.source_type, l.source_id, l.target_type, l.target_id, l.relation
 select count(*) from memory_links l
 where l.tenant_id = :tenant_id
   and (
-    (l.source_id = any(:ids)) <> (l.target_id = any(:ids))
+    {leaves}
     or exists (
       select from memory_events
       where {told} and event_type = 'link_created' and memory_id = l.source_id

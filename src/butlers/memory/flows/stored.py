@@ -1,0 +1,67 @@
+"""What a caller is told of what it stored."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Transaction
+from butlers.memory.flows.doubts import fallen_in
+from butlers.memory.handle import Memory
+from butlers.memory.model import MemoryRef, MemoryType
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What a caller is told of what it stored, and how many secrets were masked on the way."""
+
+    masked: int = field(default=0, kw_only=True)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What was stored; of secrets and reasons to wait only where there are any."""
+        told = {one.name: getattr(self, one.name) for one in fields(self)}
+        seldom = {name: told.pop(name) for name in ("waits", "masked", "in_doubt") if name in told}
+        return told | {name: value for name, value in seldom.items() if value}
+
+
+@dataclass(frozen=True)
+class StoredEpisode(_Told):
+    """An episode that was stored; `waits` says what for, where it is told to nobody yet."""
+
+    id: UUID
+    expires_at: datetime
+    waits: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredFact(_Told):
+    """A fact that was stored, and the one it replaced.
+
+    One that waits for a yes because of a more trusted one is known by its proposal's id.
+    """
+
+    id: UUID
+    superseded_id: UUID | None
+    waits: str | None = None
+    in_doubt: Sequence[dict[str, Any]] = ()
+    """What rested on the fact it replaced."""
+
+
+@dataclass(frozen=True)
+class StoredRule(_Told):
+    """A rule that was stored."""
+
+    id: UUID
+    waits: str | None = None
+
+
+Stored = StoredEpisode | StoredFact | StoredRule
+
+
+async def tell_doubts(memory: Memory, tx: Transaction, stored: StoredFact) -> StoredFact:
+    """What was stored, and what rested on the fact that gave way to it."""
+    if stored.superseded_id is None:
+        return stored
+    before = MemoryRef(MemoryType.FACT, stored.superseded_id)
+    return replace(stored, in_doubt=await fallen_in(memory, tx, [before]))
