@@ -56,6 +56,8 @@ class Methods:
         tags: Sequence[str] | None = ...,
         entity_id: str | UUID | None = ...,
         source_episode_id: str | UUID | None = ...,
+        valid_from: datetime | None = ...,
+        valid_to: datetime | None = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
         origin: str | None = ...,

@@ -198,6 +198,8 @@ class NewFact:
     confidence: float = 1.0
     origin: Origin | None = None
     doubt: str = ""
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
 
     @property
     def searchable_text(self) -> str:

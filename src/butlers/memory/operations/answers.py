@@ -48,6 +48,12 @@ class FactStored(Stored):
 
     superseded_id: UUID | None
     """The fact it replaced, or null."""
+    confirmed: bool | None = None
+    """Whether it says what a fact said already, and confirms it."""
+    valid_from: Instant | None = None
+    """Since when it holds, where that is known."""
+    valid_to: Instant | None = None
+    """When it no longer holds, where that is known."""
 
 
 class RuleStored(Stored):

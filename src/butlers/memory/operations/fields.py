@@ -4,6 +4,7 @@ Vocabularies, ids and bounded numbers are checked here; what texts may hold is c
 and only advertised here, because a flow's refusal says more than a schema's.
 """
 
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from uuid import UUID
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BeforeValidator,
     Field,
     WithJsonSchema,
@@ -82,6 +84,12 @@ Id = Annotated[
     str,
     _checked(lambda value: str(lookup.checked_beginning(value)), lookup.VALID_ID),
     WithJsonSchema({"type": "string", "minLength": lookup.SHORTEST, "maxLength": 36}),
+]
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+Moment = Annotated[
+    AwareDatetime,
+    # A day alone is its beginning.
+    BeforeValidator(lambda told: f"{told}T00:00Z" if _DAY.fullmatch(str(told)) else told),
 ]
 Kind = Annotated[MemoryType, *word(MemoryType)]
 Confirmable = Annotated[MemoryType, *word(MemoryType, MemoryType.FACT, MemoryType.RULE)]

@@ -103,6 +103,10 @@ class StoreFact(Said):
     """The subject's entity, as resolving or creating it gave it, if known."""
     source_episode_id: fields.Uuid | None = None
     """The episode it was drawn from, if there was one."""
+    valid_from: fields.Moment | None = None
+    """Since when it holds; left out: as the content says, or now."""
+    valid_to: fields.Moment | None = None
+    """When it no longer holds."""
 
 
 @OPERATIONS.add(
@@ -119,7 +123,8 @@ async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
     Use it for what you learn about people, projects, places and preferences, e.g.
     subject "Ann", predicate "allergy", content "peanuts; carries an EpiPen". A fact with the
     same scope, subject (or entity) and predicate replaces the earlier one, which is kept as
-    history: so correct a fact by storing it again under the same key.
+    history: so correct a fact by storing it again under the same key. One of another time
+    (valid_from, valid_to) stands beside it.
 
     Returns {id, superseded_id}; superseded_id is the fact it replaced, or null.
     """
@@ -150,6 +155,8 @@ async def new_fact(desk: Desk, asked: StoreFact) -> NewFact:
         asked.author,
         asked.said_at,
         origin=asked.origin,
+        valid_from=asked.valid_from,
+        valid_to=asked.valid_to,
     )
 
 

@@ -11,6 +11,7 @@ _SQL = load(__file__)
 
 supersede = Touched(_SQL["supersede"])
 keep_sources = Touched(_SQL["keep_sources"])
+find_sources = Rows(_SQL["find_sources"])
 
 _insert = Touched(_SQL["insert"])
 _find = Rows(_SQL["find"])
