@@ -16,6 +16,7 @@ TOLD = {
     "Since 12 May 2023 she is on the board": ("2023-05-12", None),
     "vegetarian since 2021-04-03": ("2021-04-03", None),
     "has led the team since 2025-09": ("2025-09-01", None),
+    "Since 2019, she works at Acme.": ("2019-01-01", None),
     "is away since yesterday": ("2026-06-10", None),
     "on call since Monday": ("2026-06-08", None),
     "ill since last Friday": ("2026-06-05", None),
@@ -62,6 +63,12 @@ TOLD = {
 }
 NOT_TOLD = """
 born on 12 May 1990
+broke his wrist skating, cast until 20 April
+had a baby boy, Fiachra; away until September
+writes dates as day month year, weeks starting Monday
+checks the figures every Saturday starting May 9th
+lives in Berlin since 2019 and likes tea
+Colonial Period (1910-1945): the five events
 has her birthday on 3 July
 meets Bob on Friday
 the dinner is on 12 June 2026
@@ -145,4 +152,4 @@ def test_what_the_teller_gave_stands_and_a_day_is_counted_from_when_it_was_said(
 
 
 def test_a_long_text_has_no_window():
-    assert read_window("since 2019 " + "x" * 400, SAID).is_open
+    assert read_window("since 2019 " + "x" * 200, SAID).is_open

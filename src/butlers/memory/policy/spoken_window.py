@@ -104,7 +104,10 @@ _RANGE = re.compile(
     re.IGNORECASE,
 )
 _AHEAD_OF = re.compile(r"(?:starting|beginning|effective|ab|from|as from|à|a)\b", re.IGNORECASE)
-_LONGEST = 400
+_LONGEST = 200
+_CLAUSES = re.compile(
+    r"[,;:.!?…–—]\s+\S|\n|\b(?:and|but|or|if|und|aber|oder|et|mais|ou|y|pero|o)\b", re.IGNORECASE
+)
 # A number of things, not a year: "until 2000 words are done".
 _COUNTED = re.compile(r"\d\d\d\d\s*(?:%|€|\$|[a-zµ]*[mgkb]h?\b|[a-z]+s\b)", re.IGNORECASE)
 _NO_END = re.compile(
@@ -115,6 +118,7 @@ _NO_END = re.compile(
     re.IGNORECASE,
 )
 _NO_BEGIN = re.compile(
+    rf"\b(?:starting|beginning)\s+(?:{_any(_DAYS)})\b|\b(?:every|each|daily|weekly|weeks)\b|"
     r"\b(?:first|most|least|best|worst|only|\w{3,}est|ever)\b[^.;]*\bsince\b|"
     r"\b(?:ever|long) since\b|\bwritten|\bchanged since\b|\bchanges since\b",
     re.IGNORECASE,
@@ -131,17 +135,23 @@ def dated(new: NewFact, now: datetime) -> NewFact:
 
 def read_window(text: str, said_at: datetime) -> Window:
     """When a statement says that it holds, told at an instant; open where it does not say."""
-    if len(text) > _LONGEST:
+    if len(text) > _LONGEST or not _is_one_clause(text):
         return OPEN
     day = said_at.astimezone(UTC).date()
     spans = list(_RANGE.finditer(text))
     if spans:
-        return _between(spans, day) if len(spans) == 1 else OPEN
+        return _between(spans[0], day) if len(spans) == 1 else OPEN
     return _window(_begin(text, day), _end(text, day))
 
 
-def _between(spans: list[re.Match[str]], day: date) -> Window:
-    found = spans[0]
+def _is_one_clause(text: str) -> bool:
+    """Whether nothing else is said, which the time might not be meant for."""
+    for cue in (_RANGE, _SINCE, _FROM_ON, _UNTIL):
+        text = cue.sub(" ", text)
+    return _CLAUSES.search(text.strip(" .,;:!?()")) is None
+
+
+def _between(found: re.Match[str], day: date) -> Window:
     if _COUNTED.match(found.string, found.end() - 4):
         return OPEN
     first, last = found["a"] or found["c"], found["b"] or found["d"]
@@ -173,9 +183,7 @@ def _end(text: str, day: date) -> date | None:
 
 def _is_ahead(cue: str) -> bool:
     """Whether a day without a year is the next one."""
-    return (
-        re.match(r"(?:starting|beginning|effective|ab|from|as from|à|a)\b", cue, re.I) is not None
-    )
+    return _AHEAD_OF.match(cue) is not None
 
 
 def _window(begin: date | None, last: date | None) -> Window:
