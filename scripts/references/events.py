@@ -47,6 +47,7 @@ _FADED = "what was left of its confidence"
 _CITED = {"episodes": "the episodes that say so, where consolidation found it"}
 _CONFIRMED = {"last_confirmed_at": "`{from, to}`, instants"}
 _STATE = "`active` or `fading`"
+_WINDOW = {"window": "`{from, to}`: since when it holds and when no longer, before and now"}
 _DOUBTED = {
     "origin": "who said it, where it was not stated",
     "trust": "how far it is trusted, where it was not stated",
@@ -145,16 +146,32 @@ EVENTS: Mapping[EventType, Meaning] = {
             "supersedes": "the fact it replaced, or null",
             **_SOURCE,
         },
-        _DOUBTED,
+        {
+            **_DOUBTED,
+            "valid_from": "since when it holds",
+            "valid_to": "when it no longer holds",
+            "copy_of": "the fact of which it keeps another time",
+        },
     ),
     EventType.FACT_SUPERSEDED: Meaning(
         "A newer fact of the same key took its place, or a surer one when entities were merged.",
         _moved(_STATE, "`superseded`", superseded_by="the fact that replaced it"),
+        _WINDOW,
+    ),
+    EventType.FACT_BOUNDED: Meaning(
+        "A fact holds at another time than before, because another of its key was told or gone.",
+        _WINDOW,
+        {"bounded_by": "the fact that it makes room for", **_UNDO},
     ),
     EventType.FACT_CONFIRMED: Meaning(
-        "Somebody said that a fact still holds.",
+        "Somebody said that a fact still holds, or stored what it says again.",
         _CONFIRMED,
-        {"confidence": "`{from, to}`, where it was not sure from the first", **_CITED},
+        {
+            "confidence": "`{from, to}`, where it was not sure from the first",
+            **_CITED,
+            "same_as": "the fact that said the same before it",
+            "inherited": "what that one was drawn from",
+        },
     ),
     EventType.FACT_RETRACTED: Meaning(
         "Somebody asked to forget a fact.", _moved("the state before", "`retracted`"), _UNDO
@@ -162,7 +179,7 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.FACT_RESTORED: Meaning(
         "Somebody took back that a fact was forgotten.",
         _moved("the state it was in", "the state before that"),
-        _UNDO,
+        {**_UNDO, **_WINDOW},
     ),
     EventType.FACT_FADING: Meaning(
         "A fact lost so much confidence that it is no longer retrieved.",
@@ -172,7 +189,7 @@ EVENTS: Mapping[EventType, Meaning] = {
         "A fading fact is sure again.", _moved("`fading`", "`active`"), _SWEPT
     ),
     EventType.FACT_ACCEPTED: Meaning(
-        "A person let a fact out of quarantine.", _moved("`quarantined`", "`active`")
+        "A person let a fact out of quarantine.", _moved("`quarantined`", "`active`"), _WINDOW
     ),
     EventType.FACT_UNCONFIRMED: Meaning("Confirmations of a fact were taken back.", _UNCONFIRMED),
     EventType.FACT_EXPIRED: Meaning(

@@ -236,6 +236,7 @@ async def test_storing_and_superseding_are_told(memory, lineage, owner, clock):
         "from": "fading",
         "to": "superseded",
         "superseded_by": str(second.id),
+        "window": {"from": [None, None], "to": [None, clock.now.isoformat()]},
     }
     assert (superseded["event_type"], superseded["created_at"]) == ("fact_superseded", clock.now)
     assert (await events(owner, second.id))[0]["payload"]["supersedes"] == str(first.id)

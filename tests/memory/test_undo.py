@@ -30,8 +30,9 @@ from memory.scripted_model import ScriptedModel, answer, fact
 QUESTIONS = ("What is Ann allergic to?", "Where does Bob live?", "May I delete files?", "tea")
 _FACTS = (
     "select subject, predicate, content, validity, metadata ->> 'status' as fading, confidence, "
-    "last_confirmed_at, origin, trust, (select p.content from facts p where p.id = f.supersedes_id)"
-    " as replaced, (select e.canonical_name from entities e where e.id = f.entity_id) as about "
+    "last_confirmed_at, origin, trust, valid_from, valid_to, "
+    "(select p.content from facts p where p.id = f.supersedes_id) as replaced, "
+    "(select e.canonical_name from entities e where e.id = f.entity_id) as about "
     "from facts f where tenant_id = $1 and validity <> 'retracted' "
     "order by subject, predicate, content"
 )

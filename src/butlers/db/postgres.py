@@ -40,6 +40,13 @@ _CANNOT_USE = (
     asyncpg.ReadOnlySQLTransactionError,
 )
 
+# Somebody else was quicker.
+_TAKEN = (
+    asyncpg.UniqueViolationError,
+    asyncpg.ExclusionViolationError,
+    asyncpg.TransactionRollbackError,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -220,8 +227,8 @@ def translated_errors() -> Iterator[None]:
         yield
     except asyncpg.LockNotAvailableError as error:
         raise Conflict("somebody else is changing the same just now; try again") from error
-    except (asyncpg.UniqueViolationError, asyncpg.TransactionRollbackError) as error:
-        raise Conflict(_brief(error)) from error
+    except _TAKEN as error:
+        raise Conflict(_clash(error)) from error
     except (
         asyncpg.IntegrityConstraintViolationError,
         asyncpg.InsufficientPrivilegeError,
@@ -235,6 +242,13 @@ def translated_errors() -> Iterator[None]:
         raise Unavailable(f"the database does not answer: {_brief(error)}") from error
     except (asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError) as error:
         raise Unavailable(f"the database cannot serve now: {_brief(error)}") from error
+
+
+def _clash(error: BaseException) -> str:
+    """What to do about a clash; the name of a constraint of times says nothing to anybody."""
+    if isinstance(error, asyncpg.ExclusionViolationError):
+        return "another that holds at the same time was stored just now; try again"
+    return _brief(error)
 
 
 def _brief(error: BaseException) -> str:

@@ -35,6 +35,7 @@ class EventType(StrEnum):
     EPISODE_ACCEPTED = "episode_accepted"
     FACT_CREATED = "fact_created"
     FACT_SUPERSEDED = "fact_superseded"
+    FACT_BOUNDED = "fact_bounded"
     FACT_CONFIRMED = "fact_confirmed"
     FACT_RETRACTED = "fact_retracted"
     FACT_RESTORED = "fact_restored"

@@ -217,6 +217,8 @@ class NewFact:
     origin: Origin | None = None
     doubt: str = ""
     depends_on: tuple[MemoryRef, ...] = ()
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
 
     @property
     def searchable_text(self) -> str:

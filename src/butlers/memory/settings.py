@@ -69,6 +69,9 @@ class FactsConfig(Section):
     max_content_chars: Characters = Field(
         20_000, description="Longest text of a fact; a longer one is refused."
     )
+    same_again: Literal["supersede", "confirm"] = Field(
+        "supersede", description="What storing what a fact says already does to that fact."
+    )
 
     @model_validator(mode="after")
     def _memories_fade_before_they_expire(self) -> Self:

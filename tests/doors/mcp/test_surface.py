@@ -93,7 +93,8 @@ ATTACHED = {"metadata": OPTIONAL, "idempotency_key": OPTIONAL}
 TOLD = {"detail": "brief"}
 ADDED = {
     "memory_store_episode": ATTACHED,
-    "memory_store_fact": ATTACHED | {"source_episode_id": OPTIONAL, "said_at": OPTIONAL},
+    "memory_store_fact": ATTACHED
+    | dict.fromkeys(("source_episode_id", "said_at", "valid_from", "valid_to"), OPTIONAL),
     "memory_store_rule": ATTACHED | {"source_episode_id": OPTIONAL},
     "memory_search": TOLD | {"min_relevance": 0.0},
     "memory_recall": TOLD | {"types": OPTIONAL, "counted": True, "nearest": False},

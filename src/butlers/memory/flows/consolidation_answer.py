@@ -27,7 +27,8 @@ async def read_known(memory: Memory, claimed: Claimed, reach: Reach, lineage: Li
     most_facts, most_rules = map(reach.known, (settings.max_known_facts, settings.max_known_rules))
     asked = {"butler": claimed.butler, "episode_ids": claimed.lease.episode_ids}
     async with memory.transaction(lineage) as tx:
-        facts = await consolidation.find_known_facts(tx, limit=most_facts, **asked)
+        now = memory.now()
+        facts = await consolidation.find_known_facts(tx, limit=most_facts, now=now, **asked)
         rules = await consolidation.find_known_rules(tx, limit=most_rules, **asked)
     return known_of(facts, rules)
 

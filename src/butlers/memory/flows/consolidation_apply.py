@@ -1,9 +1,7 @@
 """Doing what an answer says: every action on its own, all of them or none with the lease."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
+from dataclasses import asdict, dataclass, replace
 from typing import assert_never, cast
 from uuid import UUID
 
@@ -16,10 +14,12 @@ from butlers.memory.flows.authority import is_more_trusted
 from butlers.memory.flows.consolidation_lease import (
     TAKEN_OVER,
     Claimed,
-    GivenBack,
     give_back_in,
 )
+from butlers.memory.flows.consolidation_report import Applied as Applied
+from butlers.memory.flows.consolidation_report import Effect as Effect
 from butlers.memory.flows.links import derive_in
+from butlers.memory.flows.placing import find_place, window_of
 from butlers.memory.flows.proposals import confirm_by, proposal_of
 from butlers.memory.flows.proposing import propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
@@ -34,6 +34,7 @@ from butlers.memory.model import (
     MemoryType,
     NewFact,
     Trust,
+    Validity,
 )
 from butlers.memory.policy.consolidation import Known
 from butlers.memory.policy.consolidation_plan import (
@@ -43,35 +44,13 @@ from butlers.memory.policy.consolidation_plan import (
     StoreFact,
     StoreRule,
 )
+from butlers.memory.policy.spoken_window import dated
 from butlers.memory.policy.trust import LESS_TRUSTED, why_not_replaced
 from butlers.memory.store import consolidation, episodes, facts, rules
 from butlers.memory.store.consolidation import Lease
 from butlers.memory.store.facts import FactKey
 
 _log = structlog.get_logger(__name__)
-
-
-class Effect(StrEnum):
-    """What an action came to."""
-
-    FACT_CREATED = "fact_created"
-    FACT_UPDATED = "fact_updated"
-    RULE_CREATED = "rule_created"
-    CONFIRMED = "confirmed"
-    PROPOSED = "proposed"
-    UNCHANGED = "unchanged"
-
-
-@dataclass(slots=True)
-class Applied:
-    """What has been done so far, and what could not be."""
-
-    effects: Counter[Effect] = field(default_factory=Counter)
-    errors: list[str] = field(default_factory=list)
-    created: list[MemoryRef] = field(default_factory=list)
-    cited: set[UUID] = field(default_factory=set)
-    consolidated: int = 0
-    back: GivenBack = GivenBack(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,23 +144,31 @@ async def _store_fact(work: _Work, action: StoreFact, embedding: Embedding) -> E
     key = action.new.idempotency_key
     if await facts.get_by_idempotency_key(work.tx, idempotency_key=key):
         return Effect.UNCHANGED
-    holder = await facts.get_active(work.tx, FactKey.of(action.new))
-    _may_replace(work, action, holder)
-    same = _known_already(work, action, holder)
+    now = work.memory.now()
+    new = dated(await _said_as_its_source(work.tx, action.new), now)
+    holder = await facts.get_active(work.tx, FactKey.of(new), now)
+    place = await find_place(work.tx, new, now)
+    met = await facts.find(work.tx, ids=[one.of.id for one in place.changes], now=now)
+    _may_replace(work, action, holder, met)
+    same = _known_already(work, action, new, holder)
     if same is not None:
         return await _confirm_if_shown(work, MemoryRef(MemoryType.FACT, same), action.cited)
     who = work.drawn_from(action.sources)
-    if reason := _why_review(work, holder, who.trust):
-        return await _propose(work, action, reason, holder["id"] if holder else None)
-    new = await _said_as_its_source(work.tx, action.new)
+    if reason := _why_review(work, met, who.trust):
+        return await _propose(work, replace(action, new=new), reason, _first(place.replaced, met))
     stored = await store_fact_in(work.memory, work.tx, new, embedding, who)
     await _created(work, MemoryRef(MemoryType.FACT, stored.id), action.sources)
     return Effect.FACT_CREATED if action.target_id is None else Effect.FACT_UPDATED
 
 
-def _known_already(work: _Work, action: StoreFact, holder: Row | None) -> UUID | None:
+def _first(replaced: UUID | None, met: Sequence[Row]) -> UUID | None:
+    return replaced or next((row["id"] for row in met), None)
+
+
+def _known_already(work: _Work, action: StoreFact, new: NewFact, holder: Row | None) -> UUID | None:
     """The fact that says the same: under its key, or of the same subject under another."""
-    new = action.new
+    if not window_of(new).is_open:
+        return None
     if holder is not None and says_the_same(holder["content"], new.content):
         return cast(UUID, holder["id"])
     for fact in work.known.facts.values() if action.target_id is None else ():
@@ -190,11 +177,11 @@ def _known_already(work: _Work, action: StoreFact, holder: Row | None) -> UUID |
     return None
 
 
-def _why_review(work: _Work, holder: Row | None = None, by: Trust | None = None) -> str | None:
+def _why_review(work: _Work, met: Sequence[Row] = (), by: Trust = Trust.STATED) -> str | None:
     """Why something is not done at once, or None: a model does not overrule a person."""
     if work.memory.settings.consolidation.review:
         return "consolidation.review is on"
-    return None if holder is None or by is None else why_not_replaced(holder, by)
+    return next(filter(None, (why_not_replaced(row, by) for row in met)), None)
 
 
 async def _propose(
@@ -213,15 +200,17 @@ async def _said_as_its_source(tx: Transaction, new: NewFact) -> NewFact:
     return new if said is None else replace(new, **said)
 
 
-def _may_replace(work: _Work, action: StoreFact, holder: Row | None) -> None:
+def _may_replace(work: _Work, action: StoreFact, holder: Row | None, met: Sequence[Row]) -> None:
     """Refuse to replace anything the prompt did not show, or a target that is gone."""
     holder_id = holder["id"] if holder else None
     if action.target_id is not None and holder_id != action.target_id:
         raise NotFound(f"fact {action.target_id} is not active any more; it was left as it is")
-    if holder is None or holder_id in work.touchable:
-        return
-    if not says_the_same(holder["content"], action.new.content):
-        raise Conflict(f"fact {holder_id} says otherwise and was not shown; it was left as it is")
+    for row in met:
+        same = says_the_same(row["content"], action.new.content)
+        if row["validity"] == Validity.ACTIVE and row["id"] not in work.touchable and not same:
+            raise Conflict(
+                f"fact {row['id']} says otherwise and was not shown; it was left as it is"
+            )
 
 
 async def _store_rule(work: _Work, action: StoreRule, embedding: Embedding) -> Effect:

@@ -1,19 +1,27 @@
 """Putting a fact right: a new one takes its place, and the old one stays readable."""
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Row
+from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, NotFound
-from butlers.memory.flows import remember
+from butlers.kernel.text import says_the_same
+from butlers.memory.flows.placing import columns, inherit_sources, standing
+from butlers.memory.flows.proposing import let_fact_wait
+from butlers.memory.flows.remember import insert_fact
 from butlers.memory.flows.stored import StoredFact, tell_doubts
-from butlers.memory.handle import Memory
+from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import Lineage, NewFact, Permanence
-from butlers.memory.policy import inputs
+from butlers.memory.policy import inputs, trust
 from butlers.memory.policy.attachments import checked_fact, masked_between
-from butlers.memory.store import facts
+from butlers.memory.policy.validity import OPEN, Place, Standing, Window, place_exactly, room
+from butlers.memory.store import entities, facts
+from butlers.memory.store.facts import FactKey
 
 _IN_USE = ("active", "fading")
+_OF_THE_SOURCE = ("source_episode_id", "session_id", "place", "author", "said_at")
 
 
 async def correct_fact(
@@ -35,10 +43,8 @@ async def correct_fact(
     given, new = new, checked_fact(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
-        # Whoever was quicker meanwhile is not overwritten unseen.
-        _in_use(wanted, await facts.find(tx, ids=[wanted], now=memory.now()))
-        stored = await remember.store_fact_in(memory, tx, new, embedding, lineage)
-        stored = await tell_doubts(memory, tx, stored)
+        work = _Work(memory, tx, lineage, embedding)
+        stored = await tell_doubts(memory, tx, await _put_right(work, wanted, new))
     return replace(stored, masked=masked_between(given, new))
 
 
@@ -46,37 +52,117 @@ async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage)
     """Let a fact say again what the one it replaced said; both stay readable."""
     wanted = inputs.checked_id("fact_id", fact_id)
     async with memory.transaction(lineage) as tx:
-        found = await facts.find(tx, ids=[wanted], now=memory.now())
-        replaced = found and found[0]["supersedes_id"]
-        before = await facts.find(tx, ids=[replaced], now=memory.now()) if replaced else []
-    if not found:
-        raise NotFound(f"fact_id: fact {wanted} does not exist; search for the fact")
-    if not before:
-        raise Conflict("this fact replaced no other, so there is nothing to go back to")
-    return await correct_fact(
-        memory,
-        wanted,
-        before[0]["content"],
-        lineage,
-        importance=before[0]["importance"],
-        permanence=before[0]["permanence"],
-    )
+        new = _said_again(await _replaced_by(tx, wanted, memory.now()))
+    embedding = await memory.embed(new.searchable_text, lineage)
+    async with memory.transaction(lineage) as tx:
+        return await _take_back(_Work(memory, tx, lineage, embedding), wanted, new)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Everything a correction needs while the transaction lasts."""
+
+    memory: Memory
+    tx: Transaction
+    lineage: Lineage
+    embedding: Embedding
+
+
+async def _put_right(work: _Work, fact_id: UUID, new: NewFact) -> StoredFact:
+    """Store a correction for the time of what it corrects, which then never held."""
+    memory, tx = work.memory, work.tx
+    wrong, others = await _held(work, fact_id, new)
+    said = trust.provenance(new, work.lineage)
+    if said["quarantined"]:
+        place = Place(wrong.window)
+    else:
+        place = place_exactly(wrong.window, others, memory.now(), wrong)
+        if wrong.trust > said["trust"]:
+            return await _wait(work, new, wrong)
+    stored = await insert_fact(memory, tx, new, work.embedding, work.lineage, said, place)
+    await facts.inherit(tx, id=stored.id, before_id=fact_id)
+    if wrong.says_same:
+        await inherit_sources(memory, tx, stored.id, fact_id, work.lineage)
+    return stored
+
+
+async def _take_back(work: _Work, fact_id: UUID, new: NewFact) -> StoredFact:
+    """Store what was replaced once more: for its time, from its sources, as sure as it was."""
+    memory, tx, now = work.memory, work.tx, work.memory.now()
+    wrong, others = await _held(work, fact_id, new)
+    before = await _replaced_by(tx, fact_id, now)
+    free = [one for one in others if one.id != before["id"]]
+    window = room(_window_before(before, wrong.window), free, now) or wrong.window
+    place = place_exactly(window, others, now, wrong)
+    if wrong.trust > work.lineage.trust:
+        return await _wait(work, new, wrong)
+    said = {name: before[name] for name in ("origin", "trust", "stored_by", "quarantined")}
+    confirmed_at = before["last_confirmed_at"]
+    at = (work.embedding, work.lineage, said, place, confirmed_at)
+    stored = await insert_fact(memory, tx, new, *at)
+    await facts.inherit(tx, id=stored.id, before_id=fact_id)
+    await inherit_sources(memory, tx, stored.id, before["id"], work.lineage)
+    return stored
+
+
+async def _held(work: _Work, fact_id: UUID, new: NewFact) -> tuple[Standing, list[Standing]]:
+    """The fact that is put right, under its key, and what else is told of that."""
+    if new.entity_id is not None:
+        await entities.hold_living(work.tx, new.entity_id)
+    await facts.hold_keys(work.tx, FactKey.of(new))
+    # Whoever was quicker meanwhile is not overwritten unseen.
+    _in_use(fact_id, await facts.find(work.tx, ids=[fact_id], now=work.memory.now()))
+    told = await facts.find_told(work.tx, FactKey.of(new), new.content)
+    found = {one.id: one for one in map(standing, told)}
+    return found.pop(fact_id), list(found.values())
+
+
+async def _wait(work: _Work, new: NewFact, wrong: Standing) -> StoredFact:
+    """What may not replace a more trusted fact waits, to hold from a yes on if that one holds."""
+    window = OPEN if wrong.window.holds(work.memory.now()) else wrong.window
+    new = replace(new, **columns(window))
+    waiting = await let_fact_wait(work.memory, work.tx, new, wrong.id, work.lineage)
+    return StoredFact(waiting.id, None, waiting.why)
 
 
 async def _corrected(memory: Memory, fact_id: UUID, content: str, lineage: Lineage) -> NewFact:
+    """What stands in the place of a fact; unless it says the same, its source said otherwise."""
     async with memory.transaction(lineage) as tx:
         before = _in_use(fact_id, await facts.find(tx, ids=[fact_id], now=memory.now()))
-    return NewFact(
-        subject=before["subject"],
-        predicate=before["predicate"],
-        content=content,
-        importance=before["importance"],
-        permanence=Permanence(before["permanence"]),
-        scope=before["scope"],
-        tags=tuple(before["tags"]),
-        entity_id=before["entity_id"],
-        source_butler=memory.butler,
-    )
+    same = says_the_same(before["content"], content)
+    other: dict[str, Any] = {} if same else dict.fromkeys(_OF_THE_SOURCE)
+    other |= {"content": content, "source_butler": memory.butler, "confidence": 1.0}
+    return replace(_said_again(before), **other)
+
+
+def _said_again(before: Row) -> NewFact:
+    """A fact as it was told, to be told again."""
+    names = {one.name for one in fields(NewFact)} & set(before.keys())
+    said = {name: before[name] for name in names - {"origin", "idempotency_key"}}
+    said["metadata"] = {key: one for key, one in said["metadata"].items() if key != "status"}
+    permanence = Permanence(said.pop("permanence"))
+    return NewFact(**said | {"tags": tuple(before["tags"])}, permanence=permanence)
+
+
+async def _replaced_by(tx: Transaction, fact_id: UUID, now: datetime) -> Row:
+    """The fact that another replaced."""
+    found = await facts.find(tx, ids=[fact_id], now=now)
+    if not found:
+        raise NotFound(f"fact_id: fact {fact_id} does not exist; search for the fact")
+    _in_use(fact_id, found)
+    replaced = found[0]["supersedes_id"]
+    before = await facts.find(tx, ids=[replaced], now=now) if replaced else []
+    if not before:
+        raise Conflict("this fact replaced no other, so there is nothing to go back to")
+    told = await facts.get_window_before(tx, id=replaced, by=str(fact_id))
+    return {**before[0], "window_before": told}
+
+
+def _window_before(before: Row, instead: Window) -> Window:
+    """When a fact held before it gave way, as the audit stream has it."""
+    if before["window_before"] is None:
+        return Window(before["valid_from"], instead.valid_to)
+    return Window(*(at and datetime.fromisoformat(at) for at in before["window_before"]))
 
 
 def _in_use(fact_id: UUID, found: list[Row]) -> Row:

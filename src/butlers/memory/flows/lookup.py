@@ -79,7 +79,7 @@ async def find_fact_by_key(  # noqa: PLR0913 - the key of a fact has four parts
         entity_id,
     )
     async with memory.transaction(lineage) as tx:
-        holder = await facts.get_active(tx, wanted)
+        holder = await facts.get_active(tx, wanted, memory.now())
         found = await facts.find(tx, ids=[holder["id"]], now=memory.now()) if holder else []
     return as_json({"memory_type": MemoryType.FACT, **found[0]}) if found else None
 

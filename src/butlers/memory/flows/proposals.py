@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -135,6 +136,8 @@ def _new(row: Row) -> NewFact | NewRule | None:
         case ProposalKind.NEW_FACT | ProposalKind.UPDATED_FACT:
             entity, permanence = said.pop("entity_id"), Permanence(said.pop("permanence"))
             about = UUID(entity) if entity else None
+            for name in {"valid_from", "valid_to"} & said.keys():
+                said[name] = datetime.fromisoformat(said[name])
             return NewFact(**said, entity_id=about, permanence=permanence, idempotency_key=key)
         case ProposalKind.NEW_RULE:
             return replace(NewRule(**said), idempotency_key=key)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Transaction
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Event,
@@ -58,6 +58,7 @@ def fact_proposal(
     changed = target_id is not None
     kind = ProposalKind.UPDATED_FACT if changed else ProposalKind.NEW_FACT
     proposed = _said(new, _FACT) | {"entity_id": new.entity_id and str(new.entity_id)}
+    proposed |= _window(new)
     about = MemoryType.FACT if changed else None
     return Proposal(butler, kind, proposed, tuple(sources), key, about, target_id)
 
@@ -92,13 +93,13 @@ async def propose_in(
 
 
 async def let_fact_wait(
-    memory: Memory, tx: Transaction, new: NewFact, holder: Row, lineage: Lineage
+    memory: Memory, tx: Transaction, new: NewFact, holder_id: UUID, lineage: Lineage
 ) -> Waiting:
     """A fact that may not take the place of a more trusted one waits, once however often told."""
     said = (new.scope, str(new.entity_id), new.subject, new.predicate, new.content)
-    key = f"stored:{_digest(*said)}"
+    key = f"stored:{_digest(*said, *_window(new).values())}"
     sources = [new.source_episode_id] if new.source_episode_id else []
-    asked = fact_proposal(memory.butler, new, sources, key, holder["id"])
+    asked = fact_proposal(memory.butler, new, sources, key, holder_id)
     return await _let_wait(memory, tx, asked, lineage)
 
 
@@ -120,6 +121,12 @@ async def _let_wait(memory: Memory, tx: Transaction, asked: Proposal, lineage: L
 
 def _said(new: NewFact | NewRule, names: Sequence[str]) -> dict[str, Any]:
     return {name: getattr(new, name) for name in names}
+
+
+def _window(new: NewFact) -> dict[str, str]:
+    """When it would hold, where that is known."""
+    told = {"valid_from": new.valid_from, "valid_to": new.valid_to}
+    return {name: at.isoformat() for name, at in told.items() if at}
 
 
 def _digest(*parts: str) -> str:

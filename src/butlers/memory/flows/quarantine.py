@@ -7,7 +7,14 @@ from butlers.db.postgres import Transaction
 from butlers.kernel.json_values import as_json
 from butlers.memory.flows.authority import must_be_a_person
 from butlers.memory.flows.forget import forget_in
-from butlers.memory.flows.remember import record_supersession
+from butlers.memory.flows.placing import (
+    columns,
+    find_place,
+    make_room,
+    moved_window,
+    record_room,
+    window_of,
+)
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Event,
@@ -17,6 +24,7 @@ from butlers.memory.model import (
     Maturity,
     MemoryRef,
     MemoryType,
+    NewFact,
 )
 from butlers.memory.store import facts, quarantine
 from butlers.memory.store.facts import FactKey
@@ -54,11 +62,11 @@ async def accept_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
     now = memory.now()
     async with memory.transaction(lineage) as tx:
         released = await _release(memory, tx, ref, lineage, now)
-        if released:
-            payload = {"from": "quarantined", "to": _BECOMES[ref.type]}
+        if released is not None:
+            payload = {"from": "quarantined", "to": _BECOMES[ref.type], **released}
             told = Event(_ACCEPTED[ref.type], EventSubject(ref.type), ref.id, payload)
             await memory.record(tx, told, lineage, now)
-    return released
+    return released is not None
 
 
 async def reject_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
@@ -76,26 +84,27 @@ async def reject_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
 
 async def _release(
     memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage, now: datetime
-) -> bool:
+) -> dict[str, Any] | None:
+    """What is told of a memory that is let out; None when it does not wait."""
     if ref.type is MemoryType.EPISODE:
-        return await quarantine.release_episode(tx, id=ref.id, now=now) == 1
+        return {} if await quarantine.release_episode(tx, id=ref.id, now=now) else None
     if ref.type is MemoryType.RULE:
-        return await quarantine.release_rule(tx, id=ref.id, now=now) == 1
+        return {} if await quarantine.release_rule(tx, id=ref.id, now=now) else None
     return await _release_fact(memory, tx, ref, lineage, now)
 
 
 async def _release_fact(
     memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage, now: datetime
-) -> bool:
+) -> dict[str, Any] | None:
     """A fact takes its key: a person said yes to it, so that whatever holds the key gives way."""
     held = await quarantine.hold_fact(tx, id=ref.id)
     if held is None:
-        return False
-    key = FactKey(**held)
-    await facts.hold_keys(tx, key)
-    before = await facts.supersede_active(tx, key)
-    replaced = before["id"] if before else None
-    await quarantine.release_fact(tx, id=ref.id, supersedes_id=replaced, now=now)
-    if before is not None:
-        await record_supersession(memory, tx, ref.id, before, lineage, now)
-    return True
+        return None
+    new = NewFact(**held)
+    await facts.hold_keys(tx, FactKey.of(new))
+    place = await find_place(tx, new, now)
+    await make_room(tx, place)
+    at = {"supersedes_id": place.replaced, "now": now, **columns(place.window)}
+    await quarantine.release_fact(tx, id=ref.id, **at)
+    await record_room(memory, tx, ref.id, place, lineage)
+    return moved_window(window_of(new), place.window)

@@ -5,12 +5,27 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Transaction
 from butlers.errors import IntegrityViolation, NotFound
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows import links as linkage
+from butlers.memory.flows.placing import (
+    columns,
+    find_place,
+    make_room,
+    record_room,
+    stronger,
+    told_window,
+    window_of,
+)
 from butlers.memory.flows.proposing import let_fact_wait
+from butlers.memory.flows.same_again import (
+    confirm_instead,
+    heir,
+    only_confirms,
+    pass_on,
+)
 from butlers.memory.flows.stored import Stored as Stored
 from butlers.memory.flows.stored import StoredEpisode as StoredEpisode
 from butlers.memory.flows.stored import StoredFact as StoredFact
@@ -22,14 +37,12 @@ from butlers.memory.model import (
     EventSubject,
     EventType,
     Lineage,
-    Link,
     MemoryRef,
     MemoryType,
     New,
     NewEpisode,
     NewFact,
     NewRule,
-    Relation,
 )
 from butlers.memory.pace import FLOOD
 from butlers.memory.policy import confidence, trust
@@ -40,8 +53,10 @@ from butlers.memory.policy.attachments import (
     masked_between,
 )
 from butlers.memory.policy.scopes import of_source
+from butlers.memory.policy.spoken_window import dated
 from butlers.memory.policy.suspicion import DEMAND
-from butlers.memory.store import entities, episodes, facts, links, rules
+from butlers.memory.policy.validity import Place
+from butlers.memory.store import entities, episodes, facts, rules
 from butlers.memory.store.facts import FactKey
 
 Drawn = TypeVar("Drawn", NewFact, NewRule)
@@ -98,36 +113,64 @@ async def store_fact_in(
     if new.entity_id is not None:
         await entities.hold_living(tx, new.entity_id)
     new, said = await _with_its_source(tx, new, lineage)
+    new = dated(new, memory.now())
     if said["quarantined"]:
-        return await _insert_fact(memory, tx, new, embedding, lineage, said)
+        place = Place(window_of(new))
+        return await insert_fact(memory, tx, new, embedding, lineage, said, place)
     await facts.hold_keys(tx, FactKey.of(new))
-    holder = await facts.get_active(tx, FactKey.of(new))
-    if holder is not None and holder["trust"] > said["trust"]:
-        waiting = await let_fact_wait(memory, tx, new, holder, lineage)
+    place = await find_place(tx, new, memory.now())
+    holder = stronger(place, said["trust"])
+    if holder is not None:
+        waiting = await let_fact_wait(memory, tx, new, holder.id, lineage)
         return StoredFact(waiting.id, None, waiting.why)
-    return await _insert_fact(memory, tx, new, embedding, lineage, said)
+    if place.same is None:
+        return await insert_fact(memory, tx, new, embedding, lineage, said, place)
+    return await _store_again(memory, tx, new, embedding, lineage, said, place)
 
 
-async def _insert_fact(  # noqa: PLR0913 - as above, and what is known of where it comes from
+async def _store_again(  # noqa: PLR0913 - as below
     memory: Memory,
     tx: Transaction,
     new: NewFact,
     embedding: Embedding,
     lineage: Lineage,
     said: dict[str, Any],
+    place: Place,
 ) -> StoredFact:
-    """Insert a fact; unless it is held, what holds its key gives way."""
-    now, fact_id = memory.now(), memory.new_id()
-    before = None if said["quarantined"] else await facts.supersede_active(tx, FactKey.of(new))
-    replaced: UUID | None = before["id"] if before else None
+    """Store what the fact that holds says already: nothing of that one is lost."""
+    before = (await facts.find(tx, ids=[place.same], now=memory.now()))[0]
+    if memory.settings.facts.same_again == "confirm" and only_confirms(new, before, place):
+        await confirm_instead(memory, tx, before["id"], new, lineage)
+        return StoredFact(before["id"], None, confirmed=True)
+    told = heir(new, before)
+    stored = await insert_fact(memory, tx, told, embedding, lineage, said, place)
+    await pass_on(memory, tx, before, stored.id, lineage)
+    return replace(stored, confirmed=True)
+
+
+async def insert_fact(  # noqa: PLR0913 - as above, and what is known of where it comes from
+    memory: Memory,
+    tx: Transaction,
+    new: NewFact,
+    embedding: Embedding,
+    lineage: Lineage,
+    said: dict[str, Any],
+    place: Place,
+    confirmed_at: datetime | None = None,
+) -> StoredFact:
+    """Insert a fact in its place: what is told of its key makes room."""
+    now, fact_id, replaced = memory.now(), memory.new_id(), place.replaced
+    told = {} if window_of(new).is_open else columns(place.window)
+    new = replace(new, **columns(place.window))
+    await make_room(tx, place)
+    row = _row(fact_id, new, embedding, now, said)
     more = {"supersedes_id": replaced, "decay_rate": confidence.DECAY_RATES[new.permanence]}
-    await facts.insert(tx, **more, **_row(fact_id, new, embedding, now, said))
-    await memory.record(tx, _fact_created(fact_id, new, replaced, said), lineage, now)
-    if before is not None:
-        await record_supersession(memory, tx, fact_id, before, lineage, now)
+    await facts.insert(tx, confirmed_at=confirmed_at or now, **more, **row)
+    await memory.record(tx, _fact_created(fact_id, new, place, said), lineage, now)
+    await record_room(memory, tx, fact_id, place, lineage)
     fact = MemoryRef(MemoryType.FACT, fact_id)
     await linkage.rest_in(memory, tx, fact, new.depends_on, lineage)
-    return StoredFact(fact_id, replaced, _waits(said))
+    return StoredFact(fact_id, replaced, _waits(said), **told)
 
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
@@ -161,17 +204,6 @@ def paced(memory: Memory, new: T, lineage: Lineage) -> T:
     settings, now = memory.settings.quarantine, memory.now()
     most = settings.max_writes_per_minute if settings.enabled else 0
     return replace(new, doubt=FLOOD) if memory.pace.is_flood(lineage, most, now) else new
-
-
-async def record_supersession(
-    memory: Memory, tx: Transaction, fact_id: UUID, before: Row, lineage: Lineage, now: datetime
-) -> None:
-    """Link a fact to the one it replaced, and tell the audit stream."""
-    fact, old = MemoryRef(MemoryType.FACT, fact_id), MemoryRef(MemoryType.FACT, before["id"])
-    await links.insert(tx, Link(fact, Relation.SUPERSEDES, old), now)
-    payload = {"from": before["was"], "to": "superseded", "superseded_by": str(fact_id)}
-    event = Event(EventType.FACT_SUPERSEDED, EventSubject.FACT, old.id, payload)
-    await memory.record(tx, event, lineage, now)
 
 
 async def _with_its_source(
@@ -243,17 +275,16 @@ async def _known_rule(tx: Transaction, new: NewRule) -> StoredRule:
     return StoredRule(found["id"])
 
 
-def _fact_created(
-    fact_id: UUID, new: NewFact, replaced: UUID | None, said: dict[str, Any]
-) -> Event:
+def _fact_created(fact_id: UUID, new: NewFact, place: Place, said: dict[str, Any]) -> Event:
     payload = {
         "to": "quarantined" if said["quarantined"] else "active",
         "subject": new.subject,
         "predicate": new.predicate,
         "scope": new.scope,
         "permanence": new.permanence,
-        "supersedes": str(replaced) if replaced else None,
+        "supersedes": str(place.replaced) if place.replaced else None,
         **_source(new),
+        **told_window(place.window),
         **_why(said),
     }
     return Event(EventType.FACT_CREATED, EventSubject.FACT, fact_id, payload)

@@ -1,6 +1,6 @@
 """Taking back what was forgotten or removed: the memory is again what it was before."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +9,7 @@ from butlers.errors import Conflict
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import must_reach
+from butlers.memory.flows.placing import columns, find_standing, moved_window, window_of
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -21,6 +22,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.states import FactState, RuleUse
+from butlers.memory.policy.validity import Window, room
 from butlers.memory.store import bin, episodes, facts, rules
 from butlers.memory.store.facts import FactKey
 
@@ -39,16 +41,16 @@ async def restore_memory(
         return await _restore_episode(memory, ref.id, lineage)
     async with memory.transaction(lineage) as tx:
         await must_reach(tx, ref, lineage, "restore")
-        restored = await restore_in(tx, ref)
+        restored = await restore_in(tx, ref, now)
         if restored is not None:
             await memory.record(tx, restored, lineage, now)
     return restored is not None
 
 
-async def restore_in(tx: Transaction, ref: MemoryRef) -> Event | None:
+async def restore_in(tx: Transaction, ref: MemoryRef, now: datetime) -> Event | None:
     """Take back that a fact or rule was forgotten; what happened, or None."""
     if ref.type is MemoryType.FACT:
-        return await _restore_fact(tx, ref.id)
+        return await _restore_fact(tx, ref.id, now)
     state = await rules.restore(tx, id=ref.id)
     if state is None:
         return None
@@ -90,19 +92,20 @@ async def _out_of_the_bin(
     return state
 
 
-async def _restore_fact(tx: Transaction, fact_id: UUID) -> Event | None:
+async def _restore_fact(tx: Transaction, fact_id: UUID, now: datetime) -> Event | None:
     found = await facts.get_retracted(tx, id=fact_id)
     if found is None:
         return None
-    state = _state_before(found)
-    if state in _PAST:
-        validity = Validity(state)
-    else:
-        validity = Validity.ACTIVE
-        await _key_must_be_free(tx, found)
-    if not await facts.restore(tx, id=fact_id, validity=validity):
+    state, before = _state_before(found), window_of(found)
+    validity = Validity(state) if state in _PAST else Validity.ACTIVE
+    window = before
+    if validity is not Validity.QUARANTINED and not before.is_empty:
+        window = await _free(tx, found, validity, now)
+    if not await facts.restore(tx, id=fact_id, validity=validity, **columns(window)):
         return None
     payload = {"from": FactState.RETRACTED, "to": state}
+    if window != before:
+        payload |= moved_window(before, window)
     return Event(EventType.FACT_RESTORED, EventSubject.FACT, fact_id, payload)
 
 
@@ -113,13 +116,18 @@ def _state_before(found: Row) -> str:
     return FactState.FADING if found["is_fading"] else FactState.ACTIVE
 
 
-async def _key_must_be_free(tx: Transaction, found: Row) -> None:
-    """Nobody else stores under the key until the transaction ends, and nobody has."""
+async def _free(tx: Transaction, found: Row, validity: Validity, now: datetime) -> Window:
+    """What is left of a fact's time; nobody else stores under the key until this ends."""
     key = FactKey(found["scope"], found["predicate"], found["subject"], found["entity_id"])
     await facts.hold_keys(tx, key)
-    holder = await facts.get_active(tx, key)
-    if holder is not None:
+    window, told = window_of(found), await find_standing(tx, key)
+    free = room(window, told, now)
+    is_taken = free is None or (window.holds(now) and not free.holds(now))
+    if is_taken and validity is Validity.ACTIVE:
+        met = [one for one in told if one.window.meets(window)]
+        holder = max(met, key=lambda one: one.window.holds(now))
         raise Conflict(
-            f"fact {found['id']} cannot be restored: fact {holder['id']} has taken its place; "
+            f"fact {found['id']} cannot be restored: fact {holder.id} has taken its place; "
             "forget that one first"
         )
+    return free or Window(now, now)

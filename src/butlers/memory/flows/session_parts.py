@@ -167,7 +167,7 @@ async def _suggest(
 async def _free(tx: Transaction, new: NewFact, now: datetime) -> NewFact | None:
     """The fact under a key that nothing holds; None where it is known, or no such key is left."""
     for way in _ways(new, now):
-        holder = await facts.get_active(tx, FactKey.of(way))
+        holder = await facts.get_active(tx, FactKey.of(way), now)
         if holder is None:
             return way
         if says_the_same(holder["content"], new.content):

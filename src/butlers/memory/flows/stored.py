@@ -11,6 +11,8 @@ from butlers.memory.flows.doubts import fallen_in
 from butlers.memory.handle import Memory
 from butlers.memory.model import MemoryRef, MemoryType
 
+_SELDOM = ("waits", "confirmed", "valid_from", "valid_to", "in_doubt", "masked")
+
 
 @dataclass(frozen=True)
 class _Told:
@@ -19,10 +21,9 @@ class _Told:
     masked: int = field(default=0, kw_only=True)
 
     def as_dict(self) -> dict[str, Any]:
-        """What was stored; of secrets and reasons to wait only where there are any."""
+        """What was stored; of what is told seldom, secrets above all, only what there is."""
         told = {one.name: getattr(self, one.name) for one in fields(self)}
-        seldom = {name: told.pop(name) for name in ("waits", "masked", "in_doubt") if name in told}
-        return told | {name: value for name, value in seldom.items() if value}
+        return {name: value for name, value in told.items() if value or name not in _SELDOM}
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ class StoredFact(_Told):
     waits: str | None = None
     in_doubt: Sequence[dict[str, Any]] = ()
     """What rested on the fact it replaced."""
+    confirmed: bool = False
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
 
 
 @dataclass(frozen=True)

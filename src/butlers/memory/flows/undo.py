@@ -130,7 +130,7 @@ async def _recover(work: Work, plan: Plan) -> list[Row]:
 
 async def _recovered(work: Work, ref: MemoryRef) -> Event | None:
     if ref.type is not MemoryType.EPISODE:
-        return await restore_in(work.tx, ref)
+        return await restore_in(work.tx, ref, work.now)
     until = work.now + timedelta(days=work.memory.settings.episodes.default_ttl_days)
     state = await episodes.revive(work.tx, id=ref.id, expires_at=until, now=work.now)
     payload = {"from": state, "to": state, "expires_at": until.isoformat()}

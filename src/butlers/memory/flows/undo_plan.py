@@ -7,6 +7,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
+from butlers.memory.flows.placing import columns, find_standing, moved_window, window_of
 from butlers.memory.flows.session_parts import session_key
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
@@ -16,7 +17,9 @@ from butlers.memory.model import (
     Lineage,
     MemoryRef,
     MemoryType,
+    Validity,
 )
+from butlers.memory.policy.validity import Window, room
 from butlers.memory.store import facts, undo
 from butlers.memory.store.facts import FactKey
 
@@ -76,15 +79,23 @@ class Work:
         event = Event(kind, EventSubject(ref.type), ref.id, {**payload, "undo": True})
         await self.memory.record(self.tx, event, self.lineage, self.now)
 
-    async def revive(self, row: Row, state: str) -> bool:
-        """Let a fact that gave way hold again; false where another has its key."""
+    async def revive(self, row: Row, state: str | None) -> bool:
+        """Let a fact that made room hold when it did, as far as nothing else does; if it can."""
         key = FactKey(row["scope"], row["predicate"], row["subject"], row["entity_id"])
-        if await facts.get_active(self.tx, key) is not None:
+        told = await find_standing(self.tx, key, row["id"])
+        before = window_of(row)
+        window = room(_window_before(row), told, self.now)
+        if window is None or (window == before and row["validity"] != Validity.SUPERSEDED):
             return False
-        await undo.revive(self.tx, id=row["id"])
-        told = {"from": "superseded", "to": state}
-        await self.record(EventType.FACT_RESTORED, MemoryRef(MemoryType.FACT, row["id"]), told)
-        return True
+        again = row["validity"] == Validity.SUPERSEDED and not window.is_over(self.now)
+        validity = Validity.ACTIVE if again else row["validity"]
+        await facts.bound(self.tx, id=row["id"], validity=validity, **columns(window))
+        moved = moved_window(before, window) if window != before else {}
+        if again:
+            moved |= {"from": "superseded", "to": state or "active"}
+        kind = EventType.FACT_RESTORED if again else EventType.FACT_BOUNDED
+        await self.record(kind, MemoryRef(MemoryType.FACT, row["id"]), moved)
+        return again or validity == Validity.ACTIVE
 
 
 @dataclass(slots=True)
@@ -168,6 +179,15 @@ async def plan(memory: Memory, tx: Transaction, source: Source) -> Plan:
         await undo.count_links(tx, ids=ids, **values),
         await undo.find_entity_changes(tx, **values),
     )
+
+
+def _window_before(row: Row) -> Window:
+    """When a fact held before it made room; if that is not told, until something else does."""
+    told = row.get("was_window")
+    if told is not None:
+        return Window(*(at and datetime.fromisoformat(at) for at in told))
+    begin = None if window_of(row).is_empty else row["valid_from"]
+    return Window(begin, None)
 
 
 def _is_for_good(change: Row) -> bool:

@@ -50,6 +50,12 @@ class FactStored(Stored):
     """The fact it replaced, or null."""
     in_doubt: list[dict[str, Any]] | None = None
     """What rested on the fact it replaced."""
+    confirmed: bool | None = None
+    """Whether it says what a fact said already, and confirms it."""
+    valid_from: Instant | None = None
+    """Since when it holds, where that is known."""
+    valid_to: Instant | None = None
+    """When it no longer holds, where that is known."""
 
 
 class RuleStored(Stored):

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BeforeValidator,
     Field,
     WithJsonSchema,
@@ -85,6 +86,12 @@ Id = Annotated[
     str,
     _checked(lambda value: str(lookup.checked_beginning(value)), lookup.VALID_ID),
     WithJsonSchema({"type": "string", "minLength": lookup.SHORTEST, "maxLength": 36}),
+]
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+Moment = Annotated[
+    AwareDatetime,
+    # A day alone is its beginning.
+    BeforeValidator(lambda told: f"{told}T00:00Z" if _DAY.fullmatch(str(told)) else told),
 ]
 Kind = Annotated[MemoryType, *word(MemoryType)]
 Confirmable = Annotated[MemoryType, *word(MemoryType, MemoryType.FACT, MemoryType.RULE)]
@@ -159,23 +166,22 @@ class Attached(Asked):
 
 def _end_of_day(value: Any) -> Any:
     """A date alone is the last moment of that day, in UTC."""
-    if isinstance(value, str) and _DATE.fullmatch(value.strip()):
+    if isinstance(value, str) and _DAY.fullmatch(value.strip()):
         return datetime.combine(date.fromisoformat(value.strip()), time.max, UTC)
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time.max, UTC)
     return value
 
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-Moment = Annotated[Instant, BeforeValidator(_end_of_day), WithJsonSchema({"type": "string"})]
+MomentAsked = Annotated[Instant, BeforeValidator(_end_of_day), WithJsonSchema({"type": "string"})]
 
 
 class Dated(Asked):
     """Of which time something is asked."""
 
-    as_of: Moment | None = None
+    as_of: MomentAsked | None = None
     """A date or time: only what held then."""
-    known_at: Moment | None = None
+    known_at: MomentAsked | None = None
     """Only what was believed then."""
 
     @property

@@ -105,6 +105,10 @@ class StoreFact(Said):
     source_episode_id: fields.Uuid | None = None
     """The episode it was drawn from, if there was one."""
     depends_on: fields.Grounds = None
+    valid_from: fields.Moment | None = None
+    """Since when it holds; left out: as the content says, or now."""
+    valid_to: fields.Moment | None = None
+    """When it no longer holds."""
 
 
 @OPERATIONS.add(
@@ -121,7 +125,8 @@ async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
     Use it for what you learn about people, projects, places and preferences, e.g.
     subject "Ann", predicate "allergy", content "peanuts; carries an EpiPen". A fact with the
     same scope, subject (or entity) and predicate replaces the earlier one, which is kept as
-    history: so correct a fact by storing it again under the same key.
+    history: so correct a fact by storing it again under the same key. One of another time
+    (valid_from, valid_to) stands beside it.
 
     Returns {id, superseded_id}; superseded_id is the fact it replaced, or null. in_doubt, if any,
     is what rested on that fact: ask the user whether it still holds.
@@ -154,6 +159,8 @@ async def new_fact(desk: Desk, asked: StoreFact) -> NewFact:
         asked.said_at,
         origin=asked.origin,
         depends_on=await _grounds(desk, asked),
+        valid_from=asked.valid_from,
+        valid_to=asked.valid_to,
     )
 
 

@@ -101,6 +101,7 @@ def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
         doubt=_doubt_fact(settings, given),
         **_attachments(new, settings.secrets),
         **_circumstances(new),
+        **_window(new),
         source_butler=_origin(new),
     )
 
@@ -175,6 +176,20 @@ def _circumstances(new: NewEpisode | NewFact) -> dict[str, Any]:
         "author": inputs.checked_line("author", author, inputs.MAX_SUBJECT) if author else None,
         "place": place if new.session_id is not None else None,
     }
+
+
+def _window(new: NewFact) -> dict[str, Any]:
+    """When it holds; of what never does there is nothing to store."""
+    given = {"valid_from": new.valid_from, "valid_to": new.valid_to}
+    for name, at in given.items():
+        if at is not None and at.tzinfo is None:
+            raise InvalidInput(f"{name}: found {at.isoformat()}; valid is a time with its zone")
+    if new.valid_from and new.valid_to and new.valid_from >= new.valid_to:
+        raise InvalidInput(
+            f"valid_to: found {new.valid_to.isoformat()}; valid is a time after valid_from, "
+            f"which is {new.valid_from.isoformat()}"
+        )
+    return given
 
 
 def _origin(new: NewFact | NewRule) -> str | None:

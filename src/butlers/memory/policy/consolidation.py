@@ -136,6 +136,8 @@ def answer_schema() -> dict[str, Any]:
     quality = {
         "permanence": {"type": "string", "enum": [str(level) for level in Permanence]},
         "importance": {"type": "number"},
+        "valid_from": {"type": ["string", "null"]},
+        "valid_to": {"type": ["string", "null"]},
     }
     origin = {"tags": _list(_TEXT), "source_episode_ids": _list(_NUMBER)}
     lists = (

@@ -4,7 +4,9 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cached_property, partial
+from typing import Any
 from uuid import UUID
 
 from butlers.errors import InvalidInput
@@ -175,6 +177,7 @@ def _new_fact(
             "new_fact", entry.subject, entry.predicate, entry.content
         ),
         origin=Origin.INFERRED,
+        **_window(entry, batch, sources),
     )
     cited = batch.cited(entry.sources, entry.content, entry.subject)
     return StoreFact(label, checked_fact(new, settings), sources, cited)
@@ -226,7 +229,18 @@ def _successor(
         source_episode_id=_only(sources),
         idempotency_key=batch.idempotency_key("updated_fact", str(target.id), entry.content),
         origin=Origin.INFERRED,
+        **_window(entry, batch, sources),
     )
+
+
+def _window(
+    entry: NewFactEntry | UpdatedFactEntry, batch: Batch, sources: tuple[UUID, ...]
+) -> dict[str, Any]:
+    """When it holds, if the evidence has the years or is of about then."""
+    begin, end = entry.window.valid_from, entry.window.valid_to
+    years = {at.year for at in (begin, end and end - timedelta(days=1)) if at}
+    held = all(batch.evidence(sources).holds(str(year)) for year in years)
+    return {"valid_from": begin, "valid_to": end} if held else {}
 
 
 def _new_rule(

@@ -17,12 +17,12 @@ _LATEST = re.compile(
     r"today|yesterday|last week)\b",
     re.IGNORECASE,
 )
-_MONTHS = (
+MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTH = "|".join(f"{name}|{name[:3]}" for name in _MONTHS) + "|sept"
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTH = "|".join(f"{name}|{name[:3]}" for name in MONTHS) + "|sept"
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _ISO = re.compile(r"\b(?:19|20)\d\d-(\d\d)-(\d\d)\b")
 # "may" and "march" are verbs as well: only a capital makes them months.
@@ -33,7 +33,7 @@ _AGO = re.compile(
     r"\b(a|an|one|two|three|four|five|six|\d{1,2}) (day|week|month|year)s? ago\b", re.I
 )
 _SPAN = re.compile(
-    rf"\b(?:(yesterday|today)|(last|this|past) (week|month|year|{'|'.join(_WEEKDAYS)}))\b", re.I
+    rf"\b(?:(yesterday|today)|(last|this|past) (week|month|year|{'|'.join(WEEKDAYS)}))\b", re.I
 )
 _COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
@@ -133,7 +133,7 @@ def _when(text: str, today: date) -> When:
     if len(text) > _LONGEST_DATED:
         return When()
     iso = _ISO.findall(text)
-    named = {_MONTHS.index(_whole(month)) + 1 for month in _MONTH_NAMED.findall(text)}
+    named = {MONTHS.index(_whole(month)) + 1 for month in _MONTH_NAMED.findall(text)}
     days = {int(day) for day in (*_DAY_FIRST.findall(text), *_MONTH_FIRST.findall(text))}
     return When(
         frozenset(map(int, _YEAR.findall(text))),
@@ -144,7 +144,7 @@ def _when(text: str, today: date) -> When:
 
 
 def _whole(month: str) -> str:
-    return next(name for name in _MONTHS if name.startswith(month.lower()[:3]))
+    return next(name for name in MONTHS if name.startswith(month.lower()[:3]))
 
 
 def _spans(text: str, today: date) -> list[tuple[date, date]]:
@@ -158,8 +158,8 @@ def _span(unit: str, which: str, today: date) -> tuple[date, date]:
     if unit in ("today", "yesterday"):
         day = today - timedelta(days=unit == "yesterday")
         return day, day
-    if unit in _WEEKDAYS:
-        back = (today.weekday() - _WEEKDAYS.index(unit)) % 7 or 7
+    if unit in WEEKDAYS:
+        back = (today.weekday() - WEEKDAYS.index(unit)) % 7 or 7
         day = today - timedelta(days=back)
         return day, day
     if which == "past":

@@ -156,13 +156,14 @@ where episodes.tenant_id = :tenant_id and episodes.id = held.id
 returning {failed}
 
 -- find_known_facts --
--- The active facts a butler sees that are nearest to its episodes, then the latest confirmed.
+-- The facts that hold and a butler sees, nearest to its episodes, then the latest confirmed.
 select id, subject, predicate, content, scope, entity_id, permanence, importance, tags
 from (
   select id, subject, predicate, content, scope, entity_id, permanence, importance, tags,
     embedding, embedding_version_id, last_confirmed_at
   from facts
   where tenant_id = :tenant_id and validity = 'active' and is_seen(scope, :butler)
+    and holds(valid_from, valid_to, :now)
   order by last_confirmed_at desc nulls last, id
   limit greatest({considered}, :limit)
 ) recent

@@ -1,6 +1,7 @@
 """Facts in the database."""
 
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
@@ -20,12 +21,17 @@ find = Rows(_SQL["find"])
 confirm = FirstRow(_SQL["confirm"])
 retract = FirstValue[str](_SQL["retract"])
 get_retracted = FirstRow(_SQL["get_retracted"])
+get_window_before = FirstValue[list[str | None]](_SQL["get_window_before"])
 restore = Touched(_SQL["restore"])
 find_replaced = Rows(_SQL["find_replaced"])
 find_replacements = Rows(_SQL["find_replacements"])
+bound = Touched(_SQL["bound"])
+copy = Touched(_SQL["copy"])
+inherit = Touched(_SQL["inherit"])
 
 _get_active = FirstRow(_SQL["get_active"])
-_supersede_active = FirstRow(_SQL["supersede_active"])
+_find_active = Rows(_SQL["find_active"])
+_find_told = Rows(_SQL["find_told"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +65,16 @@ async def hold_idempotency_keys(tx: Transaction, *keys: str) -> None:
     await take_turns(tx, "fact.once", *keys)
 
 
-async def get_active(tx: Transaction, key: FactKey) -> Row | None:
-    """The active fact under the key, or None."""
-    return await _get_active(tx, **asdict(key))
+async def get_active(tx: Transaction, key: FactKey, at: datetime) -> Row | None:
+    """The fact that holds under the key at a time, or None."""
+    return await _get_active(tx, at=at, **asdict(key))
 
 
-async def supersede_active(tx: Transaction, key: FactKey) -> Row | None:
-    """The active fact under a held key gives way; its `id` and what state it `was` in, or None."""
-    return await _supersede_active(tx, **asdict(key))
+async def find_active(tx: Transaction, key: FactKey, content: str) -> list[Row]:
+    """The facts under a key that are believed, and whether each says the same."""
+    return await _find_active(tx, content=content, **asdict(key))
+
+
+async def find_told(tx: Transaction, key: FactKey, content: str) -> list[Row]:
+    """The facts under a key that are told of some time, and whether each says the same."""
+    return await _find_told(tx, content=content, **asdict(key))

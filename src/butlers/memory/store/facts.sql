@@ -1,34 +1,78 @@
 -- {under_key} --
--- The active fact under a key: scope and predicate of an entity, or else of a subject.
-tenant_id = :tenant_id and scope = :scope and predicate = :predicate and validity = 'active'
+-- The facts under a key: scope and predicate of an entity, or else of a subject.
+tenant_id = :tenant_id and scope = :scope and predicate = :predicate
   and case
     when :entity_id::uuid is null then entity_id is null and subject = :subject
     else entity_id = :entity_id
   end
 
 -- get_active --
--- The active fact under a key.
-select id, content, permanence, trust from facts where {under_key}
+-- The fact that holds under a key at a time.
+select id, content, permanence, trust from facts
+where {under_key} and validity = 'active' and holds(valid_from, valid_to, :at)
 
--- supersede_active --
--- The active fact under a key gives way; what a reader was shown of it before.
-update facts set validity = 'superseded' where {under_key}
-returning id, fact_state('active', metadata) as was
+-- {standing} --
+-- What the placing of another fact asks of one.
+select id, validity, valid_from, valid_to, coalesce(valid_from, said_at, created_at) as since,
+  same_said(content, :content) as says_same, trust, fact_state(validity, metadata) as was
+from facts
+
+-- find_active --
+-- Facts under a key that are believed, whenever they hold.
+{standing}
+where {under_key} and validity = 'active'
+order by valid_from nulls first, id
+
+-- find_told --
+-- Facts under a key that are told of some time: believed, replaced or faded, but for those that
+-- never held.
+{standing}
+where {under_key} and validity in ('active', 'superseded', 'expired')
+  and not coalesce(valid_from = valid_to, false)
+order by valid_from nulls first, id
+
+-- bound --
+-- A fact holds at another time; perhaps it gave way.
+update facts set valid_from = :valid_from, valid_to = :valid_to, validity = :validity
+where tenant_id = :tenant_id and id = :id
+
+-- copy --
+-- A fact, once more for another time in which it holds.
+insert into facts
+  (id, tenant_id, subject, predicate, content, embedding, embedding_version_id, search_vector,
+   importance, confidence, decay_rate, permanence, source_butler, source_episode_id, entity_id,
+   scope, created_at, last_confirmed_at, tags, metadata, session_id, place, author, said_at,
+   validity, valid_from, valid_to, {provenance})
+select :copy_id, tenant_id, subject, predicate, content, embedding, embedding_version_id,
+  search_vector, importance, confidence, decay_rate, permanence, source_butler,
+  source_episode_id, entity_id, scope, :now, last_confirmed_at, tags, metadata, session_id,
+  place, author, said_at, validity, :valid_from, :valid_to, {provenance}
+from facts where tenant_id = :tenant_id and id = :id
+
+-- inherit --
+-- A fact was used as often, and as lately, as the one in whose place it is.
+update facts
+set reference_count = facts.reference_count + before.reference_count,
+  last_referenced_at = greatest(facts.last_referenced_at, before.last_referenced_at)
+from facts before
+where facts.tenant_id = :tenant_id and facts.id = :id
+  and before.tenant_id = :tenant_id and before.id = :before_id
 
 -- insert --
--- A new fact, confirmed by its birth.
+-- A new fact, confirmed by its birth or as another was.
 insert into facts
   (id, tenant_id, subject, predicate, content, embedding, embedding_version_id, search_vector,
    importance, confidence, decay_rate, permanence, source_butler, source_episode_id,
    supersedes_id, entity_id, scope, created_at, last_confirmed_at, tags, metadata,
-   idempotency_key, session_id, place, author, said_at, validity, {provenance})
+   idempotency_key, session_id, place, author, said_at, validity, valid_from, valid_to,
+   {provenance})
 values
   (:id, :tenant_id, :subject, :predicate, :content, :embedding, :embedding_version_id,
    to_tsvector('english', :searchable), :importance, :confidence, :decay_rate, :permanence,
-   :source_butler, :source_episode_id, :supersedes_id, :entity_id, :scope, :now, :now, :tags,
+   :source_butler, :source_episode_id, :supersedes_id, :entity_id, :scope, :now, :confirmed_at, :tags,
    :metadata, :idempotency_key, :session_id, :place, :author, :said_at,
    case when :quarantined::text is null then 'active' else 'quarantined' end,
-   :origin, :trust, :stored_by, :quarantined)
+   :valid_from, :valid_to, :origin, :trust, :stored_by, :quarantined)
 
 -- get_by_idempotency_key --
 -- The fact stored under a key.
@@ -83,7 +127,8 @@ returning before.was
 
 -- get_retracted --
 -- A retracted fact, its key, and the state its last retraction took it from.
-select id, subject, predicate, scope, entity_id, metadata ->> 'status' = 'fading' as is_fading,
+select id, subject, predicate, scope, entity_id, valid_from, valid_to,
+  metadata ->> 'status' = 'fading' as is_fading,
   (
     select payload ->> 'from' from memory_events
     where tenant_id = :tenant_id and memory_id = :id and event_type = 'fact_retracted'
@@ -93,9 +138,17 @@ select id, subject, predicate, scope, entity_id, metadata ->> 'status' = 'fading
 from facts
 where tenant_id = :tenant_id and id = :id and validity = 'retracted'
 
+-- get_window_before --
+-- The window that a fact had before another took its place.
+select payload -> 'window' -> 'from' from memory_events
+where tenant_id = :tenant_id and memory_id = :id and event_type = 'fact_superseded'
+  and payload ->> 'superseded_by' = :by
+order by sequence desc
+limit 1
+
 -- restore --
--- A retracted fact is what it was before.
-update facts set validity = :validity
+-- A retracted fact is what it was before, in what is left of its time.
+update facts set validity = :validity, valid_from = :valid_from, valid_to = :valid_to
 where tenant_id = :tenant_id and id = :id and validity = 'retracted'
 
 -- find_replaced --

@@ -12,6 +12,7 @@ _SQL = load(__file__)
 
 supersede = Touched(_SQL["supersede"])
 keep_sources = Touched(_SQL["keep_sources"])
+find_sources = Rows(_SQL["find_sources"])
 
 _insert = Touched(_SQL["insert"])
 _get_relation = FirstValue[str](_SQL["get_relation"])

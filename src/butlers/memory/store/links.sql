@@ -31,6 +31,13 @@ from (
 ) drawn
 on conflict do nothing
 
+-- find_sources --
+-- What a fact was drawn from.
+select target_type as kind, target_id as id from memory_links
+where tenant_id = :tenant_id and source_type = 'fact' and source_id = :id
+  and relation = 'derived_from'
+order by target_type, target_id
+
 -- find --
 -- The links of one memory in the wanted directions, a thousand at most.
 select source_type, source_id, target_type, target_id, relation, created_at

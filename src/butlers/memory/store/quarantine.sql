@@ -42,7 +42,7 @@ order by 1
 
 -- hold_fact --
 -- A fact in quarantine, kept from everybody else until the transaction ends.
-select scope, predicate, subject, entity_id from facts
+select scope, predicate, subject, entity_id, content, said_at, valid_from, valid_to from facts
 where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
 for update
 
@@ -50,7 +50,7 @@ for update
 -- A fact holds from now on, in the place of another perhaps.
 update facts
 set validity = 'active', quarantined = null, supersedes_id = :supersedes_id,
-  last_confirmed_at = :now
+  last_confirmed_at = :now, valid_from = :valid_from, valid_to = :valid_to
 where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
 
 -- release_rule --

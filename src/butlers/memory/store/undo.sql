@@ -12,8 +12,8 @@ tenant_id = :tenant_id and session_id = :session_id::uuid
   and (:since::timestamptz is null or created_at >= :since)
 
 -- {taken} --
--- What a source has stored, and whatever was drawn from that, through each other. A link that the
--- source itself has drawn ties nothing to it.
+-- What a source has stored, and what was drawn from that, through each other. Nothing is tied to
+-- it by a link that it drew itself, or that a fact inherited by which somebody else said the same.
 with recursive taken (kind, id) as (
   (
     select memory_type as kind, memory_id as id from memory_events
@@ -31,6 +31,12 @@ with recursive taken (kind, id) as (
   cross join lateral (
     select 'fact' as kind, f.id from facts f
     where f.tenant_id = :tenant_id and f.source_episode_id = taken.id
+      and not exists (
+        select from memory_events c
+        where c.tenant_id = :tenant_id and c.memory_id = f.id
+          and c.event_type = 'fact_confirmed'
+          and jsonb_exists(c.payload -> 'inherited', taken.id::text)
+      )
     union all
     select 'rule', r.id from rules r
     where r.tenant_id = :tenant_id and r.source_episode_id = taken.id
@@ -38,6 +44,12 @@ with recursive taken (kind, id) as (
     select l.source_type, l.source_id from memory_links l
     where l.tenant_id = :tenant_id and l.relation = 'derived_from'
       and l.target_type = taken.kind and l.target_id = taken.id
+      and not exists (
+        select from memory_events c
+        where c.tenant_id = :tenant_id and c.memory_id = l.source_id
+          and c.event_type = 'fact_confirmed'
+          and jsonb_exists(c.payload -> 'inherited', l.target_id::text)
+      )
       and not exists (
         select from memory_events
         where {told} and event_type = 'link_created' and memory_id = l.source_id
@@ -139,30 +151,38 @@ where e.tenant_id = :tenant_id and e.memory_id not in (select id from taken)
 order by kind, id
 
 -- find_replaced --
--- The facts of others that gave way to what is taken back, the latest first, as they were.
-select f.id, f.scope, f.predicate, f.subject, f.entity_id, told.was
-from facts f
-cross join lateral (
-  select e.payload ->> 'superseded_by' as by, e.payload ->> 'from' as was, e.sequence
+-- The facts of others that gave way to what is taken back, or had to make room for it, the latest
+-- first, as they were before; for nothing else have they made room since.
+with made_room as (
+  select distinct on (e.memory_id) e.memory_id, e.payload ->> 'from' as was,
+    e.payload -> 'window' -> 'from' as was_window, e.sequence
   from memory_events e
-  where e.tenant_id = :tenant_id and e.memory_id = f.id and e.event_type = 'fact_superseded'
-  order by e.sequence desc
-  limit 1
-) told
-where f.tenant_id = :tenant_id and f.validity = 'superseded' and not f.id = any(:ids::uuid[])
-  and told.by::uuid = any(:ids::uuid[])
-order by told.sequence desc
+  where e.tenant_id = :tenant_id and e.event_type in ('fact_superseded', 'fact_bounded')
+    and coalesce(e.payload ->> 'superseded_by', e.payload ->> 'bounded_by')::uuid
+      = any(:ids::uuid[])
+    and not exists (
+      select from memory_events later
+      where later.tenant_id = :tenant_id and later.memory_id = e.memory_id
+        and later.sequence > e.sequence
+        and later.event_type in ('fact_superseded', 'fact_bounded')
+        and not coalesce(
+          later.payload ->> 'superseded_by', later.payload ->> 'bounded_by'
+        )::uuid = any(:ids::uuid[])
+    )
+  order by e.memory_id, e.sequence
+)
+select f.id, f.scope, f.predicate, f.subject, f.entity_id, f.validity, f.valid_from, f.valid_to,
+  m.was, m.was_window
+from made_room m
+join facts f on f.tenant_id = :tenant_id and f.id = m.memory_id
+where f.validity in ('active', 'superseded', 'expired') and not f.id = any(:ids::uuid[])
+order by m.sequence desc
 
 -- find_keys --
 -- The keys that facts have.
 select distinct scope, predicate, subject, entity_id from facts
 where tenant_id = :tenant_id and id = any(:ids)
 order by scope, predicate, subject, entity_id
-
--- revive --
--- A fact holds again.
-update facts set validity = 'active'
-where tenant_id = :tenant_id and id = :id and validity = 'superseded'
 
 -- reconnect --
 -- What came after something taken back follows what was before it.
@@ -245,7 +265,8 @@ from unnest(:winners::uuid[], :losers::uuid[], :befores::uuid[]) as pair (winner
 join facts lost on lost.tenant_id = :tenant_id and lost.id = pair.loser
 where winner.tenant_id = :tenant_id and winner.id = pair.winner
   and winner.supersedes_id = pair.loser
-returning lost.id, lost.scope, lost.predicate, lost.subject, lost.entity_id
+returning lost.id, lost.scope, lost.predicate, lost.subject, lost.entity_id, lost.validity,
+  lost.valid_from, lost.valid_to
 
 -- part_links --
 -- The links of such a merge are gone.

@@ -1,0 +1,283 @@
+"""When a statement says that it holds: "since March 2024", "until Friday", "von 2019 bis 2022".
+
+Only a word that means a span of validity makes one: a birthday, a meeting on Friday, a deadline or
+a version has a date and no window. Where there is doubt there is none.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
+
+from butlers.memory.model import NewFact
+from butlers.memory.policy.question import MONTHS, WEEKDAYS
+from butlers.memory.policy.validity import OPEN, Window
+
+Days = tuple[date, date]
+
+
+def _numbered(names: str, first: int) -> dict[str, int]:
+    """Names of what follows each other, by their number."""
+    return {
+        name: number for number, same in enumerate(names.split("|"), first) for name in same.split()
+    }
+
+
+_MONTHS = _numbered("|".join(f"{name} {name[:3]}" for name in MONTHS), 1) | _numbered(
+    "januar jänner janvier enero|februar février fevrier febrero|märz maerz mars marzo|avril abril"
+    "|mai mayo|juni juin junio|juli juillet julio|août aout agosto|sept septembre septiembre"
+    "|oktober octobre octubre|novembre noviembre|dezember décembre decembre diciembre",
+    1,
+)
+_DAYS = _numbered("|".join(WEEKDAYS), 0) | _numbered(
+    "montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag", 0
+)
+_UNITS = _numbered("week woche semaine semana|month monat mois mes|year jahr année año", 0)
+_NEAR = _numbered(
+    "yesterday gestern hier ayer|today heute aujourd'hui hoy|tomorrow morgen demain mañana", -1
+)
+_WEEK, _YEARLY = 0, 2
+_BACK = "last|letzte[rnms]?|vergangene[rnms]?|dernière?|pasad[oa]"
+_AHEAD = "next|nächste[rnms]?|prochaine?|próxim[oa]"
+_THIS = "this|the|diese[rnms]?|cette|ce|este"
+
+
+def _any(words: Iterable[str]) -> str:
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+
+
+_END = r"(?=\s*(?:$|[.,;:!?)]))"
+_YEAR = r"(?:19|20)\d\d"
+_MONTH = rf"(?:{_any(_MONTHS)})\.?"
+_UNIT = f"(?:{_any(_UNITS)})"
+_NTH = r"\d{1,2}(?:st|nd|rd|th|er|\.)?"
+_MOVED = f"(?:{_BACK}|{_AHEAD})"
+_OF = r"(?:of\s+|de\s+|del\s+)?"
+# Each way to name a day or some; the first that fits a text counts.
+_WAYS = {
+    "iso": rf"{_YEAR}-\d\d-\d\d",
+    "iso_month": rf"{_YEAR}-\d\d(?![-\d])",
+    "dotted": rf"\d{{1,2}}\.\s?\d{{1,2}}\.\s?{_YEAR}",
+    "day_first": rf"{_NTH}\s+{_OF}{_MONTH},?\s+{_OF}{_YEAR}",
+    "month_first": rf"{_MONTH}\s+{_NTH},\s*{_YEAR}",
+    "month_year": rf"{_MONTH}\s+{_OF}{_YEAR}",
+    "year": rf"{_YEAR}(?![-.\d]*\d)",
+    "day_month": rf"(?:{_NTH}\s+{_OF}{_MONTH}|{_MONTH}\s+{_NTH}){_END}",
+    "month": rf"{_MONTH}{_END}",
+    "weekday": rf"(?:{_MOVED}\s+)?(?:{_any(_DAYS)}){_END}",
+    "unit": rf"(?:la\s+|l')?(?:{_MOVED}\s+{_UNIT}|{_UNIT}\s+{_MOVED})\b",
+    "this": rf"(?:{_THIS})\s+{_UNIT}{_END}",
+    "near": rf"(?:{_any(_NEAR)})\b",
+}
+_DATED = ("iso", "iso_month", "dotted", "day_first", "month_first", "month_year", "year")
+_ARTICLE = r"(?:the\s+|dem\s+|der\s+|le\s+|el\s+|du\s+|del\s+|in\s+|en\s+|im\s+)?"
+_WHEN = (
+    r"(?:(?P<{0}end>(?:the\s+)?end\s+of\s+|ende\s+|fin\s+|finales\s+de\s+)?"
+    rf"{_ARTICLE}(?P<{{0}}>{'|'.join(_WAYS.values())}))"
+)
+_FULL = rf"{_ARTICLE}(?P<{{0}}>{'|'.join(_WAYS[way] for way in _DATED)})"
+
+
+def _cue(words: str, when: str = _WHEN, name: str = "a") -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{words})\s*" + when.replace("{0}", name), re.IGNORECASE)
+
+
+_SINCE = _cue(
+    r"since|as of|as from|starting(?:\s+(?:on|in|from))?|effective(?:\s+from)?|"
+    r"beginning(?:\s+(?:on|in))?|seit(?:\s+(?:dem|der))?|ab(?:\s+dem)?|"
+    r"depuis(?:\s+(?:le|la))?|à\s+partir\s+d[eu]|desde(?:\s+el)?|a\s+partir\s+del?"
+)
+_FROM_ON = re.compile(
+    r"\bfrom\s+" + _FULL.replace("{0}", "a") + rf"\s+(?:onwards?\b|on{_END})|"
+    rf"\bfrom\s+(?P<b>tomorrow\b|(?:{_AHEAD})\s+(?:{_any(_DAYS)}|{_any(_UNITS)})\b)",
+    re.IGNORECASE,
+)
+_UNTIL = _cue(r"until|till|bis(?:\s+(?:zum|zu))?|jusqu(?:'|’)(?:à|au|en)|hasta(?:\s+el)?")
+_RANGE = re.compile(
+    r"(?<!\w)(?:"
+    + r"(?:from|between|von|zwischen|vom|d[eu]|entre|del?|desde)\s+"
+    + _FULL.replace("{0}", "a")
+    + r"\s*(?:to|until|till|through|and|bis(?:\s+zum)?|und|à|au|et|al?|hasta|y|–|-)\s*"
+    + _FULL.replace("{0}", "b")
+    + r"|\(\s*(?P<c>(?:19|20)\d\d)\s*(?:–|—|-|to|bis)\s*"
+    + r"(?P<d>(?:19|20)\d\d|present|now|today|heute)?\s*\))",
+    re.IGNORECASE,
+)
+_AHEAD_OF = re.compile(r"(?:starting|beginning|effective|ab|from|as from|à|a)\b", re.IGNORECASE)
+_LONGEST = 200
+_CLAUSES = re.compile(
+    r"[,;:.!?…–—]\s+\S|\n|\b(?:and|but|or|if|und|aber|oder|et|mais|ou|y|pero|o)\b", re.IGNORECASE
+)
+# A number of things, not a year: "until 2000 words are done".
+_COUNTED = re.compile(r"\d\d\d\d\s*(?:%|€|\$|[a-zµ]*[mgkb]h?\b|[a-z]+s\b)", re.IGNORECASE)
+_NO_END = re.compile(
+    r"deadline|\bdue\b|submi|deliver|\bpay|\bapply|\bwait|postpon|delay|defer|resched|remind|"
+    r"\bmoved\b|frist\b|abgabe|abgeben|fällig|einreich|spätestens|verschoben|erledig|"
+    r"échéance|rendre|reporté|plazo|entregar|vence|aplazad|\bnot\b|n['’]t\b|\bnever\b|\bno\b|"
+    r"\bnicht\b|\berst\b|\bkein|\bpas\b|\bcountdown\b|days (?:left|to go)",
+    re.IGNORECASE,
+)
+_NO_BEGIN = re.compile(
+    rf"\b(?:starting|beginning)\s+(?:{_any(_DAYS)})\b|\b(?:every|each|daily|weekly|weeks)\b|"
+    r"\b(?:first|most|least|best|worst|only|\w{3,}est|ever)\b[^.;]*\bsince\b|"
+    r"\b(?:ever|long) since\b|\bwritten|\bchanged since\b|\bchanges since\b",
+    re.IGNORECASE,
+)
+
+
+def dated(new: NewFact, now: datetime) -> NewFact:
+    """A fact with the window that its statement tells of, where whoever tells it gave none."""
+    if new.valid_from is not None or new.valid_to is not None:
+        return new
+    said = read_window(new.content, new.said_at or now)
+    return replace(new, valid_from=said.valid_from, valid_to=said.valid_to)
+
+
+def read_window(text: str, said_at: datetime) -> Window:
+    """When a statement says that it holds, told at an instant; open where it does not say."""
+    if len(text) > _LONGEST or not _is_one_clause(text):
+        return OPEN
+    day = said_at.astimezone(UTC).date()
+    spans = list(_RANGE.finditer(text))
+    if spans:
+        return _between(spans[0], day) if len(spans) == 1 else OPEN
+    return _window(_begin(text, day), _end(text, day))
+
+
+def _is_one_clause(text: str) -> bool:
+    """Whether nothing else is said, which the time might not be meant for."""
+    for cue in (_RANGE, _SINCE, _FROM_ON, _UNTIL):
+        text = cue.sub(" ", text)
+    return _CLAUSES.search(text.strip(" .,;:!?()")) is None
+
+
+def _between(found: re.Match[str], day: date) -> Window:
+    if _COUNTED.match(found.string, found.end() - 4):
+        return OPEN
+    first, last = found["a"] or found["c"], found["b"] or found["d"]
+    begin = _named(first, day, ahead=False)
+    dates = last is not None and last[0].isdigit() or (last or "")[:3].lower() in _MONTHS
+    end = _named(last, day, ahead=True) if last and dates else None
+    return OPEN if begin is None else _window(begin[0], end and end[1])
+
+
+def _begin(text: str, day: date) -> date | None:
+    found = [*_SINCE.finditer(text), *_FROM_ON.finditer(text)]
+    if len(found) != 1 or _NO_BEGIN.search(text):
+        return None
+    groups = found[0].groupdict()
+    said = groups["a"] or groups["b"]
+    span = _named(said, day, ahead=_is_ahead(found[0][0]))
+    if span is None:
+        return None
+    return span[1] if groups.get("aend") else span[0]
+
+
+def _end(text: str, day: date) -> date | None:
+    found = list(_UNTIL.finditer(text))
+    if len(found) != 1 or _NO_END.search(text) or _COUNTED.match(text, found[0].end() - 4):
+        return None
+    span = _named(found[0]["a"], day, ahead=True)
+    return span and span[1]
+
+
+def _is_ahead(cue: str) -> bool:
+    """Whether a day without a year is the next one."""
+    return _AHEAD_OF.match(cue) is not None
+
+
+def _window(begin: date | None, last: date | None) -> Window:
+    """From the beginning of a day until another has ended."""
+    if begin and last and last < begin:
+        return OPEN
+    return Window(_midnight(begin), _midnight(last and last + timedelta(days=1)))
+
+
+def _midnight(day: date | None) -> datetime | None:
+    return None if day is None else datetime.combine(day, time(), UTC)
+
+
+def _named(said: str, day: date, *, ahead: bool) -> Days | None:
+    """The first and the last of the days that are named."""
+    said = " ".join(said.lower().replace("’", "'").split())
+    for way, pattern in _WAYS.items():
+        if re.fullmatch(pattern.replace(_END, ""), said, re.IGNORECASE):
+            try:
+                return _READ[way](said, day, ahead)
+            except (ValueError, OverflowError):
+                return None
+    return None
+
+
+def _numbers(said: str) -> list[int]:
+    return [int(one) for one in re.findall(r"\d+", said)]
+
+
+def _month_of(said: str) -> int:
+    words = re.findall(r"[^\W\d_]+", said)
+    return next(_MONTHS[word] for word in words if word in _MONTHS)
+
+
+def _one(day: date) -> Days:
+    return day, day
+
+
+def _month(year: int, month: int) -> Days:
+    first = date(year, month, 1)
+    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+
+
+def _nearest(make: Callable[[int], Days], day: date, ahead: bool) -> Days:
+    """Of what comes once a year, the last that has begun, or the next that is not over."""
+    this = make(day.year)
+    if ahead:
+        return this if this[1] >= day else make(day.year + 1)
+    return this if this[0] <= day else make(day.year - 1)
+
+
+def _whole_date(said: str, day: date, ahead: bool) -> Days:
+    number, year = _numbers(said)
+    return _one(date(year, _month_of(said), number))
+
+
+def _day_month(said: str, day: date, ahead: bool) -> Days:
+    number, month = _numbers(said)[0], _month_of(said)
+    return _nearest(lambda year: _one(date(year, month, number)), day, ahead)
+
+
+def _weekday(said: str, day: date, ahead: bool) -> Days:
+    wanted = next(number for name, number in _DAYS.items() if name in said)
+    if re.match(_AHEAD, said) or (ahead and not re.match(_BACK, said)):
+        return _one(day + timedelta(days=(wanted - day.weekday()) % 7 or 7 * ("next" in said)))
+    return _one(day - timedelta(days=(day.weekday() - wanted) % 7 or 7 * ("last" in said)))
+
+
+def _unit(said: str, day: date, ahead: bool) -> Days:
+    unit = next(_UNITS[word] for word in re.findall(r"[^\W\d_]+", said) if word in _UNITS)
+    off = bool(re.search(_AHEAD, said)) - bool(re.search(_BACK, said))
+    if unit == _WEEK:
+        first = day + timedelta(days=7 * off - day.weekday())
+        return first, first + timedelta(days=6)
+    if unit == _YEARLY:
+        return date(day.year + off, 1, 1), date(day.year + off, 12, 31)
+    months = day.year * 12 + day.month - 1 + off
+    return _month(months // 12, months % 12 + 1)
+
+
+_READ: dict[str, Callable[[str, date, bool], Days]] = {
+    "iso": lambda said, day, ahead: _one(date(*_numbers(said))),
+    "iso_month": lambda said, day, ahead: _month(*_numbers(said)),
+    "dotted": lambda said, day, ahead: _one(date(*reversed(_numbers(said)))),
+    "day_first": _whole_date,
+    "month_first": _whole_date,
+    "month_year": lambda said, day, ahead: _month(_numbers(said)[0], _month_of(said)),
+    "year": lambda said, day, ahead: (date(int(said), 1, 1), date(int(said), 12, 31)),
+    "day_month": _day_month,
+    "month": lambda said, day, ahead: _nearest(
+        lambda year: _month(year, _month_of(said)), day, ahead
+    ),
+    "weekday": _weekday,
+    "unit": _unit,
+    "this": _unit,
+    "near": lambda said, day, ahead: _one(day + timedelta(days=_NEAR[said])),
+}
