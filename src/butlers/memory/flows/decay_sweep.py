@@ -14,7 +14,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row
 from butlers.db.statements import OnlyRow, Rows
-from butlers.memory.flows.feedback import invert_waiting
+from butlers.memory.flows.inversion import invert_waiting
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, EventType, Lineage
 from butlers.memory.store import events, sweep

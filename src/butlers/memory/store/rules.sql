@@ -70,7 +70,8 @@ limit 1
 update rules
 set applied_count = :applied_count, success_count = :success_count,
   harmful_count = :harmful_count, effectiveness_score = :effectiveness_score,
-  maturity = :maturity, metadata = :metadata, last_applied_at = :now, last_evaluated_at = :now
+  maturity = :maturity, metadata = :metadata, last_applied_at = :now, last_evaluated_at = :now,
+  last_confirmed_at = :confirmed_at
 where tenant_id = :tenant_id and id = :id
 returning {rule}
 
