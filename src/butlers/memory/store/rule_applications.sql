@@ -19,3 +19,11 @@ from rule_applications
 where tenant_id = :tenant_id and rule_id = :rule_id
 order by created_at desc, id desc
 limit :limit
+
+-- find_harm --
+-- What harm a rule did by the marks it stands by, the latest first.
+select created_at as at, actor as by, reason
+from counted_marks(:tenant_id, :rule_id)
+where outcome = 'harmful' and reason is not null
+order by created_at desc, id desc
+limit :limit
