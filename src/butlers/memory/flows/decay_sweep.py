@@ -60,7 +60,6 @@ _FACTS = _Kind(
         "active": (EventType.FACT_RECOVERED, "active"),
     },
 )
-# Warnings wane like every other rule: an anti-pattern nobody confirms is forgotten too.
 _RULES = _Kind(
     EventSubject.RULE,
     sweep.next_rules,

@@ -46,7 +46,7 @@ where {in_use} and is_seen(scope, :scope)
     or trust = 4 and (content ~* '\m(always|never)\M' or metadata ->> 'stated' = 'standing')
   )
   and maturity <> 'anti_pattern'
-  and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
+  and {rule_confidence} >= :least
 order by maturity <> 'proven', maturity <> 'established', effectiveness_score desc,
   created_at desc, id
 limit :limit

@@ -108,8 +108,9 @@ where tenant_id = :tenant_id and id = :id and validity = 'active'
 update rules
 set last_confirmed_at = :confirmed_at,
   metadata = case
-    when effective_confidence(confidence, decay_rate, :confirmed_at, :now) < :threshold
-    then metadata || '{"status": "fading"}' else metadata
+    when effective_confidence(
+      confidence, decay_rate, :confirmed_at, :now, confidence_floor
+    ) < :threshold then metadata || '{"status": "fading"}' else metadata
   end
 where tenant_id = :tenant_id and id = :id
 
