@@ -143,4 +143,6 @@ async def test_reasons_for_harm_stand_beside_the_rule_with_who_gave_them(memory,
     [left] = (await get_memory(memory, MemoryType.RULE, rule, AGENT))["harm"]
     assert left["by"] == AGENT.actor and left["reason"].startswith("it leaked - the password=[")
     explained = await explain_memory(memory, "rule", rule, AGENT)
-    assert all("\n" not in (use["reason"] or "") for use in explained["applications"])
+    uses = explained["applications"]
+    assert [use["reason"] for use in uses if use["counted"]] == [left["reason"]]
+    assert len(uses) == MAX_HARM + 2 and all("\n" not in use["reason"] for use in uses)

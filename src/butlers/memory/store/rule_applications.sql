@@ -13,8 +13,9 @@ from counted_marks(:tenant_id, :rule_id)
 order by created_at, id
 
 -- find --
--- The applications of a rule, newest first.
-select id, rule_id, outcome, reason, context, request_id, actor, origin, counted, created_at
+-- The applications of a rule, newest first; what was taken back does not count.
+select id, rule_id, outcome, reason, context, request_id, actor, origin,
+  id in (select m.id from counted_marks(:tenant_id, :rule_id) m) as counted, created_at
 from rule_applications
 where tenant_id = :tenant_id and rule_id = :rule_id
 order by created_at desc, id desc
