@@ -217,7 +217,11 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.RULE_RECOVERED: Meaning(
         "A fading rule is sure again.", _moved("`fading`", "`active`"), _SWEPT
     ),
-    EventType.RULE_MARKED_HELPFUL: Meaning("Following a rule helped.", _COUNTS, _UNCOUNTED),
+    EventType.RULE_MARKED_HELPFUL: Meaning(
+        "Following a rule helped, which confirms it.",
+        _COUNTS,
+        {"last_confirmed_at": "`{from, to}`, instants, where the mark counts", **_UNCOUNTED},
+    ),
     EventType.RULE_MARKED_HARMFUL: Meaning(
         "Following a rule did harm.", {**_COUNTS, "reason": "what harm, or null"}, _UNCOUNTED
     ),

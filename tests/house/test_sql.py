@@ -190,7 +190,7 @@ def module(stem):
 
 
 def _numbered(file):
-    """A revision by its number: `mem_027` may have several files."""
+    """A revision by its number: `mem_028` may have several files."""
     return "_".join(file.stem.split("_")[:2])
 
 

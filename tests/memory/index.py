@@ -2,7 +2,7 @@
 
 _COLUMNS = (
     "tenant_id, memory_type, memory_id, shown, scope, confidence, decay_rate, confirmed_at, "
-    "expires_at, created_at, said_at, session_id, author, entity_id"
+    "expires_at, created_at, said_at, session_id, author, entity_id, confidence_floor"
 )
 _PAIRS = {
     "memories": (

@@ -174,6 +174,8 @@ LIFECYCLES = {
     "too sure": {"confidence": 1, "importance": 0, "decay_rate": 0},
     "miscounted": {"applied_count": 2, "harmful_count": 0},
 }
+# A rule was confirmed by the mark that it helped.
+HELPED = {"proven": {"last_confirmed_at": LATE}}
 
 
 def before_uniqueness() -> dict[str, list[dict]]:

@@ -220,14 +220,14 @@ async def test_a_forgotten_rule_is_not_looked_at(memory, lineage, owner, clock):
     assert await run_decay_sweep(memory, lineage) == NOTHING
 
 
-@pytest.mark.contract("N7.3")
-async def test_a_warning_wanes_like_any_rule(memory, lineage, owner, clock):
+@pytest.mark.contract("N7.3", "L30")
+async def test_a_warning_does_not_wane(memory, lineage, owner, clock):
     rule = await a_rule(memory, lineage)
     for reason in ("it spilled", "it burned", "it stained"):
         await feedback.mark_harmful(memory, rule, reason, lineage)
     assert await owner.fetchval("select maturity from rules") == "anti_pattern"
-    clock.advance(days=365)
-    assert (await run_decay_sweep(memory, lineage)).rules_forgotten == 1
+    clock.advance(days=3650)
+    assert await run_decay_sweep(memory, lineage) == report(rules_checked=1)
 
 
 class BrokenEmbedder:

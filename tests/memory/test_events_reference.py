@@ -81,12 +81,12 @@ async def rule_lives(memory, lineage, clock):
         await feedback.mark_helpful(memory, good.id, lineage)
     for reason in ("rude", "unclear", "wrong"):
         await feedback.mark_harmful(memory, good.id, reason, lineage)
+    kind = await remember.store_rule(memory, NewRule("be kind"), lineage)
     clock.advance(days=120)
     await decay_sweep.run_decay_sweep(memory, lineage)
-    await feedback.confirm_memory(memory, "rule", good.id, lineage)
+    await feedback.confirm_memory(memory, "rule", kind.id, lineage)
     await forget.forget_memory(memory, "rule", good.id, lineage)
     await restore.restore_memory(memory, "rule", good.id, lineage)
-    await remember.store_rule(memory, NewRule("be kind"), lineage)
     clock.advance(days=2000)
     await decay_sweep.run_decay_sweep(memory, lineage)
 

@@ -4,12 +4,13 @@ import asyncio
 import json
 import uuid
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from butlers.errors import InvalidInput, NotFound, Unavailable
-from butlers.memory.flows import feedback, forget, remember
-from butlers.memory.model import NewEpisode, NewFact, NewRule
+from butlers.memory.flows import feedback, forget, inversion, remember
+from butlers.memory.model import NewEpisode, NewFact, NewRule, Trust
 from memory.audit_stream import event_types, events, fade, metadata, sizes
 
 
@@ -121,6 +122,7 @@ async def test_what_cannot_be_confirmed_is_refused_by_field(memory, lineage):
 @pytest.mark.contract("R21.1", "N7.1")
 async def test_a_helpful_mark_counts(memory, lineage, owner, clock, rule_id):
     await be(owner, rule_id, applied_count=2, success_count=1, harmful_count=1)
+    born = clock.now
     clock.advance(days=1)
     rule = await feedback.mark_helpful(memory, str(rule_id), lineage)
     row = await owner.fetchrow("select * from rules")
@@ -135,7 +137,23 @@ async def test_a_helpful_mark_counts(memory, lineage, owner, clock, rule_id):
         "success_count": {"from": 1, "to": 2},
         "harmful_count": {"from": 1, "to": 1},
         "effectiveness_score": {"from": 0.0, "to": 2 / 3},
+        "last_confirmed_at": {"from": born.isoformat(), "to": clock.now.isoformat()},
     }
+
+
+@pytest.mark.contract("L30", "L6")
+async def test_only_a_helpful_mark_that_counts_confirms(memory, lineage, owner, clock, rule_id):
+    kept = "select last_confirmed_at, metadata ->> 'status' from rules where id = $1"
+    born = clock.now
+    await fade(owner, "rules", rule_id)
+    clock.advance(days=1)
+    await feedback.mark_harmful(memory, rule_id, None, lineage)
+    await feedback.mark_helpful(memory, rule_id, replace(lineage, ceiling=Trust.LOW))
+    assert tuple(await owner.fetchrow(kept, rule_id)) == (born, "fading")
+    assert "last_confirmed_at" not in (await events(owner, rule_id))[-1]["payload"]
+    await asyncio.gather(*(feedback.mark_helpful(memory, rule_id, lineage) for _ in range(3)))
+    assert tuple(await owner.fetchrow(kept, rule_id)) == (clock.now, None)
+    assert (await event_types(owner, rule_id)).count("rule_recovered") == 1
 
 
 @pytest.mark.contract("R21.2", "N5.3", "N7.1")
@@ -334,11 +352,11 @@ async def test_without_a_model_the_mark_stands_and_the_inversion_waits(
         "reply to all",
     )
     assert (await metadata(owner, "rules", rule_id))["needs_inversion"] is True
-    assert await feedback.invert_waiting(memory, lineage) == 0
+    assert await inversion.invert_waiting(memory, lineage) == 0
     memory.embedder = model
-    assert await feedback.invert_waiting(memory, stranger) == 0
-    assert await feedback.invert_waiting(memory, lineage) == 1
-    assert await feedback.invert_waiting(memory, lineage) == 0
+    assert await inversion.invert_waiting(memory, stranger) == 0
+    assert await inversion.invert_waiting(memory, lineage) == 1
+    assert await inversion.invert_waiting(memory, lineage) == 0
     row = await owner.fetchrow("select maturity, content from rules")
     assert tuple(row) == ("anti_pattern", WARNING + "it leaked")
     assert "needs_inversion" not in await metadata(owner, "rules", rule_id)
@@ -367,7 +385,7 @@ async def test_a_waiting_rule_that_proves_useful_or_is_forgotten_is_left_alone(
         await feedback.mark_helpful(memory, rule_id, lineage)
     await forget.forget_memory(memory, "rule", other, lineage)
     memory.embedder = model
-    assert await feedback.invert_waiting(memory, lineage) == 0
+    assert await inversion.invert_waiting(memory, lineage) == 0
     assert await owner.fetchval("select count(*) from rules where maturity = 'candidate'") == 2
 
 
@@ -430,6 +448,6 @@ async def test_a_warning_made_of_old_reasons_is_not_written(memory, lineage, own
     await nearly_harmful(memory, lineage, rule_id, meanwhile)
     await feedback.mark_harmful(memory, rule_id, "it leaked", lineage)
     assert await owner.fetchval("select content from rules") == "reply to all"
-    assert await feedback.invert_waiting(memory, lineage) == 1
+    assert await inversion.invert_waiting(memory, lineage) == 1
     text = WARNING + "it leaked; people complained"
     assert await owner.fetchval("select content from rules") == text

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from butlers.memory.flows import feedback, forget, history, links, remember
 from butlers.memory.model import NewEpisode, NewFact, NewRule, Permanence
-from butlers.memory.policy.confidence import effective_confidence
-from butlers.memory.policy.forecast import falls_below_at
+from butlers.memory.policy.forecast import Waning
 
 BORN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -160,17 +159,22 @@ async def test_an_episode_is_explained_by_what_was_drawn_from_it(memory, lineage
     confidence=st.floats(0.01, 1),
     rate=st.sampled_from([0.002, 0.008, 0.01, 0.03, 0.1]),
     threshold=st.floats(0.01, 0.99),
+    kept=st.sampled_from([0.0, 0.2, 0.5, 1.0]),
 )
-def test_confidence_falls_below_a_threshold_when_foretold(confidence, rate, threshold):
-    at = falls_below_at(confidence, rate, BORN, threshold)
-    a_while = timedelta(seconds=10)
-    assert effective_confidence(confidence, rate, BORN, at + a_while) < threshold
+def test_confidence_falls_below_a_threshold_when_foretold(confidence, rate, threshold, kept):
+    waning = Waning(confidence, rate, BORN, confidence * kept)
+    at, a_while = waning.falls_below_at(threshold), timedelta(seconds=10)
+    if at is None:
+        assert waning.left_at(BORN + timedelta(days=36_500)) >= threshold
+        return
+    assert waning.left_at(at + a_while) < threshold
     if at > BORN + a_while:
-        assert effective_confidence(confidence, rate, BORN, at - a_while) > threshold
+        assert waning.left_at(at - a_while) > threshold
 
 
 def test_what_never_falls_has_no_day():
-    assert falls_below_at(1.0, 0.0, BORN, 0.2) is None
-    assert falls_below_at(1.0, 0.008, BORN, 0.0) is None
-    assert falls_below_at(1.0, 1e-12, BORN, 0.2) is None
-    assert falls_below_at(1.0, 0.008, None, 0.2) is None
+    assert Waning(1.0, 0.0, BORN).falls_below_at(0.2) is None
+    assert Waning(1.0, 0.008, BORN).falls_below_at(0.0) is None
+    assert Waning(1.0, 1e-12, BORN).falls_below_at(0.2) is None
+    assert Waning(1.0, 0.008, None).falls_below_at(0.2) is None
+    assert Waning(0.5, 0.01, BORN, 0.2).falls_below_at(0.2) is None

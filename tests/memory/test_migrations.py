@@ -41,6 +41,8 @@ def expected_changes(revision):
         changes |= legacy.LIFECYCLES
     if revision < "mem_002":
         changes |= legacy.UNIQUENESS
+    if "mem_006" <= revision < "mem_027":
+        changes |= legacy.HELPED
     return {id_of(name): values for name, values in changes.items()}
 
 

@@ -199,13 +199,12 @@ async def test_confidence_decays_as_written_in_python_and_in_sql(owner, rate, co
 @pytest.mark.contract("L4")
 async def test_python_and_sql_agree_on_confidence_everywhere(owner):
     cases = [
-        (confidence / 7, rate, NOW - timedelta(hours=hours * 13.7))
+        (confidence / 7, rate, NOW - timedelta(hours=hours * 13.7), NOW, floor)
         for confidence in range(8)
+        for floor in (0.0, confidence / 14)
         for rate in (0.0, 0.002, 0.008, 0.03, 0.1, 3.0)
         for hours in (-10, 0, 1, 50, 5_000)
     ]
-    for confidence, rate, confirmed in cases:
-        in_sql = await owner.fetchval(
-            "select effective_confidence($1, $2, $3, $4)", confidence, rate, confirmed, NOW
-        )
-        assert in_sql == pytest.approx(effective_confidence(confidence, rate, confirmed, NOW))
+    for case in cases:
+        in_sql = await owner.fetchval("select effective_confidence($1, $2, $3, $4, $5)", *case)
+        assert in_sql == pytest.approx(effective_confidence(*case))

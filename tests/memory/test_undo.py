@@ -104,10 +104,10 @@ async def live(memory, tenant, clock, attacked):
         await know(memory, them, "Ann", "allergy", "none at all")
         await know(memory, them, "Ann", "drinks", "coffee")
         await feedback.confirm_memory(memory, "fact", home, them)
+        for rule_id in (rules[0], *[rules[1]] * 3):
+            await feedback.mark_helpful(memory, rule_id, them)
         for word in ("slow", "rude", "odd"):
             await feedback.mark_harmful(memory, rules[0], word, them)
-        for _ in range(3):
-            await feedback.mark_helpful(memory, rules[1], them)
         await forget.forget_memory(memory, "rule", rules[1], them)
         poison = await tell(memory, them, "Bob lives in Minsk with Mallory")
         said = answer(new_facts=[fact("Mallory", "lives in", "Minsk")])
@@ -152,7 +152,7 @@ async def test_the_memory_equals_one_that_never_saw_the_attack(memory, owner, cl
     report = await undo.preview_undo(memory, Source(token="spy"), person("acme"))
     before = await seen(memory, owner, "acme")
     assert (report.applied, report.facts, report.rules, report.episodes) == (False, 5, 1, 1)
-    assert (report.confirmations, report.marks, report.forgotten_restored) == (1, 6, 1)
+    assert (report.confirmations, report.marks, report.forgotten_restored) == (1, 7, 1)
     done = await undo.undo_source(memory, Source(token="spy"), person("acme"))
     assert done.applied and done.facts_restored == 2
     assert (report.entities, done.entities, done.entities_left) == (4, 4, 0)

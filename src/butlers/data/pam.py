@@ -17,7 +17,15 @@ from butlers import __version__
 from butlers.butler.butler import Butler
 from butlers.errors import InvalidInput
 from butlers.memory.flows import portable
-from butlers.memory.model import Lineage, New, NewEpisode, NewFact, NewRule, Permanence
+from butlers.memory.model import (
+    Lineage,
+    Maturity,
+    New,
+    NewEpisode,
+    NewFact,
+    NewRule,
+    Permanence,
+)
 
 SCHEMA, VERSION = "portable-ai-memory", "1.0"
 _TYPES = {"fact": "fact", "rule": "instruction", "episode": "context"}
@@ -133,10 +141,11 @@ def _status(kind: str, row: Mapping[str, Any]) -> str:
 
 
 def _confidence(row: Mapping[str, Any]) -> dict[str, Any]:
+    warns = row.get("maturity") == Maturity.ANTI_PATTERN
     return {
         "initial": _number(row["confidence"]),
         "current": _number(row["confidence"]),
-        "decay_model": "time_exponential" if row["decay_rate"] else "none",
+        "decay_model": "time_exponential" if row["decay_rate"] and not warns else "none",
         "last_reinforced": row.get("last_confirmed_at"),
     }
 

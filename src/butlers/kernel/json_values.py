@@ -20,6 +20,7 @@ _WITHHELD = frozenset({"embedding", "search_vector"})
 # Columns that say what another says for readers, or what only the workers need.
 _INTERNAL = frozenset(
     {"tenant_id", "confidence", "decay_rate", "validity", "consolidated", "retry_count"}
+    | {"confidence_floor"}
     | {"last_error", "source_butler", "reference_count", "last_referenced_at", "signals"}
     | {"origin", "trust", "stored_by", "quarantined"}
 )

@@ -26,7 +26,7 @@ from butlers.memory.operations.retrieval import (
     search,
 )
 from butlers.memory.policy import context as lines
-from butlers.memory.policy.trust import origin_words
+from butlers.memory.policy.trust import standing_words
 from butlers.module import Caller
 from butlers.sessions import essence
 from butlers.sessions.fail_open import forgiven
@@ -205,7 +205,7 @@ async def _line(desk: Desk, found: dict[str, Any]) -> str:
     """The line of a memory, which counts as used by being shown."""
     kind = MemoryType(found["memory_type"])
     row = await get.run(desk, Get(memory_type=kind, memory_id=found["id"])) or found
-    origin = origin_words(row["origin"], row["trust"])
+    origin = standing_words(row)
     if kind is MemoryType.FACT:
         told = (row["subject"], row["predicate"], row["content"])
         return lines.fact_line(*told, float(row["effective_confidence"]), origin=origin)

@@ -29,7 +29,7 @@ FACT_KEYS = CIRCUMSTANCES | ORIGIN | {
     "last_referenced_at", "last_confirmed_at", "tags", "metadata", "effective_confidence",
 }  # fmt: skip
 RULE_KEYS = ORIGIN | {
-    "own_marks",
+    "own_marks", "confidence_floor",
     "id", "tenant_id", "content", "scope", "maturity", "confidence", "decay_rate", "permanence",
     "effectiveness_score", "applied_count", "success_count", "harmful_count",
     "source_episode_id", "source_butler", "created_at", "last_applied_at", "last_evaluated_at",

@@ -11,6 +11,7 @@ from butlers.doors.pages import charts, graph, svg
 from butlers.doors.pages.charts import Decay
 from butlers.doors.pages.graph import Node
 from butlers.memory.policy.confidence import effective_confidence
+from butlers.memory.policy.forecast import Waning
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 DAYS = [date(2026, 1, 1) + timedelta(days=day) for day in range(5)]
@@ -18,7 +19,7 @@ HOSTILE = '"><script>alert(1)</script>\u202e\x00'
 
 
 def decay(rate: float = 0.008, days_ago: float = 10, confidence: float = 1.0) -> Decay:
-    return Decay(confidence, rate, NOW - timedelta(days=days_ago), NOW, 0.2, 0.05)
+    return Decay(Waning(confidence, rate, NOW - timedelta(days=days_ago)), NOW, 0.2, 0.05)
 
 
 def parsed(markup: str) -> ElementTree.Element:
@@ -38,7 +39,7 @@ def test_a_curve_falls_as_confidence_does_and_today_lies_on_it():
     heights = [y for _, y in curve]
     assert heights == sorted(heights) and heights[0] < heights[-1]
     today = next(one for one in parsed(charts.decay_curve(drawn)).iter("circle"))
-    share = effective_confidence(1.0, 0.008, drawn.confirmed_at, NOW)
+    share = effective_confidence(1.0, 0.008, drawn.waning.confirmed_at, NOW)
     top, bottom = 10.0, 156.0
     assert float(today.get("cy") or 0) == pytest.approx(bottom - share * (bottom - top), abs=0.1)
 
@@ -51,7 +52,7 @@ def test_a_curve_says_in_words_when_it_fades():
 
 
 def test_a_memory_never_confirmed_is_drawn_at_nothing():
-    never = Decay(1.0, 0.008, None, NOW, 0.2, 0.05)
+    never = Decay(Waning(1.0, 0.008, None), NOW, 0.2, 0.05)
     assert {y for _, y in points(charts.decay_spark(never), "curve")} == {25.0}
 
 
@@ -61,7 +62,7 @@ def test_a_memory_never_confirmed_is_drawn_at_nothing():
     days=st.floats(0, 3_000),
 )
 def test_every_curve_stays_within_its_drawing(rate: float, confidence: float, days: float):
-    drawn = Decay(confidence, rate, NOW - timedelta(days=days), NOW, 0.2, 0.05)
+    drawn = Decay(Waning(confidence, rate, NOW - timedelta(days=days)), NOW, 0.2, 0.05)
     for x, y in points(charts.decay_curve(drawn), "curve"):
         assert 0 <= x <= charts.WIDTH and 0 <= y <= charts.HEIGHT
 

@@ -217,8 +217,8 @@ def _version(fact: Row) -> str:
 
 
 def _application(use: Row) -> str:
-    reason = f": {use['reason']}" if use["reason"] else ""
-    return f"{_by(use['created_at'], use['actor'])}, {use['outcome']}{reason}"
+    by, lost = _by(use["created_at"], use["actor"]), "" if use["counted"] else ", not counted"
+    return ": ".join(filter(None, (f"{by}, {use['outcome']}{lost}", use["reason"])))
 
 
 def _link(link: Row, memory_id: str) -> str:

@@ -22,8 +22,8 @@ def state(memory: Mapping[str, Any]) -> str:
     """How a memory stands."""
     if "consolidation_status" in memory:
         return str(memory["consolidation_status"])
-    maturity = memory.get("maturity")
-    return f"{memory['state']}, {maturity}" if maturity else str(memory["state"])
+    alone = "marked by its own author alone" if memory.get("own_marks") else ""
+    return ", ".join(filter(None, (str(memory["state"]), memory.get("maturity"), alone)))
 
 
 def when(instant: str | None) -> str:

@@ -9,8 +9,7 @@ from markupsafe import Markup
 from butlers.doors.pages import svg
 from butlers.doors.pages.svg import Element, add, drawing, finished, write
 from butlers.kernel.decay import days_between
-from butlers.memory.policy.confidence import effective_confidence
-from butlers.memory.policy.forecast import falls_below_at
+from butlers.memory.policy.forecast import Waning
 
 WIDTH, HEIGHT = 400.0, 180.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 8.0, 10.0, 24.0
@@ -30,45 +29,43 @@ class Chart:
 class Decay:
     """How a memory loses confidence, and the two marks that count on the way."""
 
-    confidence: float
-    rate: float
-    confirmed_at: datetime | None
+    waning: Waning
     now: datetime
     fading_below: float
     expired_below: float
 
     def at(self, days: float) -> float:
         """What is left so many days after the last confirmation."""
-        if self.confirmed_at is None:
-            return effective_confidence(self.confidence, self.rate, None, self.now)
-        later = self.confirmed_at + timedelta(days=days)
-        return effective_confidence(self.confidence, self.rate, self.confirmed_at, later)
+        since = self.waning.confirmed_at or self.now
+        return self.waning.left_at(since + timedelta(days=days))
 
     @property
     def age_days(self) -> float:
         """Days since the last confirmation."""
-        return 0.0 if self.confirmed_at is None else days_between(self.confirmed_at, self.now)
+        return days_between(self.waning.confirmed_at or self.now, self.now)
 
     @property
     def fades_at(self) -> datetime | None:
         """When it falls below the first mark."""
-        return self._falls_below(self.fading_below)
+        return self.waning.falls_below_at(self.fading_below)
 
     @property
     def expires_at(self) -> datetime | None:
         """When it falls below the second mark."""
-        return self._falls_below(self.expired_below)
+        return self.waning.falls_below_at(self.expired_below)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it never falls below the first mark."""
+        return self.waning.decay_rate == 0 or self.waning.floor >= self.fading_below
 
     @property
     def span_days(self) -> float:
         """How many days are worth drawing: until it is gone, and never less than its age."""
         end = self.expires_at
-        if end is None or self.confirmed_at is None:
+        if end is None or self.waning.confirmed_at is None:
             return max(_PERMANENT_DAYS, self.age_days * 1.1)
-        return max(1.0, days_between(self.confirmed_at, end) * 1.06, self.age_days * 1.04)
-
-    def _falls_below(self, mark: float) -> datetime | None:
-        return falls_below_at(self.confidence, self.rate, self.confirmed_at, mark)
+        return max(1.0, days_between(self.waning.confirmed_at, end) * 1.06, self.age_days * 1.04)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +174,12 @@ def _grid(root: Element, frame: Frame, value: float, words: str) -> None:
 
 def _decay_days(root: Element, frame: Frame, decay: Decay) -> None:
     """The last confirmation below the left end, the day it fades below where that is."""
-    y = HEIGHT - 8
-    if decay.confirmed_at is not None:
-        write(root, f"{decay.confirmed_at:%Y-%m-%d}", frame.left, y, "tick")
-    if decay.fades_at is None or decay.confirmed_at is None:
+    y, confirmed_at = HEIGHT - 8, decay.waning.confirmed_at
+    if confirmed_at is not None:
+        write(root, f"{confirmed_at:%Y-%m-%d}", frame.left, y, "tick")
+    if decay.fades_at is None or confirmed_at is None:
         return
-    x = frame.x(days_between(decay.confirmed_at, decay.fades_at))
+    x = frame.x(days_between(confirmed_at, decay.fades_at))
     add(root, "line", "limit", x1=x, y1=frame.y(decay.fading_below), x2=x, y2=frame.y(0))
     # Clear of the first date on the left, and within the drawing on the right.
     end = min(max(x + 30, frame.left + 160), WIDTH - 10)
@@ -243,7 +240,7 @@ def _legend(series: Mapping[str, Sequence[int]], *, newest: bool) -> tuple[tuple
 def _decay_words(decay: Decay) -> str:
     now = f"confidence now {decay.at(decay.age_days):.2f}"
     if decay.fades_at is None:
-        return f"{now}, does not fade" if decay.rate == 0 else now
+        return f"{now}, does not fade" if decay.lasts else now
     word = "fades" if decay.fades_at > decay.now else "faded"
     return f"{now}, {word} on {decay.fades_at:%Y-%m-%d}"
 

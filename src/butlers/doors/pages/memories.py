@@ -209,14 +209,16 @@ async def one(
     if detail is None:
         raise NotFound(f"{name} has no {kind} {memory_id}; it may have been removed")
     found = detail["memory"]
-    fades = found.get("state") in ("active", "fading") and "decay_rate" in found
+    wanes = found.get("state") in ("active", "fading") and "decay_rate" in found
+    decay = pictures.decay_of(found, seat) if wanes else None
     return render(
         visit.request,
         f"{kind}.html",
         **seated(visit, name, kinds),
         detail=detail,
         memory=found,
-        curve=charts.decay_curve(pictures.decay_of(found, seat)) if fades else None,
+        curve=charts.decay_curve(decay) if decay else None,
+        lasts=decay is not None and decay.lasts,
         graph=pictures.provenance(name, detail),
         permanences=list(Permanence),
         here=f"/butlers/{name}/memory/{kinds}/{memory_id}",

@@ -13,6 +13,7 @@ from butlers.doors.pages.charts import Chart, Decay
 from butlers.doors.pages.graph import Node
 from butlers.doors.pages.phrases import address
 from butlers.doors.pages.shown import instant
+from butlers.memory.policy.forecast import Waning
 
 _RETRIEVALS = ("memory_search", "memory_recall", "memory_context")
 
@@ -53,9 +54,7 @@ def decay_of(row: Mapping[str, Any], seat: Seat) -> Decay:
     memory = seat.butler.memory
     settings = memory.settings.facts
     return Decay(
-        row["confidence"],
-        row["decay_rate"],
-        instant(row["last_confirmed_at"]),
+        Waning.of({**row, "last_confirmed_at": instant(row["last_confirmed_at"])}),
         memory.now(),
         settings.retrieval_confidence_threshold,
         settings.expiry_confidence_threshold,
@@ -63,9 +62,12 @@ def decay_of(row: Mapping[str, Any], seat: Seat) -> Decay:
 
 
 def with_decay(rows: Sequence[Mapping[str, Any]], seat: Seat) -> list[dict[str, Any]]:
-    """Facts or rules, each with its curve and the day it fades."""
+    """Facts or rules, each with its curve and the day it fades, if there is one."""
     decays = ((row, decay_of(row, seat)) for row in rows)
-    return [{**r, "spark": charts.decay_spark(d), "fades_at": d.fades_at} for r, d in decays]
+    return [
+        {**row, "spark": charts.decay_spark(one), "fades_at": one.fades_at, "lasts": one.lasts}
+        for row, one in decays
+    ]
 
 
 def plots(told: Mapping[str, Any], latency: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:

@@ -12,9 +12,9 @@ from butlers.memory.flows.recall import Recalled
 from butlers.memory.flows.sight import Query, see
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, Then
-from butlers.memory.policy import context, doubt, scopes
+from butlers.memory.policy import context, scopes
 from butlers.memory.policy.context import Block, Line, Offer, Section
-from butlers.memory.policy.trust import behind_what_people_said, origin_words
+from butlers.memory.policy.trust import behind_what_people_said, standing_words
 from butlers.memory.store import episodes, rules
 
 MAX_BUDGET = 1_000_000
@@ -140,25 +140,21 @@ def _fact(row: Row) -> Line:
         row["predicate"],
         row["content"],
         row["effective_confidence"],
-        origin=_origin(row),
+        origin=standing_words(row),
     )
     return Line(MemoryRef(MemoryType.FACT, row["id"]), text)
 
 
 def _rule(row: Row) -> Line:
     said = row["content"], row["maturity"], row["effectiveness_score"]
-    text = context.rule_line(*said, origin=_origin(row))
+    text = context.rule_line(*said, origin=standing_words(row))
     return Line(MemoryRef(MemoryType.RULE, row["id"]), text)
 
 
 def _episode(row: Row) -> Line:
     ref = MemoryRef(MemoryType.EPISODE, row["id"])
-    text = context.episode_line(row["content"], row["created_at"], origin=_origin(row))
+    text = context.episode_line(row["content"], row["created_at"], origin=standing_words(row))
     return Line(ref, text)
-
-
-def _origin(row: Row) -> str:
-    return ", ".join(filter(None, (origin_words(row["origin"], row["trust"]), doubt.words(row))))
 
 
 def _checked_budget(memory: Memory, token_budget: int | None) -> int:

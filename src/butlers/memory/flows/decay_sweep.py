@@ -14,7 +14,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row
 from butlers.db.statements import OnlyRow, Rows
-from butlers.memory.flows.feedback import invert_waiting
+from butlers.memory.flows.inversion import invert_waiting
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, EventType, Lineage
 from butlers.memory.store import events, sweep
@@ -60,7 +60,6 @@ _FACTS = _Kind(
         "active": (EventType.FACT_RECOVERED, "active"),
     },
 )
-# Warnings wane like every other rule: an anti-pattern nobody confirms is forgotten too.
 _RULES = _Kind(
     EventSubject.RULE,
     sweep.next_rules,

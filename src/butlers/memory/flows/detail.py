@@ -9,7 +9,7 @@ from butlers.memory.flows.entities import get_entity
 from butlers.memory.flows.history import explain_memory, memory_history
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, Then
-from butlers.memory.policy.forecast import decay_curve
+from butlers.memory.policy.forecast import Waning
 
 _UNFADING = timedelta(days=365)
 _IN_USE = ("active", "fading")
@@ -48,10 +48,10 @@ def _forecast(explained: dict[str, Any], now: datetime) -> list[dict[str, Any]]:
     found = explained["memory"]
     if found.get("state") not in _IN_USE or "decay_rate" not in found:
         return []
-    confirmed_at = _instant(found["last_confirmed_at"])
-    start = min(confirmed_at or now, now)
+    waning = Waning.of({**found, "last_confirmed_at": _instant(found["last_confirmed_at"])})
+    start = min(waning.confirmed_at or now, now)
     end = max(_instant(explained["expires_at"]) or start + _UNFADING, now + timedelta(days=1))
-    curve = decay_curve(found["confidence"], found["decay_rate"], confirmed_at, start, end)
+    curve = waning.curve(start, end)
     return [{"at": at.isoformat(), "confidence": left} for at, left in curve]
 
 

@@ -1,28 +1,25 @@
 """What is learned from using memories: confirmations, and marks that move rules."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import structlog
-
 from butlers.db.postgres import Row, Transaction
-from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
+from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.gate import Secrets, admitted
 from butlers.kernel.json_values import as_json
-from butlers.kernel.text import clean, preprocess_text
-from butlers.kernel.words import prepared
+from butlers.kernel.text import clean
 from butlers.memory.flows.authority import is_more_trusted
+from butlers.memory.flows.inversion import invert_if_possible
 from butlers.memory.flows.proposing import let_confirmation_wait
-from butlers.memory.handle import Embedding, Memory
+from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Event,
     EventSubject,
     EventType,
     Lineage,
-    Maturity,
     MemoryRef,
     MemoryType,
     Outcome,
@@ -32,8 +29,6 @@ from butlers.memory.policy.attachments import checked_document, checked_ref
 from butlers.memory.policy.maturity import Author, Mark, RuleState
 from butlers.memory.policy.trust import with_origin
 from butlers.memory.store import facts, rule_applications, rules
-
-_log = structlog.get_logger(__name__)
 
 _MARKED = {
     Outcome.HELPFUL: EventType.RULE_MARKED_HELPFUL,
@@ -115,24 +110,15 @@ async def mark_harmful(
     async with memory.transaction(lineage) as tx:
         marked = await _mark(memory, tx, use, lineage)
     if maturity.awaits_inversion(marked):
-        marked = await _invert_if_possible(memory, marked, lineage) or marked
+        marked = await invert_if_possible(memory, marked, lineage) or marked
     return as_json(with_origin(marked))
-
-
-async def invert_waiting(memory: Memory, lineage: Lineage) -> int:
-    """Turn every rule that awaits it into a warning; how many were."""
-    async with memory.transaction(lineage) as tx:
-        waiting = await rules.find_awaiting_inversion(tx)
-    inverted = [await _invert_if_possible(memory, rule, lineage) for rule in waiting]
-    return sum(rule is not None for rule in inverted)
 
 
 async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Lineage) -> Row:
     now = memory.now()
     before = await _held(tx, use.rule_id, now)
     counted = before["trust"] <= lineage.trust
-    state = RuleState.of(before)
-    after = await _after(memory, tx, before, use, lineage) if counted else state
+    after = await _after(memory, tx, before, use, lineage)
     await rule_applications.insert(
         tx,
         id=memory.new_id(),
@@ -146,12 +132,9 @@ async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Line
     if not counted:
         await memory.record(tx, _marked(before, before, use, counted=False), lineage, now)
         return before
-    marked = await rules.mark(tx, id=use.rule_id, now=now, **_columns(before, after, use))
-    await memory.record(tx, _marked(before, marked, use), lineage, now)
-    if after.maturity is not state.maturity:
-        payload = {"from": state.maturity, "to": after.maturity}
-        moved = Event(_MOVED[use.outcome], EventSubject.RULE, use.rule_id, payload)
-        await memory.record(tx, moved, lineage, now)
+    marked = await rules.mark(tx, id=use.rule_id, now=now, **_columns(before, after, use, now))
+    for event in _told(before, marked, use):
+        await memory.record(tx, event, lineage, now)
     return marked
 
 
@@ -181,35 +164,6 @@ async def _held(tx: Transaction, rule_id: UUID, now: datetime) -> Row:
     return rule
 
 
-async def _invert_if_possible(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
-    """The rule as a warning, or None: it stays waiting while no embedding can be made."""
-    try:
-        return await _invert(memory, rule, lineage)
-    except Unavailable as error:
-        _log.warning("rule_inversion_postponed", rule_id=str(rule["id"]), reason=str(error))
-        return None
-
-
-async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
-    """The rule as a warning, or None when it changed meanwhile.
-
-    What changes the warning is another harmful mark, and that mark inverts the rule itself.
-    """
-    warning = maturity.warning(rule["content"], maturity.reasons(rule))
-    embedding = await memory.embed(warning, lineage)
-    now = memory.now()
-    async with memory.transaction(lineage) as tx:
-        held = await rules.lock(tx, id=rule["id"], now=now)
-        if held is None or not maturity.awaits_inversion(held):
-            return None
-        if maturity.warning(held["content"], maturity.reasons(held)) != warning:
-            return None
-        written = _inversion(held, warning, embedding)
-        inverted = await rules.invert(tx, id=held["id"], now=now, **written)
-        await memory.record(tx, _inverted(held), lineage, now)
-    return inverted
-
-
 def _application(
     memory: Memory,
     rule_id: str | UUID,
@@ -233,10 +187,13 @@ def _checked_reason(reason: str | None, secrets: Secrets) -> str | None:
     return inputs.checked_text("reason", admitted(secrets, "reason", reason), inputs.MAX_REASON)
 
 
-def _columns(before: Row, after: RuleState, use: Application) -> dict[str, Any]:
-    """What a mark writes into the rule."""
+def _columns(before: Row, after: RuleState, use: Application, now: datetime) -> dict[str, Any]:
+    """What a mark writes into the rule; one that helped is sure again, and fades no more."""
     columns = {name: getattr(after, name) for name in ("maturity", *_COUNTED)}
-    metadata = {k: v for k, v in before["metadata"].items() if k != "needs_inversion"}
+    helped = use.outcome is Outcome.HELPFUL
+    columns["confirmed_at"] = now if helped else before["last_confirmed_at"]
+    lifted = ("needs_inversion", "status") if helped else ("needs_inversion",)
+    metadata = {k: v for k, v in before["metadata"].items() if k not in lifted}
     if after.needs_inversion:
         metadata["needs_inversion"] = True
     if use.reason is not None:
@@ -244,23 +201,9 @@ def _columns(before: Row, after: RuleState, use: Application) -> dict[str, Any]:
     return columns | {"metadata": metadata}
 
 
-def _inversion(held: Row, warning: str, embedding: Embedding) -> dict[str, Any]:
-    """What an inversion writes into the rule."""
-    metadata = {k: v for k, v in held["metadata"].items() if k != "needs_inversion"}
-    return {
-        "content": warning,
-        "metadata": metadata | {"original_content": held["content"]},
-        "embedding": embedding.vector,
-        "embedding_version_id": embedding.version_id,
-        "searchable": prepared(preprocess_text(warning)),
-    }
-
-
 def _confirmed(ref: MemoryRef, before: Row, now: datetime, episode_ids: Sequence[UUID]) -> Event:
     kind = EventType.FACT_CONFIRMED if ref.type is MemoryType.FACT else EventType.RULE_CONFIRMED
-    was: datetime | None = before["was_confirmed_at"]
-    moved = {"from": was.isoformat() if was else None, "to": now.isoformat()}
-    payload: dict[str, Any] = {"last_confirmed_at": moved}
+    payload: dict[str, Any] = {"last_confirmed_at": _moved(before["was_confirmed_at"], now)}
     if before.get("was_confidence", 1.0) < 1.0:
         payload["confidence"] = {"from": before["was_confidence"], "to": 1.0}
     if episode_ids:
@@ -268,9 +211,23 @@ def _confirmed(ref: MemoryRef, before: Row, now: datetime, episode_ids: Sequence
     return Event(kind, EventSubject(ref.type), ref.id, payload)
 
 
+def _moved(was: datetime | None, now: datetime) -> dict[str, str | None]:
+    return {"from": was.isoformat() if was else None, "to": now.isoformat()}
+
+
 def _recovered(ref: MemoryRef) -> Event:
     kind = EventType.FACT_RECOVERED if ref.type is MemoryType.FACT else EventType.RULE_RECOVERED
     return Event(kind, EventSubject(ref.type), ref.id, {"from": "fading", "to": "active"})
+
+
+def _told(before: Row, marked: Row, use: Application) -> Iterator[Event]:
+    """What is told of a mark that counts."""
+    yield _marked(before, marked, use)
+    if before["state"] == "fading" and marked["state"] == "active":
+        yield _recovered(MemoryRef(MemoryType.RULE, use.rule_id))
+    if marked["maturity"] != before["maturity"]:
+        payload = {"from": before["maturity"], "to": marked["maturity"]}
+        yield Event(_MOVED[use.outcome], EventSubject.RULE, use.rule_id, payload)
 
 
 def _marked(before: Row, marked: Row, use: Application, *, counted: bool = True) -> Event:
@@ -281,14 +238,7 @@ def _marked(before: Row, marked: Row, use: Application, *, counted: bool = True)
         payload["reason"] = use.reason
     if not counted:
         payload["counted"] = False
+    elif use.outcome is Outcome.HELPFUL:
+        was, now = before["last_confirmed_at"], marked["last_confirmed_at"]
+        payload["last_confirmed_at"] = _moved(was, now)
     return Event(_MARKED[use.outcome], EventSubject.RULE, use.rule_id, payload)
-
-
-def _inverted(held: Row) -> Event:
-    payload = {
-        "from": held["maturity"],
-        "to": Maturity.ANTI_PATTERN,
-        "original_content": held["content"],
-        "reasons": maturity.reasons(held),
-    }
-    return Event(EventType.RULE_INVERTED, EventSubject.RULE, held["id"], payload)

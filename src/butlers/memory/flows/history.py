@@ -21,8 +21,9 @@ from butlers.memory.model import (
     Then,
 )
 from butlers.memory.policy.attachments import checked_ref
-from butlers.memory.policy.forecast import falls_below_at
+from butlers.memory.policy.forecast import Waning
 from butlers.memory.policy.inputs import checked_id
+from butlers.memory.policy.maturity import told_reason
 from butlers.memory.settings import FactsConfig
 from butlers.memory.store import (
     episodes,
@@ -118,7 +119,7 @@ async def _story(
             for row in happened
             if row["event_type"] in _CONFIRMED
         ],
-        "applications": _plain(applied),
+        "applications": [_application(row) for row in applied],
         "links": _plain(linked),
     }
 
@@ -182,11 +183,15 @@ def _prospects(found: Mapping[str, Any], settings: FactsConfig) -> dict[str, dat
         return {"fades_at": None, "expires_at": found["expires_at"]}
     if found["state"] not in _IN_USE:
         return {"fades_at": None, "expires_at": None}
-    decay = found["confidence"], found["decay_rate"], found["last_confirmed_at"]
+    waning = Waning.of(found)
     return {
-        "fades_at": falls_below_at(*decay, settings.retrieval_confidence_threshold),
-        "expires_at": falls_below_at(*decay, settings.expiry_confidence_threshold),
+        "fades_at": waning.falls_below_at(settings.retrieval_confidence_threshold),
+        "expires_at": waning.falls_below_at(settings.expiry_confidence_threshold),
     }
+
+
+def _application(row: Row) -> dict[str, Any]:
+    return {**row, "reason": row["reason"] and told_reason(row["reason"])}
 
 
 def _plain(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -16,13 +16,16 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, ranker
 from butlers.memory.policy.doubt import behind_what_holds, yields
+from butlers.memory.policy.maturity import told_reason
 from butlers.memory.policy.ranker import Ranked
 from butlers.memory.policy.scoring import ScoreParts, score_parts
-from butlers.memory.policy.trust import behind_the_more_trusted, with_origin
-from butlers.memory.store import search
+from butlers.memory.policy.trust import behind_the_more_trusted, in_their_places, with_origin
+from butlers.memory.store import rule_applications, search
 
 DEPTH = 200
 """How far down each leg the ranker looks; whoever asks for more has it look further."""
+MAX_HARM = 20
+"""How many reasons for harm are told with a rule; an explanation has more of them."""
 DEFAULT_IMPORTANCE = 5.0
 """How important a rule is, of which nobody says so."""
 
@@ -142,7 +145,7 @@ async def tell(
         key=lambda one: ranking.best_first(one.composite_score, one.row["created_at"], one.ref.id),
     )
     found = {one.ref: one for one in recalled}
-    ordered = behind_what_holds(behind_the_more_trusted(list(found), told), told)
+    ordered = behind_what_holds(in_their_places(list(found), told), told)
     return [found[ref] for ref in ordered[:limit]]
 
 
@@ -178,7 +181,17 @@ async def get_memory(
     if ref not in rows:
         return None
     memory.uses.count(lineage.tenant_id, [ref], now)
-    return as_json({"memory_type": memory_type, **with_origin(_used(rows[ref], now))})
+    told = {**with_origin(_used(rows[ref], now)), **await _harm(memory, rows[ref], lineage)}
+    return as_json({"memory_type": memory_type, **told})
+
+
+async def _harm(memory: Memory, row: Row, lineage: Lineage) -> dict[str, Any]:
+    """What a rule is said to have done, by whom and when; the latest of it."""
+    if not row.get("harmful_count"):
+        return {}
+    async with memory.transaction(lineage) as tx:
+        told = await rule_applications.find_harm(tx, rule_id=row["id"], limit=MAX_HARM)
+    return {"harm": [{**one, "reason": told_reason(one["reason"])} for one in told]}
 
 
 async def _search(  # noqa: PLR0913 - as above

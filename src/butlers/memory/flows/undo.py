@@ -58,8 +58,8 @@ async def undo_source(memory: Memory, source: Source, lineage: Lineage) -> UndoR
         await _forget(work, plan)
         plan = replace(plan, replaced=await _revive(work, plan))
         plan = replace(plan, forgotten=await _recover(work, plan))
-        await _unconfirm(work, plan)
         await _unmark(work, plan, vectors)
+        await _unconfirm(work, plan)
         await _unlink(work, plan)
         came = await undo_entities(work, plan.entities, plan.ids)
         for row in plan.proposals:

@@ -145,6 +145,7 @@ class Plan:
         """What is told of it."""
         named = [row for row in self.taken if row["state"] not in GONE][:SHOWN]
         merges = [row for row in self.entities if _is_for_good(row)]
+        by_marks = [row for row in self.confirmations if _is_mark(row)]
         return UndoReport(
             applied,
             episodes=len(self.of(MemoryType.EPISODE)),
@@ -152,7 +153,7 @@ class Plan:
             rules=len(self.of(MemoryType.RULE)),
             facts_restored=len(self.replaced),
             forgotten_restored=len(self.forgotten),
-            confirmations=len(self.confirmations),
+            confirmations=len(self.confirmations) - len(by_marks),
             marks=len(self.marks),
             links=self.links,
             proposals=len(self.proposals),
@@ -188,6 +189,12 @@ def _window_before(row: Row) -> Window:
         return Window(*(at and datetime.fromisoformat(at) for at in told))
     begin = None if window_of(row).is_empty else row["valid_from"]
     return Window(begin, None)
+
+
+def _is_mark(confirmation: Row) -> bool:
+    """Whether a rule was confirmed by a mark that it helped, which is told as a mark."""
+    marked: bool = confirmation["event_type"] == EventType.RULE_MARKED_HELPFUL
+    return marked
 
 
 def _is_for_good(change: Row) -> bool:

@@ -74,7 +74,7 @@ class MarkHelpful(fields.Told):
     routes=(Route("POST", "/rules/{rule_id}/helpful"),),
 )
 async def mark_helpful(desk: Desk, asked: MarkHelpful) -> dict[str, Any]:
-    """Say that following a rule helped. Enough of these make it established, then proven.
+    """Say that following a rule helped: it is confirmed, and rises with enough of these.
 
     Returns the rule with its new counts, effectiveness_score and maturity.
     """

@@ -20,9 +20,13 @@ DECAY_RATES = {
 
 
 def effective_confidence(
-    confidence: float, decay_rate: float, confirmed_at: datetime | None, now: datetime
+    confidence: float,
+    decay_rate: float,
+    confirmed_at: datetime | None,
+    now: datetime,
+    floor: float = 0.0,
 ) -> float:
-    """How much of a memory's confidence is left at `now`.
+    """How much of a memory's confidence is left at `now`, and never less than its floor.
 
     Permanent memories (rate zero) never fade, confirmed or not; any other memory counts for
     nothing until somebody confirms it. Statements call the database function of the same name,
@@ -31,5 +35,6 @@ def effective_confidence(
     if decay_rate == 0:
         return confidence
     if confirmed_at is None:
-        return 0.0
-    return confidence * decay.exponential(decay_rate, decay.days_between(confirmed_at, now))
+        return floor
+    days = decay.days_between(confirmed_at, now)
+    return max(floor, confidence * decay.exponential(decay_rate, days))

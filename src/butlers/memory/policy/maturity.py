@@ -151,6 +151,11 @@ def reasons(row: Mapping[str, Any]) -> list[str]:
     return list(row["metadata"].get("harmful_reasons", ()))
 
 
+def told_reason(reason: str) -> str:
+    """A reason as it is shown: without secrets, on one line."""
+    return one_line(masked(reason).text)
+
+
 def with_reason(known: Sequence[str], reason: str | None) -> list[str]:
     """The reasons with one more, the oldest dropped when they are too many to carry."""
     return [*known, *([reason] if reason else [])][-KEPT_REASONS:]
@@ -158,7 +163,7 @@ def with_reason(known: Sequence[str], reason: str | None) -> list[str]:
 
 def warning(content: str, given: Sequence[str]) -> str:
     """What an inverted rule says; a reason given twice is named once, a doubtful one not at all."""
-    quoted = (one_line(masked(reason).text) for reason in given if not doubt(reason))
+    quoted = (told_reason(reason) for reason in given if not doubt(reason))
     because = "; ".join(dict.fromkeys(quoted)) or _NO_REASON
     return f"ANTI-PATTERN: Do NOT {content}. This caused problems because: {because}"
 

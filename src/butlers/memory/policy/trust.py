@@ -6,10 +6,12 @@ from typing import Any, TypeVar
 from butlers.kernel.text import clean
 from butlers.kernel.words import folded
 from butlers.memory.model import Lineage, New, Origin, Permanence, Trust
+from butlers.memory.policy import doubt
 
 LESS_TRUSTED = "it is less trusted than what it is about"
 DRAWN_FROM_HELD = "drawn from an episode in quarantine"
 _WORDS = {Trust.LOW: "low trust", Trust.STATED: ""}
+_OWN_MARKS = "marked by its own author alone"
 _SAID = " (said "
 
 Row = Mapping[str, Any]
@@ -39,6 +41,13 @@ def origin_words(origin: str, trust: int) -> str:
     if said.trust is level or said.trust is Trust.STATED:
         return least
     return f"{said} from {least}"
+
+
+def standing_words(row: Row) -> str:
+    """What a reader of one line is told of who stands behind a memory, if that is a reservation."""
+    marked = _OWN_MARKS if row.get("own_marks") else ""
+    said = origin_words(row["origin"], row["trust"])
+    return ", ".join(filter(None, (said, marked, doubt.words(row))))
 
 
 def with_origin(row: Row) -> dict[str, Any]:
@@ -72,6 +81,14 @@ def behind_the_more_trusted(ranked: Sequence[T], told: Mapping[T, Row]) -> list[
         for place, source in zip(taken, by_trust, strict=True):
             ordered[place] = ranked[source]
     return ordered
+
+
+def in_their_places(ranked: Sequence[T], told: Mapping[T, Row]) -> list[T]:
+    """The same order, but that its facts and its rules each stand as their authors allow."""
+    ordered = behind_the_more_trusted(ranked, told)
+    rules = {told[one]["id"]: one for one in ordered if "maturity" in told.get(one, ())}
+    yielding = iter(behind_what_people_said([told[one] for one in rules.values()]))
+    return [rules[next(yielding)["id"]] if one in rules.values() else one for one in ordered]
 
 
 def behind_what_people_said(rules: Sequence[Row]) -> list[Row]:

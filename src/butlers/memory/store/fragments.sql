@@ -15,14 +15,18 @@ importance, confidence, decay_rate, permanence, source_butler, source_episode_id
 id, tenant_id, subject, predicate, content, {fact_details},
   in_doubt(tenant_id, 'fact', id, :now, null, null) as in_doubt
 
+-- {rule_confidence} --
+-- What is left of a rule's confidence now.
+effective_confidence(confidence, decay_rate, last_confirmed_at, :now, confidence_floor)
+
 -- {rule_details} --
 -- What a reader is told of a rule beside what it says.
 scope, maturity, confidence, decay_rate, permanence, effectiveness_score, applied_count,
   success_count, harmful_count, source_episode_id, source_butler, created_at, last_applied_at,
   last_evaluated_at, last_confirmed_at, reference_count, last_referenced_at, {provenance},
   has_own_marks(tenant_id, id, stored_by) as own_marks, tags, metadata,
-  rule_state(metadata, quarantined) as state,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence,
+  rule_state(metadata, quarantined) as state, confidence_floor,
+  {rule_confidence} as effective_confidence,
   in_doubt(tenant_id, 'rule', id, :now, null, null) as in_doubt
 
 -- {rule} --

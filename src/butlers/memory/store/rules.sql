@@ -46,7 +46,7 @@ where {in_use} and is_seen(scope, :scope)
     or trust = 4 and (content ~* '\m(always|never)\M' or metadata ->> 'stated' = 'standing')
   )
   and maturity <> 'anti_pattern'
-  and effective_confidence(confidence, decay_rate, last_confirmed_at, :now) >= :least
+  and {rule_confidence} >= :least
 order by maturity <> 'proven', maturity <> 'established', effectiveness_score desc,
   created_at desc, id
 limit :limit
@@ -70,7 +70,8 @@ limit 1
 update rules
 set applied_count = :applied_count, success_count = :success_count,
   harmful_count = :harmful_count, effectiveness_score = :effectiveness_score,
-  maturity = :maturity, metadata = :metadata, last_applied_at = :now, last_evaluated_at = :now
+  maturity = :maturity, metadata = :metadata, last_applied_at = :now, last_evaluated_at = :now,
+  last_confirmed_at = :confirmed_at
 where tenant_id = :tenant_id and id = :id
 returning {rule}
 

@@ -1,8 +1,5 @@
 -- {judged} --
--- What is left of a memory's confidence, and what that makes of it.
-cross join lateral (
-  select effective_confidence(confidence, decay_rate, last_confirmed_at, :now)
-) measured (effective_confidence)
+-- What is made of a memory by what is left of its confidence.
 cross join lateral (
   select case
     when effective_confidence < :expiry_threshold then 'spent'
@@ -26,7 +23,11 @@ from (
 -- changing right now is left to the next sweep, so that none waits for the other.
 with due as (
   select id, fact_state(validity, metadata) as was, verdict, effective_confidence
-  from facts {judged}
+  from facts
+  cross join lateral (
+    select effective_confidence(confidence, decay_rate, last_confirmed_at, :now)
+  ) measured (effective_confidence)
+  {judged}
   where tenant_id = :tenant_id and validity = 'active' and decay_rate > 0
     and id > :after and id <= :last and verdict <> fact_state(validity, metadata)
   order by id
@@ -58,7 +59,9 @@ from (
 -- The rules of a page go where their confidence puts them.
 with due as (
   select id, rule_state(metadata) as was, verdict, effective_confidence
-  from rules {judged}
+  from rules
+  cross join lateral (select {rule_confidence}) measured (effective_confidence)
+  {judged}
   where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
     and decay_rate > 0 and id > :after and id <= :last and verdict <> rule_state(metadata)
   order by id

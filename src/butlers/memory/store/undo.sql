@@ -11,6 +11,11 @@ tenant_id = :tenant_id and session_id = :session_id::uuid
   and (:actor::text is null or stored_by = :actor)
   and (:since::timestamptz is null or created_at >= :since)
 
+-- {confirming} --
+-- What confirms a memory: a confirmation, or a mark that a rule helped, which tells when it did.
+event_type in ('fact_confirmed', 'rule_confirmed', 'rule_marked_helpful')
+  and jsonb_exists(payload, 'last_confirmed_at')
+
 -- {taken} --
 -- What a source has stored, and what was drawn from that, through each other. Nothing is tied to
 -- it by a link that it drew itself, or that a fact inherited by which somebody else said the same.
@@ -77,15 +82,11 @@ order by t.kind, t.id
 -- find_confirmations --
 -- What the source confirmed of others, itself or by its episodes alone.
 {taken}
-select c.id, c.memory_type as kind, c.memory_id
+select c.id, c.memory_type as kind, c.memory_id, c.event_type
 from memory_events c
-where c.tenant_id = :tenant_id and c.event_type in ('fact_confirmed', 'rule_confirmed')
-  and c.memory_id not in (select id from taken)
+where c.tenant_id = :tenant_id and {confirming} and c.memory_id not in (select id from taken)
   and (
-    c.id in (
-      select id from memory_events
-      where {told} and event_type in ('fact_confirmed', 'rule_confirmed')
-    )
+    c.id in (select id from memory_events where {told} and {confirming})
     or c.payload -> 'episodes' <@ (select coalesce(jsonb_agg(id), '[]') from taken)
   )
 order by c.sequence
@@ -95,7 +96,7 @@ order by c.sequence
 select c.id, c.payload
 from memory_events c
 where c.tenant_id = :tenant_id and c.memory_id = :id
-  and c.event_type in ('fact_confirmed', 'rule_confirmed') and not exists (
+  and {confirming} and not exists (
     select from memory_events u
     where u.tenant_id = :tenant_id and u.memory_id = :id
       and u.event_type in ('fact_unconfirmed', 'rule_unconfirmed')
@@ -119,8 +120,9 @@ where tenant_id = :tenant_id and id = :id and validity = 'active'
 update rules
 set last_confirmed_at = :confirmed_at,
   metadata = case
-    when effective_confidence(confidence, decay_rate, :confirmed_at, :now) < :threshold
-    then metadata || '{"status": "fading"}' else metadata
+    when effective_confidence(
+      confidence, decay_rate, :confirmed_at, :now, confidence_floor
+    ) < :threshold then metadata || '{"status": "fading"}' else metadata
   end
 where tenant_id = :tenant_id and id = :id
 

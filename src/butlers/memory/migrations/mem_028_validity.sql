@@ -55,17 +55,17 @@ select tenant_id, 'episode' as memory_type, id as memory_id, quarantined is null
   butler as scope, 1.0::float as confidence, 0.0::float as decay_rate,
   null::timestamptz as confirmed_at, expires_at, created_at, said_at, session_id, place, author,
   null::uuid as entity_id, search_vector, null::timestamptz as valid_from,
-  null::timestamptz as valid_to, false as past
+  null::timestamptz as valid_to, false as past, 0.0::float as confidence_floor
 from episodes
 union all
 select tenant_id, 'fact', id, validity = 'active', scope, confidence, decay_rate,
   last_confirmed_at, null, created_at, said_at, session_id, place, author, entity_id,
-  search_vector, valid_from, valid_to, validity in ('superseded', 'expired')
+  search_vector, valid_from, valid_to, validity in ('superseded', 'expired'), 0.0
 from facts
 union all
 select tenant_id, 'rule', id, quarantined is null and rule_state(metadata) <> 'forgotten', scope,
   confidence, decay_rate, last_confirmed_at, null, created_at, null, null, null, null, null,
-  search_vector, null, null, false
+  search_vector, null, null, false, confidence_floor
 from rules;
 
 -- changed --
@@ -195,7 +195,8 @@ return (m).memory_type = any(types)
     else is_seen((m).scope, by_scope)
   end
   and effective_confidence(
-    (m).confidence, (m).decay_rate, (m).confirmed_at, coalesce(as_of, known_at, at)
+    (m).confidence, (m).decay_rate, (m).confirmed_at, coalesce(as_of, known_at, at),
+    (m).confidence_floor
   ) >= least_confidence
   and case
     when known_at is not null then was_known(m, coalesce(as_of, known_at), known_at)

@@ -211,8 +211,9 @@ language plpgsql as $$
           m.origin, m.trust, m.stored_by, m.quarantined,
           has_own_marks(tenant, m.id, m.stored_by) as own_marks,
           m.tags, m.metadata, rule_state(m.metadata) as state,
-          effective_confidence(m.confidence, m.decay_rate, m.last_confirmed_at, at)
-            as effective_confidence,
+          m.confidence_floor, effective_confidence(
+            m.confidence, m.decay_rate, m.last_confirmed_at, at, m.confidence_floor
+          ) as effective_confidence,
           case when exists (
             select from memory_links l
             where l.tenant_id = tenant and l.source_type = 'rule' and l.source_id = m.id
