@@ -61,6 +61,7 @@ _LINK = {
 }
 _UNCOUNTED = {"counted": "false where whoever said so is less trusted than the rule"}
 _UNDO = {"undo": "true where it is part of taking back a source"}
+_WINDOW = {"window": "`{from, to}`, when it held before and holds now, where that changed"}
 _UNCONFIRMED = {
     "last_confirmed_at": "when it was confirmed last without them, or null",
     "confirmations": "the events that count no more",
@@ -145,11 +146,12 @@ EVENTS: Mapping[EventType, Meaning] = {
             "supersedes": "the fact it replaced, or null",
             **_SOURCE,
         },
-        _DOUBTED,
+        {"entity_id": "the entity it is about", **_DOUBTED},
     ),
     EventType.FACT_SUPERSEDED: Meaning(
         "A newer fact of the same key took its place, or a surer one when entities were merged.",
         _moved(_STATE, "`superseded`", superseded_by="the fact that replaced it"),
+        _WINDOW,
     ),
     EventType.FACT_CONFIRMED: Meaning(
         "Somebody said that a fact still holds.",
@@ -162,7 +164,7 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.FACT_RESTORED: Meaning(
         "Somebody took back that a fact was forgotten.",
         _moved("the state it was in", "the state before that"),
-        _UNDO,
+        _UNDO | _WINDOW,
     ),
     EventType.FACT_FADING: Meaning(
         "A fact lost so much confidence that it is no longer retrieved.",
@@ -175,6 +177,11 @@ EVENTS: Mapping[EventType, Meaning] = {
         "A person let a fact out of quarantine.", _moved("`quarantined`", "`active`")
     ),
     EventType.FACT_UNCONFIRMED: Meaning("Confirmations of a fact were taken back.", _UNCONFIRMED),
+    EventType.FACT_ANCHORED: Meaning(
+        "A fact became one of an entity that bears its subject's name, or ceased to be.",
+        {"entity_id": "the entity, or null", "pairs": "what it takes to take it back"},
+        {"was_entity_id": "the entity before, where it is none now", **_UNDO},
+    ),
     EventType.FACT_EXPIRED: Meaning(
         "A fact lost so much confidence that it no longer holds.",
         _moved(_STATE, "`expired`", effective_confidence=_FADED),
@@ -239,6 +246,7 @@ EVENTS: Mapping[EventType, Meaning] = {
             "aliases": "its other names",
             "metadata": "what else was given",
         },
+        {"by_itself": "true where a second fact of its name made it"},
     ),
     EventType.ENTITY_UPDATED: Meaning(
         "An entity's names or metadata were changed.",
@@ -261,7 +269,7 @@ EVENTS: Mapping[EventType, Meaning] = {
         },
     ),
     EventType.ENTITY_PARTED: Meaning(
-        "A merge was taken back with its source: the entity is one of its own again.",
+        "A merge was taken back: the entity is one of its own again.",
         {"source_entity_id": "this one", "target_entity_id": "the other", **_UNDO},
     ),
     EventType.MEMORY_ERASED: Meaning(

@@ -1,9 +1,7 @@
 """Doing what an answer says: every action on its own, all of them or none with the lease."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
+from dataclasses import asdict, dataclass, replace
 from typing import assert_never, cast
 from uuid import UUID
 
@@ -12,13 +10,14 @@ import structlog
 from butlers.db.postgres import Row, Transaction, translated_errors
 from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
 from butlers.kernel.text import says_the_same
+from butlers.memory.flows.anchoring import hold_all
 from butlers.memory.flows.authority import is_more_trusted
 from butlers.memory.flows.consolidation_lease import (
     TAKEN_OVER,
     Claimed,
-    GivenBack,
     give_back_in,
 )
+from butlers.memory.flows.consolidation_report import Applied, Effect
 from butlers.memory.flows.links import derive_in
 from butlers.memory.flows.proposals import confirm_by, proposal_of
 from butlers.memory.flows.proposing import propose_in
@@ -49,29 +48,6 @@ from butlers.memory.store.consolidation import Lease
 from butlers.memory.store.facts import FactKey
 
 _log = structlog.get_logger(__name__)
-
-
-class Effect(StrEnum):
-    """What an action came to."""
-
-    FACT_CREATED = "fact_created"
-    FACT_UPDATED = "fact_updated"
-    RULE_CREATED = "rule_created"
-    CONFIRMED = "confirmed"
-    PROPOSED = "proposed"
-    UNCHANGED = "unchanged"
-
-
-@dataclass(slots=True)
-class Applied:
-    """What has been done so far, and what could not be."""
-
-    effects: Counter[Effect] = field(default_factory=Counter)
-    errors: list[str] = field(default_factory=list)
-    created: list[MemoryRef] = field(default_factory=list)
-    cited: set[UUID] = field(default_factory=set)
-    consolidated: int = 0
-    back: GivenBack = GivenBack(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +84,13 @@ async def apply(
     async with memory.transaction(lineage) as tx:
         held = await consolidation.hold(tx, now=memory.now(), **asdict(claimed.lease))
         _must_be_whole(len(held), claimed)
-        stored = [action.new for action in plan.actions if isinstance(action, StoreFact)]
+        actions = await _about_whom(tx, plan.actions)
+        stored = [action.new for action in actions if isinstance(action, StoreFact)]
         await facts.hold_keys(tx, *map(FactKey.of, stored))
         touchable = {*known.facts, *known.rules}
         trusted = {row["id"]: Trust(row["trust"]) for row in held}
         work = _Work(memory, tx, lineage, claimed.butler, known, touchable, applied, trusted)
-        for action, embedding in zip(plan.actions, embeddings, strict=True):
+        for action, embedding in zip(actions, embeddings, strict=True):
             await _isolated(work, action, embedding)
         if applied.effects or not applied.errors:
             await _settle(work, claimed, held, plan)
@@ -127,6 +104,21 @@ async def _embeddings(memory: Memory, plan: Plan, lineage: Lineage) -> list[Embe
     ]
     made = iter(await memory.embed_all(texts, lineage) if texts else ())
     return [None if isinstance(action, Confirm) else next(made) for action in plan.actions]
+
+
+async def _about_whom(tx: Transaction, actions: Sequence[Action]) -> list[Action]:
+    """The same, each new fact about the entity that it names; the names are held from here on."""
+    stored = [action.new for action in actions if isinstance(action, StoreFact)]
+    found = iter(await hold_all(tx, stored))
+    return [
+        _about(action, next(found)) if isinstance(action, StoreFact) else action
+        for action in actions
+    ]
+
+
+def _about(action: StoreFact, found: NewFact) -> StoreFact:
+    """A fact in the place of another is stored as that one names its subject."""
+    return action if action.target_id is not None else replace(action, new=found)
 
 
 async def _isolated(work: _Work, action: Action, embedding: Embedding | None) -> None:
@@ -185,7 +177,10 @@ def _known_already(work: _Work, action: StoreFact, holder: Row | None) -> UUID |
     if holder is not None and says_the_same(holder["content"], new.content):
         return cast(UUID, holder["id"])
     for fact in work.known.facts.values() if action.target_id is None else ():
-        if says_the_same(fact.subject, new.subject) and says_the_same(fact.content, new.content):
+        same = new.entity_id is not None and fact.entity_id == new.entity_id
+        if (same or says_the_same(fact.subject, new.subject)) and says_the_same(
+            fact.content, new.content
+        ):
             return fact.id
     return None
 

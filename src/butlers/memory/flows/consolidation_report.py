@@ -3,7 +3,35 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
 from typing import Any
+from uuid import UUID
+
+from butlers.memory.flows.consolidation_lease import GivenBack
+from butlers.memory.model import MemoryRef
+
+
+class Effect(StrEnum):
+    """What an action came to."""
+
+    FACT_CREATED = "fact_created"
+    FACT_UPDATED = "fact_updated"
+    RULE_CREATED = "rule_created"
+    CONFIRMED = "confirmed"
+    PROPOSED = "proposed"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(slots=True)
+class Applied:
+    """What has been done so far, and what could not be."""
+
+    effects: Counter[Effect] = field(default_factory=Counter)
+    errors: list[str] = field(default_factory=list)
+    created: list[MemoryRef] = field(default_factory=list)
+    cited: set[UUID] = field(default_factory=set)
+    consolidated: int = 0
+    back: GivenBack = GivenBack(0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from uuid import UUID
 from butlers.db.postgres import Row
 from butlers.errors import Conflict, NotFound
 from butlers.memory.flows import remember
-from butlers.memory.flows.remember import StoredFact
+from butlers.memory.flows.stored import StoredFact
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact, Permanence
 from butlers.memory.policy import inputs

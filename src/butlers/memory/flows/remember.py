@@ -1,6 +1,6 @@
 """Storing memories: cleaned and embedded first, then one transaction with its events."""
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -9,7 +9,9 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import IntegrityViolation, NotFound
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
+from butlers.memory.flows.anchoring import anchored
 from butlers.memory.flows.proposing import let_fact_wait
+from butlers.memory.flows.stored import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -35,56 +37,11 @@ from butlers.memory.policy.attachments import (
 )
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.suspicion import DEMAND
-from butlers.memory.store import entities, episodes, facts, links, rules
+from butlers.memory.store import episodes, facts, links, rules
 from butlers.memory.store.facts import FactKey
 
 Drawn = TypeVar("Drawn", NewFact, NewRule)
 T = TypeVar("T", bound=New)
-
-
-@dataclass(frozen=True)
-class _Told:
-    """What a caller is told of what it stored, and how many secrets were masked on the way."""
-
-    masked: int = field(default=0, kw_only=True)
-
-    def as_dict(self) -> dict[str, Any]:
-        """What was stored; of secrets and reasons to wait only where there are any."""
-        told = {one.name: getattr(self, one.name) for one in fields(self)}
-        seldom = {name: told.pop(name) for name in ("waits", "masked")}
-        return told | {name: value for name, value in seldom.items() if value}
-
-
-@dataclass(frozen=True)
-class StoredEpisode(_Told):
-    """An episode that was stored; `waits` says what for, where it is told to nobody yet."""
-
-    id: UUID
-    expires_at: datetime
-    waits: str | None = None
-
-
-@dataclass(frozen=True)
-class StoredFact(_Told):
-    """A fact that was stored, and the one it replaced.
-
-    One that waits for a yes because of a more trusted one is known by its proposal's id.
-    """
-
-    id: UUID
-    superseded_id: UUID | None
-    waits: str | None = None
-
-
-@dataclass(frozen=True)
-class StoredRule(_Told):
-    """A rule that was stored."""
-
-    id: UUID
-    waits: str | None = None
-
-
-Stored = StoredEpisode | StoredFact | StoredRule
 
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
@@ -133,9 +90,20 @@ async def store_fact_in(
     known = await _known_fact(tx, new)
     if known is not None:
         return known
-    if new.entity_id is not None:
-        await entities.hold_living(tx, new.entity_id)
     new, said = await _with_its_source(tx, new, lineage)
+    new, identity = await anchored(memory, tx, new, said, lineage)
+    stored = await _store_anchored(memory, tx, new, embedding, lineage, said)
+    return replace(stored, identity=identity)
+
+
+async def _store_anchored(  # noqa: PLR0913 - as above, and what is known of where it comes from
+    memory: Memory,
+    tx: Transaction,
+    new: NewFact,
+    embedding: Embedding,
+    lineage: Lineage,
+    said: dict[str, Any],
+) -> StoredFact:
     if said["quarantined"]:
         return await _insert_fact(memory, tx, new, embedding, lineage, said)
     await facts.hold_keys(tx, FactKey.of(new))
@@ -286,6 +254,7 @@ def _fact_created(
         "scope": new.scope,
         "permanence": new.permanence,
         "supersedes": str(replaced) if replaced else None,
+        **({"entity_id": str(new.entity_id)} if new.entity_id else {}),
         **_source(new),
         **_why(said),
     }

@@ -145,7 +145,7 @@ class Plan:
             marks=len(self.marks),
             links=self.links,
             proposals=len(self.proposals),
-            entities=len(self.entities) - len(merges),
+            entities=sum(map(_is_change, self.entities)) - len(merges),
             entities_left=len(merges),
             memories=[_named(row) for row in named],
         )
@@ -168,6 +168,11 @@ async def plan(memory: Memory, tx: Transaction, source: Source) -> Plan:
         await undo.count_links(tx, ids=ids, **values),
         await undo.find_entity_changes(tx, **values),
     )
+
+
+def _is_change(row: Row) -> bool:
+    """Whether it was done to an entity, not to a fact that became its own."""
+    return bool(row["event_type"] != EventType.FACT_ANCHORED)
 
 
 def _is_for_good(change: Row) -> bool:

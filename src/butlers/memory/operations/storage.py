@@ -6,7 +6,7 @@ from pydantic import AwareDatetime
 
 from butlers.memory.flows import correct as correction
 from butlers.memory.flows import remember
-from butlers.memory.flows.remember import StoredEpisode, StoredFact, StoredRule
+from butlers.memory.flows.stored import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.model import (
     EventSubject,
     NewEpisode,
