@@ -4,6 +4,7 @@ Whoever gives a name to an entity or a fact takes the name first, so that no fac
 its entity while that comes to be.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -125,9 +126,11 @@ async def _by_itself(  # noqa: PLR0913 - what is told, by whom, and what was tol
     if not others or said["quarantined"] or said["trust"] <= Trust.TOOL:
         return NOBODY
     name = naming.as_name(new.subject)
-    predicates = [new.predicate, *(row["predicate"] for row in others)]
+    told = [(row["predicate"], row["content"]) for row in others]
     known = await entities.is_a_person(tx, name=name)
-    kind = naming.kind_of(name, predicates, is_a_person=known)
+    said_of = [(new.predicate, new.content), *told]
+    # The vocabulary of usual words takes a moment to load, in which the loop has others to serve.
+    kind = await asyncio.to_thread(naming.kind_of, name, said_of, is_a_person=known)
     made = kind and await _create(memory, tx, name, kind, lineage)
     return Identity(made, is_new=True) if made else NOBODY
 

@@ -1,7 +1,8 @@
 """Whether a fact's subject is a name, how it may be spelt, and what it is a name of.
 
 An entity that nobody asked for has to be right: a subject that could be a common noun is none, and
-a single word is one only where what is said of it fits a person, a firm or a place.
+a single word is one only where what is said of it fits a person, a firm or a place. German nouns
+all have capitals: of those too only what is said can tell.
 """
 
 import re
@@ -9,9 +10,10 @@ import unicodedata
 from collections.abc import Iterable
 
 from butlers.kernel.plain_words import plain_words
+from butlers.kernel.tokens import is_usually_small
 from butlers.kernel.words import folded
 from butlers.memory.model import EntityType
-from butlers.memory.policy.naming_words import COMMON, FIRMS, PARTICLES, SAID_OF, TITLES
+from butlers.memory.policy.naming_words import COMMON, FIRMS, PARTICLES, PRONOUNS, SAID_OF, TITLES
 
 _MOST_WORDS = 4
 _WORD = re.compile(r"[^\W\d_][^\W\d_.'’&-]*(?:[.'’&-]+[^\W\d_]*)*")
@@ -43,8 +45,8 @@ def may_mean(subject: str, names: Iterable[str]) -> bool:
     return any(one.startswith(other) or other.startswith(one) for one in said for other in known)
 
 
-def kind_of(name: str, predicates: Iterable[str], *, is_a_person: bool) -> EntityType | None:
-    """What a name is a name of, by what is said of it; None where it may be none at all."""
+def kind_of(name: str, told: Iterable[tuple[str, str]], *, is_a_person: bool) -> EntityType | None:
+    """What a name is a name of, by predicates and contents; None where it may be none at all."""
     if not _looks_like_a_name(name):
         return None
     words = words_of(name)
@@ -52,10 +54,24 @@ def kind_of(name: str, predicates: Iterable[str], *, is_a_person: bool) -> Entit
         return EntityType.PERSON
     if words[-1] in FIRMS:
         return EntityType.ORGANIZATION
-    said = {word for one in predicates for word in re.split(r"[\W_]+", folded(one))}
-    evident = next((kind for kind, words in SAID_OF.items() if words & said), None)
-    stands_alone = len(words) == 1 and not _INNER_CAPITAL.search(name)
-    return evident or (None if stands_alone else EntityType.OTHER)
+    evident = next((kind for kind in map(_evident, told) if kind), None)
+    return evident or (EntityType.OTHER if _is_told_by_its_form(name) else None)
+
+
+def _is_told_by_its_form(name: str) -> bool:
+    """Whether nothing but a name is spelt so: capitals within, or of several words a rare one."""
+    words = [word for word in name.split() if word not in PARTICLES]
+    if _INNER_CAPITAL.search(name):
+        return True
+    return len(words) > 1 and not all(map(is_usually_small, words))
+
+
+def _evident(told: tuple[str, str]) -> EntityType | None:
+    """Of what kind only this can be said."""
+    predicate, content = (set(re.split(r"[\W_]+", folded(text))) for text in told)
+    if PRONOUNS & content:
+        return EntityType.PERSON
+    return next((kind for kind, words in SAID_OF.items() if words & predicate), None)
 
 
 def _looks_like_a_name(name: str) -> bool:

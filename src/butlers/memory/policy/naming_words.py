@@ -57,12 +57,13 @@ institute
 SAID_OF = {
     EntityType.PERSON: _words(
         """
-age allergic allergies allergy anniversary birthday birthplace born boyfriend brother child
-children colleague dad daughter diagnosed diet dislikes drinks eats enjoys father favorite
-favourite fiance fiancee girlfriend graduated grew hates height hobbies hobby husband intolerance
-intolerant job kids likes lives loves manager married mother mum nationality nickname occupation
-partner plays prefers profession pronouns reports shoe sibling sister sleeps son speaks spouse
-studied studies surname swims teaches vegan vegetarian wants wedding wife works
+afraid age allergic allergies allergy anniversary birthday birthplace born boyfriend brother child
+children coeliac colleague dad daughter diagnosed diet dislikes divorced drinks eats engaged enjoys
+father favorite favourite fears fiance fiancee girlfriend graduated grew handed hates height
+hobbies hobby husband intolerance intolerant job kids likes lives loves manager married mother mum
+nationality nickname occupation partner plays prefers pregnant profession pronouns reports retired
+shoe sibling sings sister sleeps son speaks spouse studied studies surname swims teaches vaccinated
+vegan vegetarian wants wedding widow widowed widower wife works
 """
     ),
     EntityType.ORGANIZATION: _words(
@@ -71,6 +72,9 @@ ceo cto customers employees employs founded founder headquarters headquartered i
 shareholders staff
 """
     ),
-    EntityType.PLACE: _words("altitude capital inhabitants population timezone"),
+    EntityType.PLACE: _words("altitude capital inhabitants population"),
 }
 """What is said of one kind alone."""
+
+PRONOUNS = _words("he she his her hers him himself herself")
+"""What stands for a person."""

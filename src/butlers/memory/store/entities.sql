@@ -150,7 +150,7 @@ for update
 
 -- find_unanchored --
 -- Facts that name a subject by one of these spellings and no entity; those that hold first.
-select id, subject, scope, predicate, validity
+select id, subject, scope, predicate, left(content, 300) as content, validity
 from facts
 where tenant_id = :tenant_id and entity_id is null and subject = any(:subjects)
 order by validity = 'active' desc, created_at, id
