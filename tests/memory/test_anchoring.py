@@ -46,7 +46,7 @@ async def everybody(owner):
     return [tuple(row) for row in rows]
 
 
-@pytest.mark.contract("L34", "L33")
+@pytest.mark.contract("L34")
 async def test_every_way_of_storing_finds_the_one_entity_that_is_named(memory, lineage, owner):
     ann = await person(memory, lineage, "Ann Weber", "Ann", scope="global")
     told = await store(memory, lineage, "ANN", "drinks", "tea")

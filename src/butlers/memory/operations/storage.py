@@ -100,7 +100,7 @@ class StoreFact(Said):
     scope: fields.ScopeStored = "global"
     tags: fields.Labels = None
     entity_id: fields.EntityId | None = None
-    """The subject's entity, as resolving or creating it gave it, if known."""
+    """The subject's entity, if known; left out: the one whose name the subject is."""
     source_episode_id: fields.Uuid | None = None
     """The episode it was drawn from, if there was one."""
 
@@ -121,7 +121,8 @@ async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
     same scope, subject (or entity) and predicate replaces the earlier one, which is kept as
     history: so correct a fact by storing it again under the same key.
 
-    Returns {id, superseded_id}; superseded_id is the fact it replaced, or null.
+    Returns {id, superseded_id}; superseded_id is the fact it replaced, or null. Where the subject
+    names one entity also entity_id; where several, entity_candidates.
     """
     new = await new_fact(desk, asked)
     return await remember.store_fact(desk.memory, new, desk.lineage)
