@@ -62,6 +62,7 @@ _LINK = {
 }
 _UNCOUNTED = {"counted": "false where whoever said so is less trusted than the rule"}
 _UNDO = {"undo": "true where it is part of taking back a source"}
+_WINDOW = {"window": "`{from, to}`, when it held before and holds now, where that changed"}
 _UNCONFIRMED = {
     "last_confirmed_at": "when it was confirmed last without them, or null",
     "confirmations": "the events that count no more",
@@ -147,6 +148,7 @@ EVENTS: Mapping[EventType, Meaning] = {
             **_SOURCE,
         },
         {
+            "entity_id": "the entity it is about",
             **_DOUBTED,
             "valid_from": "since when it holds",
             "valid_to": "when it no longer holds",
@@ -192,6 +194,11 @@ EVENTS: Mapping[EventType, Meaning] = {
         "A person let a fact out of quarantine.", _moved("`quarantined`", "`active`"), _WINDOW
     ),
     EventType.FACT_UNCONFIRMED: Meaning("Confirmations of a fact were taken back.", _UNCONFIRMED),
+    EventType.FACT_ANCHORED: Meaning(
+        "A fact became one of an entity that bears its subject's name, or ceased to be.",
+        {"entity_id": "the entity, or null", "pairs": "what it takes to take it back"},
+        {"was_entity_id": "the entity before, where it is none now", **_UNDO},
+    ),
     EventType.FACT_EXPIRED: Meaning(
         "A fact lost so much confidence that it no longer holds.",
         _moved(_STATE, "`expired`", effective_confidence=_FADED),
@@ -260,6 +267,7 @@ EVENTS: Mapping[EventType, Meaning] = {
             "aliases": "its other names",
             "metadata": "what else was given",
         },
+        {"by_itself": "true where a second fact of its name made it"},
     ),
     EventType.ENTITY_UPDATED: Meaning(
         "An entity's names or metadata were changed.",
@@ -282,7 +290,7 @@ EVENTS: Mapping[EventType, Meaning] = {
         },
     ),
     EventType.ENTITY_PARTED: Meaning(
-        "A merge was taken back with its source: the entity is one of its own again.",
+        "A merge was taken back: the entity is one of its own again.",
         {"source_entity_id": "this one", "target_entity_id": "the other", **_UNDO},
     ),
     EventType.MEMORY_ERASED: Meaning(

@@ -181,11 +181,12 @@ from butlers.memory.flows.browse import Page
 from butlers.memory.flows.consolidation_claim import EpisodeClaim
 from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.flows.context import Context
-from butlers.memory.flows.entity_merge import MergeReport
+from butlers.memory.flows.entity_merge import MergePreview, MergeReport
 from butlers.memory.flows.episode_cleanup import CleanupReport
 from butlers.memory.flows.forget import Forgotten
 from butlers.memory.flows.recall import Recalled
-from butlers.memory.flows.remember import StoredEpisode, StoredFact, StoredRule
+from butlers.memory.flows.stored import StoredEpisode, StoredFact, StoredRule
+from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.policy.timeline import Timeline

@@ -194,7 +194,8 @@ def test_what_changes_something_says_so() -> None:
     assert writing == {
         "store_episode", "store_fact", "store_rule", "store_batch", "correct", "undo_correction",
         "confirm", "mark_helpful", "mark_harmful", "forget", "restore", "create_link",
-        "create_entity", "update_entity", "run_consolidation", "requeue", "reembed", "save",
+        "create_entity", "update_entity", "merge_entities", "unmerge_entities",
+        "run_consolidation", "requeue", "reembed", "save",
         "summarize", "claim_episodes", "submit_consolidation", "accept_proposal",
         "decline_proposal", "share_project", "move_project", "accept_quarantined",
         "reject_quarantined", "undo_source", "keep",
@@ -203,9 +204,8 @@ def test_what_changes_something_says_so() -> None:
 
 def test_what_cannot_be_undone_is_known() -> None:
     final = {operation.name for _, operation in ALL if operation.effect is Effect.FINAL}
-    assert final == {"merge_entities", "run_episode_cleanup"}
-    for name in ("entity_merge", "memory_run_episode_cleanup"):
-        assert TOOLS[name].annotations.destructive_hint is True
+    assert final == {"run_episode_cleanup"}
+    assert TOOLS["memory_run_episode_cleanup"].annotations.destructive_hint is True
 
 
 @pytest.mark.contract("L37")

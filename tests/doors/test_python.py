@@ -142,15 +142,17 @@ async def test_a_fact_is_looked_up_by_its_key(ours, theirs):
     found = await ours.look_up(" Ann ", "drinks")
     assert found is not None
     assert (found["id"], found["content"], found["reference_count"]) == (str(fact.id), "tea", 0)
-    entity = await ours.create_entity("Ann", "person")
-    assert await ours.look_up("Ann", "drinks", entity_id=entity) is None
+    entity = await ours.create_entity("Ann", "person", aliases=["Nan"])
+    assert (await ours.look_up("nan", "drinks"))["id"] == str(fact.id), "it is the entity's now"
     about = await ours.store_fact("Ann", "drinks", "cocoa", entity_id=entity)
     under = await ours.look_up("whoever", "drinks", entity_id=str(entity)[:20])
     assert under is not None
     assert under["id"] == str(about.id)
+    other = await ours.create_entity("Nancy", "person")
+    assert await ours.look_up("Ann", "drinks", entity_id=other) is None
     assert await ours.look_up("Ann", "drinks", scope="kitchen") is None
     assert await theirs.look_up("Ann", "drinks") is None
-    await ours.forget(fact.id)
+    await ours.forget(about.id)
     assert await ours.look_up("Ann", "drinks") is None
     with pytest.raises(InvalidInput, match="subject: found an empty text"):
         await ours.look_up(" ", "drinks")

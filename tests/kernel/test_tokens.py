@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from butlers.kernel.tokens import count_tokens
+from butlers.kernel.tokens import count_tokens, is_usually_small
 
 # What the rule that splits text into pieces tells apart, so that pieces meet in every way.
 TRICKY = st.text(
@@ -83,3 +83,8 @@ def test_many_threads_load_the_vocabulary_once(monkeypatch) -> None:
 def test_lines_that_start_with_a_sign_add_up(first: str, second: str) -> None:
     above, below = f"{first}\n", f"- {second}\n"
     assert count_tokens(above + below) == count_tokens(above) + count_tokens(below)
+
+
+def test_names_are_told_from_words_that_are_usually_small():
+    assert all(map(is_usually_small, ("Peanut", "butter", "Kitchen", "THERMOSTAT")))
+    assert not any(map(is_usually_small, ("Jonas", "Weber", "Lisbon", "Bartholomew")))

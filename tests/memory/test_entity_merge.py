@@ -3,16 +3,23 @@
 import asyncio
 import json
 import uuid
+from dataclasses import asdict
 
 import asyncpg
 import pytest
 
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.memory.flows.entities import create_entity, get_entity, update_entity
-from butlers.memory.flows.entity_merge import MergeReport, merge_entities, preview_merge
+from butlers.memory.flows.entity_merge import (
+    MergeReport,
+    merge_entities,
+    preview_merge,
+    unmerge_entities,
+)
 from butlers.memory.flows.remember import store_fact
 from butlers.memory.model import Lineage, NewFact
 from db.databases import until_waiting
+from memory.index import differences
 
 NOBODY = uuid.UUID(int=0)
 
@@ -142,6 +149,9 @@ async def test_many_conflicts_are_each_settled_and_recorded(
     report = await merge_entities(memory, source, target, lineage)
     assert (report.facts_repointed, report.facts_superseded) == (3, 6)
     superseded = await events(owner, "fact_superseded")
+    never = ["2026-01-10T12:00:00+00:00"] * 2
+    for one in superseded:
+        assert one["payload"].pop("window") == {"from": [None, None], "to": never}
     assert {one["memory_id"]: one["payload"] for one in superseded} == {
         loser: {"from": "active", "to": "superseded", "superseded_by": str(winner)}
         for loser, winner in expected.items()
@@ -257,7 +267,11 @@ async def test_a_preview_says_the_same_and_changes_nothing(
     assert [await get_entity(memory, one, lineage) for one in (source, target)] == before
     assert await owner.fetch("select * from facts order by id") == rows
     assert await events(owner, "entity_merge") == []
-    assert await merge_entities(memory, source, target, lineage) == preview
+    (rivalry,), moving = preview.rivalries, {one["content"] for one in preview.repointed}
+    sides = rivalry["stays"]["content"], rivalry["gives_way"]["content"]
+    assert (*sides, rivalry["why"], moving) == ("tea", "coffee", "surer", {"tea", "a car"})
+    report = await merge_entities(memory, source, target, lineage)
+    assert asdict(report).items() <= asdict(preview).items()
 
 
 @pytest.mark.contract("R18.6")
@@ -462,3 +476,80 @@ async def test_the_source_of_one_tenant_leaves_the_same_name_of_another_alone(
     theirs = await create_entity(memory, "Bob", "person", [], {}, rival)
     await merge_entities(memory, source, target, lineage)
     assert (await get_entity(memory, theirs, rival))["metadata"] == {}
+
+
+@pytest.mark.contract("L31")
+async def test_what_is_surer_now_stays_however_sure_it_was_at_first(
+    memory, lineage, owner, source, target, learn, clock
+):
+    faded = await learn(source, "likes", "tea")
+    clock.advance(days=200)
+    fresh = await learn(target, "likes", "coffee", confidence=0.7)
+    (rivalry,) = (await preview_merge(memory, source, target, lineage)).rivalries
+    assert (rivalry["stays"]["id"], rivalry["why"]) == (fresh, "surer")
+    await merge_entities(memory, source, target, lineage)
+    assert await fact(owner, fresh) == ("active", target, faded)
+    assert await fact(owner, faded) == ("superseded", target, None)
+
+
+async def test_a_merge_is_taken_back_after_later_writes(
+    memory, lineage, owner, source, target, learn, clock
+):
+    """What moved goes back, what gave way holds again; what was told since stays where it is."""
+    won = await learn(source, "likes", "tea")
+    lost = await learn(source, "city", "Rome", confidence=0.4)
+    moved = await learn(source, "age", "40")
+    beaten = await learn(target, "likes", "rum", confidence=0.4)
+    own = await learn(target, "city", "Oslo")
+    before = [await get_entity(memory, one, lineage) for one in (source, target)]
+    await merge_entities(memory, source, target, lineage)
+    clock.advance(days=1)
+    since = [await learn(target, "likes", "milk"), await learn(target, "job", "pilot")]
+    since.append((await store_fact(memory, NewFact("bobby", "plays", "chess"), lineage)).id)
+    await update_entity(memory, target, lineage, metadata={"age": 41})
+    parted = await unmerge_entities(memory, target, lineage)
+    assert (parted.source_entity_id, parted.target_entity_id) == (source, target)
+    assert (parted.facts_returned, parted.facts_restored, parted.facts_left) == (3, 1, [beaten])
+    assert await fact(owner, won) == ("superseded", source, None)
+    assert await fact(owner, lost) == ("active", source, None)
+    assert await fact(owner, moved) == ("active", source, None)
+    assert await fact(owner, beaten) == ("superseded", target, None)
+    assert (await fact(owner, own))[:2] == ("active", target)
+    for one in since:
+        assert (await fact(owner, one))[:2] == ("active", target)
+    after = [await get_entity(memory, one, lineage) for one in (source, target)]
+    for one in (*before, *after):
+        del one["updated_at"]
+    before[1]["metadata"]["age"] = 41
+    assert after == before
+    assert await differences(owner) == []
+    with pytest.raises(Conflict, match="no part of a merge"):
+        await unmerge_entities(memory, source, lineage)
+    # What can be merged again can be parted again.
+    await merge_entities(memory, source, target, lineage)
+    assert (await unmerge_entities(memory, source, lineage)).facts_returned == 3
+
+
+async def test_merges_partings_and_writers_at_once_leave_every_fact_with_one_of_them(
+    memory, lineage, owner, source, target, learn
+):
+    for one in (source, target):
+        for number in range(3):
+            await learn(one, f"p{number}", str(one))
+    names, faults = ("Bob", "Robert", "Bobby"), (Conflict, NotFound)
+    for turn in range(8):
+        tries = [
+            merge_entities(memory, source, target, lineage),
+            unmerge_entities(memory, target, lineage),
+            merge_entities(memory, target, source, lineage),
+            unmerge_entities(memory, source, lineage),
+            *(store_fact(memory, NewFact(name, "p0", f"{name} {turn}"), lineage) for name in names),
+        ]
+        done = await asyncio.gather(*tries, return_exceptions=True)
+        wrong = [one for one in done if isinstance(one, Exception) and not isinstance(one, faults)]
+        assert wrong == []
+        assert [one for one in done[4:] if isinstance(one, Exception)] == []
+    astray = "select count(*) from facts f left join entities e on e.id = f.entity_id "
+    astray += "where e.id is null or e.metadata ? 'merged_into'"
+    assert await owner.fetchval(astray) == 0
+    assert await differences(owner) == []

@@ -17,7 +17,7 @@ from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.entity_merge import MergeReport
 from butlers.memory.flows.recall import Recalled
-from butlers.memory.flows.remember import StoredEpisode, StoredFact, StoredRule
+from butlers.memory.flows.stored import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.model import Lineage, MemoryRef
 from butlers.memory.operations import Desk
 from butlers.module import request_id as checked_request_id

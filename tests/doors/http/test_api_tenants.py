@@ -149,6 +149,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
         {"json": {"source_entity_id": "{entity_id}", "target_entity_id": "{other_id}"}},
         404,
     ),
+    ("post", f"{BELOW}/entities/{{entity_id}}/unmerge"): ({}, 404),
     ("patch", f"{BELOW}/entities/{{entity_id}}"): ({"json": {"aliases": ["x"]}}, 404),
     ("get", f"{BELOW}/jobs"): ({}, NOTHING),
     ("post", f"{BELOW}/jobs/clock"): ({}, 403),

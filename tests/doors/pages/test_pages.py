@@ -319,6 +319,7 @@ async def test_entities_are_merged_after_a_preview(visitor: PageVisitor, caller:
     assert page.find("option", value=ann) and not page.find("option", value=annie)
     preview = visitor.home(f"/entities/{annie}/merge?into={ann}")
     assert "facts that move 1 facts that give way 1 names added 1" in preview.words
+    assert "Green (active, 1.00) the target's own" in preview.words
     assert (await caller.get(f"/entities/{annie}"))["entity"]["metadata"] == {}
     answer = visitor.act(f"/entities/{annie}/merge", into=ann)
     assert _arrived(answer.headers["location"]) == (ann, "merged")
@@ -327,6 +328,11 @@ async def test_entities_are_merged_after_a_preview(visitor: PageVisitor, caller:
         "a", href=f"/butlers/general/memory/entities/{ann}"
     )
     visitor.act(f"/entities/{annie}/merge", 409, into=ann)
+    answer = visitor.act(f"/entities/{annie}/unmerge")
+    assert _arrived(answer.headers["location"]) == (annie, "parted")
+    assert "Black" in visitor.open(answer.headers["location"]).words
+    assert "also Annie" not in visitor.home(f"/entities/{ann}").words
+    visitor.act(f"/entities/{annie}/unmerge", 409)
     visitor.home(f"/entities/{ann}/merge?into=nonsense", 400)
     visitor.home(f"/entities/{ann}/merge?into={NOBODY}", 404)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 
+from butlers.doors.cli import writing_views
 from butlers.doors.cli.commands import View
 from butlers.doors.cli.doubts import doubted, standing, with_doubts, with_sources
 from butlers.doors.cli.tables import Column, short_id, show_fields, show_line, show_table
@@ -18,24 +19,6 @@ _SHOWN_FIRST = ("memory_type", "id", "subject", "predicate", "content")
 _TOLD_BY_STATE = ("state", "validity", "maturity", "consolidation_status", "consolidated")
 _IN_USE = ("active", "fading")
 _MOST_COLUMNS = 6
-
-
-def _stored(kind: str) -> View:
-    def show(answer: Row, _: Row) -> None:
-        more = f", which replaces {replaced}" if (replaced := answer.get("superseded_id")) else ""
-        more = f", which expires on {at[:10]}" if (at := answer.get("expires_at")) else more
-        more += f"; secrets masked: {hidden}" if (hidden := answer.get("masked")) else ""
-        show_line(f"stored {kind} {answer['id']}{more}")
-
-    return show
-
-
-def _done(word: str) -> View:
-    def show(_: Row, given: Row) -> None:
-        named = (given.get("memory_type"), given["memory_id"])
-        show_line(f"{word} {' '.join(filter(None, named))}")
-
-    return show
 
 
 def _found(found: Sequence[Row], _: Row) -> None:
@@ -253,21 +236,21 @@ _MODELS = _rows(
 )
 VIEWS: Mapping[str, View] = {
     "": _anything,
-    "store_episode": _stored("episode"),
-    "store_fact": with_doubts(_stored("fact")),
-    "store_rule": _stored("rule"),
-    "correct": with_doubts(_stored("fact")),
-    "undo_correction": with_doubts(_stored("fact")),
+    "store_episode": writing_views.stored("episode"),
+    "store_fact": with_doubts(writing_views.stored("fact")),
+    "store_rule": writing_views.stored("rule"),
+    "correct": with_doubts(writing_views.stored("fact")),
+    "undo_correction": with_doubts(writing_views.stored("fact")),
     "search": _found,
     "recall": _recalled,
     "context": lambda built, _: typer.echo(built["text"], nl=False),
     "history": _events,
     "explain": _explained,
-    "confirm": _done("confirmed"),
-    "forget": with_sources(with_doubts(_done("forgot"))),
-    "keep": _done("kept"),
+    "confirm": writing_views.done("confirmed"),
+    "forget": with_sources(with_doubts(writing_views.done("forgot"))),
+    "keep": writing_views.done("kept"),
     "list_doubts": doubted,
-    "restore": _done("restored"),
+    "restore": writing_views.done("restored"),
     "mark_helpful": _rule,
     "mark_harmful": _rule,
     "create_link": lambda told, _: show_line("linked" if told["linked"] else "linked already"),
@@ -283,6 +266,8 @@ VIEWS: Mapping[str, View] = {
     "overview": _counts,
     "create_entity": lambda told, _: show_line(f"created entity {told['entity_id']}"),
     "explain_entity": _entity,
+    "preview_merge": writing_views.merge_preview,
+    "unmerge_entities": writing_views.parted,
     "resolve_entity": _rows(
         "not known", "score", "name_match", "entity_id", "entity_type", "canonical_name"
     ),

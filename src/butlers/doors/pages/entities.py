@@ -79,6 +79,13 @@ async def merge(sent: Sending, name: Name, entity_id: UUID) -> Response:
     return go_to(f"/butlers/{name}/memory/entities/{asked['target_entity_id']}?done=merged")
 
 
+@router.post(_PATH + "/{entity_id}/unmerge")
+async def unmerge(sent: Sending, name: Name, entity_id: UUID) -> Response:
+    """Part the entity from the one it became part of."""
+    await sent.visit.seat(name).ask(entities.unmerge_entities, entity_id=entity_id)
+    return go_to(f"/butlers/{name}/memory/entities/{entity_id}?done=parted")
+
+
 @router.post(_PATH + "/{entity_id}/change")
 async def change(sent: Sending, name: Name, entity_id: UUID) -> Response:
     """Change the name and the aliases of an entity."""

@@ -23,6 +23,7 @@ _EVENTS: Mapping[str, str] = {
     EventType.FACT_FADING: "Fact began to fade",
     EventType.FACT_RECOVERED: "Fact is sure again",
     EventType.FACT_EXPIRED: "Fact expired",
+    EventType.FACT_ANCHORED: "Fact tied to an entity of its name, or let go",
     EventType.RULE_CREATED: "Rule stored",
     EventType.RULE_CONFIRMED: "Rule confirmed",
     EventType.RULE_FORGOTTEN: "Rule forgotten",

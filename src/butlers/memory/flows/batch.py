@@ -11,15 +11,9 @@ from typing import Any, TypeVar, assert_never
 
 from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Unavailable
-from butlers.memory.flows.remember import (
-    Stored,
-    StoredEpisode,
-    StoredFact,
-    paced,
-    store_episode_in,
-    store_fact_in,
-    store_rule_in,
-)
+from butlers.memory.flows.anchoring import hold_all
+from butlers.memory.flows.remember import paced, store_episode_in, store_fact_in, store_rule_in
+from butlers.memory.flows.stored import Stored, StoredEpisode, StoredFact
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Lineage,
@@ -182,7 +176,7 @@ async def _hold_keys(tx: Transaction, new: Sequence[NewFact]) -> None:
     if once:
         await facts.hold_idempotency_keys(tx, *once)
     if new:
-        await facts.hold_keys(tx, *map(FactKey.of, new))
+        await facts.hold_keys(tx, *map(FactKey.of, await hold_all(tx, new)))
 
 
 async def _store_in(batch: _Batch, tx: Transaction, one: _Ready) -> Stored:

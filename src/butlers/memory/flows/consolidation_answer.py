@@ -6,18 +6,31 @@ from typing import Any
 import structlog
 
 from butlers.db.postgres import Row
+from butlers.kernel.mentions import Mentions
 from butlers.memory.flows import consolidation_lease as leases
-from butlers.memory.flows.consolidation_apply import Applied, Effect, apply
+from butlers.memory.flows.consolidation_apply import apply
 from butlers.memory.flows.consolidation_lease import Claimed, GivenBack
-from butlers.memory.flows.consolidation_report import ConsolidationReport
+from butlers.memory.flows.consolidation_report import Applied, ConsolidationReport, Effect
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, Maturity, Permanence
-from butlers.memory.policy.consolidation import Known, KnownFact, KnownRule, Question, Reach
+from butlers.memory.model import EntityType, Lineage, Maturity, Permanence
+from butlers.memory.policy.consolidation import (
+    Known,
+    KnownEntity,
+    KnownFact,
+    KnownRule,
+    Question,
+    Reach,
+)
 from butlers.memory.policy.consolidation_parser import ConsolidationResult, parse_consolidation
 from butlers.memory.policy.consolidation_plan import Batch, plan
 from butlers.memory.policy.consolidation_quotes import in_their_words
 from butlers.memory.store import consolidation
 
+MOST_ENTITIES = 50
+"""How many of those whom the episodes name a prompt shows."""
+
+# Looked for as letters first, which a longer word may hold too.
+_MOST_NAMED = 500
 _log = structlog.get_logger(__name__)
 
 
@@ -30,17 +43,22 @@ async def read_known(memory: Memory, claimed: Claimed, reach: Reach, lineage: Li
         now = memory.now()
         facts = await consolidation.find_known_facts(tx, limit=most_facts, now=now, **asked)
         rules = await consolidation.find_known_rules(tx, limit=most_rules, **asked)
-    return known_of(facts, rules)
+        named = await consolidation.find_named(
+            tx, limit=reach.known(_MOST_NAMED), episode_ids=claimed.lease.episode_ids
+        )
+    texts = [f"{one.author or ''}\n{one.content}" for one in claimed.episodes]
+    return known_of(facts, rules, [row for row in named if _is_named(row, texts)][:MOST_ENTITIES])
 
 
-def known_of(facts: Sequence[Row], rules: Sequence[Row]) -> Known:
-    """Rows of facts and rules as what is known."""
+def known_of(facts: Sequence[Row], rules: Sequence[Row], entities: Sequence[Row]) -> Known:
+    """Rows of facts, rules and entities as what is known."""
     return Known(
         facts={row["id"]: _fact(row) for row in facts},
         rules={
             row["id"]: KnownRule(row["id"], row["content"], Maturity(row["maturity"]))
             for row in rules
         },
+        entities={row["id"]: _entity(row) for row in entities},
     )
 
 
@@ -115,6 +133,16 @@ async def _known_to_all(
     async with memory.transaction(lineage) as tx:
         rows = await consolidation.find_known_to_all(tx, names=names)
     return frozenset(row["name"] for row in rows)
+
+
+def _is_named(row: Row, texts: Sequence[str]) -> bool:
+    """Whether a name stands there as a word of its own."""
+    return any(map(Mentions((row["canonical_name"], *row["aliases"])).in_text, texts))
+
+
+def _entity(row: Row) -> KnownEntity:
+    kind, also = EntityType(row["entity_type"]), tuple(row["aliases"])
+    return KnownEntity(row["id"], row["canonical_name"], kind, also, row["is_known_to_all"])
 
 
 def _fact(row: Row) -> KnownFact:

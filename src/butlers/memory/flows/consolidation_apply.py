@@ -10,6 +10,7 @@ import structlog
 from butlers.db.postgres import Row, Transaction, translated_errors
 from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
 from butlers.kernel.text import says_the_same
+from butlers.memory.flows.anchoring import hold_all
 from butlers.memory.flows.authority import is_more_trusted
 from butlers.memory.flows.consolidation_lease import (
     TAKEN_OVER,
@@ -87,12 +88,13 @@ async def apply(
     async with memory.transaction(lineage) as tx:
         held = await consolidation.hold(tx, now=memory.now(), **asdict(claimed.lease))
         _must_be_whole(len(held), claimed)
-        stored = [action.new for action in plan.actions if isinstance(action, StoreFact)]
+        actions = await _about_whom(tx, plan.actions)
+        stored = [action.new for action in actions if isinstance(action, StoreFact)]
         await facts.hold_keys(tx, *map(FactKey.of, stored))
         touchable = {*known.facts, *known.rules}
         trusted = {row["id"]: Trust(row["trust"]) for row in held}
         work = _Work(memory, tx, lineage, claimed.butler, known, touchable, applied, trusted)
-        for action, embedding in zip(plan.actions, embeddings, strict=True):
+        for action, embedding in zip(actions, embeddings, strict=True):
             await _isolated(work, action, embedding)
         if applied.effects or not applied.errors:
             await _settle(work, claimed, held, plan)
@@ -106,6 +108,21 @@ async def _embeddings(memory: Memory, plan: Plan, lineage: Lineage) -> list[Embe
     ]
     made = iter(await memory.embed_all(texts, lineage) if texts else ())
     return [None if isinstance(action, Confirm) else next(made) for action in plan.actions]
+
+
+async def _about_whom(tx: Transaction, actions: Sequence[Action]) -> list[Action]:
+    """The same, each new fact about the entity that it names; the names are held from here on."""
+    stored = [action.new for action in actions if isinstance(action, StoreFact)]
+    found = iter(await hold_all(tx, stored))
+    return [
+        _about(action, next(found)) if isinstance(action, StoreFact) else action
+        for action in actions
+    ]
+
+
+def _about(action: StoreFact, found: NewFact) -> StoreFact:
+    """A fact in the place of another is stored as that one names its subject."""
+    return action if action.target_id is not None else replace(action, new=found)
 
 
 async def _isolated(work: _Work, action: Action, embedding: Embedding | None) -> None:
@@ -172,7 +189,10 @@ def _known_already(work: _Work, action: StoreFact, new: NewFact, holder: Row | N
     if holder is not None and says_the_same(holder["content"], new.content):
         return cast(UUID, holder["id"])
     for fact in work.known.facts.values() if action.target_id is None else ():
-        if says_the_same(fact.subject, new.subject) and says_the_same(fact.content, new.content):
+        same = new.entity_id is not None and fact.entity_id == new.entity_id
+        if (same or says_the_same(fact.subject, new.subject)) and says_the_same(
+            fact.content, new.content
+        ):
             return fact.id
     return None
 

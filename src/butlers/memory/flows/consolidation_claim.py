@@ -102,6 +102,7 @@ async def _shown(memory: Memory, claimed: Claimed, left: int, lineage: Lineage) 
             episode_ids=claimed.lease.episode_ids,
             fact_ids=list(known.facts),
             rule_ids=list(known.rules),
+            entity_ids=list(known.entities),
             now=now,
         )
     prompt = build_prompt(TEMPLATE, claimed.episodes, known) + _submission(id)
@@ -126,12 +127,13 @@ async def _held(memory: Memory, id: UUID, lineage: Lineage) -> tuple[Claimed, Qu
         episodes = await claims.find_episodes(tx, ids=ids, run_id=run_id)
         facts = await claims.find_facts(tx, ids=claim["fact_ids"])
         rules = await claims.find_rules(tx, ids=claim["rule_ids"])
+        named = await claims.find_entities(tx, ids=claim["entity_ids"])
     if len(episodes) != len(ids):
         raise Conflict(OVER)
-    shown = _numbers(ids, claim["fact_ids"], claim["rule_ids"])
+    shown = _numbers(ids, claim["fact_ids"], claim["rule_ids"], claim["entity_ids"])
     read = tuple(EpisodeToRead(**row) for row in episodes)
     claimed = Claimed(claim["butler"], Lease(run_id, tuple(ids)), read)
-    return claimed, Question(known_of(facts, rules), shown, TEMPLATE)
+    return claimed, Question(known_of(facts, rules, named), shown, TEMPLATE)
 
 
 def _numbers(*shown: Sequence[UUID]) -> dict[int, UUID]:

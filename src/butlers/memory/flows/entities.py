@@ -1,12 +1,14 @@
 """Entities: who and what facts are about, created, read and changed."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.gate import Secrets
+from butlers.memory.flows import anchoring
 from butlers.memory.handle import Memory
 from butlers.memory.model import EntityType, Event, EventSubject, EventType, Lineage
 from butlers.memory.policy import entities as policy
@@ -22,21 +24,43 @@ async def create_entity(
     metadata: Mapping[str, Any] | None,
     lineage: Lineage,
 ) -> UUID:
-    """Create an entity; one of the same type under the same name is a Conflict."""
+    """Create an entity; one of the same type under the same name is a Conflict.
+
+    One that came to be by itself is made what is wanted instead.
+    """
     kind = inputs.checked_word("entity_type", entity_type, EntityType)
-    now, entity_id, secrets = memory.now(), memory.new_id(), memory.settings.secrets
+    now, secrets = memory.now(), memory.settings.secrets
     new: dict[str, Any] = {
         "canonical_name": policy.kept_name("canonical_name", canonical_name, secrets),
         "entity_type": kind.value,
         "aliases": policy.kept_aliases(aliases or (), secrets),
         "metadata": policy.kept_metadata(metadata or {}, secrets),
     }
+    names = (new["canonical_name"], *new["aliases"])
     async with memory.transaction(lineage) as tx:
-        if not await entities.insert(tx, id=entity_id, now=now, **new):
-            raise _taken(new, await _bearer(tx, new))
-        event = Event(EventType.ENTITY_CREATED, EventSubject.ENTITY, entity_id, new)
+        await anchoring.hold_names(tx, names)
+        event = await _claimed(tx, new, now)
+        if event is None:
+            event = Event(EventType.ENTITY_CREATED, EventSubject.ENTITY, memory.new_id(), new)
+            if not await entities.insert(tx, id=event.subject_id, now=now, **new):
+                raise _taken(new, await _bearer(tx, new))
         await memory.record(tx, event, lineage, now)
-    return entity_id
+        assert event.subject_id is not None, "it is about the entity"
+        await anchoring.adopt_named(memory, tx, event.subject_id, names, lineage)
+    return event.subject_id
+
+
+async def _claimed(tx: Transaction, new: Row, now: datetime) -> Event | None:
+    """What becomes of the one entity of this name that came to be by itself: it is this one."""
+    bearers = await entities.hold_bearers(tx, [new["canonical_name"]], alone=True)
+    if len(bearers) != 1 or not await entities.is_unclaimed(tx, id=bearers[0]["id"]):
+        return None
+    before = (await entities.hold(tx, bearers[0]["id"]))[bearers[0]["id"]]
+    other = await _bearer(tx, new)
+    if other is not None and other["id"] != before["id"]:
+        return None
+    await entities.update(tx, before["id"], {**before, **new}, now)
+    return _updated(before, dict(new))
 
 
 async def get_entity(memory: Memory, entity_id: UUID, lineage: Lineage) -> dict[str, Any] | None:
@@ -57,7 +81,9 @@ async def update_entity(
 ) -> dict[str, Any]:
     """Change an entity: name and aliases are replaced, metadata is merged key by key."""
     changes = _checked_changes(memory.settings.secrets, canonical_name, aliases, metadata)
+    names = (*filter(None, [changes.get("canonical_name")]), *changes.get("aliases", ()))
     async with memory.transaction(lineage) as tx:
+        await anchoring.hold_names(tx, names)
         before = living(entity_id, (await entities.hold(tx, entity_id)).get(entity_id))
         joined = policy.joined_metadata(before["metadata"], changes.get("metadata", {}))
         after = {**before, **changes, "metadata": joined}
@@ -65,6 +91,8 @@ async def update_entity(
         now = memory.now()
         await entities.update(tx, entity_id, after, now)
         await memory.record(tx, _updated(before, changes), lineage, now)
+        if names:
+            await anchoring.adopt_named(memory, tx, entity_id, names, lineage)
     return _shown({**after, "updated_at": now})
 
 

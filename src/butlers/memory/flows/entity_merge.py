@@ -1,20 +1,24 @@
-"""Merging two entities that turned out to be one."""
+"""Merging two entities that turned out to be one, and parting them again."""
 
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
-from butlers.errors import Conflict, InvalidInput
+from butlers.errors import Conflict, InvalidInput, NotFound
+from butlers.memory.flows import anchoring, rivals
+from butlers.memory.flows.authority import must_be_trusted
 from butlers.memory.flows.entities import living
+from butlers.memory.flows.undo_entities import Parted, part
+from butlers.memory.flows.undo_plan import Work
 from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventSubject, EventType, Lineage
 from butlers.memory.policy import entities as policy
-from butlers.memory.store import entities, links
+from butlers.memory.policy.rivals import Rivalry
+from butlers.memory.store import entities, facts
 
-# How many facts a merge may move and still be taken back.
-_MOST_PARTED = 5_000
+# How many facts a preview shows, of those that move and of those that are at odds.
+_MOST_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +37,31 @@ class MergeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class MergePreview(MergeReport):
+    """What a merge would report, and the facts themselves, a hundred of each at most."""
+
+    rivalries: list[dict[str, Any]] = field(default_factory=list)
+    repointed: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class _Plan:
     """Everything a merge will write, decided while both entities and their facts are held."""
 
     source: Row
     target: Row
-    source_facts: list[UUID]
-    rivals: list[Row]
-    """Pairs of active facts that would share a key once their entities are one."""
+    move: rivals.Move
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the source is called."""
+        return (*self.source["aliases"], self.source["canonical_name"])
 
     @property
     def new_aliases(self) -> list[str]:
         """The source's names that the target does not bear yet."""
-        names = (*self.source["aliases"], self.source["canonical_name"])
-        return policy.unheard_of(names, (self.target["canonical_name"], *self.target["aliases"]))
+        known = (self.target["canonical_name"], *self.target["aliases"])
+        return policy.unheard_of(self.names, known)
 
     @property
     def merged_target(self) -> dict[str, Any]:
@@ -61,7 +76,7 @@ class _Plan:
 
     def check(self, lineage: Lineage) -> None:
         """Conflict where a fact would give way that is more trusted than who merges."""
-        if any(pair["loser_trust"] > lineage.trust for pair in self.rivals):
+        if any(one.loser["trust"] > lineage.trust for one in self.move.rivalries):
             raise Conflict(
                 "a fact that is more trusted than this caller would be superseded; "
                 "ask the person who runs the home to merge them"
@@ -69,28 +84,28 @@ class _Plan:
 
     @property
     def moved(self) -> dict[str, Any]:
-        """What it takes to part them again; of very many facts nothing is kept."""
-        if len(self.source_facts) > _MOST_PARTED:
-            return {}
-        names = ("winner_id", "loser_id", "winner_before")
-        pairs = [[pair[name] and str(pair[name]) for name in names] for pair in self.rivals]
+        """What it takes to part them again."""
         return {
-            "facts": list(map(str, self.source_facts)),
-            "pairs": pairs,
+            "facts": list(map(str, self.move.ids)),
+            "pairs": self.move.pairs,
             "aliases": self.new_aliases,
             "metadata": sorted(self.source["metadata"].keys() - self.target["metadata"].keys()),
         }
 
     @property
     def report(self) -> MergeReport:
-        lost_by_source = sum(not pair["source_wins"] for pair in self.rivals)
-        return MergeReport(
-            source_entity_id=str(self.source["id"]),
-            target_entity_id=str(self.target["id"]),
-            facts_repointed=len(self.source_facts) - lost_by_source,
-            facts_superseded=len(self.rivals),
-            aliases_added=len(self.new_aliases),
-        )
+        return MergeReport(**self.counts)
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        lost_by_source = sum(not one.loser["is_own"] for one in self.move.rivalries)
+        return {
+            "source_entity_id": str(self.source["id"]),
+            "target_entity_id": str(self.target["id"]),
+            "facts_repointed": len(self.move.ids) - lost_by_source,
+            "facts_superseded": len(self.move.rivalries),
+            "aliases_added": len(self.new_aliases),
+        }
 
 
 async def merge_entities(
@@ -98,26 +113,60 @@ async def merge_entities(
 ) -> MergeReport:
     """Make the source part of the target, with its facts, names and metadata."""
     async with memory.transaction(lineage) as tx:
-        plan = await _plan(tx, source_id, target_id)
+        await _hold_names(tx, source_id, target_id)
+        plan = await _plan(memory, tx, source_id, target_id)
         plan.check(lineage)
         now = memory.now()
-        await _merge_facts(tx, plan, now)
+        # Every fact moves, superseded ones too: nothing is left behind at the tombstone.
+        await rivals.carry_out(memory, tx, plan.move, lineage, now)
         await entities.update(tx, target_id, plan.merged_target, now)
         await entities.update(tx, source_id, plan.tombstone, now)
-        await _record_merge(memory, tx, plan, lineage, now)
+        told = {**plan.counts, "moved": plan.moved}
+        merged = Event(EventType.ENTITY_MERGE, EventSubject.ENTITY, target_id, told)
+        await memory.record(tx, merged, lineage, now)
+        await anchoring.adopt_named(memory, tx, target_id, plan.names, lineage)
     return plan.report
 
 
 async def preview_merge(
     memory: Memory, source_id: UUID, target_id: UUID, lineage: Lineage
-) -> MergeReport:
+) -> MergePreview:
     """What the merge would report, or raise, if it were done now; nothing changes."""
+    now = memory.now()
     async with memory.transaction(lineage) as tx:
-        plan = await _plan(tx, source_id, target_id)
-    return plan.report
+        plan = await _plan(memory, tx, source_id, target_id)
+        lost = {one.loser["id"] for one in plan.move.rivalries}
+        moving = [id for id in plan.move.ids if id not in lost][:_MOST_SHOWN]
+        rows = await facts.find(tx, ids=moving, now=now)
+    shown = [_rivalry(one) for one in plan.move.rivalries[:_MOST_SHOWN]]
+    return MergePreview(**plan.counts, rivalries=shown, repointed=[_fact(row) for row in rows])
 
 
-async def _plan(tx: Transaction, source_id: UUID, target_id: UUID) -> _Plan:
+async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) -> Parted:
+    """Take the last merge of an entity back; what was told of the target since stays with it."""
+    must_be_trusted(lineage, "part entities that were merged")
+    async with memory.transaction(lineage) as tx:
+        if await entities.get(tx, id=entity_id) is None:
+            raise NotFound(f"entity_id: entity {entity_id} does not exist")
+        merge = await entities.get_merge(tx, id=entity_id)
+        if merge is None:
+            raise Conflict(f"entity {entity_id} is no part of a merge that can be taken back")
+        parted = await part(Work(memory, tx, lineage, memory.now()), merge)
+    if parted is None:
+        raise Conflict(
+            "what was merged has changed since, or is part of another now; part that first"
+        )
+    return parted
+
+
+async def _hold_names(tx: Transaction, *ids: UUID) -> None:
+    """Nobody stores a fact under their names meanwhile."""
+    rows = [await entities.get(tx, id=id) for id in ids]
+    known = [(row["canonical_name"], *row["aliases"]) for row in rows if row is not None]
+    await anchoring.hold_names(tx, [name for names in known for name in names])
+
+
+async def _plan(memory: Memory, tx: Transaction, source_id: UUID, target_id: UUID) -> _Plan:
     """Hold both entities and their facts, and decide between facts that would share a key.
 
     Storing a fact holds the entity it names, so from here on neither gains another one.
@@ -130,33 +179,15 @@ async def _plan(tx: Transaction, source_id: UUID, target_id: UUID) -> _Plan:
     held = await entities.hold(tx, source_id, target_id)
     source = living(source_id, held.get(source_id), "source_entity")
     target = living(target_id, held.get(target_id), "target_entity")
-    source_facts = await entities.hold_facts(tx, source_id=source_id, target_id=target_id)
-    rivals = await entities.find_rivals(tx, source_id=source_id, target_id=target_id)
-    return _Plan(source, target, source_facts, rivals)
+    moving = await entities.find_facts(tx, id=source_id)
+    return _Plan(source, target, await rivals.planned(tx, moving, target_id, memory.now()))
 
 
-async def _merge_facts(tx: Transaction, plan: _Plan, now: datetime) -> None:
-    """Losers give way first, for two active facts under one key cannot exist for a moment.
-
-    Then every fact of the source moves, superseded ones too: history follows the entity, and
-    nothing is left behind at the tombstone.
-    """
-    winners = [pair["winner_id"] for pair in plan.rivals]
-    losers = [pair["loser_id"] for pair in plan.rivals]
-    await entities.supersede(tx, losers=losers)
-    await entities.succeed(tx, winners=winners, losers=losers)
-    await links.supersede(tx, winners=winners, losers=losers, now=now)
-    await entities.repoint(tx, source_id=plan.source["id"], target_id=plan.target["id"])
+def _rivalry(rivalry: Rivalry) -> dict[str, Any]:
+    sides = {"stays": rivalry.winner, "gives_way": rivalry.loser}
+    return {**{name: _fact(row) for name, row in sides.items()}, "why": rivalry.why}
 
 
-async def _record_merge(
-    memory: Memory, tx: Transaction, plan: _Plan, lineage: Lineage, now: datetime
-) -> None:
-    """One event per superseded fact and one for the merge, under the entity that lives on."""
-    for pair in plan.rivals:
-        payload = {"from": "active", "to": "superseded", "superseded_by": str(pair["winner_id"])}
-        event = Event(EventType.FACT_SUPERSEDED, EventSubject.FACT, pair["loser_id"], payload)
-        await memory.record(tx, event, lineage, now)
-    told = {**asdict(plan.report), "moved": plan.moved}
-    merged = Event(EventType.ENTITY_MERGE, EventSubject.ENTITY, plan.target["id"], told)
-    await memory.record(tx, merged, lineage, now)
+def _fact(row: Row) -> dict[str, Any]:
+    shown = ("id", "subject", "predicate", "content", "scope", "state", "effective_confidence")
+    return {name: row[name] for name in shown}

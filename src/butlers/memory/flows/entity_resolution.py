@@ -1,14 +1,14 @@
 """Resolving a name: which entities it may mean, the likeliest first."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.memory.handle import Memory
-from butlers.memory.model import EntityType, Lineage
+from butlers.memory.model import EntityType, Lineage, NewFact
 from butlers.memory.policy import entities as names
 from butlers.memory.policy import entity_resolution as policy
 from butlers.memory.policy import inputs
@@ -48,6 +48,21 @@ async def resolve_entity(
             found += await _find_fuzzily(tx, search, found)
         extra = await _extra_scores(tx, found, hints)
     return policy.ranked(found, extra)
+
+
+async def ranked_bearers(
+    tx: Transaction, bearers: Sequence[Row], name: str, new: NewFact
+) -> list[dict[str, Any]]:
+    """Entities that bear a name, best first by what a fact says of whom it means."""
+    found = [candidate(row, _match(row, name)) for row in bearers]
+    extra = await _extra_scores(tx, found, Hints(new.searchable_text))
+    shown = ("entity_id", "canonical_name", "entity_type", "score")
+    return [{key: one[key] for key in shown} for one in policy.ranked(found, extra)]
+
+
+def _match(row: Row, name: str) -> NameMatch:
+    own = row["canonical_name"].lower() == name.lower()
+    return NameMatch.EXACT if own else NameMatch.ALIAS
 
 
 def _checked_search(name: str, entity_type: str | None, hints: Hints) -> NameSearch:

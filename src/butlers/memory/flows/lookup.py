@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Row
+from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput
 from butlers.kernel.json_values import as_json
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType
+from butlers.memory.policy import naming
+from butlers.memory.policy.entity_resolution import NameMatch
 from butlers.memory.policy.inputs import (
     MAX_PREDICATE,
     MAX_SCOPE,
@@ -18,7 +20,7 @@ from butlers.memory.policy.inputs import (
     checked_line,
     checked_word,
 )
-from butlers.memory.store import facts, lookup
+from butlers.memory.store import entities, facts, lookup
 from butlers.memory.store.facts import FactKey
 
 SHORTEST = 6
@@ -26,6 +28,7 @@ SHORTEST = 6
 
 VALID_ID = f"valid is an id, or at least its first {SHORTEST} digits (0 to 9, a to f)"
 _SHOWN = 5
+_OWN = (NameMatch.EXACT, NameMatch.ALIAS)
 _WHOLE = 32
 _BEGINNING = re.compile(rf"[0-9a-f]{{{SHORTEST},{_WHOLE}}}")
 
@@ -79,9 +82,20 @@ async def find_fact_by_key(  # noqa: PLR0913 - the key of a fact has four parts
         entity_id,
     )
     async with memory.transaction(lineage) as tx:
+        wanted = await _about_whom(tx, wanted)
         holder = await facts.get_active(tx, wanted, memory.now())
         found = await facts.find(tx, ids=[holder["id"]], now=memory.now()) if holder else []
     return as_json({"memory_type": MemoryType.FACT, **found[0]}) if found else None
+
+
+async def _about_whom(tx: Transaction, key: FactKey) -> FactKey:
+    """The key under which a fact of this subject is stored: of the one entity that it names."""
+    if key.entity_id is not None:
+        return key
+    name = naming.as_name(key.subject)
+    asked = {"name": name, "entity_type": None, "favoured": (), "limit": 2}
+    found = [row for row in await entities.find_by_name(tx, **asked) if row["name_match"] in _OWN]
+    return replace(key, entity_id=found[0]["id"]) if len(found) == 1 else key
 
 
 def checked_beginning(given: str | UUID) -> str:

@@ -10,6 +10,7 @@ from butlers.errors import IntegrityViolation, NotFound
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows import links as linkage
+from butlers.memory.flows.anchoring import anchored
 from butlers.memory.flows.placing import (
     columns,
     find_place,
@@ -26,11 +27,7 @@ from butlers.memory.flows.same_again import (
     only_confirms,
     pass_on,
 )
-from butlers.memory.flows.stored import Stored as Stored
-from butlers.memory.flows.stored import StoredEpisode as StoredEpisode
-from butlers.memory.flows.stored import StoredFact as StoredFact
-from butlers.memory.flows.stored import StoredRule as StoredRule
-from butlers.memory.flows.stored import tell_doubts
+from butlers.memory.flows.stored import StoredEpisode, StoredFact, StoredRule, tell_doubts
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -56,7 +53,7 @@ from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.spoken_window import dated
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.policy.validity import Place
-from butlers.memory.store import entities, episodes, facts, rules
+from butlers.memory.store import episodes, facts, rules
 from butlers.memory.store.facts import FactKey
 
 Drawn = TypeVar("Drawn", NewFact, NewRule)
@@ -110,10 +107,21 @@ async def store_fact_in(
     known = await _known_fact(tx, new)
     if known is not None:
         return known
-    if new.entity_id is not None:
-        await entities.hold_living(tx, new.entity_id)
     new, said = await _with_its_source(tx, new, lineage)
     new = dated(new, memory.now())
+    new, identity = await anchored(memory, tx, new, said, lineage)
+    stored = await _store_anchored(memory, tx, new, embedding, lineage, said)
+    return replace(stored, identity=identity)
+
+
+async def _store_anchored(  # noqa: PLR0913 - as above, and what is known of where it comes from
+    memory: Memory,
+    tx: Transaction,
+    new: NewFact,
+    embedding: Embedding,
+    lineage: Lineage,
+    said: dict[str, Any],
+) -> StoredFact:
     if said["quarantined"]:
         place = Place(window_of(new))
         return await insert_fact(memory, tx, new, embedding, lineage, said, place)
@@ -283,6 +291,7 @@ def _fact_created(fact_id: UUID, new: NewFact, place: Place, said: dict[str, Any
         "scope": new.scope,
         "permanence": new.permanence,
         "supersedes": str(place.replaced) if place.replaced else None,
+        **({"entity_id": str(new.entity_id)} if new.entity_id else {}),
         **_source(new),
         **told_window(place.window),
         **_why(said),

@@ -9,6 +9,7 @@ from uuid import UUID
 from butlers.db.postgres import Transaction
 from butlers.errors import InvalidInput
 from butlers.kernel.text import says_the_same
+from butlers.memory.flows.anchoring import hold_all
 from butlers.memory.flows.links import derive_in, link_in
 from butlers.memory.flows.remember import store_episode_in, store_fact_in, store_rule_in
 from butlers.memory.handle import Embedding, Memory
@@ -138,14 +139,23 @@ async def _suggest_all(
 ) -> None:
     now = memory.now()
     drawn = [(replace(one, source_episode_id=part.episode_id), at) for one, at in candidates]
-    stated = [_ways(one, now) for one, _ in drawn if isinstance(one, NewFact)]
     # Taken before any is stored: of two sessions at once neither waits for what it keeps back.
     await take_turns(tx, "candidates", memory.butler)
+    drawn = await _about_whom(tx, drawn)
+    stated = [_ways(one, now) for one, _ in drawn if isinstance(one, NewFact)]
     await facts.hold_keys(tx, *(FactKey.of(one) for ways in stated for one in ways))
     for candidate, embedding in drawn:
         stored = await _suggest(memory, tx, candidate, embedding, lineage)
         if stored is not None:
             await derive_in(memory, tx, stored, [part.episode_id], lineage)
+
+
+async def _about_whom(
+    tx: Transaction, drawn: Sequence[tuple[Candidate, Embedding]]
+) -> list[tuple[Candidate, Embedding]]:
+    """The facts among them about the entity that each names."""
+    found = iter(await hold_all(tx, [one for one, _ in drawn if isinstance(one, NewFact)]))
+    return [(next(found) if isinstance(one, NewFact) else one, at) for one, at in drawn]
 
 
 async def _suggest(

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Transaction
+from butlers.memory.flows.anchoring import NOBODY, Identity
 from butlers.memory.flows.doubts import fallen_in
 from butlers.memory.handle import Memory
 from butlers.memory.model import MemoryRef, MemoryType
@@ -23,7 +24,8 @@ class _Told:
     def as_dict(self) -> dict[str, Any]:
         """What was stored; of what is told seldom, secrets above all, only what there is."""
         told = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in told.items() if value or name not in _SELDOM}
+        whom: dict[str, Any] = told.pop("identity", NOBODY).as_dict()
+        return {name: value for name, value in told.items() if value or name not in _SELDOM} | whom
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class StoredFact(_Told):
     confirmed: bool = False
     valid_from: datetime | None = None
     valid_to: datetime | None = None
+    identity: Identity = NOBODY
 
 
 @dataclass(frozen=True)

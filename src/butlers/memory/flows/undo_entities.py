@@ -1,15 +1,20 @@
 """Taking back what a source did to entities: whom it created, changed and merged."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Row
+from butlers.memory.flows.anchoring import adopt_named
 from butlers.memory.flows.undo_plan import Work
-from butlers.memory.model import Event, EventSubject, EventType
+from butlers.memory.model import Event, EventSubject, EventType, MemoryRef, MemoryType
 from butlers.memory.policy.entities import MERGED_INTO
 from butlers.memory.policy.undoing import parted, unchanged
-from butlers.memory.store import entities, rows, undo
+from butlers.memory.store import entities, parting, rows
+
+Pairs = Sequence[Sequence[str | None]]
 
 
 @dataclass(slots=True)
@@ -24,46 +29,64 @@ async def undo_entities(work: Work, changes: list[Row], taken: list[UUID]) -> En
     """Take changes back, the latest first; what somebody changed since, or hangs on, stays."""
     came = Entities()
     for change in changes:
-        if await _undone(work, change, taken):
-            came.undone += 1
-        else:
-            came.left += 1
+        undone = await _undone(work, change, taken)
+        if change["event_type"] != EventType.FACT_ANCHORED:
+            came.undone += undone
+            came.left += not undone
     return came
 
 
 async def _undone(work: Work, change: Row, taken: list[UUID]) -> bool:
+    if change["event_type"] == EventType.FACT_ANCHORED:
+        payload = change["payload"]
+        entity_id = UUID(payload["entity_id"])
+        return await _unanchored(work, change["memory_id"], entity_id, payload["pairs"])
+    if change["event_type"] == EventType.ENTITY_MERGE:
+        return await part(work, change["payload"]) is not None
     row = (await entities.hold(work.tx, change["memory_id"])).get(change["memory_id"])
     if row is None or row["metadata"].get(MERGED_INTO) is not None:
         return False
     if change["event_type"] == EventType.ENTITY_UPDATED:
-        return await _changed_back(work, row, change)
-    if change["event_type"] == EventType.ENTITY_MERGE:
-        return await _parted(work, row, change["payload"])
+        return await _changed_back(work, row, change, taken)
+    if change["payload"].get("by_itself"):
+        await _let_go(work, row)
     return await _removed(work, row, taken)
 
 
-async def _changed_back(work: Work, row: Row, change: Row) -> bool:
+async def _changed_back(work: Work, row: Row, change: Row, taken: list[UUID]) -> bool:
     """Give an entity what it had before, where it still is what the change made it."""
     before = unchanged(row, change["payload"])
-    if before is None or await _is_taken(work.tx, row, before):
+    if before is None or not await _has_room(work, {**row, **before}, taken):
         return False
     await entities.update(work.tx, row["id"], {**row, **before}, work.now)
     told = {"from": {name: row[name] for name in before}, "to": before}
     await _record(work, EventType.ENTITY_UPDATED, row["id"], told)
+    await _adopt(work, {**row, **before})
     return True
 
 
-async def _is_taken(tx: Transaction, row: Row, before: Row) -> bool:
-    name = before.get("canonical_name", row["canonical_name"])
-    if name == row["canonical_name"]:
+async def _has_room(work: Work, entity: Row, taken: list[UUID]) -> bool:
+    """Whether a name is free, or is once one that came to be by itself has given it back."""
+    name, kind = entity["canonical_name"], entity["entity_type"]
+    bearer = await entities.get_by_name(work.tx, canonical_name=name, entity_type=kind)
+    if bearer is None or bearer["id"] == entity["id"]:
+        return True
+    if not await entities.is_unclaimed(work.tx, id=bearer["id"]):
         return False
-    kind = row["entity_type"]
-    return await entities.get_by_name(tx, canonical_name=name, entity_type=kind) is not None
+    await _let_go(work, bearer)
+    return await _removed(work, bearer, taken)
+
+
+async def _let_go(work: Work, row: Row) -> None:
+    """Facts that only their subject's name led to an entity name none."""
+    named = await parting.find_named_so(work.tx, id=row["id"], name=row["canonical_name"])
+    for fact in named:
+        await _unanchored(work, fact["id"], row["id"], [])
 
 
 async def _removed(work: Work, row: Row, taken: list[UUID]) -> bool:
     """Remove an entity about which nobody else has said anything."""
-    if await undo.hangs_on(work.tx, id=row["id"], ids=taken):
+    if await parting.hangs_on(work.tx, id=row["id"], ids=taken):
         return False
     await rows.erase(work.tx, kind="entities", keys=[str(row["id"])])
     told = {"canonical_name": row["canonical_name"], "entity_type": row["entity_type"]}
@@ -71,31 +94,91 @@ async def _removed(work: Work, row: Row, taken: list[UUID]) -> bool:
     return True
 
 
-async def _parted(work: Work, target: Row, merge: Row) -> bool:
-    """Part two entities that were merged, each with the facts and names it had."""
-    moved, id = merge.get("moved"), UUID(merge["source_entity_id"])
-    source = (await entities.hold(work.tx, id)).get(id)
-    if not moved or source is None or source["metadata"].get(MERGED_INTO) != str(target["id"]):
-        return False
-    ids = {"source_id": id, "target_id": target["id"]}
-    await undo.part_facts(work.tx, ids=list(map(UUID, moved["facts"])), **ids)
-    await _hold_apart(work, moved["pairs"])
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """What came of parting entities that were merged.
+
+    `facts_left` gave way in the merge and cannot hold again: another took their key since.
+    """
+
+    source_entity_id: UUID
+    target_entity_id: UUID
+    facts_returned: int
+    facts_restored: int
+    facts_left: list[UUID]
+
+
+async def part(work: Work, merge: Row) -> Parted | None:
+    """Part two entities that were merged, each with the facts and names it had, if they can be.
+
+    What was told of the target since stays with it.
+    """
+    moved = merge.get("moved")
+    id, target_id = UUID(merge["source_entity_id"]), UUID(merge["target_entity_id"])
+    held = await entities.hold(work.tx, id, target_id)
+    source, target = held.get(id), held.get(target_id)
+    if not moved or source is None or source["metadata"].get(MERGED_INTO) != str(target_id):
+        return None
+    if target is None or target["metadata"].get(MERGED_INTO) is not None:
+        return None
+    back = await parting.part_facts(
+        work.tx, ids=_ids(moved["facts"]), source_id=id, target_id=target_id
+    )
+    restored, left = await _hold_apart(work, moved["pairs"])
     own, other = parted(source, target, moved)
     await entities.update(work.tx, id, own, work.now)
-    await entities.update(work.tx, target["id"], other, work.now)
+    await entities.update(work.tx, target_id, other, work.now)
     told = {name: merge[name] for name in ("source_entity_id", "target_entity_id")}
     await _record(work, EventType.ENTITY_PARTED, id, told)
+    await _adopt(work, own)
+    return Parted(id, target_id, len(back), len(restored), left)
+
+
+async def _unanchored(work: Work, id: UUID, target_id: UUID, pairs: Pairs) -> bool:
+    """A fact names no entity again, where that is the one it was given and its key is free."""
+    if not await parting.let_go(work.tx, id=id, target_id=target_id):
+        return False
+    await _hold_apart(work, pairs)
+    told: dict[str, Any] = {"entity_id": None, "was_entity_id": str(target_id), "pairs": []}
+    await work.record(EventType.FACT_ANCHORED, MemoryRef(MemoryType.FACT, id), told)
     return True
 
 
-async def _hold_apart(work: Work, pairs: list[list[str | None]]) -> None:
-    """Facts that gave way because two entities were one hold again, each of its own."""
-    columns = [[one and UUID(one) for one in column] for column in zip(*pairs, strict=True)]
-    winners, losers, befores = columns or ([], [], [])
-    lost = await undo.part_pairs(work.tx, winners=winners, losers=losers, befores=befores)
-    await undo.part_links(work.tx, winners=winners, losers=losers)
-    for row in lost:
-        await work.revive(row, "active")
+async def _hold_apart(work: Work, pairs: Pairs) -> tuple[list[UUID], list[UUID]]:
+    """Facts that gave way because two were one hold again; which do, and which do not."""
+    known = [[*pair, None, None][:5] for pair in pairs]
+    winners, losers, befores = (_ids(pair[place] for pair in known) for place in range(3))
+    froms, tos = ([_instant(pair[place]) for pair in known] for place in (3, 4))
+    both = {"winners": winners, "losers": losers}
+    await parting.part_pairs(work.tx, befores=befores, **both)
+    await parting.part_links(work.tx, **both)
+    rows = await parting.revive_lost(work.tx, losers=losers, froms=froms, tos=tos)
+    for row in rows:
+        ref = MemoryRef(MemoryType.FACT, row["id"])
+        window = {"from": _window(row, "was_"), "to": _window(row)}
+        told = {"from": "superseded", "to": row["state"], "window": window}
+        await work.record(EventType.FACT_RESTORED, ref, told)
+    restored = [row["id"] for row in rows]
+    return restored, [id for id in losers if id not in restored]
+
+
+async def _adopt(work: Work, entity: Row) -> None:
+    """Facts that name an entity by a name it has again become its own."""
+    names = (entity["canonical_name"], *entity["aliases"])
+    await adopt_named(work.memory, work.tx, entity["id"], names, work.lineage)
+
+
+def _ids(told: Iterable[str | None]) -> list[Any]:
+    return [one and UUID(one) for one in told]
+
+
+def _instant(told: str | None) -> datetime | None:
+    return datetime.fromisoformat(told) if told else None
+
+
+def _window(row: Row, prefix: str = "") -> list[str | None]:
+    ends = (row[f"{prefix}valid_from"], row[f"{prefix}valid_to"])
+    return [at and at.isoformat() for at in ends]
 
 
 async def _record(work: Work, kind: EventType, id: UUID, payload: dict[str, Any]) -> None:

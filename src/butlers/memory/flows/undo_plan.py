@@ -157,7 +157,7 @@ class Plan:
             marks=len(self.marks),
             links=self.links,
             proposals=len(self.proposals),
-            entities=len(self.entities) - len(merges),
+            entities=sum(map(_is_change, self.entities)) - len(merges),
             entities_left=len(merges),
             memories=[_named(row) for row in named],
         )
@@ -195,6 +195,11 @@ def _is_mark(confirmation: Row) -> bool:
     """Whether a rule was confirmed by a mark that it helped, which is told as a mark."""
     marked: bool = confirmation["event_type"] == EventType.RULE_MARKED_HELPFUL
     return marked
+
+
+def _is_change(row: Row) -> bool:
+    """Whether it was done to an entity, not to a fact that became its own."""
+    return bool(row["event_type"] != EventType.FACT_ANCHORED)
 
 
 def _is_for_good(change: Row) -> bool:

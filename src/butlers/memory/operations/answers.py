@@ -43,6 +43,14 @@ class EpisodeStored(Stored):
     """When it is dropped, unless consolidated before (ISO 8601)."""
 
 
+class Candidate(Answer):
+    """An entity that may be meant."""
+
+    entity_id: UUID
+    canonical_name: str
+    score: float
+
+
 class FactStored(Stored):
     """A fact that was stored."""
 
@@ -56,6 +64,10 @@ class FactStored(Stored):
     """Since when it holds, where that is known."""
     valid_to: Instant | None = None
     """When it no longer holds, where that is known."""
+    entity_id: UUID | None = None
+    """The entity that its subject names, where the caller gave none."""
+    entity_candidates: list[Candidate] | None = None
+    """Whom it may be about where several bear its subject's name, the likeliest first."""
 
 
 class RuleStored(Stored):
@@ -192,46 +204,6 @@ class Stats(Answer):
     episodes: EpisodeCounts
     facts: FactCounts
     rules: RuleCounts
-
-
-class EntityCreated(Answer):
-    """An entity that was created."""
-
-    entity_id: UUID
-
-
-class Entity(Answer):
-    """An entity as it is now."""
-
-    entity_id: UUID
-    canonical_name: str
-    entity_type: str
-    aliases: list[str]
-    metadata: dict[str, Any]
-    """Holds merged_into when the entity was merged into another."""
-    created_at: Instant
-    updated_at: Instant
-
-
-class EntityCandidate(Answer):
-    """An entity that a name may mean."""
-
-    entity_id: UUID
-    canonical_name: str
-    entity_type: str
-    score: float
-    name_match: Literal["exact", "alias", "prefix", "fuzzy"]
-    aliases: list[str]
-
-
-class EntitiesMerged(Answer):
-    """What a merge did, or would do."""
-
-    source_entity_id: UUID
-    target_entity_id: UUID
-    facts_repointed: int
-    facts_superseded: int
-    aliases_added: int
 
 
 class Consolidation(Answer):

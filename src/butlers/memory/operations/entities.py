@@ -6,9 +6,11 @@ from uuid import UUID
 from pydantic import Field
 
 from butlers.memory.flows import detail, entities, entity_merge, entity_resolution
-from butlers.memory.flows.entity_merge import MergeReport
+from butlers.memory.flows.entity_merge import MergePreview, MergeReport
+from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.model import EntityType, EventSubject
-from butlers.memory.operations import answers, fields
+from butlers.memory.operations import entity_answers as answers
+from butlers.memory.operations import fields
 from butlers.memory.operations.desk import Desk
 from butlers.memory.operations.pages import EntityDetail
 from butlers.memory.operations.table import OPERATIONS
@@ -184,7 +186,7 @@ class MergeEntities(Asked):
 
 @OPERATIONS.add(
     answers=answers.EntitiesMerged,
-    effect=Effect.FINAL,
+    effect=Effect.WRITES,
     tool="entity_merge",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
@@ -195,7 +197,7 @@ class MergeEntities(Asked):
 async def merge_entities(desk: Desk, asked: MergeEntities) -> MergeReport:
     """Merge two entities that are one: the source's facts and names go to the target.
 
-    Where both have a fact under one key, the more confident stays. It cannot be undone.
+    Where both have a fact under one key at the same time, the one more confident now stays.
     Returns {source_entity_id, target_entity_id, facts_repointed, facts_superseded,
     aliases_added}.
     """
@@ -204,18 +206,38 @@ async def merge_entities(desk: Desk, asked: MergeEntities) -> MergeReport:
 
 
 @OPERATIONS.add(
-    answers=answers.EntitiesMerged,
+    answers=answers.EntitiesParted,
+    effect=Effect.WRITES,
+    command="entity unmerge",
+    left_out={"mcp": "an agent is offered the merge and its preview; parting is a person's"},
+    example="entity unmerge 5b7d10aa",
+    routes=(Route("POST", "/entities/{entity_id}/unmerge"),),
+)
+async def unmerge_entities(desk: Desk, asked: OneEntity) -> Parted:
+    """Take back the last merge of an entity: of the one that went, or into the one that stayed.
+
+    Facts, names and metadata that the merge moved go back, and facts that gave way in it hold
+    again. What was stored about the target since stays with it.
+    Returns {source_entity_id, target_entity_id, facts_returned, facts_restored, facts_left};
+    facts_left gave way and stay so, since another took their key.
+    """
+    entity_id = await desk.known_id("entity_id", asked.entity_id, EventSubject.ENTITY)
+    return await entity_merge.unmerge_entities(desk.memory, entity_id, desk.lineage)
+
+
+@OPERATIONS.add(
+    answers=answers.MergePreviewed,
     tool="entity_preview_merge",
     tool_tenant="optional",
     command="entity preview-merge",
     example="entity preview-merge 5b7d10aa 80e1b2c4",
     routes=(Route("GET", "/entities/merge"),),
 )
-async def preview_merge(desk: Desk, asked: MergeEntities) -> MergeReport:
+async def preview_merge(desk: Desk, asked: MergeEntities) -> MergePreview:
     """Tell what merging two entities would do now; nothing changes.
 
-    Returns {source_entity_id, target_entity_id, facts_repointed, facts_superseded,
-    aliases_added}.
+    Returns what merging would, and the facts: rivalries, each {stays, gives_way, why}, and those
+    repointed, a hundred of each at most.
     """
     return await entity_merge.preview_merge(desk.memory, *await _pair(desk, asked), desk.lineage)
 

@@ -6,7 +6,7 @@ from pydantic import AwareDatetime
 
 from butlers.memory.flows import correct as correction
 from butlers.memory.flows import remember
-from butlers.memory.flows.remember import StoredEpisode, StoredFact, StoredRule
+from butlers.memory.flows.stored import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.model import (
     EventSubject,
     MemoryRef,
@@ -101,7 +101,7 @@ class StoreFact(Said):
     scope: fields.ScopeStored = "global"
     tags: fields.Labels = None
     entity_id: fields.EntityId | None = None
-    """The subject's entity, as resolving or creating it gave it, if known."""
+    """The subject's entity, if known; left out: the one whose name the subject is."""
     source_episode_id: fields.Uuid | None = None
     """The episode it was drawn from, if there was one."""
     depends_on: fields.Grounds = None
@@ -128,8 +128,9 @@ async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
     history: so correct a fact by storing it again under the same key. One of another time
     (valid_from, valid_to) stands beside it.
 
-    Returns {id, superseded_id}; superseded_id is the fact it replaced, or null. in_doubt, if any,
-    is what rested on that fact: ask the user whether it still holds.
+    Returns {id, superseded_id}; superseded_id is the fact it replaced, or null. Where the subject
+    names one entity also entity_id; where several, entity_candidates. in_doubt, if any, is what
+    rested on the fact it replaced: ask the user whether it still holds.
     """
     new = await new_fact(desk, asked)
     return await remember.store_fact(desk.memory, new, desk.lineage)

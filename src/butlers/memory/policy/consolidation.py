@@ -2,7 +2,7 @@
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,7 +10,7 @@ from uuid import UUID
 from butlers.kernel.json_values import closed_object
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import clean, one_line
-from butlers.memory.model import Maturity, Permanence
+from butlers.memory.model import EntityType, Maturity, Permanence
 from butlers.memory.policy.consolidation_parser import EMPTY, LISTS, MAX_ACTIONS
 
 MATERIAL = "{{material}}"
@@ -93,11 +93,28 @@ class KnownRule:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownEntity:
+    """Somebody or something that the episodes name, as the prompt shows it."""
+
+    id: UUID
+    canonical_name: str
+    entity_type: EntityType
+    aliases: tuple[str, ...]
+    is_known_to_all: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it is called."""
+        return (self.canonical_name, *self.aliases)
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """What the prompt shows of what is known; nothing else may be touched by its answer."""
 
     facts: Mapping[UUID, KnownFact]
     rules: Mapping[UUID, KnownRule]
+    entities: Mapping[UUID, KnownEntity] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +130,17 @@ class Question:
 
 def numbered(episodes: Sequence[EpisodeToRead], known: Known) -> dict[int, UUID]:
     """What the prompt shows, by the number it has there: a model miscopies anything longer."""
-    shown = (*(episode.id for episode in episodes), *known.facts, *known.rules)
+    shown = (*(episode.id for episode in episodes), *known.facts, *known.rules, *known.entities)
     return dict(enumerate(shown, start=1))
 
 
 def build_prompt(template: str, episodes: Sequence[EpisodeToRead], known: Known) -> str:
     """The template with everything that is only data fenced and escaped in its place."""
     number = {id: place for place, id in numbered(episodes, known).items()}
+    about = [_entity(number[id], one) for id, one in known.entities.items()]
     material = "\n\n".join(
         (
+            *([_fenced("known_entities", about)] if about else ()),
             _fenced("known_facts", (_fact(number[id], one) for id, one in known.facts.items())),
             _fenced("known_rules", (_rule(number[id], one) for id, one in known.rules.items())),
             _fenced("episodes", (_episode(number[one.id], one) for one in episodes)),
@@ -141,7 +160,7 @@ def answer_schema() -> dict[str, Any]:
     }
     origin = {"tags": _list(_TEXT), "source_episode_ids": _list(_NUMBER)}
     lists = (
-        closed_object({**_STATEMENT, **quality, **origin}),
+        closed_object({**_STATEMENT, "entity_id": _NUMBER_OR_NULL, **quality, **origin}),
         closed_object({"target_id": _NUMBER, **_STATEMENT, **quality, **origin}),
         closed_object({"content": _TEXT, **origin}),
         _NUMBER,
@@ -160,6 +179,7 @@ def brief_schema() -> dict[str, Any]:
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER: dict[str, Any] = {"type": "integer"}
+_NUMBER_OR_NULL: dict[str, Any] = {"type": ["integer", "null"]}
 _STATEMENT = {"subject": _TEXT, "predicate": _TEXT, "content": _TEXT}
 
 
@@ -176,6 +196,14 @@ def _episode(number: int, episode: EpisodeToRead) -> str:
         f'<episode id="{number}" happened_at="{episode.created_at.isoformat()}" '
         f'importance="{episode.importance:g}">\n'
         f"<episode_content>\n{_escaped(episode.content)}\n</episode_content>\n</episode>"
+    )
+
+
+def _entity(number: int, entity: KnownEntity) -> str:
+    also = "; ".join(entity.aliases)
+    return (
+        f'<entity id="{number}" type="{entity.entity_type}" '
+        f'also="{_attribute(also[:_MAX_KNOWN_CHARS])}">{_shortened(entity.canonical_name)}</entity>'
     )
 
 

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"\s*#?[0-9]{1,9}\s*")
 
 MAX_ACTIONS = 100
 LISTS = ("new_facts", "updated_facts", "new_rules", "confirmations")
-EMPTY = "nothing_in"
+EMPTY, _SOURCES = "nothing_in", "source_episode_ids"
 
 Entry = TypeVar("Entry")
 
@@ -40,6 +40,7 @@ class NewFactEntry:
     tags: tuple[str, ...] = ()
     sources: tuple[UUID, ...] = ()
     window: Window = OPEN
+    entity_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +135,9 @@ class _Reader:
             permanence=_permanence(fields) or Permanence.STANDARD,
             importance=_importance(fields) or 5.0,
             tags=_tags(fields) or (),
-            sources=self.identifiers(fields, "source_episode_ids"),
+            sources=self.identifiers(fields, _SOURCES),
             window=_window(fields),
+            entity_id=self.shown.get(_number(fields.get("entity_id"))),
         )
 
     def updated_fact(self, entry: Any) -> UpdatedFactEntry:
@@ -146,15 +148,14 @@ class _Reader:
             permanence=_permanence(fields),
             importance=_importance(fields),
             tags=_tags(fields),
-            sources=self.identifiers(fields, "source_episode_ids"),
+            sources=self.identifiers(fields, _SOURCES),
             window=_window(fields),
         )
 
     def new_rule(self, entry: Any) -> NewRuleEntry:
         fields = _fields(entry)
         content = inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER)
-        sources = self.identifiers(fields, "source_episode_ids")
-        return NewRuleEntry(content, _tags(fields) or (), sources)
+        return NewRuleEntry(content, _tags(fields) or (), self.identifiers(fields, _SOURCES))
 
     def identifier(self, name: str, value: Any) -> UUID:
         """An identifier; what is none is not quoted, since it may be anything the model read."""

@@ -12,9 +12,10 @@ from uuid import UUID
 from butlers.errors import InvalidInput
 from butlers.kernel.text import normalise_whitespace, says_the_same
 from butlers.memory.model import MemoryRef, MemoryType, NewFact, NewRule, Origin
+from butlers.memory.policy import naming
 from butlers.memory.policy.attachments import checked_fact, checked_rule
 from butlers.memory.policy.confidence import INFERRED_CONFIDENCE
-from butlers.memory.policy.consolidation import EpisodeToRead, Known, KnownFact
+from butlers.memory.policy.consolidation import EpisodeToRead, Known, KnownEntity, KnownFact
 from butlers.memory.policy.consolidation_guards import (
     Evidence,
     check_rule,
@@ -147,7 +148,7 @@ def _wanted(
 ) -> Iterator[tuple[str, Callable[[str], Action]]]:
     """Each entry's place in the answer with what makes an action of it."""
     for i, fact in enumerate(result.new_facts):
-        yield f"new_facts[{i}]", partial(_new_fact, fact, batch, settings)
+        yield f"new_facts[{i}]", partial(_new_fact, fact, batch, known, settings)
     for i, update in enumerate(result.updated_facts):
         yield f"updated_facts[{i}]", partial(_updated_fact, update, batch, known, settings)
     for i, rule in enumerate(result.new_rules):
@@ -158,10 +159,12 @@ def _wanted(
 
 
 def _new_fact(
-    entry: NewFactEntry, batch: Batch, settings: MemoryModuleConfig, label: str
+    entry: NewFactEntry, batch: Batch, known: Known, settings: MemoryModuleConfig, label: str
 ) -> StoreFact:
     sources = batch.sources(entry.sources)
     _check_fact(entry, batch, sources)
+    about = _about(entry, known)
+    scope = GLOBAL if about and about.is_known_to_all else batch.scope(entry.subject)
     new = NewFact(
         entry.subject,
         entry.predicate,
@@ -169,8 +172,9 @@ def _new_fact(
         confidence=INFERRED_CONFIDENCE,
         importance=entry.importance,
         permanence=entry.permanence,
-        scope=of_source(batch.scope(entry.subject), batch.butler),
+        scope=of_source(scope, batch.butler),
         tags=entry.tags,
+        entity_id=about.id if about else None,
         source_butler=batch.butler,
         source_episode_id=_only(sources),
         idempotency_key=batch.idempotency_key(
@@ -181,6 +185,12 @@ def _new_fact(
     )
     cited = batch.cited(entry.sources, entry.content, entry.subject)
     return StoreFact(label, checked_fact(new, settings), sources, cited)
+
+
+def _about(entry: NewFactEntry, known: Known) -> KnownEntity | None:
+    """The entity that the answer names by its number, where the subject may be short for it."""
+    found = known.entities.get(entry.entity_id) if entry.entity_id else None
+    return found if found and naming.may_mean(entry.subject, found.names) else None
 
 
 def _updated_fact(

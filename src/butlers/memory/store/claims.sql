@@ -1,7 +1,8 @@
 -- insert --
 -- What an agent was shown.
-insert into memory_claims (tenant_id, id, butler, episode_ids, fact_ids, rule_ids, created_at)
-values (:tenant_id, :id, :butler, :episode_ids, :fact_ids, :rule_ids, :now)
+insert into memory_claims
+  (tenant_id, id, butler, episode_ids, fact_ids, rule_ids, entity_ids, created_at)
+values (:tenant_id, :id, :butler, :episode_ids, :fact_ids, :rule_ids, :entity_ids, :now)
 
 -- forget --
 -- Nobody comes back for a claim that old.
@@ -9,7 +10,7 @@ delete from memory_claims where tenant_id = :tenant_id and created_at < :before
 
 -- get --
 -- One claim.
-select id, butler, episode_ids, fact_ids, rule_ids from memory_claims
+select id, butler, episode_ids, fact_ids, rule_ids, entity_ids from memory_claims
 where tenant_id = :tenant_id and id = :id
 
 -- find_episodes --
@@ -31,4 +32,12 @@ select id, content, maturity
 from rules
 where tenant_id = :tenant_id and id = any(:ids) and rule_state(metadata) <> 'forgotten'
   and quarantined is null
+order by array_position(:ids::uuid[], id)
+
+-- find_entities --
+-- The entities that were shown and still live, in the order they were shown.
+select id, canonical_name, entity_type, aliases,
+  metadata ->> 'scope' is not distinct from 'global' as is_known_to_all
+from entities
+where tenant_id = :tenant_id and id = any(:ids) and entity_state(metadata) = 'active'
 order by array_position(:ids::uuid[], id)

@@ -184,6 +184,28 @@ from (
 order by {nearest}
 limit :limit
 
+-- {known_entity} --
+-- Who or what it is, and whether every butler knows it.
+id, canonical_name, entity_type, aliases,
+  metadata ->> 'scope' is not distinct from 'global' as is_known_to_all
+
+-- find_named --
+-- Living entities whose name stands in the episodes, by the letters alone; the latest changed first.
+with said as materialized (
+  select lower(coalesce(author, '') || ' ' || content) as text from episodes
+  where tenant_id = :tenant_id and id = any(:episode_ids)
+)
+select {known_entity}
+from entities
+where tenant_id = :tenant_id and entity_state(metadata) = 'active'
+  and exists (
+    select from said
+    where strpos(said.text, lower(canonical_name)) > 0
+      or exists (select from unnest(aliases) alias where strpos(said.text, lower(alias)) > 0)
+  )
+order by updated_at desc, id
+limit :limit
+
 -- find_known_to_all --
 -- Those of the names that are of a person or thing known to every butler.
 select lower(name) as name

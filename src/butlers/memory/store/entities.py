@@ -1,12 +1,13 @@
 """Entities in the database."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
-from butlers.db.statements import FirstRow, OnlyValue, Rows, Touched
+from butlers.db.statements import FirstRow, FirstValue, OnlyValue, Rows, Touched
 from butlers.errors import NotFound
 
 _SQL = load(__file__)
@@ -19,14 +20,21 @@ has_trigrams = OnlyValue[bool](_SQL["has_trigrams"])
 find_similar = Rows(_SQL["find_similar"])
 find_living = Rows(_SQL["find_living"])
 keywords = OnlyValue[list[str]](_SQL["keywords"])
-hold_facts = OnlyValue[list[UUID]](_SQL["hold_facts"])
+find_unanchored = Rows(_SQL["find_unanchored"])
+get_merge = FirstValue[dict[str, Any]](_SQL["get_merge"])
+is_unclaimed = OnlyValue[bool](_SQL["is_unclaimed"])
+is_a_person = OnlyValue[bool](_SQL["is_a_person"])
+hold_facts = Rows(_SQL["hold_facts"])
+find_facts = OnlyValue[list[UUID]](_SQL["find_facts"])
 find_rivals = Rows(_SQL["find_rivals"])
-supersede = Touched(_SQL["supersede"])
+give_way = Rows(_SQL["give_way"])
 succeed = Touched(_SQL["succeed"])
 repoint = Touched(_SQL["repoint"])
 
 _hold_living = FirstRow(_SQL["hold_living"])
 _hold = Rows(_SQL["hold"])
+_hold_bearers = Rows(_SQL["hold_bearers"])
+_hold_bearers_alone = Rows(_SQL["hold_bearers_alone"])
 _update = Touched(_SQL["update"])
 _find_fact_keywords = Rows(_SQL["find_fact_keywords"])
 
@@ -48,9 +56,15 @@ async def hold(tx: Transaction, *ids: UUID) -> dict[UUID, Row]:
     return {row["id"]: row for row in await _hold(tx, ids=ids)}
 
 
+async def hold_bearers(tx: Transaction, names: Iterable[str], *, alone: bool) -> list[Row]:
+    """Who bears one of the names, kept as they are; `alone`: nobody stores about them either."""
+    return await (_hold_bearers_alone if alone else _hold_bearers)(tx, names=list(names))
+
+
 async def update(tx: Transaction, entity_id: UUID, row: Row, now: datetime) -> None:
-    """Give an entity the name, aliases and metadata of the row."""
-    written = {name: row[name] for name in ("canonical_name", "aliases", "metadata")}
+    """Give an entity the name, type, aliases and metadata of the row."""
+    columns = ("canonical_name", "entity_type", "aliases", "metadata")
+    written = {name: row[name] for name in columns}
     await _update(tx, id=entity_id, now=now, **written)
 
 

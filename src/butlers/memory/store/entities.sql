@@ -41,7 +41,8 @@ where tenant_id = :tenant_id and canonical_name = :canonical_name and entity_typ
 -- update --
 -- An entity as it is from now on.
 update entities
-set canonical_name = :canonical_name, aliases = :aliases, metadata = :metadata, updated_at = :now
+set canonical_name = :canonical_name, entity_type = :entity_type, aliases = :aliases,
+  metadata = :metadata, updated_at = :now
 where tenant_id = :tenant_id and id = :id
 
 -- find_by_name --
@@ -116,49 +117,143 @@ cross join lateral (
 ) known
 order by about.entity_id, known.id
 
--- hold_facts --
--- Facts of entities about to be merged, locked in id order; which the source brings.
-select coalesce(array_agg(id order by id) filter (where entity_id = :source_id), '{}')
-from (
-  select id, entity_id from facts
-  where tenant_id = :tenant_id and entity_id in (:source_id, :target_id)
-  order by id
-  for update
-) held
+-- {bears} --
+-- A living entity that bears one of some names, its own or an alias, whatever its case.
+tenant_id = :tenant_id
+  and (
+    lower(canonical_name) in (select lower(name) from unnest(:names::text[]) name)
+    or (
+      aliases <> '{}'
+      and exists (
+        select from unnest(aliases) alias
+        where lower(alias) in (select lower(name) from unnest(:names::text[]) name)
+      )
+    )
+  )
+  and entity_state(metadata) = 'active'
 
--- {source_wins} --
--- Whether the source's fact stays.
-(source.trust, source.confidence) > (target.trust, target.confidence)
+-- hold_bearers --
+-- Who bears some names, kept from being merged away or renamed until the transaction ends.
+select id, canonical_name, entity_type, aliases
+from entities
+where {bears}
+order by id
+for share
+
+-- hold_bearers_alone --
+-- The same, when facts are about to become theirs.
+select id, canonical_name, entity_type, aliases
+from entities
+where {bears}
+order by id
+for update
+
+-- find_unanchored --
+-- Facts that name a subject by one of these spellings and no entity; those that hold first.
+select id, subject, scope, predicate, left(content, 300) as content, validity
+from facts
+where tenant_id = :tenant_id and entity_id is null and subject = any(:subjects)
+order by validity = 'active' desc, created_at, id
+limit :limit
+
+-- is_unclaimed --
+-- Whether an entity came to be by itself and nobody has changed it since.
+select exists (
+  select from memory_events
+  where tenant_id = :tenant_id and memory_id = :id and event_type = 'entity_created'
+    and payload -> 'by_itself' = 'true'
+) and not exists (
+  select from memory_events
+  where tenant_id = :tenant_id and memory_id = :id
+    and event_type in ('entity_updated', 'entity_merge')
+)
+
+-- is_a_person --
+-- Whether all words of a name are of names of people who are known.
+select coalesce(bool_and(exists (
+  select from index_names known where known.tenant_id = :tenant_id and known.name = word
+)), false)
+from name_words(:name) word
+
+-- get_merge --
+-- The last merge that still stands of which an entity is either side: what it did.
+select e.payload
+from memory_events e
+join entities source on source.tenant_id = :tenant_id
+  and source.id = (e.payload ->> 'source_entity_id')::uuid
+where e.tenant_id = :tenant_id and e.event_type = 'entity_merge'
+  and source.metadata ->> 'merged_into' = e.memory_id::text
+  and (e.memory_id = :id or source.id = :id)
+order by e.sequence desc
+limit 1
+
+-- hold_facts --
+-- Facts of an entity and those that shall be its own, locked in id order.
+select id from facts
+where tenant_id = :tenant_id and (entity_id = :target_id or id = any(:ids))
+order by id
+for update
+
+-- find_facts --
+-- The facts of an entity, past ones included.
+select coalesce(array_agg(id order by id), '{}') from facts
+where tenant_id = :tenant_id and entity_id = :id
 
 -- find_rivals --
--- Pairs of active facts that would share a key; the more trusted one wins, then the surer one,
--- and on a draw the target's.
-select
-  case when {source_wins} then source.id else target.id end as winner_id,
-  case when {source_wins} then target.id else source.id end as loser_id,
-  case when {source_wins} then source.supersedes_id else target.supersedes_id end as winner_before,
-  {source_wins} as source_wins,
-  case when {source_wins} then target.trust else source.trust end as loser_trust
-from facts source
-join facts target
-  on target.tenant_id = source.tenant_id and target.scope = source.scope
-  and target.predicate = source.predicate and target.validity = 'active'
-where source.tenant_id = :tenant_id and source.entity_id = :source_id
-  and source.validity = 'active' and target.entity_id = :target_id
-order by source.id
+-- Active facts of an entity, and of those that shall be its own, that would hold at once under one
+-- key.
+with moving as (
+  select id, scope, predicate, tstzrange(valid_from, valid_to) as held from facts
+  where tenant_id = :tenant_id and id = any(:ids) and validity = 'active'
+),
+own as (
+  select id, scope, predicate, tstzrange(valid_from, valid_to) as held from facts
+  where tenant_id = :tenant_id and entity_id = :target_id and validity = 'active'
+),
+pairs as (
+  select moving.id as moving_id, own.id as own_id
+  from moving
+  join own on own.scope = moving.scope and own.predicate = moving.predicate
+    and own.held && moving.held and own.id <> moving.id
+)
+select id, scope, subject, predicate, content, trust, supersedes_id, valid_from, valid_to,
+  fact_state(validity, metadata) as state,
+  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence,
+  id in (select own_id from pairs) as is_own
+from facts
+where tenant_id = :tenant_id
+  and (id in (select moving_id from pairs) or id in (select own_id from pairs))
+order by id
 
--- supersede --
--- Facts give way.
-update facts set validity = 'superseded'
-where tenant_id = :tenant_id and id = any(:losers)
+-- give_way --
+-- Facts give way: each held until the one that stays began; if that was there first, never.
+update facts
+set validity = 'superseded',
+  valid_from = case when before.since > coalesce(before.began, '-infinity') then before.began
+    else coalesce(before.began, facts.created_at) end,
+  valid_to = case when before.since > coalesce(before.began, '-infinity')
+    then least(before.ended, before.since) else coalesce(before.began, facts.created_at) end
+from (
+  select lost.id, lost.valid_from as began, lost.valid_to as ended, stays.valid_from as since
+  from unnest(:winners::uuid[], :losers::uuid[]) as settled (winner, loser)
+  join facts lost on lost.tenant_id = :tenant_id and lost.id = settled.loser
+  join facts stays on stays.tenant_id = :tenant_id and stays.id = settled.winner
+) before
+where facts.tenant_id = :tenant_id and facts.id = before.id
+returning facts.id, facts.valid_from, facts.valid_to
 
 -- succeed --
--- Facts name the one each of them replaces; what they replaced before stays in their links.
+-- Facts name one that each of them replaces; the others, and what they replaced before, stay in
+-- their links.
 update facts set supersedes_id = settled.loser
-from unnest(:winners::uuid[], :losers::uuid[]) as settled (winner, loser)
+from (
+  select distinct on (winner) winner, loser
+  from unnest(:winners::uuid[], :losers::uuid[]) as settled (winner, loser)
+  order by winner, loser
+) settled
 where facts.tenant_id = :tenant_id and facts.id = settled.winner
 
 -- repoint --
--- All facts of one entity become facts of another.
+-- Facts become an entity's, whomever they named before.
 update facts set entity_id = :target_id
-where tenant_id = :tenant_id and entity_id = :source_id
+where tenant_id = :tenant_id and id = any(:ids)

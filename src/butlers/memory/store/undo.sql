@@ -251,41 +251,10 @@ order by id
 -- find_entity_changes --
 -- What a source did to entities, the latest first.
 select event_type, memory_id, payload from memory_events
-where {told} and event_type in ('entity_created', 'entity_updated', 'entity_merge')
+where {told}
+  and event_type in ('entity_created', 'entity_updated', 'entity_merge', 'fact_anchored')
   and payload -> 'undo' is distinct from 'true'
 order by sequence desc
-
--- part_facts --
--- Facts that a merge brought to an entity are the other's again.
-update facts set entity_id = :source_id
-where tenant_id = :tenant_id and entity_id = :target_id and id = any(:ids::uuid[])
-
--- part_pairs --
--- Facts no longer follow what a merge made them replace; which gave way to them, and their keys.
-update facts winner set supersedes_id = pair.before
-from unnest(:winners::uuid[], :losers::uuid[], :befores::uuid[]) as pair (winner, loser, before)
-join facts lost on lost.tenant_id = :tenant_id and lost.id = pair.loser
-where winner.tenant_id = :tenant_id and winner.id = pair.winner
-  and winner.supersedes_id = pair.loser
-returning lost.id, lost.scope, lost.predicate, lost.subject, lost.entity_id, lost.validity,
-  lost.valid_from, lost.valid_to
-
--- part_links --
--- The links of such a merge are gone.
-delete from memory_links
-using unnest(:winners::uuid[], :losers::uuid[]) as pair (winner, loser)
-where tenant_id = :tenant_id and relation = 'supersedes'
-  and source_id = pair.winner and target_id = pair.loser
-
--- hangs_on --
--- Whether somebody else said something of an entity, or another became a part of it.
-select exists (
-  select from facts
-  where tenant_id = :tenant_id and entity_id = :id and id <> all(:ids::uuid[])
-  union all
-  select from entities
-  where tenant_id = :tenant_id and metadata ->> 'merged_into' = :id::uuid::text
-)
 
 -- unmark --
 -- A rule as its other marks leave it; with what it said, where it had become a warning.

@@ -1,0 +1,60 @@
+"""Which facts stay where several would hold at once under one key."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+Row = Mapping[str, Any]
+
+# Nobody is surer by less than this: the instants of two confirmations are not that exact.
+_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Rivalry:
+    """A fact that gives way, and the one that stays."""
+
+    winner: Row
+    loser: Row
+
+    @property
+    def why(self) -> str:
+        """What decided."""
+        if self.winner["trust"] != self.loser["trust"]:
+            return "more trusted"
+        return "surer" if _sureness(self.winner) != _sureness(self.loser) else "the target's own"
+
+
+def settled(rows: Iterable[Row]) -> list[Rivalry]:
+    """Each fact that gives way, in id order: the more trusted one stays, then the surer one now,
+    and on a draw the target's own."""
+    kept: dict[tuple[str, str], list[Row]] = {}
+    lost = []
+    for row in sorted(rows, key=_place):
+        beside = kept.setdefault((row["scope"], row["predicate"]), [])
+        winner = next((one for one in beside if _at_once(one, row)), None)
+        if winner is None:
+            beside.append(row)
+        else:
+            lost.append(Rivalry(winner, row))
+    return sorted(lost, key=lambda one: one.loser["id"])
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return (-row["trust"], -_sureness(row), not row["is_own"], row["id"])
+
+
+def _sureness(row: Row) -> float:
+    return round(float(row["effective_confidence"]), _DIGITS)
+
+
+def _at_once(one: Row, other: Row) -> bool:
+    """Whether two windows share a moment."""
+    return _begins_before(one["valid_from"], other["valid_to"]) and _begins_before(
+        other["valid_from"], one["valid_to"]
+    )
+
+
+def _begins_before(start: datetime | None, end: datetime | None) -> bool:
+    return start is None or end is None or start < end

@@ -1,0 +1,71 @@
+-- part_facts --
+-- Facts that a merge brought to an entity are the other's again, which has had none since; which.
+update facts set entity_id = :source_id
+where tenant_id = :tenant_id and entity_id = :target_id and id = any(:ids::uuid[])
+returning id
+
+-- let_go --
+-- A fact that became an entity's is of no entity again, unless its subject's key is taken.
+update facts f set entity_id = null
+where f.tenant_id = :tenant_id and f.entity_id = :target_id and f.id = :id
+  and (
+    f.validity <> 'active'
+    or not exists (
+      select from facts o
+      where o.tenant_id = :tenant_id and o.validity = 'active' and o.entity_id is null
+        and o.scope = f.scope and o.subject = f.subject and o.predicate = f.predicate
+        and tstzrange(o.valid_from, o.valid_to) && tstzrange(f.valid_from, f.valid_to)
+    )
+  )
+
+-- part_pairs --
+-- Facts no longer follow what they replaced only because two entities were one.
+update facts winner set supersedes_id = pair.before
+from unnest(:winners::uuid[], :losers::uuid[], :befores::uuid[]) as pair (winner, loser, before)
+where winner.tenant_id = :tenant_id and winner.id = pair.winner
+  and winner.supersedes_id = pair.loser
+
+-- revive_lost --
+-- Facts that gave way so hold again when they did, unless another holds then under their key; which.
+update facts f set validity = 'active', valid_from = pair.began, valid_to = pair.ended
+from unnest(:losers::uuid[], :froms::timestamptz[], :tos::timestamptz[]) as pair (id, began, ended)
+join facts was on was.tenant_id = :tenant_id and was.id = pair.id
+where f.tenant_id = :tenant_id and f.id = pair.id and f.validity = 'superseded'
+  and not exists (
+    select from facts o
+    where o.tenant_id = :tenant_id and o.validity = 'active' and o.entity_id = f.entity_id
+      and o.scope = f.scope and o.predicate = f.predicate
+      and tstzrange(o.valid_from, o.valid_to) && tstzrange(pair.began, pair.ended)
+  )
+  and not exists (
+    select from facts o
+    where o.tenant_id = :tenant_id and o.validity = 'active' and o.entity_id is null
+      and f.entity_id is null and o.scope = f.scope and o.subject = f.subject
+      and o.predicate = f.predicate
+      and tstzrange(o.valid_from, o.valid_to) && tstzrange(pair.began, pair.ended)
+  )
+returning f.id, fact_state(f.validity, f.metadata) as state, f.valid_from, f.valid_to,
+  was.valid_from as was_valid_from, was.valid_to as was_valid_to
+
+-- part_links --
+-- The links of such a merge are gone.
+delete from memory_links
+using unnest(:winners::uuid[], :losers::uuid[]) as pair (winner, loser)
+where tenant_id = :tenant_id and relation = 'supersedes'
+  and source_id = pair.winner and target_id = pair.loser
+
+-- find_named_so --
+-- Facts about an entity whose subject is its name.
+select id from facts
+where tenant_id = :tenant_id and entity_id = :id and lower(subject) = lower(:name)
+order by id
+
+-- hangs_on --
+-- Whether somebody else said something of an entity, or another became a part of it.
+select exists (
+  select from facts
+  where tenant_id = :tenant_id and entity_id = :id and id <> all(:ids::uuid[])
+  union all
+  select from entities
+  where tenant_id = :tenant_id and metadata ->> 'merged_into' = :id::uuid::text
+)
