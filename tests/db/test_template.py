@@ -39,8 +39,8 @@ def migrated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return databases
 
 
-async def prepared(server: DatabaseServer, butler: str) -> Access:
-    targets = registry.targets(registry.KNOWN)
+async def prepared(server: DatabaseServer, butler: str, *modules: str) -> Access:
+    targets = registry.targets(modules or registry.KNOWN)
     return await server.prepare(butler, DatabaseSection(), registry.branches(), targets)
 
 
@@ -78,6 +78,15 @@ async def test_what_was_begun_is_finished_and_what_is_old_made_anew(
         await owner.execute(f"comment on database {TEMPLATE} is 'another version'")
     await prepared(server, "garden")
     assert migrated == [TEMPLATE, TEMPLATE]
+
+
+async def test_a_butler_without_memory_has_no_tables_of_it(
+    server: DatabaseServer, migrated: list[str]
+) -> None:
+    study = await prepared(server, "study", "notebook")
+    assert migrated == ["butler_study"]
+    async with connected(study.owner_dsn) as owner:
+        assert await owner.fetchval("select to_regclass('facts')") is None
 
 
 async def test_without_a_template_a_database_is_migrated_by_itself(

@@ -33,9 +33,12 @@ async def copy_template(
 ) -> None:
     """A database that is not there yet is a copy of the template, on a server with several.
 
-    Where none can be made nothing happens: the database is then made and migrated by itself. A
-    copy has no keys yet, as the template has none; `provision` gives it its own.
+    Where none can be made, or not every branch is wanted, nothing happens: the database is then
+    made and migrated by itself. A copy has no keys yet, as the template has none; `provision`
+    gives it its own.
     """
+    if len(targets) < len(branches):
+        return
     async with connected(dsn_of("postgres")) as connection:
         if await connection.fetchval(_IS_THERE, database):
             return
