@@ -9,8 +9,6 @@ import itertools
 import os
 import random
 import re
-import shutil
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -29,7 +27,8 @@ from butlers.db.provision import provision
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
-from db.databases import emptied
+from db.databases import connected, emptied
+from runs import clear_up, run_directory
 
 # How quick examples are made says something of the machine alone.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -94,26 +93,16 @@ def new_id() -> Callable[[], uuid.UUID]:
     return lambda: uuid.UUID(int=(0x4000 << 64) | (0x8 << 60) | next(numbers))
 
 
-def _shared_directory(config: pytest.Config) -> Path:
-    """A directory of this run: short enough for sockets, and one the server's user can reach."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
-    name = hashlib.sha256(run.encode()).hexdigest()[:10]
-    return Path(tempfile.gettempdir()) / f"butlers-tests-{name}"
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """The controlling process outlives the workers, so it clears up after the server."""
-    if not hasattr(session.config, "workerinput"):
-        shutil.rmtree(_shared_directory(session.config), ignore_errors=True)
+    clear_up()
 
 
 @pytest.fixture(scope="session")
-def shared_directory(request: pytest.FixtureRequest) -> Path:
+def shared_directory() -> Path:
     """A directory that all workers of a run share."""
-    directory = _shared_directory(request.config)
-    directory.mkdir(mode=0o755, exist_ok=True)
-    return directory
+    return run_directory()
 
 
 @pytest.fixture(scope="session")
@@ -129,10 +118,18 @@ async def template(postgres: EmbeddedPostgres, shared_directory: Path) -> str:
     with FileLock(shared_directory / "template.lock"):
         done = shared_directory / "template.done"
         if not done.exists():
+            await _leave_writing_to_the_system(postgres)
             await provision(postgres.dsn(), TEMPLATE, sign_in=True)
             await migrate(postgres.dsn(TEMPLATE), BRANCHES)
             done.touch()
     return TEMPLATE
+
+
+async def _leave_writing_to_the_system(postgres: EmbeddedPostgres) -> None:
+    """No test pulls the plug, so that nobody need wait for the disk."""
+    async with connected(postgres.dsn()) as connection:
+        await connection.execute("alter system set fsync = off")
+        await connection.execute("select pg_reload_conf()")
 
 
 @pytest.fixture(scope="session")

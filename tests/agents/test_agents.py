@@ -13,7 +13,8 @@ import pytest
 from agents.agents import Agent, agent
 from butlers.butler.database import DatabaseServer
 from db.databases import connected as connected_to
-from doors.daemons import Daemon, butlers, temporary_home, until, up
+from doors.daemons import Daemon, butlers, until, up
+from doors.furnished import furnished_home
 from llm.command_lines import NotInstallable, command_lines
 from llm.standins import Call, Say, Step
 
@@ -42,7 +43,7 @@ def programs() -> Path:
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
-    with temporary_home() as home, up(home) as running:
+    with furnished_home("general") as home, up(home) as running:
         for fact in (("workshop", "tandem", FACT), ("paint", "key", ASIDE, "--scope", "attic")):
             stored = butlers("memory", "store-fact", *fact, "--home", home.root)
             assert stored.returncode == 0, stored.stderr

@@ -17,7 +17,8 @@ from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
 from butlers.sessions.waiting import Waiting
 from db.databases import connected as connected_to
-from doors.daemons import temporary_home, until, up
+from doors.daemons import until, up
+from doors.furnished import furnished_home
 from llm.command_lines import NotInstallable, command_lines
 from llm.standins import Say
 
@@ -28,7 +29,7 @@ SESSIONS_EACH = 5
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         home.settings_file.write_text("[sessions]\nidle_minutes = 0\n")
         yield home

@@ -15,7 +15,8 @@ from agents.agents import KEY
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
 from db.databases import connected
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, until, up
+from doors.furnished import furnished_home
 from llm.command_lines import NotInstallable, command_lines
 from llm.standins import Anthropic, Call, OpenAi, Say, Step, standing_in
 
@@ -74,7 +75,7 @@ def kept(
 ) -> Iterator[Kept]:
     kind = request.param
     api = Anthropic() if kind == "claude" else OpenAi()
-    with temporary_home() as home, standing_in(api) as address:
+    with furnished_home("general") as home, standing_in(api) as address:
         home.create_butler("general")
         runtime = f'[runtime]\nkind = "{kind}"\nbinary = "{programs / kind}"\n'
         home.butler_file("general").write_text(f'[butler]\nname = "general"\n{SCHEDULE}{runtime}')

@@ -15,7 +15,8 @@ from browser.chromium import chromium, found
 from browser.story import Told, tell
 from butlers.butler.home import Home
 from butlers.kernel.rights import Right
-from doors.daemons import Daemon, butlers, temporary_home, up
+from doors.daemons import Daemon, butlers, up
+from doors.furnished import furnished_home
 from doors.http.callers import token_store
 from doors.pages.visitors import browsing, link_of
 
@@ -32,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def home() -> Iterator[Home]:
-    with temporary_home() as place:
+    with furnished_home("general", "kitchen") as place:
         for name in ("general", "kitchen"):
             assert butlers("new", name, "--home", place.root).returncode == 0
         yield place

@@ -17,7 +17,8 @@ from butlers.butler.home import Home
 from butlers.butler.own_tokens import ensure_hook_token
 from butlers.butler.presence import running
 from db.databases import connected as connected_to
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, until, up
+from doors.furnished import furnished_home
 from sessions.test_hooks import run_hook
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         ensure_hook_token(home, "general", "default")
         yield home
@@ -105,7 +106,7 @@ def test_a_daemon_killed_at_every_step_neither_loses_nor_doubles(
 
 
 def test_a_spool_that_cannot_be_read_keeps_no_butler_from_serving(tmp_path: Path) -> None:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         (home.root / "spool").write_text("in the way")
         with up(home) as daemon:
@@ -119,7 +120,7 @@ def test_a_spool_that_cannot_be_read_keeps_no_butler_from_serving(tmp_path: Path
 
 
 def test_a_hook_that_may_starts_the_butlers_and_only_once(tmp_path: Path) -> None:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         home.settings_file.write_text("[server]\nport = 0\n")
         ensure_hook_token(home, "general", "default")

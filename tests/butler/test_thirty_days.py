@@ -16,7 +16,7 @@ from butlers.memory.module import MemoryModule
 from butlers.memory.operations import retrieval, storage
 from butlers.module import Caller
 from conftest import WalkingClock
-from doors.daemons import temporary_home
+from doors.furnished import furnished_home
 from jobs.machines import Machine
 
 SAID = {
@@ -45,7 +45,7 @@ def machine(clock: WalkingClock) -> Machine:
 
 @pytest.fixture
 async def server() -> AsyncIterator[DatabaseServer]:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create()
         home.create_butler("general")
         server = DatabaseServer(home)

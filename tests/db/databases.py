@@ -36,11 +36,27 @@ async def planning(access: Access, settings: dict[str, str]) -> AsyncIterator[Da
         await database.close()
 
 
+# These tables and those that refer to them, where there is anything in their files.
+_FILLED = """
+    with recursive named (id) as (
+      select unnest(string_to_array($1, ', ')::regclass[])::oid
+      union select conrelid from pg_constraint join named on confrelid = id where contype = 'f'
+    )
+    select id::regclass::text as name, pg_relation_size(id) > 16 * 8192 as is_large from named
+    where pg_relation_size(id) > 0
+"""
+
+
 async def emptied(owner: asyncpg.Connection, tables: str) -> None:
-    """Empty these tables, those that keep history too."""
+    """Empty these tables, those that keep history too.
+
+    A truncated table has new files for itself and every index, and whoever has planned a statement
+    over it plans again: for a few rows, deleting them costs a fraction of it.
+    """
     async with owner.transaction():
         await owner.execute("set local session_replication_role = replica")
-        await owner.execute(f"truncate {tables} cascade")
+        for name, is_large in await owner.fetch(_FILLED, tables):
+            await owner.execute(f"truncate {name} cascade" if is_large else f"delete from {name}")
 
 
 async def until_waiting(onlooker: asyncpg.Connection, how_many: int = 1) -> None:

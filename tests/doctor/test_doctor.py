@@ -20,6 +20,7 @@ from butlers.doctor.checks import examine
 from butlers.doctor.finding import Finding, Verdict
 from butlers.sessions.waiting import Waiting
 from doors.daemons import butlers, temporary_home, up
+from doors.furnished import furnished_home
 
 
 @pytest.fixture
@@ -184,7 +185,7 @@ def test_a_problem_makes_the_command_fail_in_lines_or_json(home: Home) -> None:
 @pytest.fixture(scope="module")
 def lived_in() -> Iterator[Home]:
     """A home whose butler was up once."""
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         with up(home):
             pass
         home.settings_file.write_text("[server]\nport = 0\n")

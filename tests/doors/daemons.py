@@ -17,9 +17,11 @@ import httpx2
 
 from butlers.butler.home import Home
 from butlers.db.embedded.server import EmbeddedPostgres
+from doors.forked import Forked, run_forked
 
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
 ENVIRONMENT["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+PROGRAM = (sys.executable, "-m", "butlers")
 
 
 @contextmanager
@@ -44,33 +46,42 @@ def _stop_database(home: Home) -> None:
         server.stop()
 
 
-def butlers(*arguments: object, **how: Any) -> subprocess.CompletedProcess[str]:
-    """Run the real command to its end."""
-    command = [sys.executable, "-m", "butlers", *map(str, arguments)]
-    options = {"env": ENVIRONMENT, "timeout": 60, "text": True, "capture_output": True} | how
-    return subprocess.run(command, check=False, **options)  # type: ignore[call-overload,no-any-return]
+def butlers(
+    *arguments: object, program: Sequence[str] = (), **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run the real command to its end: forked, unless a program or a stream is given."""
+    options = {"env": ENVIRONMENT, "timeout": 60} | how
+    if not program and options.keys() <= {"env", "timeout", "input", "cwd"}:
+        return run_forked([*map(str, arguments)], **options)
+    command = [*(program or PROGRAM), *map(str, arguments)]
+    return subprocess.run(command, check=False, text=True, capture_output=True, **options)
 
 
 class Daemon:
-    """One `butlers up`, with what it said in files beside its home."""
+    """One `butlers up`, with what it said in files beside its home; without a program, forked."""
 
     def __init__(
         self,
         home: Home,
         *arguments: object,
-        program: Sequence[str] = (sys.executable, "-m", "butlers"),
+        program: Sequence[str] = PROGRAM,
         cwd: Path | None = None,
         environment: dict[str, str] | None = None,
     ) -> None:
         self.home = home
         self._out, self._err = (home.root.parent / name for name in ("stdout", "stderr"))
-        command = [*program, "up", "--home", str(home.root), *map(str, arguments)]
+        command = ["up", "--home", str(home.root), *map(str, arguments)]
         if "--port" not in arguments:
             command += ["--port", "0"]
+        chosen = ENVIRONMENT | (environment or {})
+        self.process: subprocess.Popen[bytes] | Forked
         with self._out.open("w") as out, self._err.open("w") as err:
-            self.process = subprocess.Popen(
-                command, env=ENVIRONMENT | (environment or {}), cwd=cwd, stdout=out, stderr=err
-            )
+            if program:
+                self.process = subprocess.Popen(
+                    [*program, *command], env=chosen, cwd=cwd, stdout=out, stderr=err
+                )
+            else:
+                self.process = Forked(command, chosen, cwd, [0, out.fileno(), err.fileno()])
 
     @property
     def stdout(self) -> str:
@@ -127,10 +138,13 @@ class Daemon:
 
 @contextmanager
 def up(
-    home: Home, *arguments: object, environment: dict[str, str] | None = None
+    home: Home,
+    *arguments: object,
+    program: Sequence[str] = (),
+    environment: dict[str, str] | None = None,
 ) -> Iterator[Daemon]:
-    """A daemon that is ready; stopped at the end if a test has not done so."""
-    daemon = Daemon(home, *arguments, environment=environment)
+    """A daemon that is ready, forked unless a program is given; stopped at the end if need be."""
+    daemon = Daemon(home, *arguments, program=program, environment=environment)
     try:
         yield daemon.ready()
     finally:

@@ -23,7 +23,7 @@ from butlers.db.embedded.liveness import processes_over, read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.doors.daemon import started_butlers
 from butlers.settings.files import load_house
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
+from doors.daemons import ENVIRONMENT, PROGRAM, Daemon, butlers, temporary_home, until, up
 from doors.test_server import INITIALIZE, bearer
 
 HERE = Path(__file__).parent
@@ -67,7 +67,7 @@ def refusal(home: Home, *arguments: object) -> str:
 
 
 def test_the_first_start_furnishes_the_home_and_tells_how_to_connect(home: Home) -> None:
-    with up(home) as daemon:
+    with up(home, program=PROGRAM) as daemon:
         assert daemon.health() == 200
         running = daemon.running
         assert running["pid"] == daemon.process.pid

@@ -11,7 +11,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from butlers.butler.tokens import TokenStore
 from butlers.doors.server import listen
-from doors.daemons import Daemon, butlers, temporary_home, up
+from doors.daemons import Daemon, butlers, up
+from doors.furnished import furnished_home
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -28,7 +29,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
-    with temporary_home() as home:
+    with furnished_home() as home:
         assert butlers("new", "kitchen", "--home", home.root).returncode == 0
         assert butlers("new", "office", "--home", home.root).returncode == 0
         with up(home) as running:

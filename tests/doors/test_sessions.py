@@ -20,7 +20,8 @@ from mcp.client.streamable_http import streamable_http_client
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
 from butlers.kernel.rights import Right
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, until, up
+from doors.furnished import furnished_home
 
 FACT = "the green tandem in bay seven belongs to Mrs. Okonkwo"
 PROMPT = "Whose is the green tandem? The till password is hunter2secret."
@@ -108,7 +109,7 @@ class House:
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
-    with temporary_home() as home:
+    with furnished_home("general", "kitchen") as home:
         yield House(home)
 
 
@@ -288,7 +289,7 @@ def test_under_load_a_session_still_has_its_memory(house: House, daemon: Daemon)
 
 @pytest.mark.slow
 def test_a_daemon_that_is_killed_leaves_a_session_that_was_interrupted() -> None:
-    with temporary_home() as home:
+    with furnished_home("general", "kitchen") as home:
         house = House(home)
         first = Daemon(home).ready()
         with house.waiting() as asked:
@@ -307,7 +308,7 @@ def test_a_daemon_that_is_killed_leaves_a_session_that_was_interrupted() -> None
 
 @pytest.mark.slow
 def test_a_daemon_that_stops_and_a_limit_that_is_reached_end_a_session() -> None:
-    with temporary_home() as home:
+    with furnished_home("general", "kitchen") as home:
         house = House(home)
         house.configure("general", "timeout_seconds = 2\n")
         with up(home) as daemon:
@@ -329,7 +330,7 @@ def test_a_daemon_that_stops_and_a_limit_that_is_reached_end_a_session() -> None
 
 @pytest.mark.slow
 def test_without_a_daemon_a_session_runs_by_itself_and_says_so() -> None:
-    with temporary_home() as home:
+    with furnished_home("general", "kitchen") as home:
         house = House(home)
         assert (
             butlers(

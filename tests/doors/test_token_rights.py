@@ -14,7 +14,8 @@ from butlers.butler.tokens import TokenStore, expiry
 from butlers.clock import utc_now
 from butlers.errors import InvalidInput
 from butlers.kernel.rights import Right
-from doors.daemons import Daemon, butlers, temporary_home, up
+from doors.daemons import Daemon, butlers, up
+from doors.furnished import furnished_home
 from doors.mcp.clients import over_http, refusal
 
 UPKEEP = {"memory_run_consolidation", "memory_run_episode_cleanup"}
@@ -23,7 +24,7 @@ SESSION = {"session_id": "s-1", "cwd": "/work"}
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         yield home
 

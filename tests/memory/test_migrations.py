@@ -34,6 +34,13 @@ async def upgraded(request, postgres, template):
             yield revision, before, await legacy.contents(connection), connection
 
 
+@pytest.fixture(scope="module")
+async def fresh_schema(postgres, template):
+    """What the catalogs say of a database that was made at the head."""
+    async with fresh_database(postgres, template) as name, connected(postgres.dsn(name)) as fresh:
+        return await catalog(fresh)
+
+
 def expected_changes(revision):
     """What the way from a revision to the head makes of some rows, by id."""
     changes = {}
@@ -203,23 +210,16 @@ async def test_whatever_was_stored_before_is_in_the_index(upgraded):
 
 
 @pytest.mark.contract("P8")
-async def test_a_migrated_schema_equals_a_fresh_one(upgraded, postgres, template):
+async def test_a_migrated_schema_equals_a_fresh_one(upgraded, fresh_schema):
     *_, connection = upgraded
-    async with (
-        fresh_database(postgres, template) as name,
-        connected(postgres.dsn(name)) as fresh,
-    ):
-        assert await catalog(connection) == await catalog(fresh)
+    assert await catalog(connection) == fresh_schema
 
 
 @pytest.mark.contract("P8")
-async def test_one_step_at_a_time_leads_to_the_same_schema(postgres, template):
-    async with fresh_database(postgres) as name, fresh_database(postgres, template) as whole:
+async def test_one_step_at_a_time_leads_to_the_same_schema(postgres, fresh_schema):
+    async with fresh_database(postgres) as name:
         for revision in REVISIONS:
             await migrate(postgres.dsn(name), [MEMORY], [f"memory@{revision}"])
             assert await current_revisions(postgres.dsn(name)) == (revision,)
-        async with (
-            connected(postgres.dsn(name)) as stepwise,
-            connected(postgres.dsn(whole)) as fresh,
-        ):
-            assert await catalog(stepwise) == await catalog(fresh)
+        async with connected(postgres.dsn(name)) as stepwise:
+            assert await catalog(stepwise) == fresh_schema

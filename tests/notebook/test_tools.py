@@ -11,7 +11,8 @@ from mcp import Client
 
 from butlers.butler.tokens import TokenStore
 from butlers.kernel.rights import Right
-from doors.daemons import Daemon, butlers, temporary_home, up
+from doors.daemons import Daemon, butlers, up
+from doors.furnished import furnished_home
 from doors.mcp.clients import call, over_http, over_stdio, refusal
 
 SETTINGS = """
@@ -33,7 +34,7 @@ TOOLS = {
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         assert butlers("new", "general", "--home", home.root).returncode == 0
         home.butler_file("general").write_text(SETTINGS)
         with up(home) as running:

@@ -26,7 +26,8 @@ from butlers.errors import Unavailable
 from butlers.kernel.turns import Turns
 from butlers.memory.handle import Memory
 from butlers.sessions.session import SessionMemory
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, until, up
+from doors.furnished import furnished_home
 
 FACT = "the spare key hangs behind the calendar"
 SESSION = "2c0097b0-63b9-4aff-974c-3f10e9e95ab6"
@@ -38,7 +39,7 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
-    with temporary_home() as home, up(home) as running:
+    with furnished_home("general") as home, up(home) as running:
         fact = ("house", "key", FACT, "--home", home.root)
         assert butlers("memory", "store-fact", *fact).returncode == 0
         ensure_hook_token(home, "general", "default")

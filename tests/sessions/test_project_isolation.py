@@ -12,7 +12,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from butlers.butler.own_tokens import ensure_hook_token
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, until, up
+from doors.furnished import furnished_home
 from doors.mcp.clients import call, refusal
 from sessions.test_hooks import run_hook
 from sessions.test_projects import git, repository
@@ -24,7 +25,7 @@ GLOBAL = "Ida answers mail on Mondays"
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
-    with temporary_home() as home, up(home) as running:
+    with furnished_home("general") as home, up(home) as running:
         ensure_hook_token(home, "general", "default")
         fact = ("Ida", "mail", GLOBAL, "--home", home.root)
         assert butlers("memory", "store-fact", *fact).returncode == 0

@@ -16,6 +16,7 @@ from butlers.db.login import login_of, own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access
 from butlers.db.provision import external_access, provision
+from butlers.db.template import copy_template
 from butlers.errors import ButlersError, Unavailable
 from butlers.settings.names import database_name
 from butlers.settings.sections import DatabaseSection
@@ -37,6 +38,9 @@ class DatabaseServer:
         self, butler: str, settings: DatabaseSection, branches: list[Branch], targets: list[str]
     ) -> Access:
         """The butler's database exists and is migrated; how to reach it."""
+        if not settings.url:
+            await self.hold()
+            await copy_template(self._embedded.dsn, database_name(butler), branches, targets)
         access = await self.provide(butler, settings)
         await migrate(access.owner_dsn, branches, targets)
         return await own_login(access, database_name(butler)) if settings.url else access

@@ -19,7 +19,7 @@ async def migrate(
     on a thread of its own: the event loop goes on answering meanwhile.
     """
     wanted = targets if targets is not None else [f"{b.label}@head" for b in branches]
-    if _newest(branches, wanted) <= set(await current_revisions(dsn)):
+    if newest(branches, wanted) <= set(await current_revisions(dsn)):
         return
     # Most starts find nothing to do, and Alembic takes longer to import than all else together.
     from butlers.db.upgrade import upgrade  # noqa: PLC0415
@@ -37,7 +37,7 @@ async def current_revisions(dsn: str) -> tuple[str, ...]:
     return tuple(row["version_num"] for row in rows)
 
 
-def _newest(branches: Sequence[Branch], targets: Sequence[str]) -> set[str]:
+def newest(branches: Sequence[Branch], targets: Sequence[str]) -> set[str]:
     """The revisions that stand for the targets being reached; an unknown one is never there."""
     heads = {f"{branch.label}@head": branch.head for branch in branches}
     return {heads.get(target) or f"unknown: {target}" for target in targets}

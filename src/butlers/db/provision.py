@@ -6,6 +6,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
 
+from butlers.db import wall
 from butlers.db.login import (
     RUNTIME_ROLE,
     alone,
@@ -38,10 +39,17 @@ async def provision(maintenance_dsn: str, database: str, *, sign_in: bool) -> No
         if sign_in:
             await ensure_login(connection, database)
             await _shut(connection)
+    await equip(maintenance_dsn, database, sign_in=sign_in)
+
+
+async def equip(maintenance_dsn: str, database: str, *, sign_in: bool) -> None:
+    """A database that is there has vectors, and keys of its own if it is migrated already."""
     async with connected(maintenance_dsn, database=database) as connection:
         await _ensure_vectors(connection, database)
         if sign_in:
             await restrict(connection)
+            if await connection.fetchval(wall.IS_THERE):
+                await connection.execute(wall.NEW_KEYS)
 
 
 @asynccontextmanager

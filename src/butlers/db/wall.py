@@ -17,8 +17,10 @@ _SQL = load(__file__)
 
 ACT = _SQL["act"]
 TENANTS = _SQL["tenants"]
-STEPS = tuple(_SQL[name].text for name in ("keys", "tenant_proof", "proven_tenant", "act_for"))
+NEW_KEYS = _SQL["new_keys"].text
 IS_THERE = _SQL["is_there"].text
+_STEPS = ("keys", "new_keys", "tenant_proof", "proven_tenant", "act_for")
+STEPS = tuple(_SQL[name].text for name in _STEPS)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -4,10 +4,15 @@
 create table tenant_key (inner_key bytea not null, outer_key bytea not null);
 create unique index tenant_key_only on tenant_key ((true));
 revoke all on tenant_key from public;
+
+-- new_keys --
+-- A database that has none, a copy of the template for example, gets keys of its own.
 insert into tenant_key (inner_key, outer_key)
 select string_agg(uuid_send(gen_random_uuid()), '') filter (where number <= 4),
   string_agg(uuid_send(gen_random_uuid()), '') filter (where number > 4)
-from generate_series(1, 8) as number;
+from generate_series(1, 8) as number
+where not exists (select from tenant_key)
+having count(*) = 8;
 
 -- tenant_proof --
 -- That this very connection may act for a tenant, on somebody's behalf; for the owner, who reads

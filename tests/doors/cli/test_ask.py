@@ -13,7 +13,8 @@ import pytest
 
 from butlers.butler.home import Home
 from butlers.db.embedded.server import EmbeddedPostgres
-from doors.daemons import butlers, temporary_home
+from doors.daemons import butlers
+from doors.furnished import furnished_home
 
 SCRIPT = """#!/bin/sh
 cat "$1" > "$(dirname "$0")/system"
@@ -25,7 +26,7 @@ echo "You asked: $prompt The saddle is in the attic."
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         home.create_butler("mute")
         home.create_butler("lost")

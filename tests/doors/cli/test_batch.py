@@ -10,7 +10,8 @@ import pytest
 
 from butlers.butler.home import Home
 from butlers.memory.operations.batch import MOST
-from doors.daemons import Daemon, butlers, temporary_home, up
+from doors.daemons import Daemon, butlers, up
+from doors.furnished import furnished_home
 
 TEA = {"memory_type": "fact", "subject": "Ann", "predicate": "drinks", "content": "tea"}
 
@@ -18,7 +19,7 @@ TEA = {"memory_type": "fact", "subject": "Ann", "predicate": "drinks", "content"
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
     """A daemon beside the commands, so that each does not start a database of its own."""
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         with up(home) as daemon:
             yield daemon

@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,13 @@ import pytest
 from butlers import __version__
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
-from doors.daemons import ENVIRONMENT, butlers, temporary_home
+from doors import daemons
+from doors.daemons import ENVIRONMENT, PROGRAM, temporary_home
 
 HEAVY = ("mcp", "torch", "onnxruntime", "alembic", "asyncpg", "sqlalchemy", "uvicorn", "structlog")
+
+butlers = partial(daemons.butlers, program=PROGRAM)
+"""Started as a person starts it: how long that takes is told here as well."""
 
 
 @pytest.fixture(scope="module")

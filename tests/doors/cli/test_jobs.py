@@ -14,7 +14,8 @@ import pytest
 
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, until, up
+from doors.furnished import furnished_home
 
 BUTLER = """
 [butler.schedule]
@@ -31,7 +32,7 @@ ANSWER = '{"new_facts": [], "updated_facts": [], "new_rules": [], "confirmations
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
-    with temporary_home() as home:
+    with furnished_home("general", "kitchen") as home:
         home.create_butler("general")
         home.create_butler("kitchen")
         home.butler_file("kitchen").write_text(

@@ -11,7 +11,8 @@ import pytest
 
 from butlers.butler.home import Home
 from butlers.doors.cli import tables, wording
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, up
+from doors.furnished import furnished_home
 
 HOSTILE = "[red]cashews[/red] \x1b[31mRED\x1b[0m \x9b2J \u202eesrever :smile:"
 WRITTEN_OUT = r"[red]cashews[/red] \x1b[31mRED\x1b[0m \x9b2J esrever :smile:"
@@ -19,7 +20,7 @@ WRITTEN_OUT = r"[red]cashews[/red] \x1b[31mRED\x1b[0m \x9b2J esrever :smile:"
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         yield home
 

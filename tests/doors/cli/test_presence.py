@@ -17,7 +17,8 @@ from butlers import __version__
 from butlers.butler.home import Home
 from butlers.db.embedded.liveness import read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, until, up
+from doors.furnished import furnished_home
 from doors.pages.visitors import browsing
 
 # A program that holds the lock of a home like `butlers up`, and takes no notice of one signal.
@@ -41,7 +42,7 @@ with alone(Home(Path(sys.argv[1]))):
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
-    with temporary_home() as home:
+    with furnished_home("general", "kitchen") as home:
         home.create_butler("general")
         home.create_butler("kitchen")
         yield home
@@ -154,7 +155,7 @@ def test_the_butlers_of_another_user_are_opened_by_that_user(running: Daemon) ->
 
 
 def test_stopping_and_what_is_said_when_nothing_is_up() -> None:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         with up(home) as daemon:
             told = butlers("stop", "--home", home.root)

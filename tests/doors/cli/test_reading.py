@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from butlers.butler.home import Home
-from doors.daemons import butlers, temporary_home
+from doors.daemons import butlers
+from doors.furnished import furnished_home
 
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         yield home
 

@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from doors.daemons import Daemon, butlers, temporary_home, up
+from doors.daemons import Daemon, butlers, up
+from doors.furnished import furnished_home
 from doors.http.callers import ApiCaller, calling
 
 
 @pytest.fixture(scope="session")
 def daemon() -> Iterator[Daemon]:
-    with temporary_home() as home:
+    with furnished_home("general", "kitchen") as home:
         assert butlers("new", "general", "--home", home.root).returncode == 0
         assert butlers("new", "kitchen", "--home", home.root).returncode == 0
         home.butler_file("general").write_text("[modules.notebook]\nenabled = true\n")

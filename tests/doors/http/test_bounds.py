@@ -14,7 +14,8 @@ import pytest
 
 from butlers.butler.home import Home
 from butlers.kernel.json_values import TOO_DEEP
-from doors.daemons import Daemon, butlers, temporary_home, up
+from doors.daemons import Daemon, butlers, up
+from doors.furnished import furnished_home
 from doors.http.callers import ApiCaller, calling, token_store
 from doors.http.hostile_bodies import Request, hostile_requests
 from doors.mcp.clients import connect
@@ -28,7 +29,7 @@ FACT = {"subject": "Ann", "predicate": "likes", "content": "tea"}
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         home.settings_file.write_text(
             f"[server]\nsend_seconds = {SEND_SECONDS}\nrequests_per_minute = {PER_MINUTE}\n"
@@ -149,7 +150,7 @@ async def test_writers_of_a_locked_key_keep_no_reader_waiting(
 
 
 async def test_a_token_that_asks_too_much_is_told_when_to_come_back() -> None:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         home.settings_file.write_text("[server]\nrequests_per_minute = 30\n")
         with up(home) as daemon:

@@ -15,7 +15,8 @@ from butlers.doors.http.fanout import Fleet, Question
 from butlers.doors.http.glance import Overview, get_overview
 from butlers.module import Caller
 from butlers.settings.sections import FleetSection
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, up
+from doors.furnished import furnished_home
 from doors.http.callers import calling, token_store, told
 from doors.pages.visitors import PageVisitor, browsing, link_of
 
@@ -26,7 +27,7 @@ TOKEN_VARIABLE = "FAR_HOME_TOKEN"
 @pytest.fixture(scope="module")
 def far() -> Iterator[Daemon]:
     """Another home, with a butler of its own."""
-    with temporary_home() as home:
+    with furnished_home() as home:
         assert butlers("new", "garden", "--home", home.root).returncode == 0
         with up(home) as running:
             yield running
@@ -68,7 +69,7 @@ def near(far: Daemon) -> Iterator[Daemon]:
     _, token = token_store(far.home).create("garden", "plants")
     ENVIRONMENT[TOKEN_VARIABLE] = token
     with (
-        temporary_home() as home,
+        furnished_home("general", "kitchen") as home,
         listener(None) as silent,
         listener(http(b'{"facts": "none"}')) as babbling,
         listener(http(b"{}", "500 Oops")) as broken,

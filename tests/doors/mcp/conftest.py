@@ -7,13 +7,14 @@ import pytest
 
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
-from doors.daemons import Daemon, butlers, temporary_home, up
+from doors.daemons import Daemon, butlers, up
+from doors.furnished import furnished_home
 from doors.mcp.clients import connect
 
 
 @pytest.fixture(scope="session")
 def served_home() -> Iterator[Home]:
-    with temporary_home() as home:
+    with furnished_home("general", "kitchen") as home:
         assert butlers("new", "general", "--home", home.root).returncode == 0
         assert butlers("new", "kitchen", "--home", home.root).returncode == 0
         yield home

@@ -19,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from butlers.butler.home import Home
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, up
+from doors.furnished import furnished_home
 from doors.mcp.clients import INITIALIZE, call, over_stdio, refusal, request, stderr_of
 
 MOST_CPU_SECONDS = 0.150
@@ -27,7 +28,7 @@ MOST_RESIDENT_KB = 40 * 1024
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
-    with temporary_home() as home:
+    with furnished_home("general", "kitchen") as home:
         home.create_butler("general")
         home.create_butler("kitchen")
         chosen = home.butler_file("kitchen")
@@ -157,7 +158,7 @@ def test_it_ends_with_its_client_and_leaves_nothing_at_the_daemon(daemon: Daemon
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_restart_is_told_and_survived(mode: str) -> None:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         with up(home) as first:
             async with over_stdio(home, mode) as client:
@@ -196,7 +197,7 @@ def test_what_was_not_answered_when_the_butlers_stopped_is_told() -> None:
 
 
 def test_without_a_daemon_it_serves_by_itself(daemon: Daemon) -> None:
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         home.create_butler("general")
         began = time.monotonic()
         with forwarding(home) as running:

@@ -18,6 +18,7 @@ from butlers.butler.home import Home
 from butlers.db.embedded.liveness import processes_over
 from butlers.db.embedded.server import EmbeddedPostgres
 from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home
+from doors.furnished import furnished_home
 from doors.mcp.clients import INITIALIZE, call, over_stdio, refusal, request, stderr_of
 
 CANARY = "quincunx canary of remembered text"
@@ -27,7 +28,7 @@ CLOSED = "postgresql://nobody@127.0.0.1:1/nothing"
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
     """A home that nothing serves."""
-    with temporary_home() as home:
+    with furnished_home("general") as home:
         assert butlers("new", "general", "--home", home.root).returncode == 0
         yield home
 

@@ -16,7 +16,8 @@ from butlers.doors.http.household import Household
 from butlers.doors.pages.app import build
 from butlers.sessions import spool
 from butlers.settings.sections import FleetSection
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, until, up
+from doors.furnished import furnished_home
 from doors.http.callers import ApiCaller
 from doors.pages.visitors import Page, PageVisitor, browsing, link_of, visiting
 
@@ -430,7 +431,7 @@ LIMIT = 1.5
 def fleet() -> Iterator[PageVisitor]:
     """The operator of a home with two butlers, and two remote ones that do not answer."""
     with (
-        temporary_home() as home,
+        furnished_home("general", "kitchen") as home,
         socket.create_server(("127.0.0.1", 0)) as mute,
         pytest.MonkeyPatch.context() as patch,
     ):
@@ -514,7 +515,7 @@ def test_a_consolidation_without_a_model_says_what_is_missing(fleet: PageVisitor
 @pytest.fixture(scope="module")
 def many() -> Iterator[PageVisitor]:
     """The operator of a home with nine butlers, none of which has ever served anybody."""
-    with temporary_home() as home:
+    with furnished_home() as home:
         for name in "abcdefghi":
             home.create_butler(f"butler_{name}")
         with up(home) as daemon, browsing(daemon) as http:

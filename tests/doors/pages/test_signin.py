@@ -18,7 +18,8 @@ from butlers.doors.http.household import Household
 from butlers.doors.pages.signin import COOKIE, MAX_SESSIONS, SESSION_LIFE, Sessions, give_cookie
 from butlers.settings.sections import FleetSection
 from conftest import WalkingClock
-from doors.daemons import Daemon, butlers, temporary_home, up
+from doors.daemons import Daemon, butlers, up
+from doors.furnished import furnished_home
 from doors.http.callers import token_store
 from doors.pages.visitors import PageVisitor, browsing, link_of, sign_in, visiting
 
@@ -108,7 +109,7 @@ def test_signing_in_again_begins_a_new_session(daemon: Daemon, tenant: str):
 @pytest.fixture(scope="module")
 def fresh() -> Iterator[Daemon]:
     """A home whose link nobody has used."""
-    with temporary_home() as home:
+    with furnished_home("general", "kitchen") as home:
         assert butlers("new", "general", "--home", home.root).returncode == 0
         assert butlers("new", "kitchen", "--home", home.root).returncode == 0
         with up(home) as running:

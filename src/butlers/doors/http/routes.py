@@ -6,11 +6,11 @@ body. `{fact_id}` in the path of an operation on any memory says of which kind t
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import APIRouter, Path, Query
-from pydantic import create_model
+from pydantic import BaseModel, create_model
 
 from butlers.butler.registry import KNOWN
 from butlers.doors.http.seats import MEMORY, Seat, Seated
@@ -19,6 +19,7 @@ from butlers.module import Module
 from butlers.operation import Answer, Asked, Effect, Operation, Route
 
 Endpoint: TypeAlias = Callable[..., Awaitable[Any]]
+Model = TypeVar("Model", bound=BaseModel)
 _IN_PATH = re.compile(r"\{(\w+)\}")
 _KINDS = ("fact", "rule", "episode")
 
@@ -93,7 +94,7 @@ def _answers(operation: Operation, route: Route) -> Any:
     if not route.wraps:
         return operation.answers
     title = f"{operation.name.title()}Answer"
-    return create_model(title, __base__=Answer, **{route.wraps: (operation.answers, ...)})  # type: ignore[call-overload]
+    return _made(title, Answer, {route.wraps: (operation.answers, ...)})
 
 
 def _asked(operation: Operation, route: Route, places: list[str]) -> type[Asked] | None:
@@ -108,8 +109,13 @@ def _asked(operation: Operation, route: Route, places: list[str]) -> type[Asked]
         return None
     if len(left) == len(operation.fields):
         return operation.asks
-    model: type[Asked] = create_model(operation.asks.__name__, __base__=Asked, **left)  # type: ignore[call-overload]
-    return model
+    return _made(operation.asks.__name__, Asked, left)
+
+
+def _made(name: str, base: type[Model], fields: Mapping[str, Any]) -> type[Model]:
+    """A model that stands in no file, where nobody need look for what is said of its fields."""
+    unwritten = {"use_attribute_docstrings": False}
+    return create_model(name, __base__=base, __cls_kwargs__=unwritten, **fields)
 
 
 def _filled(named: dict[str, Any], operation: Operation) -> dict[str, Any]:

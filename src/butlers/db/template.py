@@ -1,0 +1,76 @@
+"""A migrated and empty database, of which those of later butlers are copies.
+
+The database of every butler begins with the same schema, and to make it takes many times what it
+takes to copy it. The first butler of a server has its own migrated; the second finds that there
+are several, and the template is made.
+"""
+
+from collections.abc import Callable, Sequence
+
+import asyncpg
+import structlog
+
+from butlers import __version__
+from butlers.db.branch import Branch
+from butlers.db.login import close_to_strangers
+from butlers.db.migrate import migrate, newest
+from butlers.db.provision import connected, equip
+from butlers.errors import ButlersError
+
+TEMPLATE = "butlers_template"
+_ONE_AT_A_TIME = "select pg_advisory_lock(hashtextextended('butlers.template', 0))"
+_IS_THERE = "select exists (select from pg_database where datname = $1)"
+_HAS_OTHERS = r"select exists (select from pg_database where datname like 'butler\_%')"
+_MADE_FOR = """
+    select shobj_description(oid, 'pg_database') from pg_database where datname = $1
+"""
+
+log = structlog.get_logger(__name__)
+
+
+async def copy_template(
+    dsn_of: Callable[[str], str], database: str, branches: Sequence[Branch], targets: Sequence[str]
+) -> None:
+    """A database that is not there yet is a copy of the template, on a server with several.
+
+    Where none can be made, or not every branch is wanted, nothing happens: the database is then
+    made and migrated by itself. A copy has no keys yet, as the template has none; `provision`
+    gives it its own.
+    """
+    if len(targets) < len(branches):
+        return
+    async with connected(dsn_of("postgres")) as connection:
+        if await connection.fetchval(_IS_THERE, database):
+            return
+        if not await connection.fetchval(_HAS_OTHERS):
+            return
+        await connection.execute(_ONE_AT_A_TIME)
+        try:
+            await _make(connection, dsn_of, branches, targets)
+            await connection.execute(f'create database "{database}" template {TEMPLATE}')
+        except asyncpg.DuplicateDatabaseError:
+            pass  # another process was quicker
+        except (ButlersError, asyncpg.PostgresError) as error:
+            log.warning("no template for databases", error=str(error))
+
+
+async def _make(
+    connection: asyncpg.Connection,
+    dsn_of: Callable[[str], str],
+    branches: Sequence[Branch],
+    targets: Sequence[str],
+) -> None:
+    """The template is there for these targets; one of another version is made anew."""
+    made_for = " ".join([__version__, *sorted(newest(branches, targets))])
+    if await connection.fetchval(_MADE_FOR, TEMPLATE) == made_for:
+        return
+    await connection.execute(f"drop database if exists {TEMPLATE} with (force)")
+    await connection.execute(f"create database {TEMPLATE} encoding 'UTF8' template template0")
+    await equip(dsn_of("postgres"), TEMPLATE, sign_in=True)
+    await migrate(dsn_of(TEMPLATE), branches, targets)
+    async with connected(dsn_of(TEMPLATE)) as template:
+        await template.execute("delete from tenant_key")
+    # From here on nobody can enter, and whoever copies it need not wait for anybody.
+    await close_to_strangers(connection, TEMPLATE)
+    await connection.execute(f"alter database {TEMPLATE} allow_connections false")
+    await connection.execute(f"comment on database {TEMPLATE} is '{made_for}'")
