@@ -67,6 +67,7 @@ class ButlerTokens:
                 "agent": caller.agent,
                 "low_trust": caller.low_trust,
                 "rights": caller.rights,
+                "scopes": caller.scopes,
             },
         )
 
@@ -92,7 +93,7 @@ class ButlerMCP(MCPServer[Any]):
         modules = list(modules)
         self._butler = butler
         self._ready = ready
-        self._needs = {one.tool: one.needs for module in modules for one in module.operations}
+        self._offered = {one.tool: one for module in modules for one in module.operations}
         self.tools = {
             tool.name: tool for tool in served_tools(modules, toolset, self._perform, opted)
         }
@@ -130,7 +131,7 @@ class ButlerMCP(MCPServer[Any]):
         caller, listed = _authenticated(), await super().list_tools()
         if caller is None:
             return listed
-        return [tool for tool in listed if caller.rights.includes(self._needs[tool.name])]
+        return [tool for tool in listed if caller.may(self._offered[tool.name])]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None

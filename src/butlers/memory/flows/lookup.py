@@ -1,7 +1,8 @@
 """Finding out what an id, or the beginning of one, stands for; asking is not counted as a use."""
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -82,6 +83,20 @@ async def find_fact_by_key(  # noqa: PLR0913 - the key of a fact has four parts
         holder = await facts.get_active(tx, wanted)
         found = await facts.find(tx, ids=[holder["id"]], now=memory.now()) if holder else []
     return as_json({"memory_type": MemoryType.FACT, **found[0]}) if found else None
+
+
+async def scopes_of(
+    memory: Memory, ids: Collection[UUID], lineage: Lineage
+) -> Mapping[UUID, set[str]]:
+    """The scope that each of these memories is in, those in the bin included; none for no memory.
+
+    An entity is in every scope that a fact about it is in.
+    """
+    found: defaultdict[UUID, set[str]] = defaultdict(set)
+    async with memory.transaction(lineage) as tx:
+        for row in await lookup.find_scopes(tx, ids=list(ids)):
+            found[row["id"]].add(row["scope"])
+    return found
 
 
 def checked_beginning(given: str | UUID) -> str:
