@@ -68,6 +68,7 @@ DOORS: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "facts", {"json": FACT}),
     ("POST", "consolidation", {}),
     ("POST", "jobs/episode_cleanup/run", {}),
+    ("GET", "/api/butlers/general/removal", {}),
     ("POST", "/butlers/general/hooks/SessionStart", {"json": SESSION}),
 ]
 
@@ -75,10 +76,10 @@ DOORS: list[tuple[str, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("rights", "answers"),
     [
-        (Right.HOOK, [403, 403, 403, 403, 200]),
-        (Right.READ, [200, 403, 403, 403, 403]),
-        (Right.WRITE, [200, 201, 403, 403, 200]),
-        (Right.OPERATE, [200, 201, 200, 200, 200]),
+        (Right.HOOK, [403, 403, 403, 403, 403, 200]),
+        (Right.READ, [200, 403, 403, 403, 403, 403]),
+        (Right.WRITE, [200, 201, 403, 403, 403, 200]),
+        (Right.OPERATE, [200, 201, 200, 200, 200, 200]),
     ],
 )
 async def test_a_token_does_what_it_was_made_for_and_nothing_more(
