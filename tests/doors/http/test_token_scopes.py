@@ -19,6 +19,7 @@ from doors.mcp.clients import over_http, refusal
 
 HIDDEN = "xylophone"
 """Said by whatever the token must not see, and asked for by nobody."""
+KEY = "/api/butlers/general/memory/facts/key"
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,10 @@ async def test_it_reads_its_scopes_and_what_is_global_which_it_cannot_change(
     ):
         status, why = await limited.refused(method, path, **body)
         assert status == 403 and "is global, and this token is limited" in why["message"]
+    key = {"subject": "Kim", "predicate": "pin", "scope": "private"}
+    await household.owner.post("/facts", key | {"content": f"the {HIDDEN}"})
+    assert (await household.owner.get("/facts/key", **key))["subject"] == "Kim"
+    assert (await limited.send("GET", f"{KEY}?subject=Kim&predicate=pin&scope=private")).is_error
     status, why = await limited.refused("GET", f"/memories/{work['fact_id'][:8]}")
     assert status == 400 and "a whole id" in why["message"]
 
