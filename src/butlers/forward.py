@@ -12,6 +12,7 @@ import sys
 import threading
 from typing import Any
 
+from butlers.hook import LOW_TRUST
 from butlers.sessions.projects import identify
 
 SOCKET_NAME = "mcp.sock"
@@ -38,13 +39,16 @@ def forward(arguments: list[str]) -> bool:
     return True
 
 
-def _told(arguments: list[str]) -> tuple[str, str] | None:
-    """The butler and its home; None where more is asked for than these."""
+def _told(arguments: list[str]) -> tuple[str, str, bool] | None:
+    """The butler, its home, and whether what is said counts for less; None where more is asked."""
     home, rest = os.environ.get("BUTLERS_HOME") or "~/.butlers", list(arguments)
     names: list[str] = []
+    low_trust = False
     while rest:
         word = rest.pop(0)
-        if word == "--home" and rest:
+        if word == LOW_TRUST:
+            low_trust = True
+        elif word == "--home" and rest:
             home = rest.pop(0)
         elif word.startswith("--home="):
             home = word.removeprefix("--home=")
@@ -52,7 +56,8 @@ def _told(arguments: list[str]) -> tuple[str, str] | None:
             return None
         else:
             names.append(word)
-    return (names[0] if names else "general"), os.path.abspath(os.path.expanduser(home))
+    place = os.path.abspath(os.path.expanduser(home))
+    return (names[0] if names else "general"), place, low_trust
 
 
 class Line:
@@ -62,9 +67,10 @@ class Line:
     because nobody knows whether it was done.
     """
 
-    def __init__(self, butler: str, home: str) -> None:
+    def __init__(self, butler: str, home: str, low_trust: bool = False) -> None:
         self._butler = butler
         self._home = home
+        self._low_trust = low_trust
         self._socket: socket.socket | None = None
         self._reading: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -81,7 +87,8 @@ class Line:
         try:
             found.settimeout(_GREETING_SECONDS)
             found.connect(path)
-            found.sendall(_line({"butler": self._butler, "project": identify(os.getcwd())}))
+            about = {"project": identify(os.getcwd()), "low_trust": self._low_trust}
+            found.sendall(_line({"butler": self._butler, **about}))
             with found.makefile("rb") as answers:
                 welcome = json.loads(answers.readline() or b"{}")
             if not welcome.get("welcome"):

@@ -31,6 +31,8 @@ MAX_CONTEXT_CHARACTERS = 9_900
 INJECTING = ("SessionStart", "UserPromptSubmit")
 KEEPING = ("UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 EVENTS = ("SessionStart", *KEEPING)
+LOW_TRUST = "--low-trust"
+"""Said to the programs of an agent whose word counts for less."""
 CONNECTING = "connect"
 """What `butlers connect` gives as the source of a session that is none."""
 
@@ -60,19 +62,19 @@ def _give_up(*_: object) -> None:
     os._exit(0)
 
 
-def _arguments(given: list[str]) -> tuple[str, str, bool]:
-    """The butler, its home, and whether to start a home that is not up."""
+def _arguments(given: list[str]) -> tuple[str, str, bool, bool]:
+    """The butler, its home, whether to start a home that is not up, and how far it is trusted."""
     home, starts = os.environ.get("BUTLERS_HOME") or "~/.butlers", "--start" in given
-    if starts:
-        given.remove("--start")
+    low_trust = LOW_TRUST in given
+    given = [one for one in given if one not in ("--start", LOW_TRUST)]
     if "--home" in given:
         place = given.index("--home")
         home = given[place + 1]
         del given[place : place + 2]
-    return (given[0] if given else "general"), os.path.expanduser(home), starts
+    return (given[0] if given else "general"), os.path.expanduser(home), starts, low_trust
 
 
-def _answer(butler: str, home: str, starts: bool) -> None:
+def _answer(butler: str, home: str, starts: bool, low_trust: bool) -> None:
     event = json.loads(sys.stdin.buffer.read(MAX_INPUT_BYTES))
     name = event.get("hook_event_name")
     # A home that is not there is not made: this may be a sandbox that does not have it.
@@ -80,14 +82,14 @@ def _answer(butler: str, home: str, starts: bool) -> None:
         return
     if name in KEEPING:
         with contextlib.suppress(OSError):  # the daemon looks for the transcript itself later
-            _keep(butler, home, event)
+            _keep(butler, home, event, low_trust)
     if name in INJECTING:
         told = {key: event[key] for key in _TOLD if isinstance(event.get(key), str)}
         told["project"] = _project(event)
         _inject(butler, home, name, told, starts)
 
 
-def _keep(butler: str, home: str, event: dict[str, Any]) -> None:
+def _keep(butler: str, home: str, event: dict[str, Any], low_trust: bool) -> None:
     """Leave the session in the spool; the agent names its own file, as this user."""
     session, path = event.get("session_id"), event.get("transcript_path")
     if not isinstance(session, str) or not isinstance(path, str):
@@ -96,7 +98,7 @@ def _keep(butler: str, home: str, event: dict[str, Any]) -> None:
     told: dict[str, Any] = {"butler": butler, "session": session, "event": name}
     told["path"] = os.path.realpath(os.path.expanduser(path))
     told["cwd"] = cwd if isinstance(cwd, str) else ""
-    told["project"] = _project(event)
+    told["project"], told["low_trust"] = _project(event), low_trust
     spool.keep(home, told, ended=name == "SessionEnd")
 
 

@@ -66,6 +66,21 @@ class Caller:
     low_trust: bool = False
     is_operator: bool = False
     rights: Right = Right.OPERATE
+    scopes: tuple[str, ...] = ()
+    """What alone it may store in, and see beside what is global; none for everything."""
+
+    def may(self, operation: Operation) -> bool:
+        """Whether its token was made for an operation."""
+        in_bounds = operation.keeps_scopes or not self.scopes
+        return in_bounds and self.rights.includes(operation.needs)
+
+    def must_be_unlimited(self, what: str) -> None:
+        """Forbidden where the caller's token is limited to scopes, to which this does not keep."""
+        if self.scopes:
+            raise Forbidden(
+                f"this token is limited to {', '.join(self.scopes)}, and {what} is not; "
+                "`butlers token new` without --scope makes one for everything"
+            )
 
     def must(self, right: Right) -> None:
         """Forbidden where the caller's token was not made for it."""
@@ -173,6 +188,8 @@ class Module(ABC):
 
     def admit(self, operation: Operation, caller: Caller) -> None:
         """Forbidden, with the reason, where an operation is not for a caller."""
+        if not operation.keeps_scopes:
+            caller.must_be_unlimited(operation.name)
         if operation.callers is Audience.OWNER and caller.tenant_id != self.surroundings.tenant_id:
             raise Forbidden(f"{operation.tool} is for {operation.callers}")
         caller.must(operation.needs)

@@ -102,6 +102,8 @@ class Operation:
     callers: Audience = Audience.TENANT
     maintains: bool = False
     """Whether it is upkeep, or decides what others drew: for tokens that may operate."""
+    keeps_scopes: bool = False
+    """Whether it keeps to the scopes of a token that is limited to some; else it refuses one."""
     also_by_place: tuple[str, ...] = ()
     """The fields that may be given by place after those that must be given."""
     defaults: Mapping[str, str] = field(default_factory=dict)

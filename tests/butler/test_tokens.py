@@ -133,3 +133,10 @@ def test_what_is_shown_has_no_digest(store: TokenStore) -> None:
     record, _ = store.create("general", "acme")
     assert record.digest not in json.dumps(record.shown())
     assert record.digest not in repr(record)
+
+
+@pytest.mark.parametrize("scope", ["*", "", " work", "a  b", "a\x1fb", "a\nb", "x" * 101])
+def test_what_is_no_scope_limits_no_token(store: TokenStore, scope: str) -> None:
+    with pytest.raises(InvalidInput, match="scope: found"):
+        store.create("general", "acme", scopes=["work", scope])
+    assert store.all() == ()

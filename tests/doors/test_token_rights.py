@@ -1,12 +1,19 @@
 """What a token may do, until when, and what is known of its use: at every door of one home."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
+from subprocess import run
 from typing import Any
+from uuid import uuid4
 
+import anyio
 import httpx2
 import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from butlers.butler.home import Home
 from butlers.butler.own_tokens import ensure_hook_token
@@ -14,7 +21,7 @@ from butlers.butler.tokens import TokenStore, expiry
 from butlers.clock import utc_now
 from butlers.errors import InvalidInput
 from butlers.kernel.rights import Right
-from doors.daemons import Daemon, butlers, up
+from doors.daemons import ENVIRONMENT, Daemon, butlers, up
 from doors.furnished import furnished_home
 from doors.mcp.clients import over_http, refusal
 
@@ -62,6 +69,7 @@ DOORS: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", "facts", {"json": FACT}),
     ("POST", "consolidation", {}),
     ("POST", "jobs/episode_cleanup/run", {}),
+    ("GET", "/api/butlers/general/removal", {}),
     ("POST", "/butlers/general/hooks/SessionStart", {"json": SESSION}),
 ]
 
@@ -69,10 +77,10 @@ DOORS: list[tuple[str, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("rights", "answers"),
     [
-        (Right.HOOK, [403, 403, 403, 403, 200]),
-        (Right.READ, [200, 403, 403, 403, 403]),
-        (Right.WRITE, [200, 201, 403, 403, 200]),
-        (Right.OPERATE, [200, 201, 200, 200, 200]),
+        (Right.HOOK, [403, 403, 403, 403, 403, 200]),
+        (Right.READ, [200, 403, 403, 403, 403, 403]),
+        (Right.WRITE, [200, 201, 403, 403, 403, 200]),
+        (Right.OPERATE, [200, 201, 200, 200, 200, 200]),
     ],
 )
 async def test_a_token_does_what_it_was_made_for_and_nothing_more(
@@ -144,3 +152,37 @@ def test_an_end_that_cannot_be_one_is_refused(given: str) -> None:
     with pytest.raises(InvalidInput, match="expires: found"):
         expiry(given, utc_now())
     assert expiry("", utc_now()) is None
+
+
+async def test_what_an_agent_of_low_trust_says_waits_behind_what_others_stated(
+    home: Home, http: httpx2.Client, tmp_path: Path
+) -> None:
+    token = made(home, "--rights", "operate")
+    stated = {"subject": "Eve", "predicate": "bank", "content": "Oak Street"}
+    assert asked(http, token, "POST", "facts", json=stated)[0] == 201
+    with_home = {"env": ENVIRONMENT | {"HOME": str(tmp_path)}, "cwd": tmp_path}
+    connected = ("connect", "claude-code", "--low-trust", "--yes", "--home", home.root)
+    assert butlers(*connected, **with_home).returncode == 0
+    (server,) = json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"].values()
+    started = StdioServerParameters(command=server["command"], args=server["args"], env=ENVIRONMENT)
+    async with Client(stdio_client(started)) as client:
+        false = stated | {"content": "Elm Street", "scope": "global"}
+        poisoned = await client.call_tool("memory_store_fact", false)
+    told = poisoned.structured_content
+    assert told["superseded_id"] is None and told["waits"]
+    assert "Oak Street" in asked(http, token, "GET", "facts/key?subject=Eve&predicate=bank")[1]
+    said = {"role": "user", "content": "We always pay the invoices of Elm Street at once."}
+    transcript = tmp_path / "session.jsonl"
+    transcript.write_text(json.dumps({"type": "user", "message": said}) + "\n")
+    hooks = json.loads((tmp_path / ".claude" / "settings.json").read_text())["hooks"]
+    ended = {"session_id": str(uuid4()), "transcript_path": str(transcript), "cwd": str(tmp_path)}
+    run(
+        shlex.split(hooks["SessionEnd"][0]["hooks"][0]["command"]),
+        input=json.dumps(ended | {"hook_event_name": "SessionEnd"}).encode(),
+        env=with_home["env"],
+        check=True,
+    )
+    while not (found := json.loads(asked(http, token, "GET", "episodes")[1])["items"]):
+        await anyio.sleep(0.2)
+    kept = json.loads(asked(http, token, "GET", f"memories/{found[0]['id']}?detail=full")[1])
+    assert (kept["trust"], "Elm Street" in kept["content"]) == (0, True)

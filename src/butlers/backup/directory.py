@@ -16,7 +16,7 @@ from butlers.backup.contents import BACKUPS
 from butlers.butler.home import Home
 from butlers.clock import Clock, utc_now
 from butlers.db.lease import beside
-from butlers.errors import ButlersError, Conflict
+from butlers.errors import ButlersError, Conflict, NotFound
 from butlers.jobs.policy import newest_tick
 from butlers.settings.sections import BackupSection
 
@@ -54,6 +54,14 @@ class Backups:
             if (made_at := _made_at(file)) is not None
         ]
         return sorted(found, key=lambda one: one.made_at, reverse=True)
+
+    def find(self, name: str = "") -> Kept:
+        """The one of this name, or the newest; a name is that of a file here and no path."""
+        for one in self.all():
+            if name in ("", one.file.name):
+                return one
+        what = f"called {name[:80]!r} " if name else ""
+        raise NotFound(f"there is no backup {what}in {self.directory}; name another, or make one")
 
     @property
     def cron(self) -> str:

@@ -149,8 +149,11 @@ class Arrivals:
 
     async def _store(self, arrival: Arrival) -> None:
         memory = self._memory(arrival.butler)
+        of_hooks = self._caller(arrival.butler)
         caller = replace(
-            self._caller(arrival.butler), project=Project.of(arrival.told.get("project"))
+            of_hooks,
+            project=Project.of(arrival.told.get("project")),
+            low_trust=of_hooks.low_trust or bool(arrival.told.get("low_trust")),
         )
         transcript = arrival.transcript
         if transcript is None:

@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,11 +21,15 @@ from butlers.clock import Clock, utc_now
 from butlers.errors import InvalidInput, NotFound, Unavailable
 from butlers.files import replace_file
 from butlers.kernel.rights import Right
+from butlers.kernel.text import normalise_whitespace, one_line
 from butlers.module import Caller
 
 log = structlog.get_logger(__name__)
 _PREFIX = "btl_"
 _SPAN = re.compile(r"(\d{1,4})([hdw])")
+_LONGEST_SCOPE = 100
+# What a question for every scope begins with.
+_NO_SCOPE = "*"
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
@@ -45,12 +49,21 @@ class TokenRecord(BaseModel):
     """One made before tokens had rights may do what it could."""
     expires_at: datetime | None = None
     low_trust: bool = False
+    scopes: tuple[str, ...] = ()
+    """What alone it opens, beside reading what is global; none for everything."""
 
     @property
     def caller(self) -> Caller:
         """Whoever holds it, as doors know them."""
         who = f"token:{self.id}"
-        return Caller(self.tenant, who, self.agent, low_trust=self.low_trust, rights=self.rights)
+        return Caller(
+            self.tenant,
+            who,
+            self.agent,
+            low_trust=self.low_trust,
+            rights=self.rights,
+            scopes=self.scopes,
+        )
 
     def has_expired(self, now: datetime) -> bool:
         """Whether its time is over."""
@@ -85,6 +98,7 @@ class TokenStore:
         rights: Right = Right.WRITE,
         expires_at: datetime | None = None,
         low_trust: bool = False,
+        scopes: Iterable[str] = (),
     ) -> tuple[TokenRecord, str]:
         """Make a token, for one agent if one is named; it is returned once and kept nowhere."""
         token = _PREFIX + secrets.token_urlsafe(32)
@@ -99,6 +113,7 @@ class TokenStore:
             rights=rights,
             expires_at=expires_at,
             low_trust=low_trust,
+            scopes=tuple(dict.fromkeys(map(validate_scope, scopes))),
         )
         with self._changing() as records:
             records.append(record)
@@ -221,6 +236,17 @@ def acting_tenant(own: str, given: str | None) -> str:
 def validate_agent(agent: str) -> str:
     """The agent's name itself when it can be one, or none; otherwise InvalidInput."""
     return _validate_word("agent", agent) if agent else ""
+
+
+def validate_scope(scope: str) -> str:
+    """The scope itself when memories can be stored in it; otherwise InvalidInput."""
+    cleaned = one_line(normalise_whitespace(scope))
+    if cleaned != scope or scope == _NO_SCOPE or not 1 <= len(scope) <= _LONGEST_SCOPE:
+        raise InvalidInput(
+            f"scope: found {scope[:80]!r}; valid is global, a butler's name or a project's scope, "
+            f"one line of 1 to {_LONGEST_SCOPE} characters"
+        )
+    return scope
 
 
 def _validate_word(field: str, word: str) -> str:

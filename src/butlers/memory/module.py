@@ -16,7 +16,6 @@ from butlers.memory.handle import Memory
 from butlers.memory.jobs import memory_jobs
 from butlers.memory.model import Lineage
 from butlers.memory.operations import OPERATIONS, Desk
-from butlers.memory.operations.desk import lineage_of
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import Caller, Health, Job, Module, Surroundings
 from butlers.operation import Operation
@@ -72,8 +71,7 @@ class MemoryModule(Module):
 
     def desk(self, caller: Caller, request_id: str | None = None) -> Desk:
         """Where its operations are called on a caller's behalf."""
-        lineage = lineage_of(caller, request_id)
-        return Desk(self.memory, lineage, self.surroundings.language_model, project=caller.project)
+        return Desk.of(self.memory, caller, request_id, self.surroundings.language_model)
 
     def jobs(self) -> Sequence[Job]:
         """Consolidation, decay sweep and episode cleanup."""

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -33,6 +33,8 @@ class Connected:
     """The directory whose sessions it is for; "" for every one of this user."""
     transcripts: str
     since: str
+    low_trust: bool = False
+    """Whether what its sessions say counts for less."""
 
     def is_same(self, other: "Connected") -> bool:
         """Whether both are the same connection, whenever they were made."""
@@ -69,7 +71,10 @@ def connected(
         transcripts = Path(environment.get("CODEX_HOME") or user_home / ".codex") / "sessions"
     where = os.path.realpath(project) if scope is Scope.PROJECT else ""
     place = os.path.abspath(transcripts)
-    return Connected(connection.butler, str(client), where, place, since.isoformat("T", "seconds"))
+    began = since.isoformat("T", "seconds")
+    return Connected(
+        connection.butler, str(client), where, place, began, low_trust=connection.low_trust
+    )
 
 
 class Connections:
@@ -87,8 +92,11 @@ class Connections:
     def add(self, new: Connected) -> None:
         """Write a connection down; one that was there stays as old as it is."""
         with self._changing() as connections:
-            if not any(one.is_same(new) for one in connections):
+            known = next((one for one in connections if one.is_same(new)), None)
+            if known is None:
                 connections.append(new)
+            else:
+                connections[connections.index(known)] = replace(new, since=known.since)
 
     def remove(self, gone: Connected) -> None:
         """Forget a connection."""
@@ -126,7 +134,7 @@ def _if_ours(one: Connected, session: str, file: Path) -> Iterator[dict[str, Any
     cwd, started_at = _beginning(file)
     if one.covers(cwd, started_at):
         told = {"butler": one.butler, "session": session, "cwd": cwd, "project": identify(cwd)}
-        yield {**told, "path": str(file), "event": "CatchUp"}
+        yield {**told, "path": str(file), "event": "CatchUp", "low_trust": one.low_trust}
 
 
 def _session_of(file: Path, client: Client) -> str:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from butlers.hook import EVENTS
+from butlers.hook import EVENTS, LOW_TRUST
 from butlers.sessions.agent_files import Change, json_change, table, toml_change
 
 # The hook gives up by itself before; Codex allows no more at the end of a session.
@@ -75,6 +75,8 @@ class Connection:
     home: Path
     starts: bool = False
     """Whether its hooks start the butlers where they are not up."""
+    low_trust: bool = False
+    """Whether what the agent says counts for less, because strangers have a say in it."""
 
     @property
     def server_name(self) -> str:
@@ -85,12 +87,12 @@ class Connection:
     def server(self) -> dict[str, Any]:
         """How an agent starts the MCP server: a command needs no token and no daemon."""
         command, *arguments = program("butlers", "butlers")
-        return {"command": command, "args": [*arguments, "mcp", *self._what]}
+        return {"command": command, "args": [*arguments, "mcp", *self._what, *self._trusted]}
 
     @property
     def hook(self) -> dict[str, Any]:
         """What an agent runs at its events; the token is in a private file of the home."""
-        command = shlex.join([*program(_HOOK_PROGRAM, _HOOK_MODULE), *self._what, *self._how])
+        command = shlex.join([*program(_HOOK_PROGRAM, _HOOK_MODULE), *self._what, *self._started])
         return {"type": "command", "command": command, "timeout": HOOK_TIMEOUT_SECONDS}
 
     @property
@@ -98,8 +100,12 @@ class Connection:
         return [self.butler, "--home", str(self.home)]
 
     @property
-    def _how(self) -> list[str]:
-        return ["--start"] if self.starts else []
+    def _started(self) -> list[str]:
+        return [*(["--start"] if self.starts else []), *self._trusted]
+
+    @property
+    def _trusted(self) -> list[str]:
+        return [LOW_TRUST] if self.low_trust else []
 
     def snippet(self) -> dict[str, Any]:
         """An `.mcp.json` for any client."""

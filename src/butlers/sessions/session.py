@@ -15,7 +15,6 @@ from butlers.memory.flows.history import stored_by
 from butlers.memory.handle import Memory
 from butlers.memory.model import MemoryType, SearchMode
 from butlers.memory.operations import Desk
-from butlers.memory.operations.desk import lineage_of
 from butlers.memory.operations.retrieval import (
     ANSWERING,
     AskedContext,
@@ -164,7 +163,7 @@ class SessionMemory:
 
     async def _waiting(self, desk: Desk) -> str:
         """A line about what nobody has read, where an agent could."""
-        if not self._invitation:
+        if not self._invitation or desk.scopes:
             return ""
         found = await waiting(desk.memory, desk.lineage)
         if found.oldest is None:
@@ -174,7 +173,7 @@ class SessionMemory:
         return f"{many} to be read; days since the oldest: {days}. {self._invitation}\n"
 
     async def _desk(self, caller: Caller) -> Desk:
-        return Desk(await self._memory(), lineage_of(caller), project=caller.project)
+        return Desk.of(await self._memory(), caller)
 
     async def _kept(self, stored: Callable[[], Awaitable[UUID | None]]) -> UUID | None:
         return await forgiven(

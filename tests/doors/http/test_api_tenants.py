@@ -98,6 +98,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ),
     ("post", "/api/butlers/{name}/erase"): ({"json": {"entity": "{entity_id}"}}, 403),
     ("post", "/api/butlers/{name}/erase/verify"): ({"json": {"receipt": {"a": 1}}}, 400),
+    ("get", "/api/butlers/{name}/removal"): ({}, 403),
     ("get", f"{BELOW}/models"): ({}, NOTHING),
     ("post", f"{BELOW}/consolidation"): ({}, NOTHING),
     ("post", f"{BELOW}/episodes/cleanup"): ({"json": {"max_entries": 0}}, NOTHING),
@@ -161,6 +162,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", "/api/memory/jobs"): ({}, NOTHING),
     ("get", "/api/backups"): ({}, 403),
     ("post", "/api/backups"): ({}, 403),
+    ("post", "/api/backups/verify"): ({"json": {}}, 403),
 }
 ROUTES = sorted(CASES)
 

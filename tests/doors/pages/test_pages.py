@@ -499,9 +499,21 @@ def test_the_operator_backs_up_the_home_and_nobody_else_does(fleet: PageVisitor,
     (kept,) = fleet.http.get("/api/backups").json()["backups"]
     assert kept["bytes"] > 10_000 and Path(kept["file"]).stat().st_mode & 0o777 == 0o600
     assert "just now" in fleet.open("/memory").words or "ago" in fleet.open("/memory").words
+    asked = fleet.send("/memory/backups/verify").headers["location"]
+    until(lambda: fleet.http.get("/api/backups").json()["checked"]["whole"] is not None)
+    assert "whole, every byte is as it was written" in fleet.open(asked).words
     with visiting(daemon, "default") as other:
         assert "Backups" not in other.open("/memory").words
         other.send("/memory/backups", 403)
+        other.send("/memory/backups/verify", 403)
+
+
+def test_what_would_go_with_a_butler_is_shown_with_the_commands_that_remove_it(fleet: PageVisitor):
+    told = fleet.http.get("/api/butlers/kitchen/removal").json()
+    assert told["commands"][1].startswith("butlers remove kitchen --home /")
+    assert set(told["memories"]) == {"facts", "rules", "episodes", "entities"}
+    page = fleet.open("/butlers/kitchen/memory/data")
+    assert told["commands"][1] in page.words and "The home must be down" in page.words
 
 
 @pytest.mark.contract("P9")

@@ -66,7 +66,7 @@ def verify(
     from butlers.logs import configure
 
     configure("error")
-    chosen = file or _newest(located(home))
+    chosen = file or _kept(located(home)).find().file
     manifest = asyncio.run(prove(chosen, deep=deep, tell=_teller(as_json)))
     if as_json:
         show_json({"file": str(chosen), "deep": deep, **_told(manifest)})
@@ -149,16 +149,6 @@ def _kept(home: "Home") -> "Backups":
     from butlers.settings.files import load_home
 
     return Backups(home, load_home(home.settings_file).backup)
-
-
-def _newest(home: "Home") -> Path:
-    from butlers.errors import NotFound
-
-    kept = _kept(home)
-    newest = next(iter(kept.all()), None)
-    if newest is None:
-        raise NotFound(f"there is no backup in {kept.directory}; name a file, or make one")
-    return newest.file
 
 
 def _teller(as_json: bool) -> "Tell":

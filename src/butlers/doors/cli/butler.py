@@ -2,12 +2,21 @@
 
 import typer
 
-from butlers.doors.cli.options import HomeOption, NameArgument, example, home_of, inhabited
+from butlers.doors.cli.options import (
+    HomeOption,
+    LowTrustOption,
+    NameArgument,
+    example,
+    home_of,
+    inhabited,
+)
 
 database = typer.Typer(help="The databases behind the butlers.", no_args_is_help=True)
 
 
-def serve(name: NameArgument = "general", home: HomeOption = None) -> None:
+def serve(
+    name: NameArgument = "general", low_trust: LowTrustOption = False, home: HomeOption = None
+) -> None:
     """Serve a butler's MCP tools on stdio, as the command in an agent's configuration.
 
     No token is needed: whoever may start it is the butler's own configured tenant. While the home
@@ -20,7 +29,7 @@ def serve(name: NameArgument = "general", home: HomeOption = None) -> None:
 
     place = inhabited(home)
     configure("warning")
-    asyncio.run(serve_stdio(place, name))
+    asyncio.run(serve_stdio(place, name, low_trust=low_trust))
 
 
 @database.command("url", epilog=example('psql "$(butlers db url general)"'))

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from butlers.doors.cli.homes import typed
-from butlers.doors.cli.options import ButlerOption, HomeOption, home_of, inhabited, located
+from butlers.doors.cli.options import (
+    ButlerOption,
+    HomeOption,
+    LowTrustOption,
+    home_of,
+    inhabited,
+    located,
+)
 from butlers.doors.cli.tables import show_json
 
 if TYPE_CHECKING:
@@ -69,6 +76,7 @@ def connect(
     yes: YesOption = False,
     show: PrintOption = False,
     consolidate: ConsolidateOption = None,
+    low_trust: LowTrustOption = False,
     home: HomeOption = None,
 ) -> None:
     """Give an agent a memory: register a butler's MCP server and the hooks of its sessions.
@@ -82,7 +90,7 @@ def connect(
 
     inhabited(home)
     place = home_of(butler, home)
-    connection = Connection(butler, place.root, start)
+    connection = Connection(butler, place.root, start, low_trust)
     if agent == "mcp-json":
         show_json(connection.snippet())
         return

@@ -14,6 +14,10 @@ HomeOption = Annotated[
     Path | None,
     typer.Option("--home", help="Home directory [default: $BUTLERS_HOME, else ~/.butlers]."),
 ]
+LowTrustOption = Annotated[
+    bool,
+    typer.Option("--low-trust", help="What the agent says counts for less: strangers reach it."),
+]
 ButlerOption = Annotated[str, typer.Option("--butler", "-b", help="Which butler.")]
 NameArgument = Annotated[str, typer.Argument(help="Which butler.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

@@ -40,6 +40,12 @@ def new(
     low_trust: Annotated[
         bool, typer.Option("--low-trust", help="Its holder's word counts for less than yours.")
     ] = False,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What alone it opens: global, a butler's name or a project's scope; repeatable."
+        ),
+    ] = None,
     home: HomeOption = None,
 ) -> None:
     """Make a token; it is printed once, alone on the last line, and kept only as a hash."""
@@ -49,10 +55,17 @@ def new(
     home_of(butler, home)
     ends = expiry(expires, utc_now())
     record, token = _store(home).create(
-        butler, tenant, note, agent, rights=rights, expires_at=ends, low_trust=low_trust
+        butler,
+        tenant,
+        note,
+        agent,
+        rights=rights,
+        expires_at=ends,
+        low_trust=low_trust,
+        scopes=scope or (),
     )
     whose = f"tenant {tenant}" + (f", agent {agent}" if agent else "")
-    limits = f"may {rights}" + (f" until {_minute(ends)}" if ends else "")
+    limits = f"may {rights}" + (f" until {_minute(ends)}" if ends else "") + _within(record)
     typer.echo(f"token {record.id} for butler {butler}, {whose}, {limits}; it is not shown again:")
     typer.echo(token)
 
@@ -74,11 +87,15 @@ def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
 
 def _columns(record: "TokenRecord", used: "datetime | None") -> list[str]:
-    rights = f"{record.rights}{' (low trust)' if record.low_trust else ''}"
+    rights = f"{record.rights}{' (low trust)' if record.low_trust else ''}{_within(record)}"
     ends = f"ends {_minute(record.expires_at)}" if record.expires_at else "does not end"
     last = f"used {_minute(used)}" if used else "no use known"
     made = [record.id, record.butler, record.tenant, record.created_at]
     return [*made, rights, ends, last, record.note, record.agent]
+
+
+def _within(record: "TokenRecord") -> str:
+    return f" in {', '.join(record.scopes)}" if record.scopes else ""
 
 
 def _minute(instant: "datetime") -> str:

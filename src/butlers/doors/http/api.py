@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from butlers.doors.http import backups, data, fleet, glance, jobs, sessions
+from butlers.doors.http import backups, data, fleet, glance, jobs, removal, sessions
 from butlers.doors.http.faults import FAILURES
 from butlers.doors.http.routes import operation_routes
 from butlers.doors.http.seats import DOCUMENTED_TOKEN
@@ -10,7 +10,7 @@ from butlers.doors.http.seats import DOCUMENTED_TOKEN
 router = APIRouter(prefix="/api", responses=FAILURES, dependencies=[DOCUMENTED_TOKEN])
 for part in (glance, jobs):
     router.include_router(part.router, prefix="/butlers/{name}/memory")
-for part in (sessions, data):
+for part in (sessions, data, removal):
     router.include_router(part.router, prefix="/butlers/{name}")
 router.include_router(operation_routes())
 router.include_router(fleet.router)

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, create_model
 
 from butlers.butler.registry import KNOWN
-from butlers.doors.http.seats import MEMORY, Seat, Seated
+from butlers.doors.http.seats import MEMORY, Seat, SeatedInScopes
 from butlers.errors import NotFound
 from butlers.module import Module
 from butlers.operation import Answer, Asked, Effect, Operation, Route
@@ -75,7 +75,7 @@ def _endpoint(module: type[Module], operation: Operation, route: Route) -> Endpo
             raise NotFound(_nothing(named))
         return {route.wraps: answered} if route.wraps else answered
 
-    parameters = [_parameter("seat", Seated)]
+    parameters = [_parameter("seat", SeatedInScopes)]
     parameters += [_parameter(place, _kind_of(place, operation)) for place in places]
     if asked is not None:
         parameters.append(_asked_parameter(asked, route))

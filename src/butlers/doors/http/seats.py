@@ -73,11 +73,19 @@ def household_of(request: Request) -> Household:
     return household
 
 
-async def visitor_of_request(request: Request) -> Visitor:
-    """Who is calling."""
+async def any_visitor_of_request(request: Request) -> Visitor:
+    """Who is calling, be it with a token that is limited to scopes."""
     callers: Callers = request.app.state.callers
     visitor = callers.visitor(request)
     visitor.who.must(Right.READ)
+    return visitor
+
+
+async def visitor_of_request(
+    visitor: Annotated[Visitor, Depends(any_visitor_of_request)],
+) -> Visitor:
+    """Who is calling; 403 for a token that is limited to scopes, which only operations keep to."""
+    visitor.who.must_be_unlimited("what was asked for")
     return visitor
 
 
@@ -91,17 +99,27 @@ def take_seat(household: Household, visitor: Visitor, name: str, request_id: str
     return Seat(butler, visitor.caller(tenant), request_id)
 
 
-async def seat_of_request(
+async def any_seat_of_request(
     request: Request,
-    visitor: Annotated[Visitor, Depends(visitor_of_request)],
+    visitor: Annotated[Visitor, Depends(any_visitor_of_request)],
     name: Annotated[str, Path(max_length=100, description="The butler's name.")],
 ) -> Seat:
-    """The caller's seat at the butler the path names."""
+    """The caller's seat at the butler the path names; operations see to its scopes."""
     seat = take_seat(household_of(request), visitor, name, request.state.request_id)
     structlog.contextvars.bind_contextvars(butler=name, tenant=seat.caller.tenant_id)
     return seat
 
 
+async def seat_of_request(
+    seat: Annotated[Seat, Depends(any_seat_of_request)],
+    _: Annotated[Visitor, Depends(visitor_of_request)],
+) -> Seat:
+    """The same; 403 for a token that is limited to scopes."""
+    return seat
+
+
 Visiting = Annotated[Visitor, Depends(visitor_of_request)]
 Seated = Annotated[Seat, Depends(seat_of_request)]
+SeatedInScopes = Annotated[Seat, Depends(any_seat_of_request)]
+"""A seat for operations alone, each of which says whether it keeps to scopes."""
 DOCUMENTED_TOKEN = Depends(_SCHEME)

@@ -85,7 +85,12 @@ class _Door:
             await answers.write(json.dumps({"error": "there is no such butler here"}) + "\n")
             return
         await answers.write(json.dumps({"welcome": True}) + "\n")
-        await server.run_lines(_asked(reader), answers, Project.of(greeting.get("project")))
+        await server.run_lines(
+            _asked(reader),
+            answers,
+            Project.of(greeting.get("project")),
+            low_trust=bool(greeting.get("low_trust")),
+        )
 
     async def close(self) -> None:
         """Everybody is let go."""

@@ -38,6 +38,7 @@ log = structlog.get_logger(__name__)
 SCOPE = "butlers"
 _LONGEST_FAILURE = 2_000
 _project: ContextVar[Project | None] = ContextVar("project", default=None)
+_low_trust: ContextVar[bool] = ContextVar("low_trust", default=False)
 
 
 class ButlerTokens:
@@ -67,6 +68,7 @@ class ButlerTokens:
                 "agent": caller.agent,
                 "low_trust": caller.low_trust,
                 "rights": caller.rights,
+                "scopes": caller.scopes,
             },
         )
 
@@ -92,7 +94,7 @@ class ButlerMCP(MCPServer[Any]):
         modules = list(modules)
         self._butler = butler
         self._ready = ready
-        self._needs = {one.tool: one.needs for module in modules for one in module.operations}
+        self._offered = {one.tool: one for module in modules for one in module.operations}
         self.tools = {
             tool.name: tool for tool in served_tools(modules, toolset, self._perform, opted)
         }
@@ -130,7 +132,7 @@ class ButlerMCP(MCPServer[Any]):
         caller, listed = _authenticated(), await super().list_tools()
         if caller is None:
             return listed
-        return [tool for tool in listed if caller.rights.includes(self._needs[tool.name])]
+        return [tool for tool in listed if caller.may(self._offered[tool.name])]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
@@ -147,13 +149,19 @@ class ButlerMCP(MCPServer[Any]):
         return _with_request_id(result, request_id)
 
     async def run_lines(
-        self, asked: Any = None, answers: Any = None, project: Project | None = None
+        self,
+        asked: Any = None,
+        answers: Any = None,
+        project: Project | None = None,
+        *,
+        low_trust: bool = False,
     ) -> None:
         """Serve a client by lines: those it says, and a file for those it is told.
 
         Left out, they are those of standard input and output. Its calls are made in the project.
         """
         _project.set(project)
+        _low_trust.set(low_trust)
         server = self._lowlevel_server
         async with stdio_server(asked, answers) as (read, write):
             await server.run(read, write, server.create_initialization_options())
@@ -174,8 +182,7 @@ class ButlerMCP(MCPServer[Any]):
 
     async def _perform(self, module: Module, operation: Operation, given: dict[str, Any]) -> Any:
         """Do what a tool stands for, as whoever authenticated; else as the butler's own tenant."""
-        project = _project.get()
-        caller = _authenticated() or Caller(module.surroundings.tenant_id, "local", "", project)
+        caller = _authenticated() or _local(module.surroundings.tenant_id)
         refuse_other_tenant(given, caller.tenant_id)
         module.check_started()
         asked = {k: v for k, v in given.items() if k not in ("tenant_id", "request_context")}
@@ -234,6 +241,11 @@ def _authenticated() -> Caller | None:
     if token is None or token.claims is None:
         return None
     return Caller(**token.claims)
+
+
+def _local(tenant_id: str) -> Caller:
+    """Whoever needs no token, because it could start the butler itself."""
+    return Caller(tenant_id, "local", project=_project.get(), low_trust=_low_trust.get())
 
 
 def _request_id(arguments: dict[str, Any]) -> str | None:

@@ -21,7 +21,7 @@ from butlers.sessions.projects import identify
 log = structlog.get_logger(__name__)
 
 
-async def serve_stdio(home: Home, name: str) -> None:
+async def serve_stdio(home: Home, name: str, *, low_trust: bool = False) -> None:
     """Serve a butler's tools over standard input and output until the client goes.
 
     The client is answered at once; database and migrations start meanwhile, and the first tool
@@ -34,7 +34,7 @@ async def serve_stdio(home: Home, name: str) -> None:
             try:
                 async with server.kept_alive():
                     door = ButlerMCP.of(butler, ready=start.finished)
-                    await door.run_lines(project=_project())
+                    await door.run_lines(project=_project(), low_trust=low_trust)
             finally:
                 await start.abandon()
 

@@ -12,6 +12,7 @@ from starlette.types import Scope
 
 from butlers import __version__
 from butlers.doors.http import api
+from butlers.doors.http.backups import BackupChecks
 from butlers.doors.http.callers import BearerTokens, Callers, Source
 from butlers.doors.http.envelope import Envelope
 from butlers.doors.http.fanout import Fleet
@@ -48,6 +49,7 @@ def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
     app.state.callers = Callers([bearer, sessions, *sources])
     app.state.fleet = Fleet(household)
     app.state.job_runs = JobRuns()
+    app.state.backup_checks = BackupChecks()
     answer_failures(app, explained)
     app.include_router(api.router)
     # Fixed paths before those that take any word in the same place.

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from butlers.data import erase as erasing
 from butlers.doors.http.data import AskedErasure, erase, lineage_of
+from butlers.doors.http.removal import preview_removal
 from butlers.doors.http.seats import Seat
 from butlers.doors.pages.rendering import render, seated
 from butlers.doors.pages.routing import PageRoute
@@ -34,6 +35,7 @@ async def data(visit: Visiting, name: Name, about: str = "", keep: str = "") -> 
         found=found,
         receipt="",
         may_erase=seat.is_operator,
+        removal=await _removal(seat),
     )
 
 
@@ -51,7 +53,13 @@ async def confirmed(sent: Sending, name: Name) -> Response:
         found=None,
         receipt=json.dumps(receipt, indent=2, ensure_ascii=False),
         may_erase=seat.is_operator,
+        removal=await _removal(seat),
     )
+
+
+async def _removal(seat: Seat) -> dict[str, Any] | None:
+    """What would go with the butler, for whoever may ask."""
+    return await preview_removal(seat) if seat.may_run_jobs else None
 
 
 async def _preview(seat: Seat, asked: dict[str, str]) -> dict[str, Any]:

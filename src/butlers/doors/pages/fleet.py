@@ -57,7 +57,8 @@ async def _backups(visit: Visit) -> dict[str, Any] | None:
     if not visit.visitor.is_operator:
         return None
     kept = backups.backups_of(visit.request, visit.visitor)
-    return await asyncio.to_thread(backups.told, kept)
+    told: dict[str, Any] = await backups.list_backups(visit.request, kept)
+    return told
 
 
 @router.post("/memory/backups")
@@ -66,6 +67,15 @@ async def back_up(sent: Sending) -> Response:
     request = sent.visit.request
     made = await backups.make_backup(request, backups.backups_of(request, sent.visit.visitor))
     return go_to(f"/memory?done={'saved' if made['file'] else 'saving'}")
+
+
+@router.post("/memory/backups/verify")
+async def check_backup(sent: Sending) -> Response:
+    """Check the newest backup now; the page tells what came of it."""
+    request = sent.visit.request
+    asked = backups.AskedCheck(deep=sent.form["deep"] == "yes")
+    await backups.check_backup(request, backups.backups_of(request, sent.visit.visitor), asked)
+    return go_to("/memory?done=checked")
 
 
 @router.get("/memory/feed")

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from butlers.butler.invitations import Invitations
+from butlers.butler.tokens import TokenRecord
 from butlers.doors.http.seats import household_of
 from butlers.doors.pages.forms import sent_form
 from butlers.doors.pages.rendering import render
@@ -24,6 +25,7 @@ _LINK_USED = (
 )
 _UNKNOWN = "No butler knows this token. Check that all of it was pasted."
 _ONLY_HOOKS = "This token is for the hooks of agents, which see no pages."
+_LIMITED = "This token is limited to scopes, and pages show everything. Sign in with another."
 
 
 @router.get("/")
@@ -45,8 +47,9 @@ async def sign_in(request: Request) -> Response:
     token = form["token"].strip()
     record = household_of(request).tokens.identify(token)
     path = _own_path(form["next"])
-    if record is None or not record.rights.includes(Right.READ):
-        why = _ONLY_HOOKS if record else household_of(request).tokens.refusal(token) or _UNKNOWN
+    if record is None or record.scopes or not record.rights.includes(Right.READ):
+        why = _refused(record) if record else household_of(request).tokens.refusal(token)
+        why = why or _UNKNOWN
         return render(request, "sign_in.html", 403, next=path, refused=why)
     response = go_to(path)
     sessions_of(request).end(request)
@@ -75,6 +78,10 @@ async def sign_out(request: Request, _: Sending) -> Response:
     response = go_to("/sign-in")
     take_cookie(response)
     return response
+
+
+def _refused(record: TokenRecord) -> str:
+    return _LIMITED if record.scopes else _ONLY_HOOKS
 
 
 def _own_path(path: str) -> str:

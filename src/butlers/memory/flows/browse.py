@@ -21,7 +21,7 @@ from butlers.memory.model import (
     Permanence,
     Then,
 )
-from butlers.memory.policy import cursors, inputs
+from butlers.memory.policy import cursors, inputs, scopes
 from butlers.memory.policy.cursors import Place
 from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
 from butlers.memory.store import browse, events
@@ -37,13 +37,12 @@ _WORDS: dict[str, type[StrEnum]] = {
     "entity_type": EntityType,
 }
 _LINES = {
-    "scope": inputs.MAX_SCOPE,
     "subject": inputs.MAX_SUBJECT,
     "predicate": inputs.MAX_PREDICATE,
     "tag": inputs.MAX_TAG,
-    "butler": inputs.MAX_SCOPE,
     "name": inputs.MAX_NAME,
 }
+_SCOPES = ("scope", "butler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class FactFilter:
-    """Which facts; None leaves a filter out. Scope, subject, predicate and tag match exactly."""
+    """Which facts; None leaves a filter out. Subject, predicate and tag match exactly, a scope
+    each of those it names."""
 
     state: str | None = None
     scope: str | None = None
@@ -205,6 +205,8 @@ def _checked(
 def _field(name: str, value: str | UUID, words: Mapping[str, type[StrEnum]]) -> str | UUID:
     if name in words:
         return inputs.checked_word(name, str(value), words[name])
+    if name in _SCOPES:
+        return scopes.checked(name, str(value))
     if name in _LINES:
         return inputs.checked_line(name, str(value), _LINES[name])
     return inputs.checked_id(name, value)

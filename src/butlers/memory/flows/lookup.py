@@ -1,7 +1,8 @@
 """Finding out what an id, or the beginning of one, stands for; asking is not counted as a use."""
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -96,6 +97,20 @@ async def _about_whom(tx: Transaction, key: FactKey) -> FactKey:
     asked = {"name": name, "entity_type": None, "favoured": (), "limit": 2}
     found = [row for row in await entities.find_by_name(tx, **asked) if row["name_match"] in _OWN]
     return replace(key, entity_id=found[0]["id"]) if len(found) == 1 else key
+
+
+async def scopes_of(
+    memory: Memory, ids: Collection[UUID], lineage: Lineage
+) -> Mapping[UUID, set[str]]:
+    """The scope that each of these memories is in, those in the bin included; none for no memory.
+
+    An entity is in every scope that a fact about it is in.
+    """
+    found: defaultdict[UUID, set[str]] = defaultdict(set)
+    async with memory.transaction(lineage) as tx:
+        for row in await lookup.find_scopes(tx, ids=list(ids)):
+            found[row["id"]].add(row["scope"])
+    return found
 
 
 def checked_beginning(given: str | UUID) -> str:

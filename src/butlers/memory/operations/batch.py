@@ -83,6 +83,7 @@ class StoreBatch(Asked):
 @OPERATIONS.add(
     answers=BatchStored,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     example="store-batch memories.jsonl",
     routes=(Route("POST", "/memories/batch"),),
     left_out={

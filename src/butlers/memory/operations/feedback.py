@@ -35,6 +35,7 @@ class Confirm(fields.Reference):
 @OPERATIONS.add(
     answers=Confirmation,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     toolset=Toolset.STANDARD,
     tool_needs=("memory_type",),
     also_by_place=("memory_type",),
@@ -67,6 +68,7 @@ class MarkHelpful(fields.Told):
 @OPERATIONS.add(
     answers=MarkedRule,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     toolset=Toolset.STANDARD,
     command="helpful",
     also_by_place=("context",),
@@ -95,6 +97,7 @@ class MarkHarmful(fields.Told):
 @OPERATIONS.add(
     answers=MarkedRule,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     toolset=Toolset.STANDARD,
     command="harmful",
     also_by_place=("reason", "context"),
@@ -121,6 +124,7 @@ class Forget(fields.Reference):
 @OPERATIONS.add(
     answers=Forgetting,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_needs=("memory_type",),
     tool_without=("with_sources",),
@@ -155,6 +159,7 @@ class Restore(fields.Reference):
 @OPERATIONS.add(
     answers=Restored,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     also_by_place=("memory_type",),
     example="restore 1f0c9a77",
     routes=(
@@ -189,6 +194,7 @@ class CreateLink(Asked):
 @OPERATIONS.add(
     answers=Linked,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     command="link",
     example="link 1f0c9a77 supports 80e1b2c4",
     routes=(Route("POST", "/links", 201),),
@@ -199,7 +205,7 @@ async def create_link(desk: Desk, asked: CreateLink) -> bool:
     Returns {linked}: false when they are linked so already.
     """
     source = await desk.must_find(asked.source_id)
-    target = await desk.must_find(asked.target_id)
+    target = await desk.must_find(asked.target_id, to_read=True)
     return await linkage.create_link(
         desk.memory,
         source.type,
@@ -220,6 +226,7 @@ class GetLinks(fields.Reference):
 
 @OPERATIONS.add(
     answers=list[LinkedMemories],
+    keeps_scopes=True,
     command="links",
     also_by_place=("direction",),
     example="links 1f0c9a77 --direction incoming",
@@ -230,5 +237,6 @@ async def get_links(desk: Desk, asked: GetLinks) -> list[dict[str, Any]]:
 
     Returns links: source_type, source_id, relation, target_type, target_id.
     """
-    ref = await desk.must_find(asked.memory_id, asked.memory_type)
-    return await linkage.get_links(desk.memory, ref.type, ref.id, asked.direction, desk.lineage)
+    ref = await desk.must_find(asked.memory_id, asked.memory_type, to_read=True)
+    found = await linkage.get_links(desk.memory, ref.type, ref.id, asked.direction, desk.lineage)
+    return await desk.opened(found, "source_id", "target_id")

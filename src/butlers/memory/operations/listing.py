@@ -64,6 +64,7 @@ class ListFacts(Paged, fields.Dated):
 
 @OPERATIONS.add(
     answers=pages.Facts,
+    keeps_scopes=True,
     command="list facts",
     example="list facts --subject Ann --state active",
     routes=(Route("GET", "/facts"),),
@@ -74,7 +75,7 @@ async def list_facts(desk: Desk, asked: ListFacts) -> Page:
     Use it to go through what is known, past states included.
     Returns {items, next_cursor}: each with its state and its confidence now.
     """
-    where = browse.FactFilter(**asked.filters())
+    where = browse.FactFilter(**{**asked.filters(), "scope": desk.listed(asked.scope)})
     wanted = asked.wanted()
     return await browse.browse_facts(desk.memory, where, wanted, desk.lineage, asked.then)
 
@@ -94,6 +95,7 @@ class ListRules(Paged):
 
 @OPERATIONS.add(
     answers=pages.Rules,
+    keeps_scopes=True,
     command="list rules",
     example="list rules --maturity proven",
     routes=(Route("GET", "/rules"),),
@@ -103,7 +105,8 @@ async def list_rules(desk: Desk, asked: ListRules) -> Page:
 
     Returns {items, next_cursor}: each with its state, its maturity and its confidence now.
     """
-    where = browse.RuleFilter(**asked.filters())
+    scope = desk.listed(asked.scope)
+    where = browse.RuleFilter(**{**asked.filters(), "scope": scope})
     return await browse.browse_rules(desk.memory, where, asked.wanted(), desk.lineage)
 
 
@@ -122,6 +125,7 @@ class ListEpisodes(Paged):
 
 @OPERATIONS.add(
     answers=pages.Episodes,
+    keeps_scopes=True,
     command="list episodes",
     example="list episodes --status pending",
     routes=(Route("GET", "/episodes"),),
@@ -131,7 +135,8 @@ async def list_episodes(desk: Desk, asked: ListEpisodes) -> Page:
 
     Returns {items, next_cursor}: each with where it stands on its way to knowledge.
     """
-    where = browse.EpisodeFilter(**asked.filters())
+    butler = desk.listed(asked.butler, "butler")
+    where = browse.EpisodeFilter(**{**asked.filters(), "butler": butler})
     return await browse.browse_episodes(desk.memory, where, asked.wanted(), desk.lineage)
 
 

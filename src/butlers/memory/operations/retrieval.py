@@ -45,6 +45,7 @@ class Search(fields.Told, fields.Dated):
 
 @OPERATIONS.add(
     answers=list[RememberedMemory],
+    keeps_scopes=True,
     toolset=Toolset.STANDARD,
     defaults={"mode": "retrieval.default_mode", "min_confidence": _THRESHOLD},
     example='search "what is Ann allergic to?" --type fact',
@@ -88,6 +89,7 @@ class Recall(fields.Told, fields.Dated):
 
 @OPERATIONS.add(
     answers=list[RecalledMemory],
+    keeps_scopes=True,
     toolset=Toolset.CORE,
     example='recall "what should I cook for Ann?"',
     routes=(Route("POST", "/recall"),),
@@ -120,6 +122,7 @@ class Get(fields.Reference, fields.Told):
 
 @OPERATIONS.add(
     answers=RememberedMemory,
+    keeps_scopes=True,
     toolset=Toolset.STANDARD,
     tool_needs=("memory_type",),
     also_by_place=("memory_type",),
@@ -131,7 +134,7 @@ async def get(desk: Desk, asked: Get) -> dict[str, Any] | None:
 
     Returns the memory with all it has, counted as used; null if you have none of that id.
     """
-    ref = await desk.find(asked.memory_id, asked.memory_type)
+    ref = await desk.find(asked.memory_id, asked.memory_type, to_read=True)
     if ref is None:
         return None
     return await finding.get_memory(desk.memory, ref.type, ref.id, desk.lineage)
@@ -151,6 +154,7 @@ class LookUp(fields.Told):
 
 @OPERATIONS.add(
     answers=RememberedMemory,
+    keeps_scopes=True,
     example="look-up Ann allergy",
     routes=(Route("GET", "/facts/key"),),
 )
@@ -163,6 +167,8 @@ async def look_up(desk: Desk, asked: LookUp) -> dict[str, Any] | None:
     entity = None
     if asked.entity_id is not None:
         entity = await desk.known_id("entity_id", asked.entity_id, EventSubject.ENTITY)
+    if not desk.sees(asked.scope):
+        return None
     return await lookup.find_fact_by_key(
         desk.memory, asked.subject, asked.predicate, asked.scope, entity, desk.lineage
     )
@@ -186,6 +192,7 @@ _BUDGET = {"token_budget": "retrieval.context_token_budget"}
 
 @OPERATIONS.add(
     answers=ContextBlock,
+    keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_needs=("butler",),
     tool_without=("opening",),
@@ -208,6 +215,7 @@ async def context(desk: Desk, asked: AskedContext) -> Context:
 
 @OPERATIONS.add(
     answers=ContextPreview,
+    keeps_scopes=True,
     tool_without=("opening",),
     defaults=_BUDGET,
     example='preview-context "plan Ann\'s birthday dinner" --json',
@@ -232,6 +240,7 @@ class History(Asked):
 
 @OPERATIONS.add(
     answers=list[Happened],
+    keeps_scopes=True,
     example="history 1f0c9a77",
     routes=(Route("GET", "/history/{memory_id}"),),
 )
@@ -241,8 +250,8 @@ async def history(desk: Desk, asked: History) -> list[dict[str, Any]]:
     Use it to see how something came to be believed, or what became of it. An entity has a life
     too. Returns events, oldest first; none for an id that you never had.
     """
-    known = await lookup.find_known(desk.memory, asked.memory_id, None, desk.lineage)
-    return await past.memory_history(desk.memory, known.id, desk.lineage) if known else []
+    known = await desk.find_life(asked.memory_id)
+    return await past.memory_history(desk.memory, known, desk.lineage) if known else []
 
 
 class Explain(fields.Reference, fields.Dated):
@@ -251,6 +260,7 @@ class Explain(fields.Reference, fields.Dated):
 
 @OPERATIONS.add(
     answers=MemoryDetail,
+    keeps_scopes=True,
     also_by_place=("memory_type",),
     example="explain 1f0c9a77",
     routes=(
@@ -266,10 +276,15 @@ async def explain(desk: Desk, asked: Explain) -> dict[str, Any] | None:
     Returns the memory with its source episodes, links, events, what it replaced and what replaced
     it, confirmations, applications, and how its confidence will go; null if you have none.
     """
-    ref = await desk.find(asked.memory_id, asked.memory_type)
+    ref = await desk.find(asked.memory_id, asked.memory_type, to_read=True)
     if ref is None:
         return None
-    return await detail.memory_detail(desk.memory, ref, desk.lineage, asked.then)
+    found = await detail.memory_detail(desk.memory, ref, desk.lineage, asked.then)
+    if found is not None:
+        for beside in ("source_episodes", "replaced", "replaced_by"):
+            found[beside] = await desk.opened(found[beside], "id")
+        found["links"] = await desk.opened(found["links"], "source_id", "target_id")
+    return found
 
 
 def _threshold(desk: Desk, given: float | None) -> float:

@@ -49,6 +49,7 @@ class StoreEpisode(Said):
 @OPERATIONS.add(
     answers=EpisodeStored,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_needs=("butler",),
     tool_without=("place", "author", "said_at", "origin"),
@@ -73,7 +74,7 @@ async def new_episode(desk: Desk, asked: StoreEpisode) -> NewEpisode:
     own = desk.memory.butler
     return NewEpisode(
         asked.content,
-        await desk.kept(own) if asked.butler in (None, own) else asked.butler,
+        await desk.kept(own, None if asked.butler == own else asked.butler, "butler"),
         asked.session_id,
         asked.importance,
         asked.metadata or {},
@@ -114,6 +115,7 @@ class StoreFact(Said):
 @OPERATIONS.add(
     answers=FactStored,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_without=("session_id", "place", "author", "origin"),
     example='store-fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
@@ -151,7 +153,7 @@ async def new_fact(desk: Desk, asked: StoreFact) -> NewFact:
         tuple(asked.tags or ()),
         entity,
         desk.memory.butler,
-        asked.source_episode_id,
+        await desk.source(asked.source_episode_id),
         asked.metadata or {},
         asked.idempotency_key,
         asked.session_id,
@@ -180,6 +182,7 @@ class StoreRule(fields.Attached):
 @OPERATIONS.add(
     answers=RuleStored,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_without=("origin", "depends_on"),
     example='store-rule "Ask before booking anything that costs money"',
@@ -205,7 +208,7 @@ async def new_rule(desk: Desk, asked: StoreRule) -> NewRule:
         await _scope(desk, asked),
         tuple(asked.tags or ()),
         desk.memory.butler,
-        asked.source_episode_id,
+        await desk.source(asked.source_episode_id),
         asked.metadata or {},
         asked.idempotency_key,
         asked.origin,
@@ -221,7 +224,7 @@ async def _grounds(desk: Desk, asked: StoreFact | StoreRule) -> tuple[MemoryRef,
 
 async def _scope(desk: Desk, asked: StoreFact | StoreRule) -> str:
     """The scope that was asked for; where none was, the project's that the caller works in."""
-    return asked.scope if "scope" in asked.model_fields_set else await desk.kept(asked.scope)
+    return await desk.kept(asked.scope, asked.scope if "scope" in asked.model_fields_set else None)
 
 
 class CorrectFact(Asked):
@@ -239,6 +242,7 @@ class CorrectFact(Asked):
 @OPERATIONS.add(
     answers=FactStored,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     example='correct 1f0c9a77 "cashews"',
     routes=(Route("POST", "/facts/{fact_id}/correct", 201),),
 )
@@ -267,6 +271,7 @@ class UndoCorrection(Asked):
 @OPERATIONS.add(
     answers=FactStored,
     effect=Effect.WRITES,
+    keeps_scopes=True,
     example="undo-correction 1f0c9a77",
     routes=(Route("POST", "/facts/{fact_id}/undo", 201),),
 )

@@ -28,10 +28,8 @@ from butlers.memory.policy.consolidation_parser import (
     NewRuleEntry,
     UpdatedFactEntry,
 )
-from butlers.memory.policy.scopes import of_source
+from butlers.memory.policy.scopes import GLOBAL, of_source
 from butlers.memory.settings import MemoryModuleConfig
-
-GLOBAL = "global"
 
 
 @dataclass(frozen=True, slots=True)

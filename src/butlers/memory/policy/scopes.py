@@ -6,9 +6,10 @@ stand in a scope: to whoever stores one it is white space, which becomes a blank
 
 from collections.abc import Iterable
 
-from butlers.errors import InvalidInput
+from butlers.errors import Forbidden, InvalidInput
 from butlers.memory.policy import inputs
 
+GLOBAL = "global"
 PROJECT = "project:"
 _BETWEEN = "\x1f"
 _ALL = "*"
@@ -52,3 +53,26 @@ def seen_in_project(field: str, given: str | None, own: tuple[str, ...]) -> str:
             f"{field}: found {scope!r:.80}; valid are global, a butler's name and {', '.join(own)}"
         )
     return joined((scope, *own))
+
+
+def seen_within(field: str, given: str | None, limits: tuple[str, ...]) -> str:
+    """What is seen by a token that is limited to some scopes, asked for one or for none."""
+    known = dict.fromkeys((GLOBAL, *limits))
+    if given is None:
+        return joined(limits) or GLOBAL
+    if given not in known:
+        raise InvalidInput(
+            f"{field}: found {given!r:.80}; valid are those this token is limited to: "
+            f"{', '.join(known)}"
+        )
+    return given
+
+
+def stored_within(field: str, given: str, limits: tuple[str, ...]) -> str:
+    """The scope that something is stored in by a token that is limited to some."""
+    if given not in limits:
+        raise Forbidden(
+            f"{field}: found {given!r:.80}; this token is limited to {', '.join(limits)} and "
+            "stores nowhere else"
+        )
+    return given

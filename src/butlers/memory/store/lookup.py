@@ -6,3 +6,4 @@ from butlers.db.statements import Rows
 _SQL = load(__file__)
 
 find_between = Rows(_SQL["find_between"])
+find_scopes = Rows(_SQL["find_scopes"])

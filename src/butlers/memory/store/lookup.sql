@@ -17,3 +17,17 @@ from (
 ) known
 order by id, kind
 limit :limit
+
+-- find_scopes --
+-- The scope of each memory, an episode's being its butler; of an entity, those of facts about it.
+select id, scope from facts where tenant_id = :tenant_id and id = any(:ids::uuid[])
+union
+select id, scope from rules where tenant_id = :tenant_id and id = any(:ids::uuid[])
+union
+select id, butler from episodes where tenant_id = :tenant_id and id = any(:ids::uuid[])
+union
+select episode_id, episode ->> 'butler' from binned_episodes
+where tenant_id = :tenant_id and episode_id = any(:ids::uuid[])
+union
+select entity_id, scope from facts where tenant_id = :tenant_id and entity_id = any(:ids::uuid[])
+order by id, scope
