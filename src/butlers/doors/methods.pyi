@@ -59,6 +59,8 @@ class Methods:
         entity_id: str | UUID | None = ...,
         source_episode_id: str | UUID | None = ...,
         depends_on: Sequence[str] | None = ...,
+        valid_from: datetime | None = ...,
+        valid_to: datetime | None = ...,
         metadata: Mapping[str, Any] | None = ...,
         idempotency_key: str | None = ...,
         origin: str | None = ...,
