@@ -124,15 +124,16 @@ return (
 );
 
 -- window_known --
--- The window that a fact was believed to have at a time; none where it was not believed then. The
--- audit stream knows: the state it was in last, and what its window was before it next changed.
+-- The window that a fact was believed to have at a time, be it over; none where it was not believed.
+-- The audit stream knows: the state it was in last, and what its window was before it next changed.
 create function window_known(tenant text, fact uuid, known_at timestamptz) returns tstzrange
 language plpgsql stable as $$
     declare
       was jsonb;
       held tstzrange;
     begin
-      if coalesce(state_known(tenant, fact, known_at), '') not in ('active', 'fading') then
+      if coalesce(state_known(tenant, fact, known_at), '')
+        not in ('active', 'fading', 'superseded') then
         return null;
       end if;
       select e.payload -> 'window' -> 'from' into was from memory_events e
