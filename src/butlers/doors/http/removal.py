@@ -43,7 +43,7 @@ class Removal(Answer):
 async def preview_removal(seat: Seated) -> Any:
     """What would go with the butler if it were removed, and the commands that remove it.
 
-    Nothing is changed. It concerns every tenant, so that only the butler's own may ask.
+    Nothing is changed. It concerns whoever has memories there, so that only its owner may ask.
     """
     seat.must_run_jobs("a butler is removed with what every tenant has; its own tenant may ask")
     had = await belongings(seat.butler.home, seat.butler.name)
