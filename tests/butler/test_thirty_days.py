@@ -10,7 +10,7 @@ import pytest
 
 from butlers.butler.butler import Butler
 from butlers.butler.database import DatabaseServer
-from butlers.butler.hosting import butler_settings
+from butlers.butler.home import butler_settings
 from butlers.jobs.policy import Outcome
 from butlers.memory.module import MemoryModule
 from butlers.memory.operations import retrieval, storage

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from butlers.errors import Conflict, Unavailable
+from butlers.errors import Conflict, NotFound, Unavailable
 from butlers.files import draft_of
 from butlers.forward import SOCKET_NAME
+from butlers.settings.files import load_butler
 from butlers.settings.first_files import butler_toml, home_toml
 from butlers.settings.names import validate_name
+from butlers.settings.sections import ButlerSettings
 
 FIRST_BUTLER = "general"
 PRIVATE = 0o700
@@ -150,6 +152,17 @@ class Home:
             self.create_butler(FIRST_BUTLER)
             return True
         return False
+
+
+def butler_settings(home: Home, name: str) -> ButlerSettings:
+    """The settings of a butler of this home."""
+    names = home.butler_names()
+    if name not in names:
+        known = f"there are {', '.join(names)}" if names else "there are none yet"
+        raise NotFound(
+            f"there is no butler {name!r} in {home.root}; {known}. `butlers new {name}` makes it"
+        )
+    return load_butler(home.butler_file(name), home_file=home.settings_file)
 
 
 def _make_directory(directory: Path) -> None:

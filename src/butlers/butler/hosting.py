@@ -6,30 +6,17 @@ from contextlib import asynccontextmanager
 
 from butlers.butler.butler import Butler
 from butlers.butler.database import DatabaseServer
-from butlers.butler.home import Home
-from butlers.errors import NotFound
+from butlers.butler.home import Home, butler_settings
 from butlers.memory.handle import Memory
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.session import SessionMemory
 from butlers.sessions.spawner import Spawner
-from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings
 
 # Starting a database and loading a model takes longer than asking them; still nobody waits for it
 # for ever: a while before the answer of a session, and then a moment each time it is needed.
 _OPENING_SECONDS = 20.0
 _LATEST_SECONDS = 5.0
-
-
-def butler_settings(home: Home, name: str) -> ButlerSettings:
-    """The settings of a butler of this home."""
-    names = home.butler_names()
-    if name not in names:
-        known = f"there are {', '.join(names)}" if names else "there are none yet"
-        raise NotFound(
-            f"there is no butler {name!r} in {home.root}; {known}. `butlers new {name}` makes it"
-        )
-    return load_butler(home.butler_file(name), home_file=home.settings_file)
 
 
 @asynccontextmanager

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from butlers.butler.database import DatabaseServer, maintenance_url
-from butlers.butler.home import Home
-from butlers.butler.hosting import butler_settings
+from butlers.butler.home import Home, butler_settings
 from butlers.butler.tokens import TokenRecord, TokenStore
 from butlers.db.dump import counts, databases
 from butlers.db.login import login_of

@@ -39,7 +39,7 @@ def url(name: NameArgument = "general", home: HomeOption = None) -> None:
     The embedded server runs while something holds it, `butlers up` for example.
     """
     from butlers.butler.database import DatabaseServer
-    from butlers.butler.hosting import butler_settings
+    from butlers.butler.home import butler_settings
     from butlers.db.provision import external_access
     from butlers.settings.names import database_name
 

@@ -83,7 +83,7 @@ def connect(
 
     What will be written is shown first; what is there is kept; doing it again changes nothing.
     """
-    from butlers.butler.hosting import butler_settings
+    from butlers.butler.home import butler_settings
     from butlers.butler.own_tokens import ensure_hook_token
     from butlers.sessions.catch_up import Connections
     from butlers.sessions.connections import Connection, connecting

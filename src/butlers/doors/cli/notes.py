@@ -66,7 +66,8 @@ def _nothing(desk: "Desk", key: str) -> Exception:
 async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[Desk]":
     """The notebook, beside whoever else uses it; only a deep search starts the whole butler,
     whose runtime and budget it uses."""
-    from butlers.butler.hosting import butler_settings, opened_butler
+    from butlers.butler.home import butler_settings
+    from butlers.butler.hosting import opened_butler
     from butlers.butler.tokens import acting_tenant, validate_agent
     from butlers.errors import Unavailable
     from butlers.module import Caller

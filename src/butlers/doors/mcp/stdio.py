@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 import structlog
 
 from butlers.butler.butler import Butler
-from butlers.butler.home import Home
-from butlers.butler.hosting import butler_settings, hosted
+from butlers.butler.home import Home, butler_settings
+from butlers.butler.hosting import hosted
 from butlers.doors.mcp.server import ButlerMCP
 from butlers.errors import ButlersError, Unavailable
 from butlers.module import Project
