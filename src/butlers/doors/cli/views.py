@@ -7,7 +7,17 @@ import typer
 
 from butlers.doors.cli.commands import View
 from butlers.doors.cli.tables import Column, short_id, show_fields, show_line, show_table
-from butlers.doors.cli.wording import change, happened, listed, number, says, state, times, when
+from butlers.doors.cli.wording import (
+    came_of,
+    change,
+    happened,
+    listed,
+    number,
+    says,
+    state,
+    times,
+    when,
+)
 
 Row = Mapping[str, Any]
 _MEMORY = (Column("kind"), Column("id"), Column("says", wraps=True))
@@ -21,10 +31,7 @@ _MOST_COLUMNS = 6
 
 def _stored(kind: str) -> View:
     def show(answer: Row, _: Row) -> None:
-        more = f", which replaces {replaced}" if (replaced := answer.get("superseded_id")) else ""
-        more = f", which expires on {at[:10]}" if (at := answer.get("expires_at")) else more
-        more += f"; secrets masked: {hidden}" if (hidden := answer.get("masked")) else ""
-        show_line(f"stored {kind} {answer['id']}{more}")
+        show_line(came_of(answer, kind))
 
     return show
 

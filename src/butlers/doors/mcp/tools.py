@@ -19,10 +19,7 @@ from butlers.operation import Effect, Operation, Toolset
 
 Perform = Callable[[Module, Operation, dict[str, Any]], Awaitable[Any]]
 
-_LINEAGE = (
-    'Optional lineage, e.g. {"request_id": "r-17"}: kept with every change, and told with the '
-    "answer."
-)
+_LINEAGE = 'Lineage, e.g. {"request_id": "r-17"}, kept with every change.'
 _TENANT = {
     "required": (str, Field(description="Your own tenant; any other is refused, naming yours.")),
     "optional": (

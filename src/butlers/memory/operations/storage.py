@@ -100,13 +100,13 @@ class StoreFact(Said):
     scope: fields.ScopeStored = "global"
     tags: fields.Labels = None
     entity_id: fields.EntityId | None = None
-    """The subject's entity, as resolving or creating it gave it, if known."""
+    """The subject's entity, if known."""
     source_episode_id: fields.Uuid | None = None
-    """The episode it was drawn from, if there was one."""
-    valid_from: fields.Moment | None = None
-    """Since when it holds; left out: as the content says, or now."""
-    valid_to: fields.Moment | None = None
-    """When it no longer holds."""
+    """The episode it was drawn from."""
+    valid_from: fields.Boundary | None = None
+    """Since when it holds."""
+    valid_to: fields.Boundary | None = None
+    """When it no longer does."""
 
 
 @OPERATIONS.add(
@@ -168,7 +168,7 @@ class StoreRule(fields.Attached):
     scope: fields.ScopeStored = "global"
     tags: fields.Labels = None
     source_episode_id: fields.Uuid | None = None
-    """The episode it was drawn from, if there was one."""
+    """The episode it was drawn from."""
 
 
 @OPERATIONS.add(
