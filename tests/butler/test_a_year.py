@@ -14,11 +14,11 @@ from mcp.client.streamable_http import streamable_http_client
 
 from butler.a_life import LIFE, QUESTIONS, Asked, Corrected, Forgotten, Renamed, Told
 from butler.test_thirty_days import served
+from butlers.butler.butler import Butler
 from butlers.butler.database import DatabaseServer
 from butlers.doors.mcp.server import ButlerMCP
-from butlers.operation import Toolset
 from butlers.doors.server import listen
-from butlers.butler.butler import Butler
+from butlers.operation import Toolset
 from conftest import WalkingClock
 from doors.daemons import temporary_home
 from doors.mcp.clients import call
@@ -115,11 +115,10 @@ class Year:
 
     async def wrong(self, asked: Asked) -> list[str]:
         """What is wrong with the answers to a question; nothing, if they are right."""
-        when = {name: _instant(at) for name in ("as_of", "known_at")
-                if (at := getattr(asked, name))}
-        recalled = await call(
-            self.client, "memory_recall", topic=asked.question, limit=10, **when
-        )
+        when = {
+            name: _instant(at) for name in ("as_of", "known_at") if (at := getattr(asked, name))
+        }
+        recalled = await call(self.client, "memory_recall", topic=asked.question, limit=10, **when)
         context = await call(
             self.client, "memory_context", trigger_prompt=asked.question, butler="general", **when
         )

@@ -9,7 +9,16 @@ from butlers.doors.cli import writing_views
 from butlers.doors.cli.commands import View
 from butlers.doors.cli.doubts import doubted, standing, with_doubts, with_sources
 from butlers.doors.cli.tables import Column, short_id, show_fields, show_line, show_table
-from butlers.doors.cli.wording import change, happened, listed, number, says, state, times, when
+from butlers.doors.cli.wording import (
+    change,
+    happened,
+    listed,
+    number,
+    says,
+    state,
+    times,
+    when,
+)
 
 Row = Mapping[str, Any]
 _MEMORY = (Column("kind"), Column("id"), Column("says", wraps=True))

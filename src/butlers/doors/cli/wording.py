@@ -18,6 +18,18 @@ def says(memory: Mapping[str, Any]) -> str:
     return cut + "".join(f" ({word})" for key, word in _YIELDS.items() if memory.get(key))
 
 
+def came_of(stored: Mapping[str, Any], kind: str) -> str:
+    """What came of storing something."""
+    same, replaced = stored.get("confirmed"), stored.get("superseded_id")
+    told = [f"{'confirmed' if same and not replaced else 'stored'} {kind} {stored['id']}"]
+    if replaced:
+        told.append(f", which {'says again what was in' if same else 'replaces'} {replaced}")
+    named = (("valid_from", "since"), ("valid_to", "until"), ("expires_at", "which expires on"))
+    told += [f", {word} {at[:10]}" for name, word in named if (at := stored.get(name))]
+    told.append(f"; secrets masked: {hidden}" if (hidden := stored.get("masked")) else "")
+    return "".join(told)
+
+
 def state(memory: Mapping[str, Any]) -> str:
     """How a memory stands."""
     if "consolidation_status" in memory:

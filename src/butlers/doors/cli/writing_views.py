@@ -5,7 +5,7 @@ from typing import Any
 
 from butlers.doors.cli.commands import View
 from butlers.doors.cli.tables import Column, short_id, show_line, show_table
-from butlers.doors.cli.wording import number, says
+from butlers.doors.cli.wording import came_of, number, says
 
 Row = Mapping[str, Any]
 _STAYS, _WHY = Column("stays", wraps=True), Column("because it is")
@@ -17,10 +17,7 @@ def stored(kind: str) -> View:
     """What was stored, and what else came of it."""
 
     def show(answer: Row, _: Row) -> None:
-        more = f", which replaces {replaced}" if (replaced := answer.get("superseded_id")) else ""
-        more = f", which expires on {at[:10]}" if (at := answer.get("expires_at")) else more
-        more += f"; secrets masked: {hidden}" if (hidden := answer.get("masked")) else ""
-        show_line(f"stored {kind} {answer['id']}{more}{_about(answer)}")
+        show_line(came_of(answer, kind) + _about(answer))
 
     return show
 

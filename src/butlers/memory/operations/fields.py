@@ -88,10 +88,11 @@ Id = Annotated[
     WithJsonSchema({"type": "string", "minLength": lookup.SHORTEST, "maxLength": 36}),
 ]
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-Moment = Annotated[
+Boundary = Annotated[
     AwareDatetime,
     # A day alone is its beginning.
     BeforeValidator(lambda told: f"{told}T00:00Z" if _DAY.fullmatch(str(told)) else told),
+    WithJsonSchema({"type": "string"}),
 ]
 Kind = Annotated[MemoryType, *word(MemoryType)]
 Confirmable = Annotated[MemoryType, *word(MemoryType, MemoryType.FACT, MemoryType.RULE)]

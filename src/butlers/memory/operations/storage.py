@@ -102,14 +102,14 @@ class StoreFact(Said):
     scope: fields.ScopeStored = "global"
     tags: fields.Labels = None
     entity_id: fields.EntityId | None = None
-    """The subject's entity, if known; left out: the one whose name the subject is."""
+    """The subject's entity, if known; left out: the one its name is."""
     source_episode_id: fields.Uuid | None = None
-    """The episode it was drawn from, if there was one."""
+    """The episode it was drawn from."""
     depends_on: fields.Grounds = None
-    valid_from: fields.Moment | None = None
-    """Since when it holds; left out: as the content says, or now."""
-    valid_to: fields.Moment | None = None
-    """When it no longer holds."""
+    valid_from: fields.Boundary | None = None
+    """Since when it holds."""
+    valid_to: fields.Boundary | None = None
+    """When it no longer does."""
 
 
 @OPERATIONS.add(
@@ -175,7 +175,7 @@ class StoreRule(fields.Attached):
     scope: fields.ScopeStored = "global"
     tags: fields.Labels = None
     source_episode_id: fields.Uuid | None = None
-    """The episode it was drawn from, if there was one."""
+    """The episode it was drawn from."""
     depends_on: fields.Grounds = None
 
 

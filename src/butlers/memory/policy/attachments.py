@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from typing import Any, TypeVar, assert_never
 
 from butlers.errors import InvalidInput
@@ -182,14 +183,24 @@ def _window(new: NewFact) -> dict[str, Any]:
     """When it holds; of what never does there is nothing to store."""
     given = {"valid_from": new.valid_from, "valid_to": new.valid_to}
     for name, at in given.items():
-        if at is not None and at.tzinfo is None:
-            raise InvalidInput(f"{name}: found {at.isoformat()}; valid is a time with its zone")
+        if at is not None and not _is_instant(at):
+            raise InvalidInput(
+                f"{name}: found {at.isoformat()}; valid is a time with its zone, "
+                "between the years 1 and 9999 in UTC"
+            )
     if new.valid_from and new.valid_to and new.valid_from >= new.valid_to:
         raise InvalidInput(
             f"valid_to: found {new.valid_to.isoformat()}; valid is a time after valid_from, "
             f"which is {new.valid_from.isoformat()}"
         )
     return given
+
+
+def _is_instant(at: datetime) -> bool:
+    try:
+        return at.tzinfo is not None and bool(at.astimezone(UTC))
+    except OverflowError:
+        return False
 
 
 def _origin(new: NewFact | NewRule) -> str | None:
