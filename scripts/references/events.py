@@ -60,6 +60,9 @@ _LINK = {
     "relation": "what the source is to the target",
 }
 _UNCOUNTED = {"counted": "false where whoever said so is less trusted than the rule"}
+_WINDOW = "`{from, to}`, each the instants since and until when it holds, or null"
+_SETTLED = {"conflict": "the conflict, where settling one did it"}
+_SIDES = {"newer_id": "the newer fact", "older_id": "the older one"}
 _UNDO = {"undo": "true where it is part of taking back a source"}
 _UNCONFIRMED = {
     "last_confirmed_at": "when it was confirmed last without them, or null",
@@ -148,8 +151,10 @@ EVENTS: Mapping[EventType, Meaning] = {
         _DOUBTED,
     ),
     EventType.FACT_SUPERSEDED: Meaning(
-        "A newer fact of the same key took its place, or a surer one when entities were merged.",
+        "Another fact took its place: a newer one of its key, a surer one when entities were "
+        "merged, or the one that holds where two excluded each other.",
         _moved(_STATE, "`superseded`", superseded_by="the fact that replaced it"),
+        {"window": _WINDOW, **_SETTLED},
     ),
     EventType.FACT_CONFIRMED: Meaning(
         "Somebody said that a fact still holds.",
@@ -175,6 +180,11 @@ EVENTS: Mapping[EventType, Meaning] = {
         "A person let a fact out of quarantine.", _moved("`quarantined`", "`active`")
     ),
     EventType.FACT_UNCONFIRMED: Meaning("Confirmations of a fact were taken back.", _UNCONFIRMED),
+    EventType.FACT_BOUNDED: Meaning(
+        "A fact that goes on being believed holds at another time.",
+        {"window": _WINDOW},
+        _SETTLED,
+    ),
     EventType.FACT_EXPIRED: Meaning(
         "A fact lost so much confidence that it no longer holds.",
         _moved(_STATE, "`expired`", effective_confidence=_FADED),
@@ -295,6 +305,18 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.PROJECT_MOVED: Meaning(
         "A project became a part of another, or one of its own again.",
         {"project": "which", "moved_to": "`{from, to}`, ids of projects or null"},
+    ),
+    EventType.CONFLICT_FOUND: Meaning(
+        "A fact was stored that may exclude, or repeats, what another says.",
+        {"to": "`open`", "kind": "`conflict` or `same`", "score": "how sure that is", **_SIDES},
+    ),
+    EventType.CONFLICT_SETTLED: Meaning(
+        "Somebody said which of two facts holds, or that both do.",
+        _moved("`open`", "what was said", kind="`conflict` or `same`") | _SIDES,
+    ),
+    EventType.MEMORY_PREDICATE_TOLD: Meaning(
+        "Somebody said how many values a predicate has, or settled a conflict that shows it.",
+        {"to": "`one` or `many`", "predicate": "which", "told": "whether in so many words"},
     ),
 }
 

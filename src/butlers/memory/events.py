@@ -16,6 +16,7 @@ class EventSubject(StrEnum):
     LINK = "link"
     PROPOSAL = "proposal"
     PROJECT = "project"
+    CONFLICT = "conflict"
 
 
 class EventType(StrEnum):
@@ -43,6 +44,7 @@ class EventType(StrEnum):
     FACT_EXPIRED = "fact_expired"
     FACT_ACCEPTED = "fact_accepted"
     FACT_UNCONFIRMED = "fact_unconfirmed"
+    FACT_BOUNDED = "fact_bounded"
     RULE_CREATED = "rule_created"
     RULE_CONFIRMED = "rule_confirmed"
     RULE_FORGOTTEN = "rule_forgotten"
@@ -70,6 +72,9 @@ class EventType(StrEnum):
     PROPOSAL_DECLINED = "proposal_declined"
     PROJECT_SHARED = "project_shared"
     PROJECT_MOVED = "project_moved"
+    CONFLICT_FOUND = "conflict_found"
+    CONFLICT_SETTLED = "conflict_settled"
+    MEMORY_PREDICATE_TOLD = "memory_predicate_told"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, assert_never
 
 from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Unavailable
+from butlers.memory.flows.clashes import know_predicates
 from butlers.memory.flows.remember import (
     Stored,
     StoredEpisode,
@@ -147,6 +148,7 @@ async def _embedded(batch: _Batch, fit: dict[int, tuple[New, int]]) -> list[_Rea
             _Ready(place, new, vector, masked)
             for (place, (new, masked)), vector in zip(some, made, strict=True)
         ]
+    await know_predicates(batch.memory, [new for new, _ in fit.values()], batch.lineage)
     return ready
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from butlers.db.postgres import Transaction
 from butlers.kernel.json_values import as_json
 from butlers.memory.flows.authority import must_be_a_person
+from butlers.memory.flows.clashes import look_in
 from butlers.memory.flows.forget import forget_in
 from butlers.memory.flows.remember import record_supersession
 from butlers.memory.handle import Memory
@@ -18,6 +19,7 @@ from butlers.memory.model import (
     MemoryRef,
     MemoryType,
 )
+from butlers.memory.policy.clashes import Side
 from butlers.memory.store import facts, quarantine
 from butlers.memory.store.facts import FactKey
 
@@ -98,4 +100,7 @@ async def _release_fact(
     await quarantine.release_fact(tx, id=ref.id, supersedes_id=replaced, now=now)
     if before is not None:
         await record_supersession(memory, tx, ref.id, before, lineage, now)
+    (fact,) = await facts.find(tx, ids=[ref.id], now=now)
+    said = Side(fact["subject"], fact["predicate"], fact["content"])
+    await look_in(memory, tx, ref.id, said, lineage)
     return True

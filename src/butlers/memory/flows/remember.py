@@ -1,6 +1,6 @@
 """Storing memories: cleaned and embedded first, then one transaction with its events."""
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -9,6 +9,7 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import IntegrityViolation, NotFound
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
+from butlers.memory.flows.clashes import FoundConflict, know_predicates, look_in
 from butlers.memory.flows.proposing import let_fact_wait
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
@@ -33,6 +34,7 @@ from butlers.memory.policy.attachments import (
     checked_rule,
     masked_between,
 )
+from butlers.memory.policy.clashes import Side
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.store import entities, episodes, facts, links, rules
@@ -49,9 +51,9 @@ class _Told:
     masked: int = field(default=0, kw_only=True)
 
     def as_dict(self) -> dict[str, Any]:
-        """What was stored; of secrets and reasons to wait only where there are any."""
-        told = {one.name: getattr(self, one.name) for one in fields(self)}
-        seldom = {name: told.pop(name) for name in ("waits", "masked")}
+        """What was stored; of secrets, reasons to wait and conflicts only where there are any."""
+        told = asdict(self)
+        seldom = {name: told.pop(name) for name in ("waits", "masked", "conflicts") if name in told}
         return told | {name: value for name, value in seldom.items() if value}
 
 
@@ -66,14 +68,12 @@ class StoredEpisode(_Told):
 
 @dataclass(frozen=True)
 class StoredFact(_Told):
-    """A fact that was stored, and the one it replaced.
-
-    One that waits for a yes because of a more trusted one is known by its proposal's id.
-    """
+    """A fact that was stored, and the one it replaced; one that waits has its proposal's id."""
 
     id: UUID
     superseded_id: UUID | None
     waits: str | None = None
+    conflicts: tuple[FoundConflict, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,7 @@ async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFa
     """Store what is true; an active fact with the same key is superseded by it."""
     given, new = new, paced(memory, checked_fact(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
+    await know_predicates(memory, [new], lineage)
     async with memory.transaction(lineage) as tx:
         stored = await store_fact_in(memory, tx, new, embedding, lineage)
     return replace(stored, masked=masked_between(given, new))
@@ -163,7 +164,9 @@ async def _insert_fact(  # noqa: PLR0913 - as above, and what is known of where 
     await memory.record(tx, _fact_created(fact_id, new, replaced, said), lineage, now)
     if before is not None:
         await record_supersession(memory, tx, fact_id, before, lineage, now)
-    return StoredFact(fact_id, replaced, _waits(said))
+    told = Side(new.subject, new.predicate, new.content)
+    found = () if said["quarantined"] else await look_in(memory, tx, fact_id, told, lineage)
+    return StoredFact(fact_id, replaced, _waits(said), found)
 
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
@@ -294,7 +297,4 @@ def _fact_created(
 
 def _source(new: NewFact | NewRule) -> dict[str, Any]:
     episode = new.source_episode_id
-    return {
-        "source_butler": new.source_butler,
-        "source_episode_id": str(episode) if episode else None,
-    }
+    return {"source_butler": new.source_butler, "source_episode_id": episode and str(episode)}

@@ -4,7 +4,7 @@
 # Doors list operations in this order.
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.operations import storage, batch, retrieval, feedback, listing, entities
-from butlers.memory.operations import upkeep, verify, consolidation, projects, trust
+from butlers.memory.operations import upkeep, verify, consolidation, projects, trust, conflicts
 from butlers.memory.operations.desk import Desk
 # isort: on
 
@@ -12,6 +12,7 @@ __all__ = [
     "OPERATIONS",
     "Desk",
     "batch",
+    "conflicts",
     "consolidation",
     "entities",
     "feedback",

@@ -48,6 +48,8 @@ class FactStored(Stored):
 
     superseded_id: UUID | None
     """The fact it replaced, or null."""
+    conflicts: list[dict[str, Any]] | None = None
+    """Facts it may contradict or repeat, where there are any: settle them."""
 
 
 class RuleStored(Stored):

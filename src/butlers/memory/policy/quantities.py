@@ -124,11 +124,11 @@ def _dates(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
     month = _MONTHS[named] if named else int(found["iso_month"] or found["eu_month"] or 0)
     if not month:
         return
-    yield "month", month
     if day := _first(found, "iso_day", "eu_day", "day1", "day2"):
         yield "date", (month, int(day))
     if year := _first(found, "iso_year", "eu_year", "year1", "year2", "year3"):
         yield "year", int(year)
+    yield "month", month
 
 
 def _first(found: dict[str, str | None], *names: str) -> str | None:

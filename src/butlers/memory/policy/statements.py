@@ -92,6 +92,13 @@ def predicate_words(predicate: str) -> str:
     return " ".join(_CAMEL.sub(" ", predicate).replace("_", " ").split())
 
 
+def same_property(predicate: str) -> list[str]:
+    """The predicates known to ask for the same as one, itself included, as words."""
+    name = read_property(predicate).name
+    known = [phrase for phrase, other in _PROPERTIES.items() if name and other == name]
+    return sorted({predicate_words(predicate).lower(), *known})
+
+
 @lru_cache(maxsize=4096)
 def read_property(predicate: str) -> Property:
     """What a predicate asks for."""

@@ -139,18 +139,25 @@ where e.tenant_id = :tenant_id and e.memory_id not in (select id from taken)
 order by kind, id
 
 -- find_replaced --
--- The facts of others that gave way to what is taken back, the latest first, as they were.
+-- The facts of others that gave way to what is taken back, or because the source settled so, the
+-- latest first, as they were.
 select f.id, f.scope, f.predicate, f.subject, f.entity_id, told.was
 from facts f
 cross join lateral (
-  select e.payload ->> 'superseded_by' as by, e.payload ->> 'from' as was, e.sequence
+  select e.payload ->> 'superseded_by' as by, e.payload ->> 'from' as was, e.sequence, e.id
   from memory_events e
   where e.tenant_id = :tenant_id and e.memory_id = f.id and e.event_type = 'fact_superseded'
   order by e.sequence desc
   limit 1
 ) told
 where f.tenant_id = :tenant_id and f.validity = 'superseded' and not f.id = any(:ids::uuid[])
-  and told.by::uuid = any(:ids::uuid[])
+  and (
+    told.by::uuid = any(:ids::uuid[])
+    or told.id in (
+      select id from memory_events
+      where {told} and event_type = 'fact_superseded' and jsonb_exists(payload, 'conflict')
+    )
+  )
 order by told.sequence desc
 
 -- find_keys --
