@@ -9,7 +9,7 @@ from butlers.memory.model import ConflictKind, Holds
 from butlers.memory.policy.clashes import Nearness, Side, compare
 
 ROOT = Path(__file__).parents[2]
-FAR = Nearness(predicates=0.2, statements=0.5)
+FAR = Nearness(predicates=0.2, statements=0.6)
 NEAR = Nearness(predicates=0.8, statements=0.8)
 
 

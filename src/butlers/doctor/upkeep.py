@@ -87,7 +87,7 @@ async def _conflicts(settings: ButlerSettings, database: Database) -> Finding:
     number = sum((await for_every_tenant(memory, "doctor", count_open)).done.values())
     if not number:
         return ok(check, "no two facts are known to exclude each other")
-    told = f"{number} pairs of facts contradict or repeat each other"
+    told = f"pairs of facts that contradict or repeat each other: {number}"
     return warning(check, told, "`butlers memory conflicts` lists them, `settle` says what holds")
 
 

@@ -88,6 +88,8 @@ class Memory:
         default_factory=lambda: LRUCache(_WORD_VECTORS, _WORD_VECTORS_LIVE_MS)
     )
     """The vectors of predicates, by model and words; facts of one subject are compared by them."""
+    met: LRUCache[bool] = field(default_factory=lambda: LRUCache(_STANDINGS, _WORD_VECTORS_LIVE_MS))
+    """Subjects whose predicates are among them, by tenant and name."""
     noted: Uses | None = None
     clock_doubt: ClockDoubt = undoubted
 

@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from butlers.doors.cli.commands import View
+from butlers.doors.cli.conflicts import show_conflicts, show_found
 from butlers.doors.cli.tables import Column, short_id, show_fields, show_line, show_table
 from butlers.doors.cli.wording import change, happened, listed, number, says, state, times, when
 
@@ -25,6 +26,7 @@ def _stored(kind: str) -> View:
         more = f", which expires on {at[:10]}" if (at := answer.get("expires_at")) else more
         more += f"; secrets masked: {hidden}" if (hidden := answer.get("masked")) else ""
         show_line(f"stored {kind} {answer['id']}{more}")
+        show_found(answer)
 
     return show
 
@@ -65,10 +67,6 @@ def _recalled(found: Sequence[Row], _: Row) -> None:
 
 def _cells(memory: Row) -> list[str]:
     return [memory["memory_type"], short_id(memory["id"]), says(memory)]
-
-
-def _block(built: Row, _: Row) -> None:
-    typer.echo(built["text"], nl=False)
 
 
 def _memory(memory: Row, _: Row) -> None:
@@ -262,7 +260,7 @@ VIEWS: Mapping[str, View] = {
     "undo_correction": _stored("fact"),
     "search": _found,
     "recall": _recalled,
-    "context": _block,
+    "context": lambda built, _: typer.echo(built["text"], nl=False),
     "history": _events,
     "explain": _explained,
     "confirm": _done("confirmed"),
@@ -278,6 +276,7 @@ VIEWS: Mapping[str, View] = {
     "list_rules": _listed("id", "state", "maturity", "content"),
     "list_episodes": _listed("id", "created_at", "consolidation_status", "content"),
     "list_entities": _listed("id", "entity_type", "canonical_name", "aliases", "active_facts"),
+    "list_conflicts": show_conflicts,
     "activity": _activity,
     "stats": _counts,
     "overview": _counts,

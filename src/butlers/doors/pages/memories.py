@@ -171,8 +171,7 @@ async def decide(
 @router.post(_PATH + "/conflicts/{conflict_id}")
 async def settle(sent: Sending, name: Name, conflict_id: UUID) -> Response:
     """Say which of two facts holds, that both do, or since when the newer does."""
-    day = sent.form.optional("since")
-    said = {"holds": sent.form["holds"], "since": f"{day}T00:00:00Z" if day else None}
+    said = {"holds": sent.form["holds"], "since": sent.form.optional("since")}
     await sent.visit.seat(name).ask(conflicts.settle_conflict, conflict_id=str(conflict_id), **said)
     return go_to(f"/butlers/{name}/memory/review")
 

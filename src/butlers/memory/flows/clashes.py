@@ -22,13 +22,13 @@ from butlers.memory.model import (
     NewFact,
 )
 from butlers.memory.policy.clashes import Clash, Nearness, Side, compare
-from butlers.memory.policy.statements import predicate_words, same_property
+from butlers.memory.policy.statements import LONGEST_READ, predicate_words, same_property
 from butlers.memory.store import conflicts
 
 _BESIDE = 50
 """Facts that one is compared with."""
-_LATEST = 2_000
-"""Facts of one subject among which these are chosen."""
+_LATEST = 300
+"""Facts of one subject among which the nearest of these are chosen."""
 _KNOWN_PREDICATES = 200
 _TOLD = 3
 """Conflicts of one fact that are told, the surest first."""
@@ -54,25 +54,41 @@ def names_of(subject: str) -> list[str]:
 async def know_predicates(memory: Memory, news: Iterable[object], lineage: Lineage) -> None:
     """Have at hand what comparing these facts will need of the model, before a transaction."""
     told = [new for new in news if isinstance(new, NewFact)]
-    if not told:
-        return
-    names = {name for new in told for name in names_of(new.subject)}
-    entities = {new.entity_id for new in told if new.entity_id is not None}
+    predicates = {new.predicate for new in told}
+    strangers = {
+        f"{lineage.tenant_id} {new.entity_id or new.subject}": new
+        for new in told
+        if memory.met.get(f"{lineage.tenant_id} {new.entity_id or new.subject}") is None
+    }
+    if strangers:
+        predicates |= await _predicates_of(memory, strangers.values(), lineage)
+    await memory.word_vectors(sorted(map(predicate_words, predicates)))
+    for name in strangers:
+        memory.met.set(name, True)
+
+
+async def _predicates_of(memory: Memory, news: Iterable[NewFact], lineage: Lineage) -> set[str]:
+    """Predicates of whoever is met for the first time; later ones come as they are stored."""
+    news = list(news)
+    names = {name for new in news for name in names_of(new.subject)}
+    entities = {new.entity_id for new in news if new.entity_id is not None}
     about = {"names": sorted(names), "entity_ids": list(entities), "limit": _KNOWN_PREDICATES}
     async with memory.transaction(lineage) as tx:
-        known = await conflicts.find_predicates(tx, **about)
-    predicates = {new.predicate for new in told} | {row["predicate"] for row in known}
-    await memory.word_vectors(sorted(map(predicate_words, predicates)))
+        return {row["predicate"] for row in await conflicts.find_predicates(tx, **about)}
 
 
 async def look_in(
-    memory: Memory, tx: Transaction, fact_id: UUID, said: Side, lineage: Lineage
+    memory: Memory, tx: Transaction, fact_id: UUID, new: NewFact, lineage: Lineage
 ) -> tuple[FoundConflict, ...]:
     """What a fact just stored contradicts or repeats, the surest first; each is kept, and told."""
-    names, phrases = names_of(said.subject), same_property(said.predicate)
-    among = {"names": names, "phrases": phrases, "most": _LATEST, "limit": _BESIDE}
-    beside = await conflicts.find_beside(tx, id=fact_id, **among)
-    found = await _compared(memory, said, beside)
+    wanted = {"id": fact_id, "predicates": same_property(new.predicate), "read": LONGEST_READ}
+    wanted |= {"most": _LATEST, "limit": _BESIDE}
+    if new.entity_id is None:
+        rows = await conflicts.find_beside_name(tx, names=names_of(new.subject), **wanted)
+    else:
+        rows = await conflicts.find_beside_entity(tx, **wanted)
+    said = Side(new.subject, new.predicate, new.content)
+    found = await _compared(memory, said, list({row["id"]: row for row in rows}.values()))
     best = sorted(found, key=lambda one: (-one[1].score, one[0]["id"]))[:_TOLD]
     return tuple([await _kept(memory, tx, fact_id, *one, lineage) for one in best])
 

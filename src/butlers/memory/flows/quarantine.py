@@ -18,8 +18,8 @@ from butlers.memory.model import (
     Maturity,
     MemoryRef,
     MemoryType,
+    NewFact,
 )
-from butlers.memory.policy.clashes import Side
 from butlers.memory.store import facts, quarantine
 from butlers.memory.store.facts import FactKey
 
@@ -101,6 +101,6 @@ async def _release_fact(
     if before is not None:
         await record_supersession(memory, tx, ref.id, before, lineage, now)
     (fact,) = await facts.find(tx, ids=[ref.id], now=now)
-    said = Side(fact["subject"], fact["predicate"], fact["content"])
-    await look_in(memory, tx, ref.id, said, lineage)
+    said = (fact["subject"], fact["predicate"], fact["content"])
+    await look_in(memory, tx, ref.id, NewFact(*said, entity_id=fact["entity_id"]), lineage)
     return True

@@ -34,7 +34,6 @@ from butlers.memory.policy.attachments import (
     checked_rule,
     masked_between,
 )
-from butlers.memory.policy.clashes import Side
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.store import entities, episodes, facts, links, rules
@@ -164,8 +163,7 @@ async def _insert_fact(  # noqa: PLR0913 - as above, and what is known of where 
     await memory.record(tx, _fact_created(fact_id, new, replaced, said), lineage, now)
     if before is not None:
         await record_supersession(memory, tx, fact_id, before, lineage, now)
-    told = Side(new.subject, new.predicate, new.content)
-    found = () if said["quarantined"] else await look_in(memory, tx, fact_id, told, lineage)
+    found = () if said["quarantined"] else await look_in(memory, tx, fact_id, new, lineage)
     return StoredFact(fact_id, replaced, _waits(said), found)
 
 

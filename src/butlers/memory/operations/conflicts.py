@@ -1,9 +1,10 @@
 """Facts that contradict or repeat each other: found when stored, listed, settled in one step."""
 
+import re
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, BeforeValidator, Field
 
 from butlers.memory.flows import conflicts as settling
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page
@@ -13,6 +14,8 @@ from butlers.memory.operations.answers import Instant
 from butlers.memory.operations.desk import Desk
 from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Answer, Asked, Effect, Route
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class Side(Answer):
@@ -96,6 +99,12 @@ async def list_conflicts(desk: Desk, asked: AskedConflicts) -> Page:
     return await settling.find_conflicts(desk.memory, asked.limit, asked.cursor, desk.lineage)
 
 
+def _of_a_day(given: object) -> object:
+    """A day means its beginning, in UTC."""
+    is_day = isinstance(given, str) and _DAY.fullmatch(given.strip())
+    return f"{given}T00:00:00Z" if is_day else given
+
+
 class Settle(Asked):
     """Which conflict, and what is so."""
 
@@ -103,8 +112,8 @@ class Settle(Asked):
     """The conflict."""
     holds: Annotated[Settlement, *fields.word(Settlement)]
     """newer, older, both, since (the newer since a time, the older until then) or same."""
-    since: AwareDatetime | None = None
-    """Since when the newer one holds, with its offset; for since alone."""
+    since: Annotated[AwareDatetime, BeforeValidator(_of_a_day)] | None = None
+    """Since when the newer one holds: a day, or a time with its offset; for since alone."""
 
 
 @OPERATIONS.add(

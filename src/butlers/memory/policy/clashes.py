@@ -20,6 +20,7 @@ _NARROWER = 0.29
 _OF_ONE_KIND = 0.8
 _NEARLY_ALL, _MOSTLY, _NEVER = 0.85, 0.6, 2.0
 _SAYS_ALIKE = 0.7
+_WORTH_READING = 0.55
 _DENIED = 0.75
 _LONGEST_VALUE = 5
 _SHORTEST_DENIED = 5
@@ -61,10 +62,13 @@ def compare(
 
     `told` says of predicates whether they hold one value or many.
     """
+    asked, asks = read_property(older.predicate), read_property(newer.predicate)
+    alike = _alike(asked, asks, near.predicates)
+    if alike < _RELATED and near.statements < _WORTH_READING:
+        return None
     one, other = (read(side.subject, side.predicate, side.content) for side in (older, newer))
     if one.is_elsewhen or other.is_elsewhen:
         return None
-    alike = _alike(one, other, near.predicates)
     pair = _Pair(older, newer, one, other, alike, near.statements, told or {})
     return pair.opposites() or pair.denial() or pair.numbers() or pair.same() or pair.other_value()
 
@@ -212,9 +216,8 @@ def holds_of(predicate: str, told: Mapping[str, Holds]) -> Holds | None:
     return told.get(predicate) or read_property(predicate).holds
 
 
-def _alike(one: Statement, other: Statement, near: float) -> float:
+def _alike(mine: Property, theirs: Property, near: float) -> float:
     """How near what two predicates ask for is."""
-    mine, theirs = one.asked, other.asked
     if mine.words == theirs.words:
         return 1.0
     if mine.name and theirs.name and not (mine.is_generic or theirs.is_generic):

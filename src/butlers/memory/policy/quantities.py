@@ -93,17 +93,16 @@ class Quantities:
 def quantities(text: str) -> Quantities:
     """What a folded text counts and dates."""
     values: dict[str, set[Any]] = {}
-    for found in _PATTERN.finditer(text):
+
+    def without(found: re.Match[str]) -> str:
+        """A unit stays a word of the text, unless it is one that measures."""
         for kind, value in _read(found.groupdict()):
             values.setdefault(kind, set()).add(value)
-    rest = _PATTERN.sub(_without, text)
+        unit = found["unit"] or found["unit2"] or ""
+        return f" {unit} " if unit and stem(unit) not in _UNITS else " "
+
+    rest = _PATTERN.sub(without, text)
     return Quantities({kind: frozenset(some) for kind, some in values.items()}, rest)
-
-
-def _without(found: re.Match[str]) -> str:
-    """A unit stays a word of the text, unless it is one that measures."""
-    unit = found["unit"] or found["unit2"] or ""
-    return f" {unit} " if unit and stem(unit) not in _UNITS else " "
 
 
 def _read(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:

@@ -26,7 +26,7 @@ _WORD = re.compile(r"[^\W_]+(?:[-.@/:][^\W_]+)*")
 _SHORTENED = re.compile(r"(?<=n)['’](?=t\b)")
 _APOSTROPHE = re.compile(r"['’](?:s\b)?")
 _CLAUSE = re.compile(r"[,;.!?]\s|\b(?:and|but|und|aber|et|mais|y|pero)\b")
-_LONGEST_READ = 600
+LONGEST_READ = 240
 """Characters of a statement that are read: a longer text is no value of a property."""
 
 
@@ -93,16 +93,16 @@ def predicate_words(predicate: str) -> str:
 
 
 def same_property(predicate: str) -> list[str]:
-    """The predicates known to ask for the same as one, itself included, as words."""
+    """The predicates known to ask for the same as one, itself included, as they are written."""
     name = read_property(predicate).name
     known = [phrase for phrase, other in _PROPERTIES.items() if name and other == name]
-    return sorted({predicate_words(predicate).lower(), *known})
+    return sorted({predicate, *known, *(phrase.replace(" ", "_") for phrase in known)})
 
 
 @lru_cache(maxsize=4096)
 def read_property(predicate: str) -> Property:
     """What a predicate asks for."""
-    given = _split(predicate_words(predicate))
+    given = _words(_plain(predicate_words(predicate)))
     telling = [word for word in given if word not in _WORDS["neutral"]] or given
     name = _PROPERTIES.get(" ".join(given)) or _PROPERTIES.get(" ".join(telling))
     return Property(
@@ -131,14 +131,14 @@ def _head_last(given: list[str], telling: list[str]) -> list[str]:
 def read(subject: str, predicate: str, content: str) -> Statement:
     """What a fact says."""
     asked = read_property(predicate)
-    text = _plain(content[:_LONGEST_READ])
+    text = _plain(content[:LONGEST_READ])
     counted = quantities(text)
-    said = [word for word in _split(counted.rest) if len(word) > 1]
-    phrase = f" {' '.join(_split(text))} "
+    said = [word for word in _words(counted.rest) if len(word) > 1]
+    phrase = f" {' '.join(_words(text))} "
     once = any(f" {words} " in phrase for words in _WORDS["once"])
     return Statement(
         asked,
-        _telling(said, bool(counted.values)) - _stems(_split(subject)),
+        _telling(said, bool(counted.values)) - _stems(_words(_plain(subject))),
         frozenset(said),
         counted,
         _telling([word for clause in _CLAUSE.split(counted.rest) for word in _if_denies(clause)]),
@@ -155,7 +155,7 @@ def _telling(said: list[str], counts: bool = False) -> frozenset[str]:
 
 
 def _if_denies(clause: str) -> list[str]:
-    words = [word for word in _split(clause) if len(word) > 1]
+    words = [word for word in _words(clause) if len(word) > 1]
     return [] if _DENYING.isdisjoint(words) else words
 
 
@@ -163,8 +163,8 @@ def _plain(text: str) -> str:
     return _APOSTROPHE.sub(" ", _SHORTENED.sub("", folded(text)))
 
 
-def _split(text: str) -> list[str]:
-    return _WORD.findall(_plain(text))
+def _words(plain: str) -> list[str]:
+    return _WORD.findall(plain)
 
 
 def _stems(words: Iterable[str]) -> frozenset[str]:

@@ -6,7 +6,8 @@ from butlers.db.statements import FirstRow, OnlyValue, Rows, Touched
 _SQL = load(__file__)
 
 find_predicates = Rows(_SQL["find_predicates"])
-find_beside = Rows(_SQL["find_beside"])
+find_beside_name = Rows(_SQL["find_beside_name"])
+find_beside_entity = Rows(_SQL["find_beside_entity"])
 insert = Touched(_SQL["insert"])
 find_open = Rows(_SQL["find_open"])
 count_open = OnlyValue[int](_SQL["count_open"])

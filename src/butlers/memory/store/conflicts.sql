@@ -31,13 +31,39 @@ order by predicate
 
 -- {beside} --
 -- What of a fact is compared with another's.
-b.id, b.predicate, b.subject, b.content, b.scope, b.valid_from, b.valid_to, b.embedding,
-  b.embedding_version_id
+b.id, b.predicate, b.subject, left(b.content, :read) as content, b.scope, b.valid_from, b.valid_to,
+  b.embedding, b.embedding_version_id
 
--- find_beside --
--- What else is believed of the one a fact is about when it holds: first under predicates that mean
--- the same, then nearest to it; without what was settled for an equal fact whose place it took.
-select f.id, f.predicate, f.subject, f.content,
+-- {looked} --
+-- A fact and what was told of its predicate; an equal one that it replaced was settled with others.
+select n.id, n.scope, n.subject, n.entity_id, n.valid_from, n.valid_to, n.embedding,
+  n.embedding_version_id,
+  (
+    select holds from memory_predicates p
+    where p.tenant_id = :tenant_id and p.predicate = n.predicate
+  ) as holds,
+  array(
+    select case when c.newer_id = p.id then c.older_id else c.newer_id end
+    from facts p
+    join memory_conflicts c on c.tenant_id = :tenant_id and p.id in (c.newer_id, c.older_id)
+    where p.tenant_id = :tenant_id and p.id = n.supersedes_id and c.settled_as = 'both'
+      and same_said(p.content, n.content)
+  ) as settled
+from facts n
+where n.tenant_id = :tenant_id and n.id = :id
+offset 0
+
+-- {compared} --
+-- Of what is believed beside a fact, and holds when it does, what it is compared with.
+where f.id <> n.id and f.id <> all(n.settled)
+  and (f.scope = n.scope or 'global' in (f.scope, n.scope))
+  and tstzrange(f.valid_from, f.valid_to) && tstzrange(n.valid_from, n.valid_to)
+order by f.predicate = any(:predicates) desc, f.embedding <=> n.embedding, f.id
+limit :limit
+
+-- {nearness} --
+-- What is told of a fact that is compared.
+select f.id, f.predicate, f.subject, f.content, n.holds as own_holds,
   case
     when f.embedding_version_id = n.embedding_version_id then 1 - (f.embedding <=> n.embedding)
     else 0
@@ -45,41 +71,46 @@ select f.id, f.predicate, f.subject, f.content,
   (
     select holds from memory_predicates p
     where p.tenant_id = :tenant_id and p.predicate = f.predicate
-  ) as holds,
-  (
-    select holds from memory_predicates p
-    where p.tenant_id = :tenant_id and p.predicate = n.predicate
-  ) as own_holds
-from facts n
+  ) as holds
+
+-- find_beside_name --
+-- What else is believed of one known by name: under predicates that mean the same, and of the
+-- latest the nearest.
+{nearness}
+from ({looked}) n
 cross join lateral (
   (
     select {beside} from facts b
-    where n.entity_id is null and b.tenant_id = :tenant_id and b.validity = 'active'
-      and b.entity_id is null and b.subject = any(:names)
+    where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id is null
+      and b.subject = any(:names)
     order by b.created_at desc, b.id
     limit :most
   )
   union all
+  select {beside} from facts b
+  where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id is null
+    and b.scope in (n.scope, 'global') and b.subject = n.subject and b.predicate = any(:predicates)
+) f
+{compared}
+
+-- find_beside_entity --
+-- What else is believed of an entity: under predicates that mean the same, and of the latest the
+-- nearest.
+{nearness}
+from ({looked}) n
+cross join lateral (
   (
     select {beside} from facts b
     where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id = n.entity_id
     order by b.created_at desc, b.id
     limit :most
   )
+  union all
+  select {beside} from facts b
+  where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id = n.entity_id
+    and b.scope in (n.scope, 'global') and b.predicate = any(:predicates)
 ) f
-where n.tenant_id = :tenant_id and n.id = :id and f.id <> n.id
-  and (f.scope = n.scope or 'global' in (f.scope, n.scope))
-  and tstzrange(f.valid_from, f.valid_to) && tstzrange(n.valid_from, n.valid_to)
-  and not exists (
-    select from memory_conflicts c
-    join facts p on p.tenant_id = :tenant_id and p.id = n.supersedes_id
-    where c.tenant_id = :tenant_id and c.settled_as = 'both'
-      and (c.newer_id, c.older_id) in ((p.id, f.id), (f.id, p.id))
-      and same_said(p.content, n.content)
-  )
-order by replace(lower(f.predicate), '_', ' ') = any(:phrases) desc,
-  f.embedding <=> n.embedding, f.id
-limit :limit
+{compared}
 
 -- insert --
 -- Two facts that may not stand beside each other; a pair is told of once.
