@@ -16,7 +16,7 @@ from butlers.memory.policy.clashes import Nearness, Side, compare
 from butlers.memory.policy.statements import predicate_words
 
 STORES = Path(__file__).parent / "stores" / "clashes"
-SETS = ("dev", "held out", "fresh", "later", "unseen")
+SETS = ("dev", "held out", "fresh", "later", "unseen", "last")
 CLASSES = ("conflict", "same", "related")
 LEAST_PRECISION, LEAST_RECALL = 0.9, 0.8
 

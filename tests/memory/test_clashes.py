@@ -36,7 +36,7 @@ def test_conflicts_are_told_from_what_merely_stands_together(clashes, half):
     assert figures.taken["conflict", "same"] == 0
 
 
-@pytest.mark.parametrize("name", ["fresh", "later", "unseen"])
+@pytest.mark.parametrize("name", ["fresh", "later", "unseen", "last"])
 def test_no_contradiction_passes_for_agreement(clashes, name):
     assert clashes.measure(name).taken["conflict", "same"] == 0
 
