@@ -161,7 +161,7 @@ async def owner(owner_session: asyncpg.Connection) -> asyncpg.Connection:
         "episodes, facts, rules, entities, memory_links, memory_events, memory_event_chain, "
         "rule_applications, embedding_versions, memory_tenants, index_memories, index_words, "
         "index_vectors, index_names, binned_episodes, memory_proposals, memory_claims, "
-        "projects",
+        "memory_conflicts, memory_predicates, projects",
     )
     return owner_session
 

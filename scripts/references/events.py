@@ -61,6 +61,8 @@ _LINK = {
     "relation": "what the source is to the target",
 }
 _UNCOUNTED = {"counted": "false where whoever said so is less trusted than the rule"}
+_SETTLED = {"conflict": "the conflict, where settling one did it"}
+_SIDES = {"newer_id": "the newer fact", "older_id": "the older one"}
 _UNDO = {"undo": "true where it is part of taking back a source"}
 _WINDOW = {"window": "`{from, to}`, when it held before and holds now, where that changed"}
 _UNCONFIRMED = {
@@ -156,14 +158,16 @@ EVENTS: Mapping[EventType, Meaning] = {
         },
     ),
     EventType.FACT_SUPERSEDED: Meaning(
-        "A newer fact of the same key took its place, or a surer one when entities were merged.",
+        "Another fact took its place: a newer one of its key, a surer one when entities were "
+        "merged, or the one that holds where two excluded each other.",
         _moved(_STATE, "`superseded`", superseded_by="the fact that replaced it"),
-        _WINDOW,
+        {**_WINDOW, **_SETTLED},
     ),
     EventType.FACT_BOUNDED: Meaning(
-        "A fact holds at another time than before, because another of its key was told or gone.",
+        "A fact holds at another time than before, because another of its key was told or gone, or "
+        "somebody said so.",
         _WINDOW,
-        {"bounded_by": "the fact that it makes room for", **_UNDO},
+        {"bounded_by": "the fact that it makes room for", **_SETTLED, **_UNDO},
     ),
     EventType.FACT_CONFIRMED: Meaning(
         "Somebody said that a fact still holds, or stored what it says again.",
@@ -324,6 +328,18 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.PROJECT_MOVED: Meaning(
         "A project became a part of another, or one of its own again.",
         {"project": "which", "moved_to": "`{from, to}`, ids of projects or null"},
+    ),
+    EventType.CONFLICT_FOUND: Meaning(
+        "A fact was stored that may exclude, or repeats, what another says.",
+        {"to": "`open`", "kind": "`conflict` or `same`", "score": "how sure that is", **_SIDES},
+    ),
+    EventType.CONFLICT_SETTLED: Meaning(
+        "Somebody said which of two facts holds, or that both do.",
+        _moved("`open`", "what was said", kind="`conflict` or `same`") | _SIDES,
+    ),
+    EventType.MEMORY_PREDICATE_TOLD: Meaning(
+        "Somebody said how many values a predicate has, or settled a conflict that shows it.",
+        {"to": "`one` or `many`", "predicate": "which", "told": "whether in so many words"},
     ),
 }
 

@@ -76,7 +76,7 @@ LIFE = [
          "swimming", "Tuesdays at Pirbadet", rests_on="city"),
     Told("2025-03-20", "From 2019 to 2022 Mara Lindholm lived in Bergen as a student.",
          "city", "Bergen, as a student",
-         given={"valid_from": "2019-01-01T00:00:00+00:00", "valid_to": "2022-01-01T00:00:00+00:00"}),
+         given={"valid_from": "2019-01-01", "valid_to": "2022-01-01"}),
     Corrected("2025-04-15", "cat_name", "Pixie"),
     Told("2025-05-10", "Mara Lindholm married Tomas Berg on the third of May.",
          "spouse", "Tomas Berg", given={"valid_from": "2025-05-03T00:00:00+00:00"}),

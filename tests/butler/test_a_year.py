@@ -1,4 +1,4 @@
-"""A year of a life, told and asked over MCP on a walking clock: now, then, and what was believed."""
+"""A year of a life over MCP, on a walking clock: what holds now, held then, and was believed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -190,5 +190,4 @@ async def test_a_year_of_changes_is_told_as_it_was_now_then_and_as_it_was_believ
                             wrong[str(asked)] = mistakes
         finally:
             await server.release()
-    print("\n".join(f"{asked}\n    " + "\n    ".join(told) for asked, told in wrong.items()))
     assert wrong == {}

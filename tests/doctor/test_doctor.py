@@ -247,6 +247,27 @@ HELD = (
 )
 
 
+BESIDE = """
+insert into facts (id, tenant_id, subject, predicate, content, created_at)
+values (gen_random_uuid(), 'acme', 'Ann', 'city', 'Oslo', now()),
+  (gen_random_uuid(), 'acme', 'Ann', 'lives_in', 'Rome', now());
+insert into memory_conflicts
+  (tenant_id, id, kind, newer_id, older_id, why, score, created_at)
+select 'acme', gen_random_uuid(), 'conflict', min(id::text)::uuid, max(id::text)::uuid, '', 1, now()
+from facts where subject = 'Ann'
+"""
+
+
+async def test_what_contradicts_is_said_with_what_to_do(lived_in: Home) -> None:
+    assert only(await examine(lived_in), "conflicts of general").verdict is Verdict.OK
+    await the_general(lived_in, BESIDE)
+    said = only(await examine(lived_in), "conflicts of general")
+    assert said.verdict is Verdict.WARNING
+    assert said.message == "pairs of facts that contradict or repeat each other: 1"
+    assert "butlers memory conflicts" in said.remedy
+    await the_general(lived_in, "set session_replication_role = replica; truncate facts cascade")
+
+
 @pytest.mark.contract("L37")
 async def test_what_waits_for_a_person_is_said(lived_in: Home) -> None:
     assert only(await examine(lived_in), "review of general").verdict is Verdict.OK

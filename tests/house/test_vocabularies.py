@@ -8,9 +8,11 @@ import pytest
 
 from butlers.memory import model
 from butlers.memory.model import (
+    ConflictKind,
     ConsolidationStatus,
     EntityType,
     EventSubject,
+    Holds,
     Maturity,
     MemoryType,
     Origin,
@@ -20,6 +22,7 @@ from butlers.memory.model import (
     ProposalStatus,
     Relation,
     Removal,
+    Settlement,
     Validity,
     VersionState,
 )
@@ -45,6 +48,9 @@ CHECKED = {
     ("rule_applications", "origin"): Origin,
     ("memory_proposals", "kind"): ProposalKind,
     ("memory_proposals", "status"): ProposalStatus,
+    ("memory_conflicts", "kind"): ConflictKind,
+    ("memory_conflicts", "settled_as"): Settlement,
+    ("memory_predicates", "holds"): Holds,
 }
 # Words of the code that are not stored under a CHECK, and why.
 UNCHECKED = {

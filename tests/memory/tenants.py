@@ -10,7 +10,7 @@ APPEND_ONLY = ("memory_events", "rule_applications")
 VECTORS = ("episode_vectors", "fact_vectors", "rule_vectors")
 DERIVED = ("index_memories", "index_names", "index_vectors", "index_words")
 """What the tables fill by themselves when a memory is stored."""
-WITHOUT_ID = ("memory_links", "binned_episodes", *VECTORS)
+WITHOUT_ID = ("memory_links", "memory_predicates", "binned_episodes", *VECTORS)
 CHAIN = "memory_event_chain"
 """What commits fill when something is told."""
 PROVING = []
@@ -61,6 +61,19 @@ def samples(tenant):
             "status": "waiting",
             "idempotency_key": "secret",
             "proposed_by": "tester",
+        },
+        "memory_conflicts": {
+            "kind": "conflict",
+            "newer_id": str(id_of(tenant, "facts")),
+            "older_id": str(id_of(tenant, "facts")),
+            "why": "secret",
+            "score": 1.0,
+        },
+        "memory_predicates": {
+            "predicate": "secret",
+            "holds": "one",
+            "told": True,
+            "told_by": "tester",
         },
         "memory_claims": {
             "butler": "general",

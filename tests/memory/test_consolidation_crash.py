@@ -37,7 +37,7 @@ LEARNED = {
 TABLES = (
     "episodes, facts, rules, entities, memory_links, memory_events, "
     "memory_event_chain, rule_applications, "
-    "embedding_versions, memory_tenants, memory_proposals, memory_claims"
+    "embedding_versions, memory_tenants, memory_proposals, memory_claims, memory_conflicts"
 )
 
 

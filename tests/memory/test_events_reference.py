@@ -1,11 +1,13 @@
 """The reference of events: every event has its meaning, and its payload is as documented."""
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from butlers.memory.flows import (
+    conflicts,
     consolidate,
     dead_letters,
     decay_sweep,
@@ -27,6 +29,7 @@ from butlers.memory.flows import (
 from butlers.memory.flows.undo_plan import Source
 from butlers.memory.model import (
     EventType,
+    Holds,
     MemoryRef,
     MemoryType,
     NewEpisode,
@@ -34,6 +37,7 @@ from butlers.memory.model import (
     NewRule,
     Origin,
     Permanence,
+    Settlement,
 )
 from butlers.memory.policy.erasure import Wanted
 from butlers.memory.settings import MemoryModuleConfig
@@ -129,6 +133,16 @@ async def entity_lives(memory, lineage, clock):
     await entity_merge.merge_entities(memory, anne, ann, lineage)
 
 
+async def conflicting_lives(memory, lineage, clock):
+    """Facts exclude each other, and somebody says what holds, and of predicates how much."""
+    for holds, ahead in ((Settlement.NEWER, None), (Settlement.SINCE, timedelta(days=1))):
+        await remember.store_fact(memory, NewFact(holds, "city", "Oslo"), lineage)
+        rome = await remember.store_fact(memory, NewFact(holds, "lives_in", "Rome"), lineage)
+        since = ahead and memory.now() + ahead
+        await conflicts.settle(memory, rome.conflicts[0].id, holds, lineage, since)
+    await conflicts.tell_predicate(memory, "mascot", Holds.ONE, lineage)
+
+
 async def memories_end(memory, lineage, clock):
     """Somebody is erased, who is told of in the end."""
     await remember.store_rule(memory, NewRule("greet Zoe"), lineage)
@@ -180,7 +194,7 @@ async def other_lives(memory, lineage, clock):
 @pytest.mark.contract("R33.1")
 async def test_payloads_hold_what_is_documented(memory, lineage, owner, clock):
     lives_of = (fact_lives, rule_lives, episode_lives, entity_lives, other_lives, doubted_lives)
-    for lives in (*lives_of, memories_end):
+    for lives in (*lives_of, conflicting_lives, memories_end):
         await lives(memory, lineage, clock)
     seen = await events(owner)
     for event in seen:

@@ -69,6 +69,7 @@ async def a_home(desk: Desk) -> dict[str, dict[str, Any]]:
         "mark_harmful": {"rule_id": rule["id"]},
         "create_entity": {"canonical_name": "Bob", "entity_type": "person"},
         "update_entity": {"entity_id": entity["entity_id"]},
+        "tell_predicate": {"holds": "one"},
     }
 
 

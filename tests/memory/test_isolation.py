@@ -92,7 +92,8 @@ async def test_the_runtime_role_may_do_only_what_the_product_does(owner):
     expected = dict.fromkeys(samples("acme"), "INSERT SELECT UPDATE")
     expected |= {"memory_events": "SELECT", "rule_applications": "INSERT SELECT"}
     expected |= dict.fromkeys((*VECTORS, "memory_claims"), "DELETE INSERT SELECT")
-    expected |= dict.fromkeys(("episodes", "memory_links"), "DELETE INSERT SELECT UPDATE")
+    deleted = ("episodes", "memory_links", "memory_predicates")
+    expected |= dict.fromkeys(deleted, "DELETE INSERT SELECT UPDATE")
     expected |= dict.fromkeys((*DERIVED, "binned_episodes"), "DELETE INSERT SELECT")
     expected["index_memories"] = "DELETE INSERT SELECT UPDATE"
     expected["index_names"] = "INSERT SELECT"
@@ -201,6 +202,8 @@ REFERENCES = [
     ("episodes", "embedding_version_id", "embedding_versions"),
     ("rule_applications", "rule_id", "rules"),
     ("projects", "moved_to", "projects"),
+    ("memory_conflicts", "newer_id", "facts"),
+    ("memory_conflicts", "older_id", "facts"),
     *((f"{noun}_vectors", f"{noun}_id", f"{noun}s") for noun in ("episode", "fact", "rule")),
     *((table, "embedding_version_id", "embedding_versions") for table in VECTORS),
 ]
@@ -224,7 +227,10 @@ async def test_every_reference_is_known_to_the_tests(owner):
 @pytest.mark.parametrize(("table", "column", "target"), REFERENCES)
 async def test_a_reference_cannot_cross_tenants(filled, table, column, target):
     """Not even the owner, whom no policy stops, can make one."""
-    if table in VECTORS:  # its key is what it refers to: make room for the row that is refused
+    if table in (
+        *VECTORS,
+        "memory_conflicts",
+    ):  # its key is what it refers to: make room for the row that is refused
         await filled.execute(f"delete from {table}")
     row = {
         **samples("acme")[table],

@@ -3,6 +3,7 @@
 import json
 
 from butlers.memory.flows import (
+    conflicts,
     correct,
     entities,
     episode_cleanup,
@@ -15,7 +16,7 @@ from butlers.memory.flows import (
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.context import build_context
 from butlers.memory.flows.sight import Query
-from butlers.memory.model import NewEpisode, NewFact, NewRule
+from butlers.memory.model import Holds, NewEpisode, NewFact, NewRule
 from butlers.module import Project
 from memory.consolidation_stories import with_settings
 from memory.scripted_model import ScriptedModel, answer, fact
@@ -55,6 +56,9 @@ async def fill(memory, lineage, owner, clock, name="Ida"):
     lives = NewFact(name, "lives in", "Rome", entity_id=ida, metadata={"n": 0.1, "deep": [1, {}]})
     rome = await remember.store_fact(memory, lives, lineage)
     await correct.correct_fact(memory, rome.id, "Milan", lineage)
+    turin = NewFact(name, "city", "Turin", entity_id=ida)
+    assert (await remember.store_fact(memory, turin, lineage)).conflicts
+    await conflicts.tell_predicate(memory, f"{name} calls it", Holds.ONE, lineage)
     tea = await remember.store_fact(memory, NewFact("Bob", "drinks", "tea", scope=scope), lineage)
     flat = await remember.store_fact(memory, NewFact("flat", "owner", "is hers"), lineage)
     greet = await remember.store_rule(memory, NewRule(f"Greet {name} first"), lineage)

@@ -9,6 +9,7 @@ from butlers.jobs import runs
 from butlers.jobs.clock_watch import DOUBTED, ClockWatch
 from butlers.jobs.policy import Outcome
 from butlers.jobs.runs import Run
+from butlers.memory.flows.conflicts import count_open
 from butlers.memory.flows.doubts import count_doubts
 from butlers.memory.flows.every_tenant import for_every_tenant
 from butlers.memory.flows.quarantine import count_waiting
@@ -30,6 +31,7 @@ async def upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
         if settings.is_enabled("memory"):
             findings += [one async for one in _unread(settings, database)]
             findings.append(await _review(settings, database))
+            findings.append(await _conflicts(settings, database))
     finally:
         await database.close()
     return findings
@@ -79,6 +81,16 @@ async def _review(settings: ButlerSettings, database: Database) -> Finding:
         return ok(check, "nothing waits for a person's yes")
     told = f"wait for a person: {held} in quarantine, {proposed} proposed, {doubted} in doubt"
     return warning(check, told, "`butlers memory quarantine`, `proposals` and `doubts` list them")
+
+
+async def _conflicts(settings: ButlerSettings, database: Database) -> Finding:
+    """What is told although it excludes, or only repeats, something else."""
+    memory, check = _memory(settings, database), f"conflicts of {settings.butler.name}"
+    number = sum((await for_every_tenant(memory, "doctor", count_open)).done.values())
+    if not number:
+        return ok(check, "no two facts are known to exclude each other")
+    told = f"pairs of facts that contradict or repeat each other: {number}"
+    return warning(check, told, "`butlers memory conflicts` lists them, `settle` says what holds")
 
 
 async def _unread(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:

@@ -16,6 +16,7 @@ class EventSubject(StrEnum):
     LINK = "link"
     PROPOSAL = "proposal"
     PROJECT = "project"
+    CONFLICT = "conflict"
 
 
 class EventType(StrEnum):
@@ -72,6 +73,9 @@ class EventType(StrEnum):
     PROPOSAL_DECLINED = "proposal_declined"
     PROJECT_SHARED = "project_shared"
     PROJECT_MOVED = "project_moved"
+    CONFLICT_FOUND = "conflict_found"
+    CONFLICT_SETTLED = "conflict_settled"
+    MEMORY_PREDICATE_TOLD = "memory_predicate_told"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ from butlers.memory.uses import Uses
 _COUNTS, _COUNTS_LIVE_MS = 256, 30_000
 # Whoever serves more tenants than this in turn asks for each anew, a round trip more.
 _STANDINGS, _STANDINGS_LIVE_MS = 4_096, 300_000
+# A home knows some hundred predicates; 1.5 kB each.
+_WORD_VECTORS, _WORD_VECTORS_LIVE_MS = 2_048, 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,12 @@ class Memory:
     """How many episodes at once a model may manage in time, by tenant and butler."""
     pace: Pace = field(default_factory=Pace)
     """How fast each token stores."""
+    words: LRUCache[list[float]] = field(
+        default_factory=lambda: LRUCache(_WORD_VECTORS, _WORD_VECTORS_LIVE_MS)
+    )
+    """The vectors of predicates, by model and words; facts of one subject are compared by them."""
+    met: LRUCache[bool] = field(default_factory=lambda: LRUCache(_STANDINGS, _WORD_VECTORS_LIVE_MS))
+    """Subjects whose predicates are among them, by tenant and name."""
     noted: Uses | None = None
     clock_doubt: ClockDoubt = undoubted
 
@@ -146,6 +154,17 @@ class Memory:
         vectors = await engine.embed_batch_async(list(texts))
         self._check_length(vectors)
         return vectors
+
+    async def word_vectors(self, words: Sequence[str]) -> list[list[float]]:
+        """The vectors of a few words each, by the configured model; made once."""
+        engine = self.embedder()
+        known = {one: self.words.get(f"{engine.version} {one}") for one in words}
+        missing = [one for one, vector in known.items() if vector is None]
+        if missing:
+            for one, made in zip(missing, await self.vectors(engine, missing), strict=True):
+                known[one] = made
+                self.words.set(f"{engine.version} {one}", made)
+        return [vector for one in words if (vector := known[one]) is not None]
 
     async def standing(self, lineage: Lineage, *, anew: bool = False) -> Standing:
         """What is remembered of the tenant; whoever finds it outdated has it asked `anew`."""

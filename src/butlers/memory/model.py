@@ -127,6 +127,30 @@ class ProposalStatus(StrEnum):
     DECLINED = "declined"
 
 
+class ConflictKind(StrEnum):
+    """What two facts may be to each other."""
+
+    CONFLICT = "conflict"
+    SAME = "same"
+
+
+class Settlement(StrEnum):
+    """What somebody said of two facts: which of them holds, or until and since when each does."""
+
+    NEWER = "newer"
+    OLDER = "older"
+    BOTH = "both"
+    SINCE = "since"
+    SAME = "same"
+
+
+class Holds(StrEnum):
+    """How many values a predicate has at a time."""
+
+    ONE = "one"
+    MANY = "many"
+
+
 class VersionState(StrEnum):
     """What a model's vectors are to a tenant."""
 

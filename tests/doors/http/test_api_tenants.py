@@ -79,6 +79,16 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", f"{BELOW}/proposals"): ({}, {"proposals": []}),
     ("post", f"{BELOW}/proposals/{{proposal_id}}/accept"): ({}, 404),
     ("post", f"{BELOW}/proposals/{{proposal_id}}/decline"): ({}, {"declined": False}),
+    ("get", f"{BELOW}/conflicts"): ({}, {"items": [], "next_cursor": None}),
+    ("post", f"{BELOW}/conflicts/{{conflict_id}}/settle"): (
+        {"json": {"holds": "newer"}},
+        404,
+    ),
+    ("get", f"{BELOW}/predicates"): ({}, {"predicates": []}),
+    ("post", f"{BELOW}/predicates"): (
+        {"json": {"predicate": "mascot", "holds": "one"}},
+        {"predicate": "mascot", "holds": "one"},
+    ),
     ("get", f"{BELOW}/quarantine"): ({}, 409),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/accept"): ({}, 404),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/reject"): ({}, 404),
@@ -176,7 +186,8 @@ def filled(how: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
 
 
 def addressed(path: str, ids: dict[str, str], butler: str = "general") -> str:
-    also = dict.fromkeys(("memory_id", "proposal_id", "project", "session_id"), ids["fact_id"])
+    named = ("memory_id", "proposal_id", "conflict_id", "project", "session_id")
+    also = dict.fromkeys(named, ids["fact_id"])
     return path.format(name=butler, job="decay_sweep", key=SECRET, **also, **ids)
 
 

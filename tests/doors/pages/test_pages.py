@@ -250,6 +250,30 @@ async def test_what_is_less_trusted_is_reviewed_beside_what_is_so(
 
 
 @pytest.mark.contract("P7")
+async def test_what_contradicts_is_settled_beside_what_it_contradicts(
+    visitor: PageVisitor, caller: ApiCaller
+):
+    for predicate, content in (
+        ("city", "<i>Oslo</i>"),
+        ("lives_in", "Rome"),
+        ("home_city", "Rome"),
+    ):
+        await _fact(caller, content, predicate=predicate)
+    assert "city and lives_in hold one value" in visitor.home("/review").words
+    found = {
+        (one["newer"]["predicate"], one["older"]["predicate"]): f"/conflicts/{one['id']}"
+        for one in (await caller.get("/conflicts"))["items"]
+    }
+    visitor.act(found["home_city", "lives_in"], holds="same")
+    visitor.act(found["lives_in", "city"], 400, holds="since", since="soon")
+    visitor.act(found["lives_in", "city"], holds="since", since="2025-03-01")
+    assert "No two facts are known to exclude" in visitor.home("/review").words
+    visitor.act(found["lives_in", "city"], 404, holds="newer")
+    states = {one["predicate"]: one["state"] for one in (await caller.get("/facts"))["items"]}
+    assert states == {"city": "superseded", "lives_in": "active", "home_city": "superseded"}
+
+
+@pytest.mark.contract("P7")
 async def test_rules_are_marked_helpful_and_harmful_with_a_reason(
     visitor: PageVisitor, caller: ApiCaller
 ):

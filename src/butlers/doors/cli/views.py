@@ -7,6 +7,7 @@ import typer
 
 from butlers.doors.cli import writing_views
 from butlers.doors.cli.commands import View
+from butlers.doors.cli.conflicts import show_conflicts
 from butlers.doors.cli.doubts import doubted, standing, with_doubts, with_sources
 from butlers.doors.cli.tables import Column, short_id, show_fields, show_line, show_table
 from butlers.doors.cli.wording import (
@@ -270,6 +271,7 @@ VIEWS: Mapping[str, View] = {
     "list_rules": _listed("id", "state", "maturity", "content"),
     "list_episodes": _listed("id", "created_at", "consolidation_status", "content"),
     "list_entities": _listed("id", "entity_type", "canonical_name", "aliases", "active_facts"),
+    "list_conflicts": show_conflicts,
     "activity": _activity,
     "stats": _counts,
     "overview": _counts,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from butlers.doors.cli.commands import View
+from butlers.doors.cli.conflicts import show_found
 from butlers.doors.cli.tables import Column, short_id, show_line, show_table
 from butlers.doors.cli.wording import came_of, number, says
 
@@ -18,6 +19,7 @@ def stored(kind: str) -> View:
 
     def show(answer: Row, _: Row) -> None:
         show_line(came_of(answer, kind) + _about(answer))
+        show_found(answer)
 
     return show
 

@@ -12,8 +12,10 @@ from butlers.doors.pages.rendering import render, seated
 from butlers.doors.pages.routing import PageRoute, go_to
 from butlers.doors.pages.visits import Name, Sending, Visit, Visiting
 from butlers.errors import Conflict, NotFound
+from butlers.memory.flows.browse import MAX_LIMIT
 from butlers.memory.model import ConsolidationStatus, Maturity, MemoryType, Permanence, SearchMode
 from butlers.memory.operations import (
+    conflicts,
     consolidation,
     doubts,
     feedback,
@@ -141,12 +143,13 @@ _ANSWERS: dict[str, Operation] = {
 
 @router.get(_PATH + "/review")
 async def review(visit: Visiting, name: Name) -> Response:
-    """What waits for a person: proposed, and to whoever runs the home, in quarantine."""
+    """What waits for a person: conflicts, proposals, and to whoever runs the home, quarantine."""
     seat = visit.seat(name)
     held = await seat.ask(trust.list_quarantine) if seat.is_operator else None
     proposed = await seat.ask(consolidation.list_proposals)
     doubted = await seat.ask(doubts.list_doubts)
-    shown = {"held": held, "proposed": proposed, "doubted": doubted}
+    page = await seat.ask(conflicts.list_conflicts, limit=MAX_LIMIT)
+    shown = {"held": held, "proposed": proposed, "doubted": doubted, "conflicts": page["items"]}
     return render(visit.request, "review.html", **seated(visit, name, "review"), **shown)
 
 
@@ -165,6 +168,14 @@ async def decide(
 ) -> Response:
     """Do what was proposed, or decline it."""
     await sent.visit.seat(name).ask(_ANSWERS[verdict], proposal_id=str(proposal_id))
+    return go_to(f"/butlers/{name}/memory/review")
+
+
+@router.post(_PATH + "/conflicts/{conflict_id}")
+async def settle(sent: Sending, name: Name, conflict_id: UUID) -> Response:
+    """Say which of two facts holds, that both do, or since when the newer does."""
+    said = {"holds": sent.form["holds"], "since": sent.form.optional("since")}
+    await sent.visit.seat(name).ask(conflicts.settle_conflict, conflict_id=str(conflict_id), **said)
     return go_to(f"/butlers/{name}/memory/review")
 
 

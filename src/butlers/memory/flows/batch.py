@@ -12,6 +12,7 @@ from typing import Any, TypeVar, assert_never
 from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Unavailable
 from butlers.memory.flows.anchoring import hold_all
+from butlers.memory.flows.clashes import know_predicates
 from butlers.memory.flows.remember import paced, store_episode_in, store_fact_in, store_rule_in
 from butlers.memory.flows.stored import Stored, StoredEpisode, StoredFact
 from butlers.memory.handle import Embedding, Memory
@@ -141,6 +142,7 @@ async def _embedded(batch: _Batch, fit: dict[int, tuple[New, int]]) -> list[_Rea
             _Ready(place, new, vector, masked)
             for (place, (new, masked)), vector in zip(some, made, strict=True)
         ]
+    await know_predicates(batch.memory, [new for new, _ in fit.values()], batch.lineage)
     return ready
 
 

@@ -182,10 +182,11 @@ async def _browse(  # noqa: PLR0913 - what is listed, which of it, and of which 
     )
     async with memory.transaction(lineage) as tx:
         rows = await browse.find(tx, listing, where, window)
-    return _page(rows, limit)
+    return page_of(rows, limit)
 
 
-def _page(rows: list[Row], limit: int) -> Page:
+def page_of(rows: list[Row], limit: int) -> Page:
+    """A page of rows of which one more than the limit was asked for, with where it goes on."""
     shown = rows[:limit]
     more = len(rows) > limit
     last = Place(shown[-1]["created_at"], shown[-1]["id"]) if more else None

@@ -12,6 +12,7 @@ from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
 from butlers.kernel.text import says_the_same
 from butlers.memory.flows.anchoring import hold_all
 from butlers.memory.flows.authority import is_more_trusted
+from butlers.memory.flows.clashes import know_predicates
 from butlers.memory.flows.consolidation_lease import (
     TAKEN_OVER,
     Claimed,
@@ -103,10 +104,9 @@ async def apply(
 
 async def _embeddings(memory: Memory, plan: Plan, lineage: Lineage) -> list[Embedding | None]:
     """A vector for each action that stores something, made before any connection is taken."""
-    texts = [
-        action.new.searchable_text for action in plan.actions if not isinstance(action, Confirm)
-    ]
-    made = iter(await memory.embed_all(texts, lineage) if texts else ())
+    news = [one.new for one in plan.actions if not isinstance(one, Confirm)]
+    made = iter(await memory.embed_all([new.searchable_text for new in news], lineage))
+    await know_predicates(memory, news, lineage)
     return [None if isinstance(action, Confirm) else next(made) for action in plan.actions]
 
 

@@ -21,9 +21,10 @@ from butlers.memory.store import rows
 from butlers.memory.store.rows import KINDS
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
-# Rules before what they were drawn from, facts before whom they are about.
+# Rules before what they were drawn from, facts before whom they are about; with facts go conflicts.
 _ORDER = (
-    "proposal", "rule_application", "rule", "fact", "episode", "binned_episode", "entity", "project"
+    "proposal", "rule_application", "rule", "fact", "episode", "binned_episode", "entity",
+    "project", "predicate",
 )  # fmt: skip
 _REWORDED = {
     "entity": ("aliases", "metadata"),
@@ -60,7 +61,9 @@ async def erase(memory: Memory, wanted: Wanted, lineage: Lineage) -> Selection:
 async def _erase(tx: Transaction, selection: Selection, wanted: Wanted) -> None:
     for kind in _ORDER:
         ids = selection.ids(kind)
-        if ids:
+        if kind == "predicate":
+            await rows.erase_predicates(tx, keys=ids)
+        elif ids:
             await rows.erase(tx, kind=_BY_NAME[kind].table, keys=ids)
     for (kind, id), row in selection.reworded.items():
         await _REWORD[kind](tx, id=id, **row)

@@ -6,6 +6,7 @@ from typing import Any
 from butlers.db.postgres import Transaction
 from butlers.kernel.json_values import as_json
 from butlers.memory.flows.authority import must_be_a_person
+from butlers.memory.flows.clashes import look_in
 from butlers.memory.flows.forget import forget_in
 from butlers.memory.flows.placing import (
     columns,
@@ -107,4 +108,5 @@ async def _release_fact(
     at = {"supersedes_id": place.replaced, "now": now, **columns(place.window)}
     await quarantine.release_fact(tx, id=ref.id, **at)
     await record_room(memory, tx, ref.id, place, lineage)
+    await look_in(memory, tx, ref.id, new, lineage)
     return moved_window(window_of(new), place.window)

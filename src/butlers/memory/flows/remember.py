@@ -11,6 +11,7 @@ from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows import links as linkage
 from butlers.memory.flows.anchoring import anchored
+from butlers.memory.flows.clashes import know_predicates, look_in
 from butlers.memory.flows.placing import (
     columns,
     find_place,
@@ -94,6 +95,7 @@ async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFa
     """Store what is true; an active fact with the same key is superseded by it."""
     given, new = new, paced(memory, checked_fact(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
+    await know_predicates(memory, [new], lineage)
     async with memory.transaction(lineage) as tx:
         stored = await store_fact_in(memory, tx, new, embedding, lineage)
         stored = await tell_doubts(memory, tx, stored)
@@ -178,7 +180,8 @@ async def insert_fact(  # noqa: PLR0913 - as above, and what is known of where i
     await record_room(memory, tx, fact_id, place, lineage)
     fact = MemoryRef(MemoryType.FACT, fact_id)
     await linkage.rest_in(memory, tx, fact, new.depends_on, lineage)
-    return StoredFact(fact_id, replaced, _waits(said), **told)
+    found = () if said["quarantined"] else await look_in(memory, tx, fact_id, new, lineage)
+    return StoredFact(fact_id, replaced, _waits(said), conflicts=found, **told)
 
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
@@ -301,7 +304,4 @@ def _fact_created(fact_id: UUID, new: NewFact, place: Place, said: dict[str, Any
 
 def _source(new: NewFact | NewRule) -> dict[str, Any]:
     episode = new.source_episode_id
-    return {
-        "source_butler": new.source_butler,
-        "source_episode_id": str(episode) if episode else None,
-    }
+    return {"source_butler": new.source_butler, "source_episode_id": episode and str(episode)}

@@ -1,18 +1,19 @@
 """What a caller is told of what it stored."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Transaction
 from butlers.memory.flows.anchoring import NOBODY, Identity
+from butlers.memory.flows.clashes import FoundConflict
 from butlers.memory.flows.doubts import fallen_in
 from butlers.memory.handle import Memory
 from butlers.memory.model import MemoryRef, MemoryType
 
-_SELDOM = ("waits", "confirmed", "valid_from", "valid_to", "in_doubt", "masked")
+_SELDOM = ("waits", "confirmed", "valid_from", "valid_to", "in_doubt", "conflicts", "masked")
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class _Told:
     def as_dict(self) -> dict[str, Any]:
         """What was stored; of what is told seldom, secrets above all, only what there is."""
         told = {one.name: getattr(self, one.name) for one in fields(self)}
+        if "conflicts" in told:
+            told["conflicts"] = [asdict(one) for one in told["conflicts"]]
         whom: dict[str, Any] = told.pop("identity", NOBODY).as_dict()
         return {name: value for name, value in told.items() if value or name not in _SELDOM} | whom
 
@@ -49,6 +52,7 @@ class StoredFact(_Told):
     waits: str | None = None
     in_doubt: Sequence[dict[str, Any]] = ()
     """What rested on the fact it replaced."""
+    conflicts: tuple[FoundConflict, ...] = ()
     confirmed: bool = False
     valid_from: datetime | None = None
     valid_to: datetime | None = None

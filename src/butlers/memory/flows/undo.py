@@ -31,7 +31,7 @@ from butlers.memory.model import (
     MemoryType,
 )
 from butlers.memory.policy import undoing
-from butlers.memory.store import episodes, facts, links, rule_applications, rules, undo
+from butlers.memory.store import conflicts, episodes, facts, links, rule_applications, rules, undo
 from butlers.memory.store.facts import FactKey
 
 _UNCONFIRMED = {
@@ -61,6 +61,8 @@ async def undo_source(memory: Memory, source: Source, lineage: Lineage) -> UndoR
         await _unmark(work, plan, vectors)
         await _unconfirm(work, plan)
         await _unlink(work, plan)
+        await conflicts.unsettle(tx, **source.values())
+        await conflicts.untell(tx, **source.values())
         came = await undo_entities(work, plan.entities, plan.ids)
         for row in plan.proposals:
             await decide_in(memory, tx, row["id"], EventType.PROPOSAL_DECLINED, lineage)

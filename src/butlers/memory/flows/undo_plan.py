@@ -172,7 +172,7 @@ async def plan(memory: Memory, tx: Transaction, source: Source) -> Plan:
     return Plan(
         source,
         taken,
-        await undo.find_replaced(tx, ids=ids),
+        await undo.find_replaced(tx, ids=ids, **values),
         await undo.find_confirmations(tx, **known),
         await undo.find_marks(tx, **known),
         await undo.find_forgotten(tx, **known),

@@ -5,6 +5,7 @@
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.operations import storage, batch, retrieval, feedback, listing, entities
 from butlers.memory.operations import upkeep, verify, consolidation, projects, trust, doubts
+from butlers.memory.operations import conflicts
 from butlers.memory.operations.desk import Desk
 # isort: on
 
@@ -12,6 +13,7 @@ __all__ = [
     "OPERATIONS",
     "Desk",
     "batch",
+    "conflicts",
     "consolidation",
     "doubts",
     "entities",

@@ -68,6 +68,8 @@ class FactStored(Stored):
     """The entity that its subject names, where the caller gave none."""
     entity_candidates: list[Candidate] | None = None
     """Whom it may be about where several bear its subject's name, the likeliest first."""
+    conflicts: list[dict[str, Any]] | None = None
+    """Facts it may contradict or repeat, where there are any: settle them."""
 
 
 class RuleStored(Stored):

@@ -11,7 +11,7 @@ from butlers.kernel.text import one_line
 from butlers.kernel.words import folded
 
 MEMORIES = ("episode", "fact", "rule", "binned_episode")
-_DELETED = (*MEMORIES, "entity", "rule_application", "proposal")
+_DELETED = (*MEMORIES, "entity", "rule_application", "proposal", "predicate")
 _EXCERPT = 120
 _SHORTEST_ID = 6
 _SAYS = ("content", "canonical_name", "name", "reason", "key")

@@ -54,10 +54,15 @@ class FactKey:
         about = f"entity\x1f{self.entity_id}" if self.entity_id else f"subject\x1f{self.subject}"
         return "\x1f".join((self.scope, self.predicate, about))
 
+    @property
+    def about(self) -> str:
+        """A text equal for all keys of one subject, whatever its capitals; no key's name."""
+        return f"entity {self.entity_id}" if self.entity_id else self.subject.casefold()
+
 
 async def hold_keys(tx: Transaction, *keys: FactKey) -> None:
-    """Nobody else stores under these keys until the transaction ends."""
-    await take_turns(tx, "fact", *(key.name for key in keys))
+    """Nobody else stores under these keys, or about their subjects, until the transaction ends."""
+    await take_turns(tx, "fact", *(name for key in keys for name in (key.name, key.about)))
 
 
 async def hold_idempotency_keys(tx: Transaction, *keys: str) -> None:

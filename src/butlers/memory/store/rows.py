@@ -12,6 +12,7 @@ columns_of = OnlyValue[list[str]](_SQL["columns_of"])
 bring = OnlyValue[int](_SQL["bring"])
 bring_events = OnlyValue[int](_SQL["bring_events"])
 erase = OnlyValue[int](_SQL["erase"])
+erase_predicates = Touched(_SQL["erase_predicates"])
 erase_names = OnlyValue[int](_SQL["erase_names"])
 erase_events = OnlyValue[int](_SQL["erase_events"])
 reword_entity = Touched(_SQL["reword_entity"])
@@ -42,6 +43,8 @@ KINDS = (
     Kind("link", "memory_links", "source_id", Rows(_SQL["memory_links"])),
     Kind("rule_application", "rule_applications", "id", Rows(_SQL["rule_applications"])),
     Kind("proposal", "memory_proposals", "id", Rows(_SQL["memory_proposals"])),
+    Kind("conflict", "memory_conflicts", "id", Rows(_SQL["memory_conflicts"])),
+    Kind("predicate", "memory_predicates", "predicate", Rows(_SQL["memory_predicates"])),
     Kind("binned_episode", "binned_episodes", "episode_id", Rows(_SQL["binned_episodes"])),
     Kind("event", "memory_events", "id", Rows(_SQL["memory_events"])),
 )

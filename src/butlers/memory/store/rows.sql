@@ -58,6 +58,20 @@ from memory_proposals t
 where t.tenant_id = :tenant_id
 order by t.created_at, t.id
 
+-- memory_conflicts --
+-- Every row of the conflicts, as JSON without what is not taken along.
+select (to_jsonb(t) - (select made_here('memory_conflicts')))::text as row
+from memory_conflicts t
+where t.tenant_id = :tenant_id
+order by t.created_at, t.id
+
+-- memory_predicates --
+-- Every row of the predicates, as JSON without what is not taken along.
+select (to_jsonb(t) - (select made_here('memory_predicates')))::text as row
+from memory_predicates t
+where t.tenant_id = :tenant_id
+order by t.created_at, t.predicate
+
 -- binned_episodes --
 -- Every row of the episodes in the bin; these say inside too whose they are.
 select (
@@ -86,6 +100,10 @@ select bring_events(:rows::text::jsonb)
 -- erase --
 -- Rows of a table are deleted, with what is told of them alone; how many.
 select erase_rows(:kind, :keys::text[])
+
+-- erase_predicates --
+-- What was told of these predicates is gone.
+delete from memory_predicates where tenant_id = :tenant_id and predicate = any(:keys::text[])
 
 -- erase_names --
 -- The words of names leave the index; how many.

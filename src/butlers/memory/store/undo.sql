@@ -153,23 +153,30 @@ where e.tenant_id = :tenant_id and e.memory_id not in (select id from taken)
 order by kind, id
 
 -- find_replaced --
--- The facts of others that gave way to what is taken back, or had to make room for it, the latest
--- first, as they were before; for nothing else have they made room since.
+-- The facts of others that gave way to what is taken back, had to make room for it, or did so by
+-- what the source settled, the latest first, as they were; for nothing else have they done so since.
 with made_room as (
   select distinct on (e.memory_id) e.memory_id, e.payload ->> 'from' as was,
     e.payload -> 'window' -> 'from' as was_window, e.sequence
   from memory_events e
   where e.tenant_id = :tenant_id and e.event_type in ('fact_superseded', 'fact_bounded')
-    and coalesce(e.payload ->> 'superseded_by', e.payload ->> 'bounded_by')::uuid
-      = any(:ids::uuid[])
+    and (
+      coalesce(e.payload ->> 'superseded_by', e.payload ->> 'bounded_by')::uuid = any(:ids::uuid[])
+      or e.id in (
+        select id from memory_events where {told} and jsonb_exists(payload, 'conflict')
+      )
+    )
     and not exists (
       select from memory_events later
       where later.tenant_id = :tenant_id and later.memory_id = e.memory_id
         and later.sequence > e.sequence
         and later.event_type in ('fact_superseded', 'fact_bounded')
-        and not coalesce(
+        and coalesce(
           later.payload ->> 'superseded_by', later.payload ->> 'bounded_by'
-        )::uuid = any(:ids::uuid[])
+        )::uuid <> all(:ids::uuid[])
+        and later.id not in (
+          select id from memory_events where {told} and jsonb_exists(payload, 'conflict')
+        )
     )
   order by e.memory_id, e.sequence
 )

@@ -1,0 +1,215 @@
+"""Facts that contradict or repeat each other: listed, and settled in one step.
+
+One that gives way is superseded by the other; nothing else is changed, and nothing is lost.
+"""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, assert_never
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.errors import Conflict, InvalidInput, NotFound
+from butlers.kernel.gate import admitted
+from butlers.kernel.json_values import as_json
+from butlers.memory.flows.authority import must_be_trusted
+from butlers.memory.flows.browse import MAX_LIMIT, Page, page_of
+from butlers.memory.flows.feedback import confirm_in
+from butlers.memory.handle import Memory
+from butlers.memory.model import (
+    ConflictKind,
+    Event,
+    EventSubject,
+    EventType,
+    Holds,
+    Lineage,
+    Link,
+    MemoryRef,
+    MemoryType,
+    Relation,
+    Settlement,
+)
+from butlers.memory.policy import cursors, inputs
+from butlers.memory.policy.clashes import holds_of
+from butlers.memory.policy.windows import Window
+from butlers.memory.store import conflicts, facts, links
+from butlers.memory.store.browse import EXCERPT
+from butlers.memory.store.facts import FactKey
+
+MOST_PREDICATES = 1_000
+
+_OTHER = {"newer": "older", "older": "newer"}
+
+
+async def find_conflicts(memory: Memory, limit: int, cursor: str | None, lineage: Lineage) -> Page:
+    """What somebody should settle, the latest first, both sides as they are."""
+    limit, place = inputs.checked_limit(limit, MAX_LIMIT), cursors.decode(cursor)
+    where = {"place_at": place and place.created_at, "place_id": place and place.id}
+    async with memory.transaction(lineage) as tx:
+        rows = await conflicts.find_open(tx, limit=limit + 1, excerpt=EXCERPT, **where)
+    return page_of(rows, limit)
+
+
+async def count_open(memory: Memory, lineage: Lineage) -> int:
+    """How much somebody should settle."""
+    async with memory.transaction(lineage) as tx:
+        return await conflicts.count_open(tx)
+
+
+async def settle(
+    memory: Memory,
+    conflict_id: str | UUID,
+    holds: Settlement,
+    lineage: Lineage,
+    since: datetime | None = None,
+) -> dict[str, Any]:
+    """Say which of two facts holds, that both do, or since when the newer does."""
+    must_be_trusted(lineage, "settle a conflict")
+    id = inputs.checked_id("conflict_id", conflict_id)
+    if (since is not None) != (holds is Settlement.SINCE):
+        raise InvalidInput("since: is given where holds is 'since', and only there")
+    async with memory.transaction(lineage) as tx:
+        await facts.hold_keys(tx, *(FactKey(**row) for row in await conflicts.find_keys(tx, id=id)))
+        held = await conflicts.hold(tx, id=id)
+        if held is None:
+            raise NotFound(f"conflict_id: no conflict {id} is open; list those that are")
+        settling = _Settling(memory, tx, held, lineage, memory.now())
+        await _apply(settling, holds, since)
+        await _tell_settled(settling, holds)
+    return {"settled": holds, "newer_id": held["newer_id"], "older_id": held["older_id"]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Settling:
+    """A conflict on its way to being settled."""
+
+    memory: Memory
+    tx: Transaction
+    held: Row
+    lineage: Lineage
+    now: datetime
+
+    def fact(self, side: str) -> MemoryRef:
+        """The fact on one side."""
+        return MemoryRef(MemoryType.FACT, self.held[f"{side}_id"])
+
+    def window(self, side: str) -> Window:
+        """When the fact on one side holds."""
+        return Window(self.held[f"{side}_from"], self.held[f"{side}_to"])
+
+    def begins(self, side: str) -> datetime:
+        """Since when the fact on one side holds, as far as is known."""
+        begins: datetime = self.held[f"{side}_from"] or self.held[f"{side}_at"]
+        return begins
+
+    async def newer_holds(self) -> None:
+        """The older one held until the newer began."""
+        await self._give_way("older", self.window("older").until(self.begins("newer")))
+        await self._confirm("newer")
+
+    async def older_holds(self) -> None:
+        """The newer one never held."""
+        at = self.begins("newer")
+        await self._give_way("newer", Window(at, at))
+        await self._confirm("older")
+
+    async def newer_since(self, since: datetime) -> None:
+        """The older one held, or will hold, until the newer does."""
+        older, newer = self.window("older"), self.window("newer")
+        if not (older.begins_before(since) and newer.ends_after(since)):
+            raise InvalidInput(
+                f"since: found {since.isoformat()}; valid is a time at which the older fact has "
+                "begun and the newer one has not ended"
+            )
+        if since <= self.now:
+            await self._give_way("older", older.until(since))
+        else:
+            await self._bound("older", older.until(since))
+        await self._bound("newer", Window(since, newer.valid_to))
+
+    async def _give_way(self, side: str, window: Window) -> None:
+        loser, winner = self.fact(side), self.fact(_OTHER[side])
+        before = await conflicts.supersede(self.tx, id=loser.id, **asdict(window))
+        assert before is not None, "both facts of an open conflict are active, and held"
+        await links.insert(self.tx, Link(winner, Relation.SUPERSEDES, loser), self.now)
+        payload = {"from": before["was"], "to": "superseded", "superseded_by": str(winner.id)}
+        payload |= {"conflict": str(self.held["id"]), "window": self._moved(side, window)}
+        await self._record(EventType.FACT_SUPERSEDED, loser, payload)
+
+    async def _bound(self, side: str, window: Window) -> None:
+        fact = self.fact(side)
+        if not await conflicts.bound(self.tx, id=fact.id, **asdict(window)):
+            raise Conflict(
+                f"since: another fact holds under the predicate of fact {fact.id} by then; "
+                "correct or forget that one first"
+            )
+        payload = {"conflict": str(self.held["id"]), "window": self._moved(side, window)}
+        await self._record(EventType.FACT_BOUNDED, fact, payload)
+
+    def _moved(self, side: str, window: Window) -> dict[str, Any]:
+        return {"from": self.window(side).told(), "to": window.told()}
+
+    async def _confirm(self, side: str) -> None:
+        await confirm_in(self.memory, self.tx, self.fact(side), self.lineage)
+
+    async def _record(self, kind: EventType, fact: MemoryRef, payload: dict[str, Any]) -> None:
+        event = Event(kind, EventSubject.FACT, fact.id, payload)
+        await self.memory.record(self.tx, event, self.lineage, self.now)
+
+
+async def _apply(one: _Settling, holds: Settlement, since: datetime | None) -> None:
+    match holds:
+        case Settlement.NEWER:
+            await one.newer_holds()
+        case Settlement.OLDER | Settlement.SAME:
+            await one.older_holds()
+        case Settlement.SINCE:
+            assert since is not None, "which was checked"
+            await one.newer_since(since)
+        case Settlement.BOTH:
+            pass
+        case _:
+            assert_never(holds)
+
+
+async def _tell_settled(one: _Settling, holds: Settlement) -> None:
+    """Keep what was said, tell the audit stream, and learn what the predicates hold."""
+    held, by = one.held, one.lineage.actor
+    await conflicts.settle(one.tx, id=held["id"], settled_as=holds, now=one.now, settled_by=by)
+    sides = {name: str(held[name]) for name in ("newer_id", "older_id")}
+    payload = {"from": "open", "to": holds, "kind": held["kind"], **sides}
+    event = Event(EventType.CONFLICT_SETTLED, EventSubject.CONFLICT, held["id"], payload)
+    await one.memory.record(one.tx, event, one.lineage, one.now)
+    if held["kind"] == ConflictKind.CONFLICT:
+        shown = Holds.MANY if holds is Settlement.BOTH else Holds.ONE
+        for predicate in sorted({held["newer_predicate"], held["older_predicate"]}):
+            # What everybody knows of a city is not unlearned by one who has two homes.
+            if holds_of(predicate, {}) is None:
+                await _tell(one.memory, one.tx, predicate, shown, one.lineage, told=False)
+
+
+async def tell_predicate(
+    memory: Memory, predicate: str, holds: Holds, lineage: Lineage
+) -> dict[str, Any]:
+    """Say whether a predicate has one value at a time or many; it counts for what comes."""
+    must_be_trusted(lineage, "say what a predicate holds")
+    said = admitted(memory.settings.secrets, "predicate", predicate)
+    name = inputs.checked_line("predicate", said, inputs.MAX_PREDICATE)
+    async with memory.transaction(lineage) as tx:
+        await _tell(memory, tx, name, holds, lineage, told=True)
+    return {"predicate": name, "holds": holds}
+
+
+async def find_predicates(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
+    """What was told of predicates, or learned by settling."""
+    async with memory.transaction(lineage) as tx:
+        return [as_json(row) for row in await conflicts.find_told(tx, limit=MOST_PREDICATES)]
+
+
+async def _tell(  # noqa: PLR0913 - what is told, by whom, and whether in so many words
+    memory: Memory, tx: Transaction, predicate: str, holds: Holds, lineage: Lineage, *, told: bool
+) -> None:
+    now, said = memory.now(), {"predicate": predicate, "told": told}
+    if await conflicts.tell(tx, holds=holds, told_by=lineage.actor, now=now, **said):
+        event = Event(EventType.MEMORY_PREDICATE_TOLD, None, None, {"to": holds, **said})
+        await memory.record(tx, event, lineage, now)

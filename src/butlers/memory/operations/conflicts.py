@@ -1,0 +1,177 @@
+"""Facts that contradict or repeat each other: found when stored, listed, settled in one step."""
+
+import re
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import AwareDatetime, BeforeValidator, Field
+
+from butlers.memory.flows import conflicts as settling
+from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page
+from butlers.memory.model import Holds, Settlement
+from butlers.memory.operations import fields
+from butlers.memory.operations.answers import Instant
+from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.table import OPERATIONS
+from butlers.operation import Answer, Asked, Effect, Route
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+class Side(Answer):
+    """A fact that another may exclude."""
+
+    id: UUID
+    subject: str
+    predicate: str
+    content: str
+    scope: str
+    origin: str
+    trust: int
+    created_at: Instant
+    valid_from: Instant | None
+    valid_to: Instant | None
+
+
+class OpenConflict(Answer):
+    """Two facts that exclude each other, or say the same, and why it seems so."""
+
+    id: UUID
+    kind: Literal["conflict", "same"]
+    why: str
+    score: float
+    newer: Side
+    older: Side
+    created_at: Instant
+
+
+class Conflicts(Answer):
+    """A page of conflicts."""
+
+    items: list[OpenConflict]
+    next_cursor: str | None
+
+
+class Settled(Answer):
+    """What was said of two facts."""
+
+    settled: str
+    newer_id: UUID
+    older_id: UUID
+
+
+class PredicateTold(Answer):
+    """How many values a predicate has at a time."""
+
+    predicate: str
+    holds: Literal["one", "many"]
+
+
+class KnownPredicate(PredicateTold):
+    """What is known of a predicate, whether somebody told it or settling showed it, and when."""
+
+    told: bool
+    told_by: str
+    created_at: Instant
+
+
+class AskedConflicts(Asked):
+    """Which page."""
+
+    limit: Annotated[int, *fields.within(1, MAX_LIMIT)] = DEFAULT_LIMIT
+    """How many at most."""
+    cursor: Annotated[str, Field(max_length=200)] | None = None
+    """The next_cursor of the page before."""
+
+
+@OPERATIONS.add(
+    answers=Conflicts,
+    command="conflicts",
+    example="conflicts",
+    routes=(Route("GET", "/conflicts"),),
+)
+async def list_conflicts(desk: Desk, asked: AskedConflicts) -> Page:
+    """List facts that exclude each other or say the same, the latest found first.
+
+    They are found when a fact is stored, and nothing is done about them until somebody settles it.
+    Returns {items, next_cursor}: each with both facts and why.
+    """
+    return await settling.find_conflicts(desk.memory, asked.limit, asked.cursor, desk.lineage)
+
+
+def _of_a_day(given: object) -> object:
+    """A day means its beginning, in UTC."""
+    is_day = isinstance(given, str) and _DAY.fullmatch(given.strip())
+    return f"{given}T00:00:00Z" if is_day else given
+
+
+class Settle(Asked):
+    """Which conflict, and what is so."""
+
+    conflict_id: fields.Uuid
+    """The conflict."""
+    holds: Annotated[Settlement, *fields.word(Settlement)]
+    """newer, older, both, since (the newer since a time, the older until then) or same."""
+    since: Annotated[AwareDatetime, BeforeValidator(_of_a_day)] | None = None
+    """Since when the newer one holds: a day, or a time with its offset; for since alone."""
+
+
+@OPERATIONS.add(
+    answers=Settled,
+    effect=Effect.WRITES,
+    command="settle",
+    example="settle 3f2b8a4e-0000-4000-8000-000000000001 newer",
+    routes=(Route("POST", "/conflicts/{conflict_id}/settle"),),
+)
+async def settle_conflict(desk: Desk, asked: Settle) -> dict[str, Any]:
+    """Say which of two facts holds; the other gives way to it and stays readable.
+
+    newer: it has taken the older one's place. older: the newer one never held. both: they do not
+    exclude each other. since: each held in its time. same: the older one is confirmed, and the
+    newer one gives way to it. Returns {settled, newer_id, older_id}.
+    """
+    since, given = asked.since, asked.conflict_id
+    return await settling.settle(desk.memory, given, asked.holds, desk.lineage, since)
+
+
+class TellPredicate(Asked):
+    """Which predicate, and what it holds."""
+
+    predicate: fields.Predicate
+    """The predicate, e.g. city."""
+    holds: Annotated[Holds, *fields.word(Holds)]
+    """one (a city) or many (likes)."""
+
+
+@OPERATIONS.add(
+    answers=PredicateTold,
+    effect=Effect.WRITES,
+    maintains=True,
+    command="predicate",
+    example="predicate mascot one",
+    routes=(Route("POST", "/predicates"),),
+)
+async def tell_predicate(desk: Desk, asked: TellPredicate) -> dict[str, Any]:
+    """Say whether a predicate has one value at a time or many; it counts for what is stored next.
+
+    Common ones are known, others are learned from what is settled. Returns {predicate, holds}.
+    """
+    return await settling.tell_predicate(desk.memory, asked.predicate, asked.holds, desk.lineage)
+
+
+class AskedPredicates(Asked):
+    """Nothing."""
+
+
+@OPERATIONS.add(
+    answers=list[KnownPredicate],
+    command="predicates",
+    example="predicates",
+    routes=(Route("GET", "/predicates", wraps="predicates"),),
+)
+async def list_predicates(desk: Desk, asked: AskedPredicates) -> list[dict[str, Any]]:
+    """List what was told of predicates, or learned from what was settled.
+
+    Returns for each whether it has one value at a time or many, who said so, and when.
+    """
+    return await settling.find_predicates(desk.memory, desk.lineage)

@@ -1,0 +1,166 @@
+"""Numbers, dates and times in a text, so far as two texts can be told apart by them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from butlers.memory.policy.clash_words import TABLES, is_plain, stem
+
+_YEARS = range(1900, 2100)
+
+
+def _by_word(table: dict[str, list[str]]) -> dict[str, int]:
+    return {word: int(number) for number, words in table.items() for word in words}
+
+
+_MONTHS, _WEEKDAYS = _by_word(TABLES["months"]), _by_word(TABLES["weekdays"])
+_NUMBERS = _by_word(TABLES["numbers"])
+_UNITS: dict[str, tuple[str, float]] = {
+    unit: (of, float(much)) for unit, (of, much) in TABLES["units"].items()
+}
+
+
+def _any_of(words: dict[str, int]) -> str:
+    return "|".join(sorted(words, key=lambda word: (-len(word), word)))
+
+
+_MONTH = _any_of(_MONTHS)
+_PATTERN = re.compile(
+    rf"""
+      (?P<ip>\b\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b)
+    | (?P<phone>\+\d[\d\s()/-]{{5,}}\d)
+    | \b(?P<iso_year>\d{{4}})-(?P<iso_month>\d{{1,2}})-(?P<iso_day>\d{{1,2}})\b
+    | \b(?P<eu_day>\d{{1,2}})\.(?P<eu_month>\d{{1,2}})\.(?P<eu_year>\d{{4}})\b
+    | (?P<version>\bv?\d+(?:\.\d+){{2,}}\b)
+    | \b(?P<day1>\d{{1,2}})(?:st|nd|rd|th|er|\.)?\s+(?:of\s+|de\s+)?(?P<month1>{_MONTH})\b
+      (?:,?\s+(?:de\s+)?(?P<year1>\d{{4}})\b)?
+    | \b(?P<month2>{_MONTH})\s+(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<year2>\d{{4}})\b)?
+    | \b(?P<month3>{_MONTH})(?:\s+(?P<year3>\d{{4}}))?\b
+    | \b(?P<weekday>{_any_of(_WEEKDAYS)})\b
+    | \b(?P<hour>\d{{1,2}})
+      (?: :(?P<minute>\d{{2}})(?::\d{{2}})?(?:\s*(?P<half>[ap]m)\b)?
+        | \s*(?P<half2>[ap]m)\b | \s*uhr\b(?:\s*(?P<minute2>\d{{2}})\b)? )
+    | (?<![\w.@/-])(?P<number>\d+(?:[.,]\d+)*)(?:st|nd|rd|th)?\b(?:\s*(?P<unit>%|[^\W\d_]+))?
+    | (?<![\w-])(?P<counted>{_any_of(_NUMBERS)})\b(?:\s+(?P<unit2>[^\W\d_]+))?
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantities:
+    """What a text counts and dates: values by what they are of, and the text without them."""
+
+    values: dict[str, frozenset[Any]]
+    rest: str
+
+    def differ_from(self, other: "Quantities") -> str | None:
+        """What the two give different values of, or None."""
+        for kind, values in self.values.items():
+            theirs = other.values.get(kind)
+            if theirs is not None and not values & theirs:
+                return kind
+        return "number" if self._only_bare_differ(other) else None
+
+    def equal(self, other: "Quantities") -> bool:
+        """Whether both give values, and none that differ."""
+        if not self.values or not other.values:
+            return not self.values and not other.values
+        return self.differ_from(other) is None and bool(self._plain() & other._plain())
+
+    def _only_bare_differ(self, other: "Quantities") -> bool:
+        """A number without a unit is of whatever the other counts."""
+        mine, theirs = self.values.get("number"), other.values.get("number")
+        if (mine is None) == (theirs is None):
+            return False
+        bare, counted = (mine, other._counted()) if mine else (theirs, self._counted())
+        return bool(bare and counted and not bare & counted)
+
+    def _counted(self) -> frozenset[Any]:
+        known = {of for of, _ in _UNITS.values()}
+        return frozenset(
+            value
+            for kind, values in self.values.items()
+            if kind.startswith("of ") and kind.removeprefix("of ") not in known
+            for value in values
+        )
+
+    def _plain(self) -> frozenset[Any]:
+        return frozenset(value for values in self.values.values() for value in values)
+
+
+def quantities(text: str) -> Quantities:
+    """What a folded text counts and dates."""
+    values: dict[str, set[Any]] = {}
+
+    def without(found: re.Match[str]) -> str:
+        """A unit stays a word of the text, unless it is one that measures."""
+        for kind, value in _read(found.groupdict()):
+            values.setdefault(kind, set()).add(value)
+        unit = found["unit"] or found["unit2"] or ""
+        return f" {unit} " if unit and stem(unit) not in _UNITS else " "
+
+    rest = _PATTERN.sub(without, text)
+    return Quantities({kind: frozenset(some) for kind, some in values.items()}, rest)
+
+
+def _read(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+    for kind in ("ip", "version"):
+        if value := found[kind]:
+            yield kind, value
+    if value := found["phone"]:
+        yield "phone", re.sub(r"\D", "", value)
+    if value := found["weekday"]:
+        yield "weekday", _WEEKDAYS[value]
+    yield from _dates(found)
+    yield from _clock(found)
+    yield from _numbers(found)
+
+
+def _dates(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+    named = found["month1"] or found["month2"] or found["month3"]
+    month = _MONTHS[named] if named else int(found["iso_month"] or found["eu_month"] or 0)
+    if not month:
+        return
+    if day := _first(found, "iso_day", "eu_day", "day1", "day2"):
+        yield "date", (month, int(day))
+    if year := _first(found, "iso_year", "eu_year", "year1", "year2", "year3"):
+        yield "year", int(year)
+    yield "month", month
+
+
+def _first(found: dict[str, str | None], *names: str) -> str | None:
+    return next((found[name] for name in names if found[name]), None)
+
+
+def _clock(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+    if hour := found["hour"]:
+        half = found["half"] or found["half2"]
+        later = 12 if half == "pm" and int(hour) < 12 else 0
+        yield "time", (int(hour) + later, int(found["minute"] or found["minute2"] or 0))
+
+
+def _numbers(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+    if word := found["counted"]:
+        yield _of(float(_NUMBERS[word]), found["unit2"])
+    if digits := found["number"]:
+        number = _number(digits)
+        if number in _YEARS and len(digits) == 4 and not found["unit"]:
+            yield "year", int(number)
+        else:
+            yield _of(number, found["unit"])
+
+
+def _of(number: float, unit: str | None) -> tuple[str, float]:
+    of, much = _UNITS.get(stem(unit or ""), ("", 1.0))
+    if of:
+        return f"of {of}", round(number * much, 6)
+    return (f"of {stem(unit)}", number) if unit and not is_plain(unit) else ("number", number)
+
+
+def _number(digits: str) -> float:
+    """A comma before three digits parts thousands; any other is a decimal one."""
+    grouped = re.sub(r",(?=\d{3}(?:\D|$))", "", digits).replace(",", ".")
+    head, _, tail = grouped.partition(".")
+    return float(f"{head}.{tail.replace('.', '')}" if tail else head)
