@@ -12,6 +12,7 @@ BENCHES = {
     "fleet": "bench.fleet",
     "bounds": "bench.bounds",
     "sessions": "bench.sessions",
+    "truth": "bench.truth",
 }
 
 

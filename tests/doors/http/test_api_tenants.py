@@ -79,6 +79,8 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", f"{BELOW}/proposals"): ({}, {"proposals": []}),
     ("post", f"{BELOW}/proposals/{{proposal_id}}/accept"): ({}, 404),
     ("post", f"{BELOW}/proposals/{{proposal_id}}/decline"): ({}, {"declined": False}),
+    ("get", f"{BELOW}/doubts"): ({}, 200),
+    ("post", f"{BELOW}/doubts/{{memory_id}}/keep"): ({}, 404),
     ("get", f"{BELOW}/quarantine"): ({}, 409),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/accept"): ({}, 404),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/reject"): ({}, 404),

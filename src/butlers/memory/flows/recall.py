@@ -15,7 +15,7 @@ from butlers.memory.flows.sight import Query, Sight, see
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, ranker
-from butlers.memory.policy.doubt import behind_what_holds, yields
+from butlers.memory.policy.doubt import answers, behind_what_holds, yields
 from butlers.memory.policy.ranker import Ranked
 from butlers.memory.policy.scoring import ScoreParts, score_parts
 from butlers.memory.policy.trust import behind_the_more_trusted, with_origin
@@ -91,13 +91,16 @@ async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, a
     """The most relevant memories that answer, in the order of what is worth recalling now.
 
     Each is counted as used, unless told not to or asked of the past. Where none answers there is
-    none; `nearest` asks for the one that comes nearest then, with a relevance of 0.
+    none, nor where only episodes do that are outdated; `nearest` asks for the one that comes
+    nearest then.
     """
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
     ranked = await rank(memory, query, limit, lineage)
     answering = [one for one in ranked if one.relevance > 0]
     chosen = answering or (ranked[:1] if nearest else [])
     recalled = await tell(memory, chosen, lineage, limit, query.then)
+    if not any(answers(one.row) for one in recalled):
+        return recalled[:1] if nearest else []
     if not counted or not answering or query.then:
         return recalled
     now = memory.now()
