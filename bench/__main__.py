@@ -13,6 +13,7 @@ BENCHES = {
     "bounds": "bench.bounds",
     "sessions": "bench.sessions",
     "clashes": "bench.clashes",
+    "truth": "bench.truth",
 }
 
 

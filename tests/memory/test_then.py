@@ -155,7 +155,7 @@ async def test_what_is_outdated_is_told_of_nobody_until_it_holds_again(
     oslo = await remember.store_fact(
         memory, NewFact("Ann", "city", "Oslo", source_episode_id=said.id), lineage
     )
-    await remember.store_episode(
+    other = await remember.store_episode(
         memory, NewEpisode("Ann said something of her city", "general"), lineage
     )
 
@@ -177,9 +177,13 @@ async def test_what_is_outdated_is_told_of_nobody_until_it_holds_again(
     assert await shown() == (False, True, [str(berlin.id)])
     await remember.store_fact(memory, NewFact("Ann", "city", "oslo."), lineage)
     assert (await shown())[0]
-    # Faded away.
+    # Faded away, and nothing else is known.
     await owner.execute("update facts set validity = 'expired' where validity = 'active'")
     assert (await shown())[:2] == (False, True)
+    await forget.forget_memory(memory, "episode", other.id, lineage)
+    assert await recall.recall(memory, Query("Ann's city"), 10, lineage) == []
+    (near,) = await recall.recall(memory, Query("Ann's city"), 10, lineage, nearest=True)
+    assert near.row["outdated_by"]
 
 
 async def test_sources_go_along_unless_something_else_rests_on_them(memory, lineage):

@@ -46,7 +46,9 @@ async def test_to_name_a_tenant_is_not_enough(intruder):
             await intruder.fetch("select act_for('rival', 'tester', $1)", proof)
         assert (
             await intruder.fetch(
-                "select * from tell_memories('rival', $1, $2, now())", ["fact"], [uuid.uuid4()]
+                "select * from tell_memories('rival', $1, $2, now(), null, null)",
+                ["fact"],
+                [uuid.uuid4()],
             )
             == []
         )

@@ -1,5 +1,6 @@
 """What a look into the index brings: what is known of a question, and what may answer it."""
 
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -68,7 +69,13 @@ class Looked:
 
     def only(self, kind: MemoryType) -> "Looked":
         """The same, of one kind alone."""
-        kept = [number for number, own in enumerate(self.kinds) if own == kind]
+        return self._kept([number for number, own in enumerate(self.kinds) if own == kind])
+
+    def without(self, ids: Set[UUID]) -> "Looked":
+        """The same without some of them."""
+        return self._kept([number for number, id in enumerate(self.ids) if id not in ids])
+
+    def _kept(self, kept: list[int]) -> "Looked":
         return replace(self, **{name: self._some(name, kept) for name in self.__slots__[1:]})
 
     def _some(self, name: str, kept: list[int]) -> Any:

@@ -89,6 +89,8 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
         {"json": {"predicate": "mascot", "holds": "one"}},
         {"predicate": "mascot", "holds": "one"},
     ),
+    ("get", f"{BELOW}/doubts"): ({}, 200),
+    ("post", f"{BELOW}/doubts/{{memory_id}}/keep"): ({}, 404),
     ("get", f"{BELOW}/quarantine"): ({}, 409),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/accept"): ({}, 404),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/reject"): ({}, 404),

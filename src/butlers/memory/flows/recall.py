@@ -1,7 +1,7 @@
 """Finding memories: by meaning, by words, by both, and by all that makes one worth recalling."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from butlers.memory.flows.sight import Query, Sight, see
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, ranker
-from butlers.memory.policy.doubt import behind_what_holds, yields
+from butlers.memory.policy.doubt import answers, behind_what_holds, yields
 from butlers.memory.policy.maturity import told_reason
 from butlers.memory.policy.ranker import Ranked
 from butlers.memory.policy.scoring import ScoreParts, score_parts
@@ -28,6 +28,10 @@ MAX_HARM = 20
 """How many reasons for harm are told with a rule; an explanation has more of them."""
 DEFAULT_IMPORTANCE = 5.0
 """How important a rule is, of which nobody says so."""
+
+
+Choice = Callable[[Sequence[Ranked]], Sequence[Ranked]]
+"""Which of the ranked are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +76,9 @@ async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of i
     """The best matches, each tagged with its type and scores; filters apply before the limit."""
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
     inputs.checked_number("min_relevance", min_relevance, 0, 1)
-    found = await _search(memory, query, mode, limit, lineage, min_relevance)
+    found, told = await _search(memory, query, mode, limit, lineage, min_relevance)
     scores = {one.ref: one.scores for one in found}
-    rows = await _told_first(memory, list(scores), limit, lineage, query.then)
+    rows = await _told_first(memory, list(scores), limit, lineage, query.then, told)
     ordered = behind_what_holds(behind_the_more_trusted(list(rows), rows), rows)[:limit]
     return [
         as_json({"memory_type": ref.type, **with_origin(rows[ref]), **scores[ref]})
@@ -94,14 +98,18 @@ async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, a
     """The most relevant memories that answer, in the order of what is worth recalling now.
 
     Each is counted as used, unless told not to or asked of the past. Where none answers there is
-    none; `nearest` asks for the one that comes nearest then, with a relevance of 0.
+    none, nor where only episodes do that are outdated; `nearest` asks for the one that comes
+    nearest then.
     """
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
-    ranked = await rank(memory, query, limit, lineage)
-    answering = [one for one in ranked if one.relevance > 0]
-    chosen = answering or (ranked[:1] if nearest else [])
-    recalled = await tell(memory, chosen, lineage, limit, query.then)
-    if not counted or not answering or query.then:
+    chosen, told = await _choose(
+        memory, query, limit, lineage, lambda ranked: _answering(ranked) or ranked[:nearest]
+    )
+    recalled = await tell(memory, chosen, lineage, limit, query.then, told)
+    current = [one for one in recalled if answers(one.row)]
+    if not any(one.parts.relevance > 0 for one in current):
+        return (current or recalled)[:nearest]
+    if not counted or query.then:
         return recalled
     now = memory.now()
     memory.uses.count(lineage.tenant_id, [one.ref for one in recalled], now)
@@ -119,22 +127,47 @@ def best_of(sight: Sight, kind: MemoryType, limit: int, *, gated: bool) -> list[
     return (sure if gated else ranked)[:limit]
 
 
-async def rank(memory: Memory, query: Query, limit: int, lineage: Lineage) -> list[Ranked]:
-    """Every candidate of a question, best first, each with how relevant it is."""
+def _answering(ranked: Sequence[Ranked]) -> list[Ranked]:
+    return [one for one in ranked if one.relevance > 0]
+
+
+async def _choose(
+    memory: Memory, query: Query, limit: int, lineage: Lineage, wanted: Choice
+) -> tuple[list[Ranked], dict[MemoryRef, Row]]:
+    """Which candidates of a question are wanted, best first, and what the first of them say.
+
+    Episodes that are outdated come last, and the others are judged as if they were not there: how
+    near they come would hide what took their place.
+    """
     depth = max(limit, DEPTH)
     sight = await see(memory, query, lineage, depth)
-    return ranker.rank(sight.looked, sight.reading, sight.names, depth).ranked
+    told: dict[MemoryRef, Row] = {}
+    outdated: list[Ranked] = []
+    while True:
+        looked = sight.looked.without({one.ref.id for one in outdated})
+        chosen = wanted(ranker.rank(looked, sight.reading, sight.names, depth).ranked)
+        refs = [one.ref for one in chosen]
+        told |= await _told_first(memory, refs, limit, lineage, query.then, told)
+        gone = [one for one in chosen if one.ref in told and not answers(told[one.ref])]
+        if not gone:
+            return [*chosen, *outdated], told
+        outdated += gone
 
 
-async def tell(
-    memory: Memory, chosen: Sequence[Ranked], lineage: Lineage, limit: int, then: Then = NOW
+async def tell(  # noqa: PLR0913 - what, for whom, how much, of when, and what is known of it
+    memory: Memory,
+    chosen: Sequence[Ranked],
+    lineage: Lineage,
+    limit: int,
+    then: Then = NOW,
+    known: Mapping[MemoryRef, Row] | None = None,
 ) -> list[Recalled]:
     """What the first of the chosen say, in their one order: composite score, newest, then id.
 
     What is in doubt stands behind what is not, and episodes that are outdated behind all.
     """
     now, by_ref = then.at(memory.now()), {one.ref: one for one in chosen}
-    told = await _told_first(memory, list(by_ref), limit, lineage, then)
+    told = await _told_first(memory, list(by_ref), limit, lineage, then, known or {})
     weights = memory.settings.retrieval.score_weights
     recalled = [
         Recalled(ref, row, parts.composite(weights), parts, one.rrf_score, one.signals)
@@ -149,18 +182,25 @@ async def tell(
     return [found[ref] for ref in ordered[:limit]]
 
 
-async def _told_first(
-    memory: Memory, refs: Sequence[MemoryRef], limit: int, lineage: Lineage, then: Then
+async def _told_first(  # noqa: PLR0913 - as above
+    memory: Memory,
+    refs: Sequence[MemoryRef],
+    limit: int,
+    lineage: Lineage,
+    then: Then,
+    known: Mapping[MemoryRef, Row],
 ) -> dict[MemoryRef, Row]:
     """The first of these as they are told, as many as are wanted; for each of them that yields
     to what holds, one more."""
     told: dict[MemoryRef, Row] = {}
     start, missing = 0, limit
     while missing > 0 and start < len(refs):
-        some = list(refs[start : start + max(missing, len(told))])
-        told |= await search.tell_memories(
-            memory.database, lineage.tenant_id, some, memory.now(), then
-        )
+        some = refs[start : start + max(missing, len(told))]
+        told |= {ref: known[ref] for ref in some if ref in known}
+        if new := [ref for ref in some if ref not in known]:
+            told |= await search.tell_memories(
+                memory.database, lineage.tenant_id, new, memory.now(), then
+            )
         start += len(some)
         missing = limit - sum(1 for row in told.values() if not yields(row))
     return {ref: told[ref] for ref in refs if ref in told}
@@ -196,14 +236,15 @@ async def _harm(memory: Memory, row: Row, lineage: Lineage) -> dict[str, Any]:
 
 async def _search(  # noqa: PLR0913 - as above
     memory: Memory, query: Query, mode: SearchMode, limit: int, lineage: Lineage, least: float
-) -> list[Found]:
+) -> tuple[list[Found], dict[MemoryRef, Row]]:
     if mode is SearchMode.HYBRID:
-        ranked = await rank(memory, query, limit, lineage)
-        relevant = [one for one in ranked if one.relevance >= least]
-        return [Found(one.ref, _fused_scores(one)) for one in relevant]
+        relevant, told = await _choose(
+            memory, query, limit, lineage, lambda all: [r for r in all if r.relevance >= least]
+        )
+        return [Found(one.ref, _fused_scores(one)) for one in relevant], told
     looked = (await see(memory, query, lineage, max(limit, DEPTH), mode)).looked
     found = _by_meaning(looked) if mode is SearchMode.SEMANTIC else _by_words(looked)
-    return [one for one in found if one.scores["relevance"] >= least]
+    return [one for one in found if one.scores["relevance"] >= least], {}
 
 
 def _fused_scores(one: Ranked) -> dict[str, Any]:
