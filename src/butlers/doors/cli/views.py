@@ -30,10 +30,7 @@ _MOST_COLUMNS = 6
 
 
 def _stored(kind: str) -> View:
-    def show(answer: Row, _: Row) -> None:
-        show_line(came_of(answer, kind))
-
-    return show
+    return lambda answer, _: show_line(came_of(answer, kind))
 
 
 def _done(word: str) -> View:
@@ -72,10 +69,6 @@ def _recalled(found: Sequence[Row], _: Row) -> None:
 
 def _cells(memory: Row) -> list[str]:
     return [memory["memory_type"], short_id(memory["id"]), says(memory)]
-
-
-def _block(built: Row, _: Row) -> None:
-    typer.echo(built["text"], nl=False)
 
 
 def _memory(memory: Row, _: Row) -> None:
@@ -269,7 +262,7 @@ VIEWS: Mapping[str, View] = {
     "undo_correction": _stored("fact"),
     "search": _found,
     "recall": _recalled,
-    "context": _block,
+    "context": lambda built, _: typer.echo(built["text"], nl=False),
     "history": _events,
     "explain": _explained,
     "confirm": _done("confirmed"),
