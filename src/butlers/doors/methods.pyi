@@ -416,3 +416,24 @@ class Methods:
         memory_id: str | UUID,
         memory_type: str | None = ...,
     ) -> bool: ...
+    async def list_conflicts(
+        self,
+        *,
+        limit: int = ...,
+        cursor: str | None = ...,
+    ) -> Page: ...
+    async def settle_conflict(
+        self,
+        conflict_id: str | UUID,
+        holds: str,
+        *,
+        since: datetime | None = ...,
+    ) -> dict[str, Any]: ...
+    async def tell_predicate(
+        self,
+        predicate: str,
+        holds: str,
+    ) -> dict[str, Any]: ...
+    async def list_predicates(
+        self,
+    ) -> list[dict[str, Any]]: ...

@@ -31,21 +31,6 @@ _IN_USE = ("active", "fading")
 _MOST_COLUMNS = 6
 
 
-<<<<<<< HEAD
-=======
-def _stored(kind: str) -> View:
-    return lambda answer, _: show_line(came_of(answer, kind))
-
-
-def _done(word: str) -> View:
-    def show(_: Row, given: Row) -> None:
-        named = (given.get("memory_type"), given["memory_id"])
-        show_line(f"{word} {' '.join(filter(None, named))}")
-
-    return show
-
-
->>>>>>> windows
 def _found(found: Sequence[Row], _: Row) -> None:
     if not found:
         show_line("nothing found")
