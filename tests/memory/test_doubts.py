@@ -61,7 +61,7 @@ async def test_what_rests_on_what_fell_is_in_doubt_until_it_stands_again(memory,
     # Said otherwise the ground falls; said anew, it stands.
     meat = await remember.store_fact(memory, NewFact("Ann", "diet", "eats meat"), lineage)
     assert {str(one["id"]) for one in meat.in_doubt} == resting
-    assert (await correct.undo_correction(memory, meat.id, lineage)).in_doubt == []
+    assert (await correct.undo_correction(memory, meat.id, lineage)).in_doubt == ()
     assert await in_doubt(memory, lineage) == set()
 
 

@@ -40,7 +40,7 @@ async def plan(owner, database, clock):
     await owner.execute("vacuum analyze episodes, facts, rules")
     asked = {
         "now": clock.now, "scope": "general", "min_confidence": 0.2, "limit": 10,
-        "butler": "general", "episode_ids": [uuid.uuid4()],
+        "butler": "general", "episode_ids": [uuid.uuid4()], "as_of": None, "known_at": None,
     }  # fmt: skip
 
     async def explain(file, name, off=()):
@@ -78,7 +78,7 @@ async def test_what_may_be_found_is_contained_in_the_statement_that_asks(plan, d
     async with database.transaction("acme") as tx:
         rows = await tx._connection.fetch(
             "explain select doc from index_memories m where m.tenant_id = 'acme' "
-            "and is_found(m, array['fact'], 'general', 0.2, $1)",
+            "and is_found(m, array['fact'], 'general', 0.2, $1, null, null)",
             clock.now,
         )
     found = "\n".join(row[0] for row in rows)

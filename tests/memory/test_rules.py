@@ -11,7 +11,7 @@ from butlers.memory.flows.history import explain_memory
 from butlers.memory.flows.recall import MAX_HARM, get_memory, recall
 from butlers.memory.flows.sight import Query
 from butlers.memory.flows.undo_plan import Source
-from butlers.memory.model import Lineage, Maturity, MemoryType, NewRule, Origin, Trust
+from butlers.memory.model import Lineage, Maturity, MemoryRef, MemoryType, NewRule, Origin, Trust
 from memory.index import differences
 
 USER = Lineage("acme", "token:hook", origin=Origin.USER)
@@ -93,7 +93,7 @@ async def test_maturity_puts_a_floor_under_a_rule_that_all_agree_on(memory, cloc
         explained = await explain_memory(memory, "rule", rules[name], AGENT)
         assert explained["effective_confidence"] == left and explained["expires_at"] is None
         assert (explained["fades_at"] is None) == (name == "proven")
-        detail = await memory_detail(memory, MemoryType.RULE, rules[name], AGENT)
+        detail = await memory_detail(memory, MemoryRef(MemoryType.RULE, rules[name]), AGENT)
         assert detail["forecast"][-1]["confidence"] == left
         for least, there in ((found_by, True), (found_by + 1e-9, False)):
             query = Query("Offer tea", min_confidence=least)

@@ -253,7 +253,7 @@ async def test_a_correction_takes_over_the_time_and_undoing_it_brings_all_back(
     assert await lived(owner, "2021-01-01", believed_at=believed) == ["Oslo"]
     put = await owner.fetchrow("select * from facts where id = $1", berlin.id)
     assert (put["source_episode_id"], put["author"], put["reference_count"]) == (None, None, 1)
-    outdated = "select outdated_by('acme', $1, $2)"
+    outdated = "select outdated_by('acme', $1, $2, null, null)"
     assert await owner.fetchval(outdated, told.id, clock.now) == [berlin.id]
     # A future that is told meanwhile is left alone.
     await store(city("Paris", "2027-01-01"))

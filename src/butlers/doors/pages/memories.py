@@ -30,11 +30,7 @@ from butlers.operation import Operation
 
 router = APIRouter(route_class=PageRoute)
 Kinds = Literal["facts", "rules", "episodes"]
-KINDS = {
-    "facts": MemoryType.FACT,
-    "rules": MemoryType.RULE,
-    "episodes": MemoryType.EPISODE,
-}
+KINDS = {"facts": MemoryType.FACT, "rules": MemoryType.RULE, "episodes": MemoryType.EPISODE}
 _PATH = "/butlers/{name}/memory"
 _RECALL = "recall"
 _MODES = {

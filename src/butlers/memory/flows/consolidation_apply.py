@@ -13,15 +13,11 @@ from butlers.kernel.text import says_the_same
 from butlers.memory.flows.anchoring import hold_all
 from butlers.memory.flows.authority import is_more_trusted
 from butlers.memory.flows.clashes import know_predicates
-from butlers.memory.flows.consolidation_lease import (
-    TAKEN_OVER,
-    Claimed,
-    give_back_in,
-)
+from butlers.memory.flows.consolidation_lease import TAKEN_OVER, Claimed, give_back_in
 from butlers.memory.flows.consolidation_report import Applied as Applied
 from butlers.memory.flows.consolidation_report import Effect as Effect
 from butlers.memory.flows.links import derive_in
-from butlers.memory.flows.placing import find_place, window_of
+from butlers.memory.flows.placing import find_place, in_time, window_of
 from butlers.memory.flows.proposals import confirm_by, proposal_of
 from butlers.memory.flows.proposing import propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
@@ -39,14 +35,7 @@ from butlers.memory.model import (
     Validity,
 )
 from butlers.memory.policy.consolidation import Known
-from butlers.memory.policy.consolidation_plan import (
-    Action,
-    Confirm,
-    Plan,
-    StoreFact,
-    StoreRule,
-)
-from butlers.memory.policy.spoken_window import dated
+from butlers.memory.policy.consolidation_plan import Action, Confirm, Plan, StoreFact, StoreRule
 from butlers.memory.policy.trust import LESS_TRUSTED, why_not_replaced
 from butlers.memory.store import consolidation, episodes, facts, rules
 from butlers.memory.store.consolidation import Lease
@@ -162,7 +151,7 @@ async def _store_fact(work: _Work, action: StoreFact, embedding: Embedding) -> E
     if await facts.get_by_idempotency_key(work.tx, idempotency_key=key):
         return Effect.UNCHANGED
     now = work.memory.now()
-    new = dated(await _said_as_its_source(work.tx, action.new), now)
+    new = await in_time(work.tx, await _said_as_its_source(work.tx, action.new), now)
     holder = await facts.get_active(work.tx, FactKey.of(new), now)
     place = await find_place(work.tx, new, now)
     met = await facts.find(work.tx, ids=[one.of.id for one in place.changes], now=now)

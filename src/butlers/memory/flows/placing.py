@@ -20,6 +20,7 @@ from butlers.memory.model import (
     Validity,
 )
 from butlers.memory.policy import validity
+from butlers.memory.policy.spoken_window import dated
 from butlers.memory.policy.validity import Change, Place, Standing, Window
 from butlers.memory.store import facts, links
 from butlers.memory.store.facts import FactKey
@@ -30,6 +31,15 @@ def window_of(row: Row | NewFact) -> Window:
     if isinstance(row, NewFact):
         return Window(row.valid_from, row.valid_to)
     return Window(row["valid_from"], row["valid_to"])
+
+
+async def in_time(tx: Transaction, new: NewFact, now: datetime) -> NewFact:
+    """A fact with the time that its statement tells of; one of another time than now only beside a
+    fact that holds now, for else it is the best that is known."""
+    told = dated(new, now)
+    if window_of(told).holds(now):
+        return told
+    return told if await facts.get_active(tx, FactKey.of(new), now) else new
 
 
 async def find_place(tx: Transaction, new: NewFact, now: datetime) -> Place:

@@ -11,6 +11,7 @@ from butlers.memory.flows.forget import forget_in
 from butlers.memory.flows.placing import (
     columns,
     find_place,
+    in_time,
     make_room,
     moved_window,
     record_room,
@@ -103,6 +104,7 @@ async def _release_fact(
         return None
     new = NewFact(**held)
     await facts.hold_keys(tx, FactKey.of(new))
+    new = await in_time(tx, new, now)
     place = await find_place(tx, new, now)
     await make_room(tx, place)
     at = {"supersedes_id": place.replaced, "now": now, **columns(place.window)}

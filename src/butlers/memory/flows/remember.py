@@ -6,15 +6,17 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from butlers.db.postgres import Transaction
-from butlers.errors import IntegrityViolation, NotFound
+from butlers.errors import NotFound
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows import links as linkage
 from butlers.memory.flows.anchoring import anchored
 from butlers.memory.flows.clashes import know_predicates, look_in
+from butlers.memory.flows.known import known_episode, known_fact, known_rule
 from butlers.memory.flows.placing import (
     columns,
     find_place,
+    in_time,
     make_room,
     record_room,
     stronger,
@@ -22,12 +24,7 @@ from butlers.memory.flows.placing import (
     window_of,
 )
 from butlers.memory.flows.proposing import let_fact_wait
-from butlers.memory.flows.same_again import (
-    confirm_instead,
-    heir,
-    only_confirms,
-    pass_on,
-)
+from butlers.memory.flows.same_again import confirm_instead, heir, only_confirms, pass_on
 from butlers.memory.flows.stored import StoredEpisode, StoredFact, StoredRule, tell_doubts
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
@@ -51,7 +48,6 @@ from butlers.memory.policy.attachments import (
     masked_between,
 )
 from butlers.memory.policy.scopes import of_source
-from butlers.memory.policy.spoken_window import dated
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.policy.validity import Place
 from butlers.memory.store import episodes, facts, rules
@@ -84,7 +80,7 @@ async def store_episode_in(  # noqa: PLR0913 - as the others, and what its event
     said = trust.provenance(new, lineage)
     row = _row(episode_id, new, embedding, now, said)
     if await episodes.insert(tx, expires_at=expires_at, **row) is None:
-        return await _known_episode(tx, new)
+        return await known_episode(tx, new)
     payload = {"to": "pending", "butler": new.butler, "importance": new.importance, **(told or {})}
     event = Event(EventType.EPISODE_CREATED, EventSubject.EPISODE, episode_id, payload | _why(said))
     await memory.record(tx, event, lineage, now)
@@ -106,11 +102,10 @@ async def store_fact_in(
     memory: Memory, tx: Transaction, new: NewFact, embedding: Embedding, lineage: Lineage
 ) -> StoredFact:
     """Store a checked and embedded fact inside a transaction that may hold more."""
-    known = await _known_fact(tx, new)
+    known = await known_fact(tx, new)
     if known is not None:
         return known
     new, said = await _with_its_source(tx, new, lineage)
-    new = dated(new, memory.now())
     new, identity = await anchored(memory, tx, new, said, lineage)
     stored = await _store_anchored(memory, tx, new, embedding, lineage, said)
     return replace(stored, identity=identity)
@@ -128,6 +123,7 @@ async def _store_anchored(  # noqa: PLR0913 - as above, and what is known of whe
         place = Place(window_of(new))
         return await insert_fact(memory, tx, new, embedding, lineage, said, place)
     await facts.hold_keys(tx, FactKey.of(new))
+    new = await in_time(tx, new, memory.now())
     place = await find_place(tx, new, memory.now())
     holder = stronger(place, said["trust"])
     if holder is not None:
@@ -201,7 +197,7 @@ async def store_rule_in(
     now, rule_id = memory.now(), memory.new_id()
     decay = {"confidence": confidence.RULE_CONFIDENCE, "decay_rate": confidence.RULE_DECAY_RATE}
     if not await rules.insert(tx, **decay, **_row(rule_id, new, embedding, now, said)):
-        return await _known_rule(tx, new)
+        return await known_rule(tx, new)
     payload = {"to": "candidate", "scope": new.scope, **_source(new), **_why(said)}
     event = Event(EventType.RULE_CREATED, EventSubject.RULE, rule_id, payload)
     await memory.record(tx, event, lineage, now)
@@ -260,30 +256,6 @@ def _waits(said: dict[str, Any]) -> str | None:
     held = said["quarantined"]
     instead = "; how to behave is stored as a rule" if held == DEMAND else ""
     return f"a person's yes, in quarantine: {held}{instead}" if held else None
-
-
-async def _known_episode(tx: Transaction, new: NewEpisode) -> StoredEpisode:
-    found = await episodes.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
-    if found is None:
-        raise IntegrityViolation("the episode with this idempotency key vanished; try again")
-    return StoredEpisode(found["id"], found["expires_at"])
-
-
-async def _known_fact(tx: Transaction, new: NewFact) -> StoredFact | None:
-    """What was stored under this idempotency key before, once nobody else is storing it."""
-    if new.idempotency_key is None:
-        return None
-    # Only the first of several writers at once supersedes anything.
-    await facts.hold_idempotency_keys(tx, new.idempotency_key)
-    found = await facts.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
-    return StoredFact(found["id"], found["supersedes_id"]) if found else None
-
-
-async def _known_rule(tx: Transaction, new: NewRule) -> StoredRule:
-    found = await rules.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
-    if found is None:
-        raise IntegrityViolation("the rule with this idempotency key vanished; try again")
-    return StoredRule(found["id"])
 
 
 def _fact_created(fact_id: UUID, new: NewFact, place: Place, said: dict[str, Any]) -> Event:

@@ -36,8 +36,8 @@ class Move:
 
     @property
     def pairs(self) -> list[list[str | None]]:
-        """What it takes to take it back: winner, loser, what the winner had replaced before, and
-        when the loser held."""
+        """What it takes to take it back: winner, loser, what the winner had replaced before, when
+        the loser held, and since when the winner does, where that was open."""
         return [_pair(one) for one in self.rivalries]
 
 
@@ -59,10 +59,31 @@ async def carry_out(
     losers = [one.loser["id"] for one in move.rivalries]
     if losers:
         ended = await entities.give_way(tx, winners=winners, losers=losers)
+        await _begin(memory, tx, move.rivalries, lineage, now)
         await entities.succeed(tx, winners=winners, losers=losers)
         await links.supersede(tx, winners=winners, losers=losers, now=now)
         await _tell(memory, tx, move.rivalries, ended, lineage, now)
     await entities.repoint(tx, ids=move.ids, target_id=move.target_id)
+
+
+async def _begin(
+    memory: Memory, tx: Transaction, rivalries: Iterable[Rivalry], lineage: Lineage, now: datetime
+) -> None:
+    """What was told after what gives way holds since then, and says so."""
+    begun = {one.winner["id"]: one for one in rivalries if one.since is not None}
+    if not begun:
+        return
+    sinces = [one.since for one in begun.values()]
+    await entities.begin(tx, winners=list(begun), sinces=sinces)
+    payloads = {id: _began(one) for id, one in begun.items()}
+    transition = Transition(EventType.FACT_BOUNDED, EventSubject.FACT, payloads)
+    await events.append_all(tx, memory.new_id, transition, lineage, now)
+
+
+def _began(rivalry: Rivalry) -> dict[str, Any]:
+    winner = rivalry.winner
+    window = {"from": _window(winner), "to": _window({**winner, "valid_from": rivalry.since})}
+    return {"window": window, "bounded_by": str(rivalry.loser["id"])}
 
 
 async def _tell(  # noqa: PLR0913 - who gave way to whom, until when, and on whose behalf
@@ -87,8 +108,9 @@ def _gave_way(rivalry: Rivalry, ended: Row) -> dict[str, Any]:
 
 def _pair(rivalry: Rivalry) -> list[str | None]:
     winner, loser = rivalry.winner, rivalry.loser
-    before = winner["supersedes_id"]
-    return [str(winner["id"]), str(loser["id"]), before and str(before), *_window(loser)]
+    before, since = winner["supersedes_id"], rivalry.since
+    told = [str(winner["id"]), str(loser["id"]), before and str(before), *_window(loser)]
+    return [*told, since.isoformat() if since else None]
 
 
 def _window(row: Row) -> list[str | None]:

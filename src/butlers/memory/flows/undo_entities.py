@@ -146,12 +146,13 @@ async def _unanchored(work: Work, id: UUID, target_id: UUID, pairs: Pairs) -> bo
 
 async def _hold_apart(work: Work, pairs: Pairs) -> tuple[list[UUID], list[UUID]]:
     """Facts that gave way because two were one hold again; which do, and which do not."""
-    known = [[*pair, None, None][:5] for pair in pairs]
+    known = [[*pair, None, None, None][:6] for pair in pairs]
     winners, losers, befores = (_ids(pair[place] for pair in known) for place in range(3))
-    froms, tos = ([_instant(pair[place]) for pair in known] for place in (3, 4))
+    froms, tos, sinces = ([_instant(pair[place]) for pair in known] for place in (3, 4, 5))
     both = {"winners": winners, "losers": losers}
     await parting.part_pairs(work.tx, befores=befores, **both)
     await parting.part_links(work.tx, **both)
+    await parting.reopen(work.tx, winners=winners, sinces=sinces)
     rows = await parting.revive_lost(work.tx, losers=losers, froms=froms, tos=tos)
     for row in rows:
         ref = MemoryRef(MemoryType.FACT, row["id"])

@@ -19,6 +19,13 @@ class Rivalry:
     loser: Row
 
     @property
+    def since(self) -> datetime | None:
+        """When the one that stays was told, where that took the place of what was told before."""
+        told: datetime = self.winner["created_at"]
+        later = self.winner["valid_from"] is None and told > self.loser["created_at"]
+        return told if later else None
+
+    @property
     def why(self) -> str:
         """What decided."""
         if self.winner["trust"] != self.loser["trust"]:

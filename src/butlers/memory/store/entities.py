@@ -28,6 +28,7 @@ hold_facts = Rows(_SQL["hold_facts"])
 find_facts = OnlyValue[list[UUID]](_SQL["find_facts"])
 find_rivals = Rows(_SQL["find_rivals"])
 give_way = Rows(_SQL["give_way"])
+begin = Touched(_SQL["begin"])
 succeed = Touched(_SQL["succeed"])
 repoint = Touched(_SQL["repoint"])
 

@@ -217,7 +217,7 @@ pairs as (
     and own.held && moving.held and own.id <> moving.id
 )
 select id, scope, subject, predicate, content, trust, supersedes_id, valid_from, valid_to,
-  fact_state(validity, metadata) as state,
+  created_at, fact_state(validity, metadata) as state,
   effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence,
   id in (select own_id from pairs) as is_own
 from facts
@@ -226,7 +226,8 @@ where tenant_id = :tenant_id
 order by id
 
 -- give_way --
--- Facts give way: each held until the one that stays began; if that was there first, never.
+-- Facts give way: each held until the one that stays began, or was told; if that was there first,
+-- never.
 update facts
 set validity = 'superseded',
   valid_from = case when before.since > coalesce(before.began, '-infinity') then before.began
@@ -234,13 +235,21 @@ set validity = 'superseded',
   valid_to = case when before.since > coalesce(before.began, '-infinity')
     then least(before.ended, before.since) else coalesce(before.began, facts.created_at) end
 from (
-  select lost.id, lost.valid_from as began, lost.valid_to as ended, stays.valid_from as since
+  select lost.id, lost.valid_from as began, lost.valid_to as ended, coalesce(
+      stays.valid_from, case when stays.created_at > lost.created_at then stays.created_at end
+    ) as since
   from unnest(:winners::uuid[], :losers::uuid[]) as settled (winner, loser)
   join facts lost on lost.tenant_id = :tenant_id and lost.id = settled.loser
   join facts stays on stays.tenant_id = :tenant_id and stays.id = settled.winner
 ) before
 where facts.tenant_id = :tenant_id and facts.id = before.id
 returning facts.id, facts.valid_from, facts.valid_to
+
+-- begin --
+-- Facts that were told after what gave way to them hold since then.
+update facts f set valid_from = settled.since
+from unnest(:winners::uuid[], :sinces::timestamptz[]) as settled (winner, since)
+where f.tenant_id = :tenant_id and f.id = settled.winner and f.valid_from is null
 
 -- succeed --
 -- Facts name one that each of them replaces; the others, and what they replaced before, stay in

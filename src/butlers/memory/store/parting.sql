@@ -47,6 +47,19 @@ where f.tenant_id = :tenant_id and f.id = pair.id and f.validity = 'superseded'
 returning f.id, fact_state(f.validity, f.metadata) as state, f.valid_from, f.valid_to,
   was.valid_from as was_valid_from, was.valid_to as was_valid_to
 
+-- reopen --
+-- Facts that held since they replaced another hold as before, unless another does then.
+update facts f set valid_from = null
+from unnest(:winners::uuid[], :sinces::timestamptz[]) as pair (winner, since)
+where f.tenant_id = :tenant_id and f.id = pair.winner and f.valid_from = pair.since
+  and not exists (
+    select from facts o
+    where o.tenant_id = :tenant_id and o.id <> f.id and o.validity = 'active'
+      and fact_key(o.scope, o.entity_id, o.subject, o.predicate)
+        = fact_key(f.scope, f.entity_id, f.subject, f.predicate)
+      and tstzrange(o.valid_from, o.valid_to) && tstzrange(null, f.valid_to)
+  )
+
 -- part_links --
 -- The links of such a merge are gone.
 delete from memory_links

@@ -24,7 +24,14 @@ _LISTS = (
 )
 _NUMBERS = ("lengths", "similarities", "bare_similarities")
 _FLOATS = frozenset(
-    {"importance", "confidence", "decay_rate", "effectiveness_score", "effective_confidence"}
+    {
+        "importance",
+        "confidence",
+        "decay_rate",
+        "effectiveness_score",
+        "effective_confidence",
+        "confidence_floor",
+    }
 )
 
 
