@@ -262,7 +262,9 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.LINK_CREATED: Meaning(
         "Two memories were linked; the event stands with the source.", _LINK
     ),
-    EventType.LINK_REMOVED: Meaning("A link was taken back with what it came from.", _LINK),
+    EventType.LINK_REMOVED: Meaning(
+        "A link was taken back with what it came from, or what was in doubt was kept.", _LINK
+    ),
     EventType.ENTITY_CREATED: Meaning(
         "An entity was created.",
         {

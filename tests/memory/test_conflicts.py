@@ -224,7 +224,7 @@ async def test_only_facts_seen_together_are_compared(memory, lineage):
     await told(memory, lineage, "city", "Berlin", scope="general")
     assert (await told(memory, lineage, "lives_in", "Madrid", scope="health")).conflicts == ()
     assert len((await told(memory, lineage, "residence", "Rome")).conflicts) == 2
-    entity = await entities.create_entity(memory, "Ann", "person", None, None, lineage)
+    entity = await entities.create_entity(memory, "Annika", "person", None, None, lineage)
     assert (await told(memory, lineage, "home_city", "Paris", entity_id=entity)).conflicts == ()
     assert (await told(memory, lineage, "city", "Bonn", entity_id=entity)).conflicts != ()
 

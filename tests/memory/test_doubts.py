@@ -1,5 +1,7 @@
 """What rests on what: it falls into doubt with its ground, is shown so, and comes back with it."""
 
+from dataclasses import replace
+
 import pytest
 
 from butlers.errors import Conflict, InvalidInput, NotFound
@@ -13,8 +15,10 @@ from butlers.memory.flows import (
     recall,
     remember,
     restore,
+    undo,
 )
 from butlers.memory.flows.sight import Query
+from butlers.memory.flows.undo_plan import Source
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, Origin, Trust
 
 
@@ -122,3 +126,16 @@ async def test_what_cannot_carry_is_refused(memory, lineage, stranger, dinner):
     with pytest.raises(Conflict, match="supersedes"):
         after = await remember.store_fact(memory, NewFact("Ann", "diet", "vegan"), lineage)
         await rest(MemoryRef(MemoryType.FACT, after.id), diet)
+
+
+async def test_taking_a_source_back_leaves_what_rested_on_it_in_doubt(memory, lineage):
+    page = replace(lineage, actor="token:page")
+    diet = await fact(memory, page, "Ann", "diet", "vegetarian")
+    dish = await fact(memory, lineage, "Ann", "dinner dish", "the risotto", on=[diet])
+    tea = await fact(memory, lineage, "Ann", "drink", "tea")
+    drawn = tea.type, tea.id, dish.type, dish.id
+    assert await links.create_link(memory, *drawn, "depends_on", page)
+    person = replace(lineage, origin=Origin.OPERATOR)
+    done = await undo.undo_source(memory, Source("page"), person)
+    assert (done.facts, done.links) == (1, 1)
+    assert await in_doubt(memory, lineage) == {str(dish.id)}, "and what the source linked is not"

@@ -23,6 +23,8 @@ NOT_STORED = {
     ("move_project", "project"): LOOKED_UP,
     ("move_project", "to"): LOOKED_UP,
     ("undo_source", "token"): LOOKED_UP,
+    ("store_fact", "valid_from"): "an instant, or it is refused",
+    ("store_fact", "valid_to"): "an instant, or it is refused",
     ("undo_source", "session"): LOOKED_UP,
     ("reembed", "to"): "a directory of this machine, by the operator",
 }

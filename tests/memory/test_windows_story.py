@@ -225,9 +225,12 @@ class Story:
                         told[day] = row["content"]
             assert told == shown(home), key
         self.believed[self.clock.now] = {
-            row["id"]: (row["valid_from"], row["valid_to"])
+            # A window that is empty has no ends.
+            row["id"]: (None, None)
+            if row["valid_from"] is not None and row["valid_from"] == row["valid_to"]
+            else (row["valid_from"], row["valid_to"])
             for row in rows
-            if row["validity"] == "active"
+            if row["validity"] in ("active", "superseded")
         }
 
     def days(self, row):

@@ -26,6 +26,8 @@ DEPTH = 200
 """How far down each leg the ranker looks; whoever asks for more has it look further."""
 MAX_HARM = 20
 """How many reasons for harm are told with a rule; an explanation has more of them."""
+_SPARE = 4
+"""How many times as many as are wanted are looked at, lest what is in doubt take their place."""
 DEFAULT_IMPORTANCE = 5.0
 """How important a rule is, of which nobody says so."""
 
@@ -144,8 +146,11 @@ async def _choose(
     told: dict[MemoryRef, Row] = {}
     outdated: list[Ranked] = []
     while True:
-        looked = sight.looked.without({one.ref.id for one in outdated})
+        looked = (
+            sight.looked.without({one.ref.id for one in outdated}) if outdated else sight.looked
+        )
         chosen = wanted(ranker.rank(looked, sight.reading, sight.names, depth).ranked)
+        chosen = chosen[: _SPARE * limit]
         refs = [one.ref for one in chosen]
         told |= await _told_first(memory, refs, limit, lineage, query.then, told)
         gone = [one for one in chosen if one.ref in told and not answers(told[one.ref])]
@@ -241,8 +246,9 @@ async def _search(  # noqa: PLR0913 - as above
         relevant, told = await _choose(
             memory, query, limit, lineage, lambda all: [r for r in all if r.relevance >= least]
         )
-        return [Found(one.ref, _fused_scores(one)) for one in relevant], told
-    looked = (await see(memory, query, lineage, max(limit, DEPTH), mode)).looked
+        shown = [one for one in relevant if one.ref in told]
+        return [Found(one.ref, _fused_scores(one)) for one in shown], told
+    looked = (await see(memory, query, lineage, 2 * limit, mode)).looked
     found = _by_meaning(looked) if mode is SearchMode.SEMANTIC else _by_words(looked)
     return [one for one in found if one.scores["relevance"] >= least], {}
 

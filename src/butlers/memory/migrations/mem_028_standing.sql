@@ -1,6 +1,6 @@
 -- {planned} --
--- A plan is made once, not for every question.
-set plan_cache_mode = force_generic_plan
+-- A plan is made once, not for every question, and must serve when there are many rows.
+set enable_seqscan = off set plan_cache_mode = force_generic_plan
 
 -- same_said --
 -- Whether two contents say the same, but for case, spacing and the punctuation around them.
@@ -158,7 +158,7 @@ end;
 create function tell_memories(
   tenant text, types text[], ids uuid[], now timestamptz, as_of timestamptz, known_at timestamptz
 ) returns table (memory_type text, id uuid, told jsonb)
-language plpgsql as $$
+language plpgsql {planned} as $$
     declare
       at timestamptz := coalesce(as_of, known_at, now);
     begin
