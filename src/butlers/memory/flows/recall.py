@@ -30,8 +30,6 @@ _SPARE = 4
 """How many times as many as are wanted are looked at, lest what is in doubt take their place."""
 DEFAULT_IMPORTANCE = 5.0
 """How important a rule is, of which nobody says so."""
-
-
 Choice = Callable[[Sequence[Ranked]], Sequence[Ranked]]
 """Which of the ranked are wanted."""
 
