@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from butlers.memory.policy.question import read
+from butlers.memory.policy.question import by_every_name, read
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)  # a Sunday
 NAMES = frozenset({"caroline", "melanie", "joão", "mara"})
@@ -93,3 +93,17 @@ def test_any_text_can_be_read(text, names):
     found = read(text, names, NOW)
     assert found.people <= names
     assert found.bare or not text.strip()
+
+
+def test_whoever_is_asked_about_by_another_name_is_asked_about_by_the_present_one_too():
+    called = {"mara lindholm": "Mara Berg", "bob": "Robert", "the eu": "European Union"}
+    for asked, becomes in (
+        ("Where does Mara Lindholm live?", "Where does Mara Lindholm Mara Berg live?"),
+        ("Is mara lindholm in?", "Is mara lindholm Mara Berg in?"),
+        ("Bob's car", "Bob Robert's car"),
+        ("What does the EU say?", "What does the EU European Union say?"),
+        ("Where does Mara Berg live, once Mara Lindholm?", None),
+        ("Where does Ingrid Lindholm live?", None),
+        ("", None),
+    ):
+        assert by_every_name(asked, called) == (becomes or asked)

@@ -14,7 +14,7 @@ from butlers.errors import Conflict, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
 from butlers.kernel.text import clean
-from butlers.memory.model import Event, Lineage, VersionState
+from butlers.memory.model import Event, EventSubject, Lineage, VersionState
 from butlers.memory.pace import Pace
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.memory.store import embeddings, events, search
@@ -128,6 +128,9 @@ class Memory:
     async def record(self, tx: Transaction, event: Event, lineage: Lineage, now: datetime) -> None:
         """Append an event to the audit stream, in the transaction that made it happen."""
         await events.append(tx, self.new_id(), event, lineage, now)
+        if event.subject is EventSubject.ENTITY:
+            # Somebody may have another name now.
+            self.standings.delete(lineage.tenant_id)
 
     async def embed(self, text: str, lineage: Lineage) -> Embedding:
         """The vector of a text, made while no connection is held."""

@@ -70,7 +70,8 @@ async def _look(  # noqa: PLR0913 - a look is what is asked, by whom, how deep, 
     standing: Standing,
 ) -> Sight:
     now, then = memory.now(), query.then
-    reading = question.read(query.text, standing.names, then.at(now))
+    text = question.by_every_name(query.text, standing.called)[:MAX_QUERY]
+    reading = question.read(text, standing.names, then.at(now))
     looked = await search.find_candidates(
         memory.database,
         lineage.tenant_id,

@@ -1,4 +1,4 @@
-"""What an agent claims to read tells whom and what it names."""
+"""What an agent reads tells whom it names, and whoever is asked about is known by any name."""
 
 from butlers.db.upgrade import run_sections
 

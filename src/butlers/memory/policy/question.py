@@ -4,7 +4,7 @@ English only; a question in another language says nothing here and loses nothing
 """
 
 import re
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -80,6 +80,19 @@ class Reading:
     people: frozenset[str]
     when: When
     wants_latest: bool
+
+
+def by_every_name(text: str, called: Mapping[str, str]) -> str:
+    """A question about somebody by another name, with what they are called now."""
+    words = list(_WORD.finditer(text))
+    for first, last in ((n, n + size) for size in (4, 3, 2, 1) for n in range(len(words))):
+        if last > len(words):
+            continue
+        end = words[last - 1].end(1)
+        now = called.get(text[words[first].start() : end].lower())
+        if now is not None and now.lower() not in text.lower():
+            return f"{text[:end]} {now}{text[end:]}"
+    return text
 
 
 def read(text: str, names: Set[str], now: datetime) -> Reading:

@@ -77,6 +77,8 @@ class Standing:
     versions: tuple[ModelVersion, ...]
     names: frozenset[str]
     memories: int = field(compare=False)
+    called: Mapping[str, str] = field(default_factory=dict)
+    """What somebody is called now, by each of their other names in small letters."""
 
     @property
     def current_id(self) -> UUID | None:
@@ -121,7 +123,7 @@ async def tenant_standing(database: Database, tenant_id: str) -> Standing:
     """The models a tenant knows and the names of its people, as they are now."""
     [row] = await database.fetch_as(tenant_id, _SQL["tenant_standing"])
     versions = tuple(as_version(_revived(version)) for version in row["versions"])
-    return Standing(versions, frozenset(row["names"]), row["memories"])
+    return Standing(versions, frozenset(row["names"]), row["memories"], row["called"])
 
 
 def _values(given: Asked | Filter) -> dict[str, Any]:

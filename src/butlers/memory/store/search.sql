@@ -19,8 +19,8 @@ cross join lateral tell_memories(tenant, :types, :ids, :now, :as_of, :known_at)
 order by id
 
 -- tenant_standing --
--- The models a tenant knows, the names of its people and how many memories it has.
-select versions, names, memories
+-- The models a tenant knows, the names of its people, and how many memories it has.
+select versions, names, memories, called
 from act_for(:tenant_id, :actor, :proof) as tenant
 cross join lateral tenant_standing(tenant)
 order by versions
