@@ -31,7 +31,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy import cursors, inputs
 from butlers.memory.policy.clashes import holds_of
-from butlers.memory.policy.windows import Window
+from butlers.memory.policy.validity import Window
 from butlers.memory.store import conflicts, facts, links
 from butlers.memory.store.browse import EXCERPT
 from butlers.memory.store.facts import FactKey
@@ -116,7 +116,7 @@ class _Settling:
     async def newer_since(self, since: datetime) -> None:
         """The older one held, or will hold, until the newer does."""
         older, newer = self.window("older"), self.window("newer")
-        if not (older.begins_before(since) and newer.ends_after(since)):
+        if older.begins_after(since) or newer.is_over(since):
             raise InvalidInput(
                 f"since: found {since.isoformat()}; valid is a time at which the older fact has "
                 "begun and the newer one has not ended"

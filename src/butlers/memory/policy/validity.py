@@ -31,6 +31,15 @@ class Window:
         """Whether it has ended by then."""
         return self.valid_to is not None and self.valid_to <= at
 
+    def begins_after(self, at: datetime) -> bool:
+        """Whether nothing of it lies before then."""
+        return self.valid_from is not None and self.valid_from >= at
+
+    def until(self, end: datetime) -> "Window":
+        """As much of it as lies before a moment."""
+        end = _earliest(end, self.valid_to) or end
+        return Window(self.valid_from, _latest(end, self.valid_from))
+
     def holds(self, at: datetime) -> bool:
         """Whether a moment lies within it."""
         begun = self.valid_from is None or self.valid_from <= at
