@@ -21,12 +21,14 @@ EPISODE_KEYS = CIRCUMSTANCES | ORIGIN | {
     "reference_count", "consolidated", "consolidation_status", "consolidation_attempts",
     "last_consolidation_error", "next_consolidation_retry_at", "dead_letter_reason",
     "retry_count", "last_error", "created_at", "last_referenced_at", "expires_at", "metadata",
+    "outdated_by",
 }  # fmt: skip
 FACT_KEYS = CIRCUMSTANCES | ORIGIN | {
     "memory_type", "id", "tenant_id", "subject", "predicate", "content", "importance",
     "confidence", "decay_rate", "permanence", "source_butler", "source_episode_id",
     "supersedes_id", "entity_id", "validity", "state", "scope", "reference_count", "created_at",
     "last_referenced_at", "last_confirmed_at", "tags", "metadata", "effective_confidence",
+    "valid_from", "valid_to", "in_doubt",
 }  # fmt: skip
 RULE_KEYS = ORIGIN | {
     "own_marks", "confidence_floor",
@@ -34,7 +36,7 @@ RULE_KEYS = ORIGIN | {
     "effectiveness_score", "applied_count", "success_count", "harmful_count",
     "source_episode_id", "source_butler", "created_at", "last_applied_at", "last_evaluated_at",
     "last_confirmed_at", "reference_count", "last_referenced_at", "tags", "metadata", "state",
-    "effective_confidence",
+    "effective_confidence", "in_doubt",
 }  # fmt: skip
 SAID = "2026-01-31T12:00:00+00:00"
 HYBRID = {"rrf_score", "semantic_rank", "keyword_rank", "relevance", "signals"}
