@@ -91,13 +91,17 @@ UPKEEP = {
 # What every door offers beyond the contract's parameters: optional, and safe when left out.
 ATTACHED = {"metadata": OPTIONAL, "idempotency_key": OPTIONAL}
 TOLD = {"detail": "brief"}
+THEN = {"as_of": OPTIONAL, "known_at": OPTIONAL}
 ADDED = {
     "memory_store_episode": ATTACHED,
     "memory_store_fact": ATTACHED
-    | dict.fromkeys(("source_episode_id", "said_at", "valid_from", "valid_to"), OPTIONAL),
+    | dict.fromkeys(
+        ("source_episode_id", "said_at", "valid_from", "valid_to", "depends_on"), OPTIONAL
+    ),
     "memory_store_rule": ATTACHED | {"source_episode_id": OPTIONAL},
-    "memory_search": TOLD | {"min_relevance": 0.0},
-    "memory_recall": TOLD | {"types": OPTIONAL, "counted": True, "nearest": False},
+    "memory_search": TOLD | THEN | {"min_relevance": 0.0},
+    "memory_recall": TOLD | THEN | {"types": OPTIONAL, "counted": True, "nearest": False},
+    "memory_context": THEN,
     "memory_get": TOLD,
     "memory_mark_helpful": TOLD | {"context": OPTIONAL},
     "memory_mark_harmful": TOLD | {"context": OPTIONAL},
@@ -154,13 +158,14 @@ def test_parameters_and_defaults(
 
 
 def parameters_of(tool: Any) -> dict[str, Any]:
-    """Each parameter and its default; one that is required has none."""
+    """Each parameter and its default; one that is required has none, and null goes unsaid."""
     schema = tool.input_schema
     required = schema.get("required", [])
     for name, parameter in schema["properties"].items():
-        assert ("default" in parameter) == (name not in required)
+        left_out = "default" in parameter or "null" in parameter.get("type", ())
+        assert left_out == (name not in required)
     return {
-        name: REQUIRED if name in required else parameter["default"]
+        name: REQUIRED if name in required else parameter.get("default")
         for name, parameter in schema["properties"].items()
     }
 
