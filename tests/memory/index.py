@@ -2,7 +2,8 @@
 
 _COLUMNS = (
     "tenant_id, memory_type, memory_id, shown, scope, confidence, decay_rate, confirmed_at, "
-    "expires_at, created_at, said_at, session_id, author, entity_id, confidence_floor"
+    "expires_at, created_at, said_at, session_id, author, entity_id, confidence_floor, "
+    "valid_from, valid_to, past"
 )
 _PAIRS = {
     "memories": (
