@@ -54,7 +54,8 @@ def butlers(
     if not program and options.keys() <= {"env", "timeout", "input", "cwd"}:
         return run_forked([*map(str, arguments)], **options)
     command = [*(program or PROGRAM), *map(str, arguments)]
-    return subprocess.run(command, check=False, text=True, capture_output=True, **options)
+    how = {"capture_output": True} | options
+    return subprocess.run(command, check=False, text=True, **how)
 
 
 class Daemon:

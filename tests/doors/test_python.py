@@ -203,7 +203,7 @@ async def test_what_is_not_there_is_none_and_false(ours):
         assert await ours.get(memory_id) is None
         assert await ours.explain(memory_id) is None
         assert await ours.confirm(memory_id) is False
-        assert await ours.forget(memory_id) is False
+        assert not await ours.forget(memory_id)
         assert await ours.restore(memory_id) is False
         with pytest.raises(NotFound, match=r"rule_id: rule .* does not exist"):
             await ours.mark_helpful(memory_id)

@@ -114,7 +114,8 @@ def test_a_life_is_told_and_explained(life: Life) -> None:
     assert heading.split() == ["when", "(UTC)", "what", "by", "request", "change"]
     created, superseded = events
     assert "fact created     cli  –        → active; " in created
-    assert f"cli  –        active → superseded; superseded by: {life.cashews}" in superseded
+    assert "cli  –        active → superseded; holds: at all times → until 20" in superseded
+    assert f"; superseded by: {life.cashews}" in superseded
     told = life.run("explain", "fact", life.cashews)
     for line in (
         "state       active",

@@ -1,7 +1,7 @@
 """Memories and their lives in words."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -73,6 +73,15 @@ def change(payload: Mapping[str, Any]) -> str:
     return "; ".join(part for part in (*moved, *told) if part)
 
 
+def span(ends: Sequence[str | None]) -> str:
+    """Since when and until when something holds."""
+    begin, end = ends
+    if begin is not None and begin == end:
+        return "never"
+    told = [f"since {when(begin)}" if begin else "", f"until {when(end)}" if end else ""]
+    return " ".join(filter(None, told)) or "at all times"
+
+
 def plain(value: Any) -> str:
     """A value as a person reads it."""
     if isinstance(value, bool):
@@ -95,6 +104,8 @@ def listed(value: Any) -> str:
 
 def _told(key: str, value: Any) -> str:
     name = key.replace("_", " ")
+    if key == "window":
+        return f"holds: {span(value['from'])} → {span(value['to'])}"
     if isinstance(value, dict) and value.keys() == {"from", "to"}:
         return "" if value["from"] == value["to"] else _move(name, value)
     return "" if value in (None, "", [], {}) else f"{name}: {plain(value)}"
