@@ -1,6 +1,8 @@
 """What rests on what: it falls into doubt with its ground, is shown so, and comes back with it."""
 
+import re
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
@@ -12,14 +14,18 @@ from butlers.memory.flows import (
     forget,
     history,
     links,
+    proposals,
     recall,
     remember,
     restore,
     undo,
 )
+from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.sight import Query
 from butlers.memory.flows.undo_plan import Source
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, Origin, Trust
+from memory.scripted_model import ScriptedModel, answer
+from memory.scripted_model import fact as drawn
 
 
 async def fact(memory, lineage, *said, on=()):
@@ -139,3 +145,33 @@ async def test_taking_a_source_back_leaves_what_rested_on_it_in_doubt(memory, li
     done = await undo.undo_source(memory, Source("page"), person)
     assert (done.facts, done.links) == (1, 1)
     assert await in_doubt(memory, lineage) == {str(dish.id)}, "and what the source linked is not"
+
+
+async def test_consolidation_says_what_a_fact_would_fall_with(memory, lineage, owner):
+    diet = await fact(memory, lineage, "Ann", "diet", "vegetarian")
+    told = NewEpisode("Ann orders the risotto at Nord, as she is vegetarian.", "general")
+    await remember.store_episode(memory, told, lineage)
+
+    def said(prompt):
+        number = int(re.search(r'<fact id="(\d+)"', prompt)[1])
+        dish = drawn("Ann", "dish at Nord", "the risotto", depends_on=[number, 99, str(uuid4())])
+        return answer(new_facts=[dish])
+
+    report = await run_consolidation(memory, ScriptedModel(said), lineage)
+    assert (report.facts_created, report.errors) == (1, [])
+    dish = await owner.fetchval("select id from facts where predicate = 'dish at Nord'")
+    await forget.forget_memory(memory, "fact", diet.id, lineage)
+    assert await in_doubt(memory, lineage) == {str(dish)}
+
+
+async def test_what_waits_for_a_yes_keeps_what_it_would_rest_on(memory, lineage, dinner):
+    diet = dinner[0]
+    low = replace(lineage, ceiling=Trust.LOW)
+    new = NewFact("Ann", "dinner dish", "the gnocchi", depends_on=(diet,))
+    waiting = await remember.store_fact(memory, new, low)
+    assert waiting.waits
+    person = replace(lineage, origin=Origin.OPERATOR)
+    await proposals.accept(memory, waiting.id, person)
+    await forget.forget_memory(memory, "fact", diet.id, person)
+    told = await doubts.list_doubts(memory, 10, lineage)
+    assert "the gnocchi" in {one["content"] for one in told}

@@ -110,6 +110,18 @@ async def test_provenance_stays_inside_a_tenant_and_is_kept_there(upgraded):
                 assert after[table][key][column] == wanted
 
 
+@pytest.mark.contract("L38")
+async def test_what_gave_way_held_until_then_and_all_else_as_long_as_it_is_believed(upgraded):
+    revision, _, after, _ = upgraded
+    if revision >= "mem_028":
+        pytest.skip("it knew of time already")
+    held = {key: (row["valid_from"], row["valid_to"]) for key, row in after["facts"].items()}
+    begun = after["facts"][id_of("current")]["created_at"]
+    assert held[id_of("current")] == (begun, None)
+    assert held[id_of("old")] == (None, begun)
+    assert held[id_of("expired")] == held[id_of("retracted")] == (None, None)
+
+
 @pytest.mark.contract("L1")
 async def test_rows_from_before_tenants_belong_to_the_default_one_or_their_entitys(upgraded):
     revision, before, after, _ = upgraded

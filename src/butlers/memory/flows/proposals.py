@@ -138,6 +138,10 @@ def _new(row: Row) -> NewFact | NewRule | None:
             about = UUID(entity) if entity else None
             for name in {"valid_from", "valid_to"} & said.keys():
                 said[name] = datetime.fromisoformat(said[name])
+            grounds = said.pop("depends_on", ())
+            said["depends_on"] = tuple(
+                MemoryRef(MemoryType(kind), UUID(id)) for kind, id in grounds
+            )
             return NewFact(**said, entity_id=about, permanence=permanence, idempotency_key=key)
         case ProposalKind.NEW_RULE:
             return replace(NewRule(**said), idempotency_key=key)

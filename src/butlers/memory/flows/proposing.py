@@ -123,10 +123,12 @@ def _said(new: NewFact | NewRule, names: Sequence[str]) -> dict[str, Any]:
     return {name: getattr(new, name) for name in names}
 
 
-def _window(new: NewFact) -> dict[str, str]:
-    """When it would hold, where that is known."""
+def _window(new: NewFact) -> dict[str, Any]:
+    """When it would hold, and what it would rest on, where that is known."""
     told = {"valid_from": new.valid_from, "valid_to": new.valid_to}
-    return {name: at.isoformat() for name, at in told.items() if at}
+    grounds = [[ground.type, str(ground.id)] for ground in new.depends_on]
+    window = {name: at.isoformat() for name, at in told.items() if at}
+    return window | ({"depends_on": grounds} if grounds else {})
 
 
 def _digest(*parts: str) -> str:

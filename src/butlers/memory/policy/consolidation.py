@@ -160,7 +160,15 @@ def answer_schema() -> dict[str, Any]:
     }
     origin = {"tags": _list(_TEXT), "source_episode_ids": _list(_NUMBER)}
     lists = (
-        closed_object({**_STATEMENT, "entity_id": _NUMBER_OR_NULL, **quality, **origin}),
+        closed_object(
+            {
+                **_STATEMENT,
+                "entity_id": _NUMBER_OR_NULL,
+                "depends_on": _list(_NUMBER),
+                **quality,
+                **origin,
+            }
+        ),
         closed_object({"target_id": _NUMBER, **_STATEMENT, **quality, **origin}),
         closed_object({"content": _TEXT, **origin}),
         _NUMBER,

@@ -41,6 +41,7 @@ class NewFactEntry:
     sources: tuple[UUID, ...] = ()
     window: Window = OPEN
     entity_id: UUID | None = None
+    depends_on: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ class _Reader:
             sources=self.identifiers(fields, _SOURCES),
             window=_window(fields),
             entity_id=self.shown.get(_number(fields.get("entity_id"))),
+            depends_on=self.identifiers(fields, "depends_on"),
         )
 
     def updated_fact(self, entry: Any) -> UpdatedFactEntry:
@@ -167,7 +169,7 @@ class _Reader:
             raise InvalidInput(f"{name}: must be a valid UUID{or_number}") from None
 
     def identifiers(self, fields: Mapping[str, Any], name: str) -> tuple[UUID, ...]:
-        """The episodes the model names; what is no identifier says nothing."""
+        """The memories the model names; what is no identifier says nothing."""
         value = fields.get(name)
         named: list[UUID] = []
         for entry in value[:MAX_ACTIONS] if isinstance(value, list) else ():

@@ -179,10 +179,22 @@ def _new_fact(
             "new_fact", entry.subject, entry.predicate, entry.content
         ),
         origin=Origin.INFERRED,
+        depends_on=_grounds(entry, known),
         **_window(entry, batch, sources),
     )
     cited = batch.cited(entry.sources, entry.content, entry.subject)
     return StoreFact(label, checked_fact(new, settings), sources, cited)
+
+
+def _grounds(entry: NewFactEntry, known: Known) -> tuple[MemoryRef, ...]:
+    """The known facts and rules that a fact would fall with; what was not shown is no ground."""
+    kinds = ((MemoryType.FACT, known.facts), (MemoryType.RULE, known.rules))
+    return tuple(
+        MemoryRef(kind, id)
+        for id in dict.fromkeys(entry.depends_on)
+        for kind, shown in kinds
+        if id in shown
+    )
 
 
 def _about(entry: NewFactEntry, known: Known) -> KnownEntity | None:
