@@ -6,6 +6,7 @@ and only advertised here, because a flow's refusal says more than a schema's.
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from enum import StrEnum
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     WithJsonSchema,
+    WrapValidator,
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
@@ -88,8 +90,20 @@ Id = Annotated[
     WithJsonSchema({"type": "string", "minLength": lookup.SHORTEST, "maxLength": 36}),
 ]
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
+A_TIME = "valid is a date such as 2026-03-01, or a time with its offset such as 2026-03-01T12:00Z"
+
+
+def _a_time(value: Any, known: Callable[[Any], datetime]) -> datetime:
+    """A time, or a refusal that says what one looks like."""
+    try:
+        return known(value)
+    except ValueError:
+        raise _refusal(A_TIME) from None
+
+
 Boundary = Annotated[
     AwareDatetime,
+    WrapValidator(_a_time),
     # A day alone is its beginning.
     BeforeValidator(lambda told: f"{told}T00:00Z" if _DAY.fullmatch(str(told)) else told),
     WithJsonSchema({"type": "string"}),
@@ -168,13 +182,19 @@ class Attached(Asked):
 def _end_of_day(value: Any) -> Any:
     """A date alone is the last moment of that day, in UTC."""
     if isinstance(value, str) and _DAY.fullmatch(value.strip()):
-        return datetime.combine(date.fromisoformat(value.strip()), time.max, UTC)
+        with suppress(ValueError):
+            return datetime.combine(date.fromisoformat(value.strip()), time.max, UTC)
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time.max, UTC)
     return value
 
 
-MomentAsked = Annotated[Instant, BeforeValidator(_end_of_day), WithJsonSchema({"type": "string"})]
+MomentAsked = Annotated[
+    Instant,
+    WrapValidator(_a_time),
+    BeforeValidator(_end_of_day),
+    WithJsonSchema({"type": "string"}),
+]
 
 
 class Dated(Asked):
