@@ -148,7 +148,7 @@ async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) ->
     async with memory.transaction(lineage) as tx:
         if await entities.get(tx, id=entity_id) is None:
             raise NotFound(f"entity_id: entity {entity_id} does not exist")
-        merge = await entities.get_merge(tx, id=entity_id)
+        merge = await _held_merge(tx, entity_id)
         if merge is None:
             raise Conflict(f"entity {entity_id} is no part of a merge that can be taken back")
         parted = await part(Work(memory, tx, lineage, memory.now()), merge)
@@ -157,6 +157,15 @@ async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) ->
             "what was merged has changed since, or is part of another now; part that first"
         )
     return parted
+
+
+async def _held_merge(tx: Transaction, entity_id: UUID) -> Row | None:
+    """The last merge of an entity, once nobody stores under the names of either side."""
+    merge = await entities.get_merge(tx, id=entity_id)
+    if merge is None:
+        return None
+    await _hold_names(tx, UUID(merge["source_entity_id"]), UUID(merge["target_entity_id"]))
+    return await entities.get_merge(tx, id=entity_id)
 
 
 async def _hold_names(tx: Transaction, *ids: UUID) -> None:
