@@ -20,6 +20,7 @@ from doors.furnished import furnished_home
 from doors.http.callers import calling, token_store, told
 from doors.pages.visitors import PageVisitor, browsing, link_of
 
+_KEPT: list[socket.socket] = []
 LIMIT = 3.0
 TOKEN_VARIABLE = "FAR_HOME_TOKEN"
 
@@ -54,8 +55,11 @@ def _say(server: socket.socket, answer: bytes) -> None:
 
 
 def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """A port that nobody listens on, kept so that nobody will."""
+    kept = socket.socket()
+    kept.bind(("127.0.0.1", 0))
+    _KEPT.append(kept)
+    return int(kept.getsockname()[1])
 
 
 def http(body: bytes, status: str = "200 OK") -> bytes:
@@ -96,6 +100,8 @@ def near(far: Daemon) -> Iterator[Daemon]:
         with up(home) as running:
             yield running
     del ENVIRONMENT[TOKEN_VARIABLE]
+    for kept in _KEPT:
+        kept.close()
 
 
 DOWN = {
