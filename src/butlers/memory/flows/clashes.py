@@ -22,6 +22,7 @@ from butlers.memory.model import (
     NewFact,
 )
 from butlers.memory.policy.clashes import Clash, Nearness, Side, compare
+from butlers.memory.policy.naming import spellings
 from butlers.memory.policy.statements import LONGEST_READ, predicate_words, same_property
 from butlers.memory.store import conflicts
 
@@ -45,12 +46,6 @@ class FoundConflict:
     why: str
 
 
-def names_of(subject: str) -> list[str]:
-    """A subject as it may be written with other capitals."""
-    written = (subject, subject.lower(), subject.upper(), subject.title(), subject.capitalize())
-    return sorted(set(written))
-
-
 async def know_predicates(memory: Memory, news: Iterable[object], lineage: Lineage) -> None:
     """Have at hand what comparing these facts will need of the model, before a transaction."""
     told = [new for new in news if isinstance(new, NewFact)]
@@ -70,7 +65,7 @@ async def know_predicates(memory: Memory, news: Iterable[object], lineage: Linea
 async def _predicates_of(memory: Memory, news: Iterable[NewFact], lineage: Lineage) -> set[str]:
     """Predicates of whoever is met for the first time; later ones come as they are stored."""
     news = list(news)
-    names = {name for new in news for name in names_of(new.subject)}
+    names = {name for new in news for name in spellings(new.subject)}
     entities = {new.entity_id for new in news if new.entity_id is not None}
     about = {"names": sorted(names), "entity_ids": list(entities), "limit": _KNOWN_PREDICATES}
     async with memory.transaction(lineage) as tx:
@@ -84,7 +79,7 @@ async def look_in(
     wanted = {"id": fact_id, "predicates": same_property(new.predicate), "read": LONGEST_READ}
     wanted |= {"most": _LATEST, "limit": _BESIDE}
     if new.entity_id is None:
-        rows = await conflicts.find_beside_name(tx, names=names_of(new.subject), **wanted)
+        rows = await conflicts.find_beside_name(tx, names=spellings(new.subject), **wanted)
     else:
         rows = await conflicts.find_beside_entity(tx, **wanted)
     said = Side(new.subject, new.predicate, new.content)

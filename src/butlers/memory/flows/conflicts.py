@@ -15,6 +15,7 @@ from butlers.kernel.json_values import as_json
 from butlers.memory.flows.authority import must_be_trusted
 from butlers.memory.flows.browse import MAX_LIMIT, Page, page_of
 from butlers.memory.flows.feedback import confirm_in
+from butlers.memory.flows.placing import moved_window
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     ConflictKind,
@@ -133,7 +134,7 @@ class _Settling:
         assert before is not None, "both facts of an open conflict are active, and held"
         await links.insert(self.tx, Link(winner, Relation.SUPERSEDES, loser), self.now)
         payload = {"from": before["was"], "to": "superseded", "superseded_by": str(winner.id)}
-        payload |= {"conflict": str(self.held["id"]), "window": self._moved(side, window)}
+        payload |= {"conflict": str(self.held["id"]), **moved_window(self.window(side), window)}
         await self._record(EventType.FACT_SUPERSEDED, loser, payload)
 
     async def _bound(self, side: str, window: Window) -> None:
@@ -143,11 +144,9 @@ class _Settling:
                 f"since: another fact holds under the predicate of fact {fact.id} by then; "
                 "correct or forget that one first"
             )
-        payload = {"conflict": str(self.held["id"]), "window": self._moved(side, window)}
+        moved = moved_window(self.window(side), window)
+        payload = {"conflict": str(self.held["id"]), **moved}
         await self._record(EventType.FACT_BOUNDED, fact, payload)
-
-    def _moved(self, side: str, window: Window) -> dict[str, Any]:
-        return {"from": self.window(side).told(), "to": window.told()}
 
     async def _confirm(self, side: str) -> None:
         await confirm_in(self.memory, self.tx, self.fact(side), self.lineage)

@@ -14,8 +14,7 @@ from butlers.memory.flows.anchoring import hold_all
 from butlers.memory.flows.authority import is_more_trusted
 from butlers.memory.flows.clashes import know_predicates
 from butlers.memory.flows.consolidation_lease import TAKEN_OVER, Claimed, give_back_in
-from butlers.memory.flows.consolidation_report import Applied as Applied
-from butlers.memory.flows.consolidation_report import Effect as Effect
+from butlers.memory.flows.consolidation_report import Applied, Effect
 from butlers.memory.flows.links import derive_in
 from butlers.memory.flows.placing import find_place, in_time, window_of
 from butlers.memory.flows.proposals import confirm_by, proposal_of

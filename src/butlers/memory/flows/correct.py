@@ -162,7 +162,7 @@ def _window_before(before: Row, instead: Window) -> Window:
     """When a fact held before it gave way, as the audit stream has it."""
     if before["window_before"] is None:
         return Window(before["valid_from"], instead.valid_to)
-    return Window(*(at and datetime.fromisoformat(at) for at in before["window_before"]))
+    return Window.heard(before["window_before"])
 
 
 def _in_use(fact_id: UUID, found: list[Row]) -> Row:

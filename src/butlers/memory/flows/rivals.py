@@ -7,9 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
+from butlers.memory.flows.placing import moved_window, window_of
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, EventType, Lineage, Trust
 from butlers.memory.policy.rivals import Rivalry, settled
+from butlers.memory.policy.validity import Window
 from butlers.memory.store import entities, events, links
 from butlers.memory.store.events import Transition
 
@@ -82,8 +84,8 @@ async def _begin(
 
 def _began(rivalry: Rivalry) -> dict[str, Any]:
     winner = rivalry.winner
-    window = {"from": _window(winner), "to": _window({**winner, "valid_from": rivalry.since})}
-    return {"window": window, "bounded_by": str(rivalry.loser["id"])}
+    moved = moved_window(window_of(winner), Window(rivalry.since, winner["valid_to"]))
+    return {**moved, "bounded_by": str(rivalry.loser["id"])}
 
 
 async def _tell(  # noqa: PLR0913 - who gave way to whom, until when, and on whose behalf
@@ -101,18 +103,14 @@ async def _tell(  # noqa: PLR0913 - who gave way to whom, until when, and on who
 
 
 def _gave_way(rivalry: Rivalry, ended: Row) -> dict[str, Any]:
-    window = {"from": _window(rivalry.loser), "to": _window(ended)}
     told = {"from": rivalry.loser["state"], "to": "superseded"}
-    return {**told, "superseded_by": str(rivalry.winner["id"]), "window": window}
+    moved = moved_window(window_of(rivalry.loser), window_of(ended))
+    return {**told, "superseded_by": str(rivalry.winner["id"]), **moved}
 
 
 def _pair(rivalry: Rivalry) -> list[str | None]:
     winner, loser = rivalry.winner, rivalry.loser
     before, since = winner["supersedes_id"], rivalry.since
-    told = [str(winner["id"]), str(loser["id"]), before and str(before), *_window(loser)]
+    told = [str(winner["id"]), str(loser["id"]), before and str(before)]
+    told += window_of(loser).told()
     return [*told, since.isoformat() if since else None]
-
-
-def _window(row: Row) -> list[str | None]:
-    ends = (row["valid_from"], row["valid_to"])
-    return [at and at.isoformat() for at in ends]

@@ -186,7 +186,7 @@ def _window_before(row: Row) -> Window:
     """When a fact held before it made room; if that is not told, until something else does."""
     told = row.get("was_window")
     if told is not None:
-        return Window(*(at and datetime.fromisoformat(at) for at in told))
+        return Window.heard(told)
     begin = None if window_of(row).is_empty else row["valid_from"]
     return Window(begin, None)
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from butlers.memory.policy.validity import Window
+
 Row = Mapping[str, Any]
 
 # Nobody is surer by less than this: the instants of two confirmations are not that exact.
@@ -58,10 +60,5 @@ def _sureness(row: Row) -> float:
 
 def _at_once(one: Row, other: Row) -> bool:
     """Whether two windows share a moment."""
-    return _begins_before(one["valid_from"], other["valid_to"]) and _begins_before(
-        other["valid_from"], one["valid_to"]
-    )
-
-
-def _begins_before(start: datetime | None, end: datetime | None) -> bool:
-    return start is None or end is None or start < end
+    own, others = (Window(row["valid_from"], row["valid_to"]) for row in (one, other))
+    return own.meets(others)

@@ -61,6 +61,11 @@ class Window:
             Window(end, self.valid_to) if after else None,
         )
 
+    @classmethod
+    def heard(cls, told: Iterable[str | None]) -> "Window":
+        """As an event kept it."""
+        return cls(*(datetime.fromisoformat(at) if at else None for at in told))
+
     def told(self) -> list[str | None]:
         """As an event keeps it."""
         return [at.isoformat() if at else None for at in (self.valid_from, self.valid_to)]
