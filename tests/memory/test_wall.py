@@ -2,6 +2,7 @@
 
 import hashlib
 import uuid
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -70,6 +71,30 @@ async def test_a_proof_serves_one_tenant_one_actor_and_one_connection(intruder, 
         assert await another.fetchval(COUNT) == 0
 
 
+@pytest.mark.contract("L1", "R29.2")
+async def test_a_proof_bound_to_no_connection_serves_only_where_the_owner_says_so(
+    intruder, worker_access, owner
+):
+    bound = PROVING[-1].proof("acme", "tester", intruder.get_server_pid())
+    free = replace(PROVING[-1], unbound=True).proof("acme", "tester", intruder.get_server_pid())
+    for unbound, proof, rows in ((False, free, 0), (True, free, 1), (True, bound, 1)):
+        await owner.execute("update tenant_key set unbound = $1", unbound)
+        await said(intruder, "acme", proof=proof)
+        assert await intruder.fetchval(COUNT) == rows
+        await said(intruder, "rival", proof=proof)
+        assert await intruder.fetchval(COUNT) == 0
+    database = await Database.open(worker_access)
+    try:
+        async with database.transaction("acme") as tx:
+            assert await tx._connection.fetchval(COUNT) == 1
+            assert await tx._connection.fetchval("show butlers.proof") != free, "of another actor"
+        # The owner proves on its own connection, and as the process does.
+        assert await owner.fetchval("select tenant_proof('acme', 'tester')") == free
+    finally:
+        await database.close()
+        await owner.execute("update tenant_key set unbound = false")
+
+
 @pytest.mark.contract("N5.4", "L1")
 async def test_an_event_is_told_by_whom_was_proven_and_by_nobody_else(intruder, owner):
     told = "select append_events('fact_retracted', null, 'fact', now(), $1, $1, array['{}'::jsonb])"
@@ -89,6 +114,7 @@ ABUSES = {
     "read the keys": "select inner_key from tenant_key",
     "make a proof": "select tenant_proof('rival', 'tester')",
     "change the keys": "update tenant_key set inner_key = ''",
+    "unbind the keys": "update tenant_key set unbound = true",
     "forge an event": "insert into memory_events (tenant_id, event_type) values ('acme', 'x')",
     "rewrite history": "update memory_events set actor = 'operator'",
     "delete history": "delete from memory_events",

@@ -17,7 +17,7 @@ from asyncpg.pool import PoolConnectionProxy
 from pgvector.asyncpg import register_vector
 
 from butlers.db.queries import Query
-from butlers.db.wall import ACT, TENANTS, Keys, read_keys
+from butlers.db.wall import ACT, TENANTS, Keys, fit_keys
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, Unavailable
 from butlers.kernel.json_values import shallow_json
 
@@ -261,7 +261,7 @@ async def _keys(owner_dsn: str) -> Keys:
     with translated_errors():
         owner = await asyncpg.connect(owner_dsn, timeout=10)
         try:
-            return await read_keys(owner)
+            return await fit_keys(owner)
         finally:
             await owner.close()
 

@@ -3,9 +3,12 @@
 The process knows keys that the role serving requests cannot read. With them it signs the tenant,
 who asked, and the connection it says so on; the policies of every table check that. A statement
 that names another tenant finds nothing, and a signature is of no use on another connection.
+
+Behind a pooler that hands out connections for a transaction each, nobody knows beforehand which it
+will be. The keys are then unbound, which only the owner can say: a signature serves every one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import asyncpg
@@ -29,11 +32,13 @@ class Keys:
 
     inner_key: bytes
     outer_key: bytes
+    unbound: bool = False
 
     def proof(self, tenant_id: str, actor: str, backend: int) -> str:
         """That the connection to this backend may act for the tenant, on the actor's behalf."""
         said = sha256(tenant_id.encode()).digest() + sha256(actor.encode()).digest()
-        inner = sha256(self.inner_key + said + backend.to_bytes(4, "big")).digest()
+        bound_to = (0 if self.unbound else backend).to_bytes(4, "big")
+        inner = sha256(self.inner_key + said + bound_to).digest()
         return sha256(self.outer_key + inner).hexdigest()
 
     def password(self) -> str:
@@ -45,8 +50,23 @@ async def read_keys(owner: asyncpg.Connection) -> Keys:
     """The keys of a database, by its owner."""
     try:
         row = await owner.fetchrow(_SQL["read_keys"].text)
-    except asyncpg.UndefinedTableError:
+    except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError):
         row = None
     if row is None:
         raise Unavailable("the database is older than this version; `butlers up` migrates it")
-    return Keys(row["inner_key"], row["outer_key"])
+    return Keys(**row)
+
+
+async def fit_keys(owner: asyncpg.Connection) -> Keys:
+    """The keys, unbound from now on if the owner finds that a pooler stands in between."""
+    keys = await read_keys(owner)
+    if keys.unbound or not await is_pooled(owner):
+        return keys
+    await owner.execute(_SQL["unbind"].text)
+    return replace(keys, unbound=True)
+
+
+async def is_pooled(connection: asyncpg.Connection) -> bool:
+    """Whether somebody else answers than the server said at the start of the connection."""
+    backend = await connection.fetchval("select pg_backend_pid()")
+    return bool(backend != connection.get_server_pid())

@@ -1,7 +1,11 @@
 -- keys --
 -- What the process proves with that it acts for a tenant: made by the database, read by its owner
 -- alone.
-create table tenant_key (inner_key bytea not null, outer_key bytea not null);
+create table tenant_key (
+  inner_key bytea not null,
+  outer_key bytea not null,
+  unbound boolean not null default false
+);
 create unique index tenant_key_only on tenant_key ((true));
 revoke all on tenant_key from public;
 
@@ -15,21 +19,22 @@ where not exists (select from tenant_key)
 having count(*) = 8;
 
 -- tenant_proof --
--- That this very connection may act for a tenant, on somebody's behalf; for the owner, who reads
--- the keys. The same is made by the process, which knows them.
+-- That this very connection (any, where the keys are unbound) may act for a tenant, on somebody's
+-- behalf; for the owner, who reads the keys. The process, which knows them, makes the same.
 create function tenant_proof(tenant text, actor text) returns text
 language sql stable parallel restricted set search_path = pg_catalog, pg_temp
 return (
   select encode(sha256(k.outer_key || sha256(
     k.inner_key || sha256(convert_to(tenant, 'UTF8')) || sha256(convert_to(actor, 'UTF8'))
-      || int4send(pg_backend_pid())
+      || int4send(case when k.unbound then 0 else pg_backend_pid() end)
   )), 'hex')
   from public.tenant_key k
 );
 revoke all on function tenant_proof(text, text) from public;
 
 -- proven_tenant --
--- Whom the transaction acts for, if it was proven; policies ask once for each statement.
+-- Whom the transaction acts for, if it was proven on this connection or, where the keys are unbound,
+-- on any; policies ask once for each statement.
 create function proven_tenant() returns text
 language plpgsql stable parallel restricted security definer
 set search_path = pg_catalog, pg_temp as $$
@@ -38,11 +43,12 @@ set search_path = pg_catalog, pg_temp as $$
       actor text := current_setting('butlers.actor', true);
       proof text := current_setting('butlers.proof', true);
     begin
-      perform from public.tenant_key k
-      where proof = encode(sha256(k.outer_key || sha256(
-        k.inner_key || sha256(convert_to(tenant, 'UTF8')) || sha256(convert_to(actor, 'UTF8'))
-          || int4send(pg_backend_pid())
-      )), 'hex');
+      perform from public.tenant_key k, (values (pg_backend_pid()), (0)) as b (backend)
+      where (k.unbound or b.backend <> 0)
+        and proof = encode(sha256(k.outer_key || sha256(
+          k.inner_key || sha256(convert_to(tenant, 'UTF8')) || sha256(convert_to(actor, 'UTF8'))
+            || int4send(b.backend)
+        )), 'hex');
       return case when found then tenant end;
     end
     $$;
@@ -74,7 +80,11 @@ select to_regclass('public.tenant_key') is not null
 
 -- read_keys --
 -- What the process proves with.
-select inner_key, outer_key from public.tenant_key
+select inner_key, outer_key, unbound from public.tenant_key
+
+-- unbind --
+-- From here on a proof serves every connection.
+update public.tenant_key set unbound = true where not unbound
 
 -- act --
 -- The transaction acts for a tenant.
