@@ -7,6 +7,7 @@ ButlersError
 ├── Forbidden           the caller is known, and this is not for it
 ├── IntegrityViolation  an invariant would break; nothing was written
 ├── Unavailable         something outside does not answer: database, model, disk
+│   ├── Away            the database, for now: another may be there in a moment
 │   └── BudgetExhausted what sessions may cost in a day is spent
 │       └── ShareExhausted  one tenant's part of it; the others go on
 └── SettingsError       a file of settings is wrong; carries one line per fault
@@ -41,6 +42,10 @@ class IntegrityViolation(ButlersError):
 
 class Unavailable(ButlersError):
     """Something outside does not answer; the message says what and what to do."""
+
+
+class Away(Unavailable):
+    """The database is away for now; whoever only reads may ask again at once."""
 
 
 class BudgetExhausted(Unavailable):

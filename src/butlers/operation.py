@@ -12,12 +12,12 @@ from enum import StrEnum
 from functools import cached_property
 from inspect import getdoc
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, Protocol, get_args, get_type_hints, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
-from butlers.errors import InvalidInput
+from butlers.errors import Away, InvalidInput
 from butlers.kernel.json_values import brief, json_value
 from butlers.kernel.rights import Right
 
@@ -58,6 +58,15 @@ class Detail(StrEnum):
 
     BRIEF = "brief"
     FULL = "full"
+
+
+@runtime_checkable
+class Reading(Protocol):
+    """A desk at which what only reads can be done where it changes nothing, and may lag."""
+
+    def reader(self, *, current: bool = False) -> Any:
+        """Such a desk; `current`: one that does not lag."""
+        ...
 
 
 class Asked(BaseModel):
@@ -185,7 +194,20 @@ class Operation:
     async def perform(self, desk: Any, **given: Any) -> Any:
         """Do it for a caller; what came of it in the shape of its answer, as JSON can carry it."""
         asked = self.asked(given)
-        return self.shown(await self.run(desk, asked), getattr(asked, "detail", Detail.FULL))
+        return self.shown(await self.done(desk, asked), getattr(asked, "detail", Detail.FULL))
+
+    async def done(self, desk: Any, asked: Any) -> Any:
+        """What came of doing it at a desk.
+
+        What only reads may be read from a copy; if that fails, or the database goes away under it,
+        it is asked once more, of the original. What writes is never done twice.
+        """
+        if self.effect is not Effect.READS or not isinstance(desk, Reading):
+            return await self.run(desk, asked)
+        try:
+            return await self.run(desk.reader(), asked)
+        except Away:
+            return await self.run(desk.reader(current=True), asked)
 
     def shown(self, result: Any, detail: Detail) -> Any:
         """A result in the shape of the answer; briefly, without what only full detail tells."""

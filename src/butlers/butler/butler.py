@@ -7,7 +7,7 @@ from functools import partial
 import structlog
 
 from butlers.butler import registry
-from butlers.butler.database import DatabaseServer
+from butlers.butler.database import DatabaseServer, replicas_of
 from butlers.butler.home import Home
 from butlers.butler.storage import Storage
 from butlers.clock import Clock, utc_now
@@ -224,6 +224,7 @@ class Butler:
             return []
         runs = [job.last for job in planned if job.last is not None]
         told = [f"{run.job} {run.remark}" for run in runs if run.remark]
+        told += ["a replica is not read from"] if self.database.replica_troubles() else []
         return [*(["the clock is in doubt"] if doubt else []), *told]
 
     async def _open_database(self) -> Database:
@@ -238,6 +239,8 @@ class Butler:
             pool_max=section.pool_max,
             timeout=section.statement_timeout_seconds,
             lock_timeout=section.lock_timeout_seconds,
+            replicas=replicas_of(access, section.replica_urls, self.name),
+            max_lag_seconds=section.max_lag_seconds,
         )
 
     async def _look_at_clock(self) -> None:

@@ -1,13 +1,14 @@
 """The PostgreSQL server behind a home: the embedded one, held while in use, or one by URL."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote
 
 import structlog
 
 from butlers.butler.home import Home
+from butlers.db.address import maintenance_url, signed_in_like
 from butlers.db.branch import Branch
 from butlers.db.embedded.liveness import Answer, ask, read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
@@ -18,8 +19,8 @@ from butlers.db.postgres import Access
 from butlers.db.provision import external_access, provision
 from butlers.db.template import copy_template
 from butlers.errors import ButlersError, Unavailable
+from butlers.settings.database import DatabaseSection
 from butlers.settings.names import database_name
-from butlers.settings.sections import DatabaseSection
 
 log = structlog.get_logger(__name__)
 _WATCH_SECONDS = 2.0
@@ -117,7 +118,11 @@ class DatabaseServer:
         return ask(self._embedded.socket_directory) is Answer.WELCOME
 
 
-def maintenance_url(url: str) -> str:
-    """The database to sign in to while the butler's own may not exist yet."""
-    parts = urlsplit(url)
-    return urlunsplit(parts if parts.path.strip("/") else parts._replace(path="/postgres"))
+def replicas_of(access: Access, urls: Sequence[str], butler: str) -> list[Access]:
+    """How to reach the copies of a butler's database: by the login that serves at the original."""
+    found = [external_access(url, database_name(butler)) for url in urls]
+    if access.runtime_role:
+        return found
+    return [
+        Access(one.owner_dsn, signed_in_like(one.owner_dsn, access.runtime_dsn)) for one in found
+    ]

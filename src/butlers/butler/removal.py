@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from butlers.butler.database import DatabaseServer, maintenance_url
+from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home, butler_settings
 from butlers.butler.tokens import TokenRecord, TokenStore
+from butlers.db.address import maintenance_url
 from butlers.db.dump import counts, databases
+from butlers.db.faults import translated_errors
 from butlers.db.login import login_of
-from butlers.db.postgres import translated_errors
 from butlers.db.provision import connected, external_access
 from butlers.errors import Conflict
 from butlers.files import flush_directory

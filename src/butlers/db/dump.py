@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 import asyncpg
 
+from butlers.db.address import without_password
 from butlers.db.embedded.binaries import installed
-from butlers.db.postgres import translated_errors
+from butlers.db.faults import translated_errors
 from butlers.db.provision import connected
 from butlers.db.queries import load
 from butlers.errors import Unavailable
@@ -67,9 +67,10 @@ async def counts(dsn: str) -> dict[str, int]:
 async def _counts(connection: asyncpg.Connection) -> dict[str, int]:
     """Every row, or a refusal: a login from which rows are hidden must not count what it sees."""
     tables = await connection.fetch(_SQL["find_tables"].positional)
-    await connection.execute("set row_security = off")
     try:
-        return {one["name"]: await connection.fetchval(one["counting"]) for one in tables}
+        async with connection.transaction():
+            await connection.execute("set local row_security = off")
+            return {one["name"]: await connection.fetchval(one["counting"]) for one in tables}
     except asyncpg.InsufficientPrivilegeError as error:
         raise Unavailable(f"{error}{_REMEDY}") from None
 
@@ -248,9 +249,6 @@ def _signed_in(dsn: str) -> tuple[list[str], dict[str, str]]:
     environment = kept | {"LC_ALL": "C", "PGCONNECT_TIMEOUT": "10"}
     if not dsn:
         return [], environment
-    parts = urlsplit(dsn)
-    if parts.password is None:
-        return [f"--dbname={dsn}"], environment
-    user, _, where = parts.netloc.rpartition("@")
-    bare = urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{where}"))
-    return [f"--dbname={bare}"], environment | {"PGPASSWORD": unquote(parts.password)}
+    bare, password = without_password(dsn)
+    signing = {} if password is None else {"PGPASSWORD": password}
+    return [f"--dbname={bare}"], environment | signing

@@ -7,11 +7,13 @@ database's owner can read; where it may not, requests step down from that login 
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
 
-from butlers.db.postgres import Access, translated_errors
+from butlers.db import address
+from butlers.db.door import connect
+from butlers.db.faults import translated_errors
+from butlers.db.postgres import Access
 from butlers.db.wall import read_keys
 
 RUNTIME_ROLE = "butlers_runtime"
@@ -76,10 +78,10 @@ async def own_login(access: Access, database: str) -> Access:
     Where neither can be, the access is the one given: a login that steps down.
     """
     with translated_errors():
-        owner = await asyncpg.connect(access.owner_dsn, timeout=10)
+        owner = await connect(access.owner_dsn)
     try:
         password = (await read_keys(owner)).password()
-        signed_in = _by(access.owner_dsn, login_of(database), password)
+        signed_in = address.signed_in(access.owner_dsn, login_of(database), password)
         if not await _is_welcome(signed_in):
             await ensure_login(owner, database, password)
     except asyncpg.PostgresError:
@@ -92,25 +94,26 @@ async def own_login(access: Access, database: str) -> Access:
 async def signs_in(access: Access, database: str) -> bool:
     """Whether a butler has its own login at an external server; nothing is made for it."""
     with translated_errors():
-        owner = await asyncpg.connect(access.owner_dsn, timeout=10)
+        owner = await connect(access.owner_dsn)
         try:
             password = (await read_keys(owner)).password()
         finally:
             await owner.close()
-    return await _is_welcome(_by(access.owner_dsn, login_of(database), password))
+    signed_in = address.signed_in(access.owner_dsn, login_of(database), password)
+    return await _is_welcome(signed_in)
 
 
 async def _is_welcome(dsn: str) -> bool:
-    """Whether the server lets this login in; it may ask for more than a password."""
+    """Whether the server lets this login in; it may ask for more than a password.
+
+    A pooler may, and then be let in by no server: only a statement tells.
+    """
     try:
-        connection = await asyncpg.connect(dsn, timeout=10)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+        connection = await connect(dsn)
+        try:
+            await connection.execute("select 1")
+        finally:
+            await connection.close()
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
         return False
-    await connection.close()
     return True
-
-
-def _by(dsn: str, user: str, password: str) -> str:
-    parts = urlsplit(dsn)
-    where = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{quote(user)}:{password}@{where}"))

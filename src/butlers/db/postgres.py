@@ -1,51 +1,32 @@
 """PostgreSQL for one butler: a pool of connections that act for one tenant at a time.
 
 Statements run as a role that owns nothing, inside a transaction that proves for which
-tenant it acts (see `wall.py`); row-level security then hides everybody else's rows. Driver errors
-leave this file as errors of ours.
+tenant it acts (see `wall.py`); row-level security then hides everybody else's rows. What only reads
+may be asked of a replica that is near (see `replicas.py`). Driver errors leave as errors of ours.
 """
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias, cast
 
-import asyncpg
 from asyncpg.pool import PoolConnectionProxy
-from pgvector.asyncpg import register_vector
 
+from butlers.db import address
+from butlers.db.connections import Bounds, Connections, Isolation
+from butlers.db.door import connect
+from butlers.db.faults import replica_errors, translated_errors
 from butlers.db.queries import Query
-from butlers.db.wall import ACT, TENANTS, Keys, fit_keys
-from butlers.errors import Conflict, IntegrityViolation, InvalidInput, Unavailable
-from butlers.kernel.json_values import shallow_json
+from butlers.db.replicas import Replica, Replicas
+from butlers.db.wall import ACT, TENANTS, Keys, fit_keys, is_pooled, unbind
 
 # asyncpg's records are mappings from column to value; nothing else of theirs is used.
 Row: TypeAlias = Mapping[str, Any]
 
 # The butler itself: no tenant can have this name.
 _SYSTEM = ""
-_SESSION = {"jit": "off", "timezone": "UTC"}
-
-# While a server has as many connections as it takes, others may soon let go of theirs.
-_PATIENCE_SECONDS, _PAUSE_SECONDS = 5.0, 0.05
 _FEW = 200
-
-# What a wrong address, login or database name leads to; trying again would not help.
-_CANNOT_USE = (
-    asyncpg.ClientConfigurationError,
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.ReadOnlySQLTransactionError,
-)
-
-# Somebody else was quicker.
-_TAKEN = (
-    asyncpg.UniqueViolationError,
-    asyncpg.ExclusionViolationError,
-    asyncpg.TransactionRollbackError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,98 +89,106 @@ class Transaction:
 class Database:
     """One butler's database, reached as the role that owns nothing."""
 
-    def __init__(self, pool: asyncpg.Pool, keys: Keys) -> None:
-        self._pool = pool
+    def __init__(
+        self, connections: Connections, keys: Keys, *, reads: bool = False, is_copy: bool = False
+    ) -> None:
+        """What only `reads` can change nothing; a copy is a replica."""
+        self._connections = connections
         self._keys = keys
+        self._reads = reads
+        self.is_copy = is_copy
+        self._replicas: Replicas[Database] | None = None
 
     @classmethod
     async def open(
         cls,
         access: Access,
         *,
-        pool_min: int = 1,
-        pool_max: int = 10,
-        timeout: float = 30.0,
-        lock_timeout: float = 5.0,
+        replicas: Sequence[Access] = (),
+        max_lag_seconds: float = 1.0,
+        **within: Any,
     ) -> "Database":
-        """Connect; raises Unavailable when the server does not answer."""
-        patience = {"lock_timeout": f"{lock_timeout * 1000:.0f}ms"}
-        role = {"role": access.runtime_role} if access.runtime_role else {}
-        keys = await _keys(access.owner_dsn)
+        """Connect, within these bounds; raises Unavailable when the server does not answer.
+
+        Replicas are connected to when somebody first reads, and again when they come back.
+        """
         with translated_errors():
-            pool = await asyncpg.create_pool(
-                access.runtime_dsn,
-                min_size=pool_min,
-                max_size=pool_max,
-                command_timeout=timeout,
-                init=_prepare,
-                reset=_keep,
-                server_settings={**_SESSION, **patience, **role, "application_name": "butlers"},
-            )
-        return cls(pool, keys)
+            owner = await connect(access.owner_dsn)
+            try:
+                pooled = await is_pooled(owner)
+                keys = await fit_keys(owner, pooled=pooled)
+            finally:
+                await owner.close()
+        bounds = Bounds(**within)
+        opened = partial(Connections.open, access.runtime_dsn, access.runtime_role, pooled=pooled)
+        database = cls(await opened(bounds), keys)
+        if replicas:
+            # Apart from requests, which must not make it wait just when replicas are needed most.
+            asked = cls(await opened(replace(bounds, pool_min=0, pool_max=1)), keys)
+            open_each = partial(_open_replica, primary=access, keys=keys, bounds=bounds)
+            known = [
+                Replica(address.shown(one.owner_dsn), partial(open_each, one)) for one in replicas
+            ]
+            database._replicas = Replicas(asked, known, max_lag_seconds)
+        return database
 
     async def close(self) -> None:
         """Give every connection back; those still busy are cut after a moment."""
-        try:
-            async with asyncio.timeout(5):
-                await self._pool.close()
-        except TimeoutError:
-            self._pool.terminate()
+        if self._replicas is not None:
+            await self._replicas.close()
+        await self._connections.close()
+
+    def reader(self, tenant_id: str, *, current: bool = False) -> "Database":
+        """The same database to read from, which may be a replica that is near, unless `current`.
+
+        A replica has whatever this process wrote for the tenant.
+        """
+        near = self._replicas.near(tenant_id) if self._replicas and not current else None
+        return near or Database(self._connections, self._keys, reads=True)
+
+    def replica_troubles(self) -> dict[str, str]:
+        """What is known to be wrong with replicas, by where they are."""
+        return self._replicas.troubles() if self._replicas else {}
+
+    async def look_at_replicas(self) -> None:
+        """Know of each replica whether it can be read from, and wait for that."""
+        if self._replicas:
+            await self._replicas.look()
 
     @asynccontextmanager
     async def transaction(
-        self, tenant_id: str, actor: str = "", *, at_one_moment: bool = False
+        self, tenant_id: str, actor: str = "", *, at_one_moment: bool = False, aside: bool = False
     ) -> AsyncIterator[Transaction]:
         """One transaction in which only this tenant's rows exist; events in it are the actor's.
 
-        `at_one_moment`: all that is read is of one moment, whoever writes meanwhile.
+        `at_one_moment`: all that is read is of one moment, whoever writes meanwhile. `aside`:
+        replicas need not have what is written here before they are read from.
         """
-        async with self._begun(at_one_moment) as connection:
-            tx = self._acting(connection, tenant_id, actor)
-            await tx.fetch_value(ACT)
-            yield tx
+        isolation: Isolation = "repeatable_read" if at_one_moment else None
+        try:
+            async with self._connections.begun(isolation, readonly=self._reads) as connection:
+                tx = self._acting(connection, tenant_id, actor)
+                await tx.fetch_value(ACT)
+                yield tx
+        finally:
+            if self._replicas is not None and not aside:
+                self._replicas.wrote(tenant_id)
 
     @asynccontextmanager
     async def system_transaction(self) -> AsyncIterator[Transaction]:
         """One transaction of the butler itself, in which no tenant's rows exist."""
-        async with self._begun() as connection:
+        async with self._connections.begun(readonly=False) as connection:
             yield Transaction(connection, _SYSTEM)
-
-    @asynccontextmanager
-    async def _begun(self, at_one_moment: bool = False) -> AsyncIterator[PoolConnectionProxy]:
-        """A transaction that names no tenant: to it, no tenant's rows exist."""
-        isolation = "repeatable_read" if at_one_moment else None
-        async with self._connection() as connection, connection.transaction(isolation=isolation):
-            yield connection
-
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[PoolConnectionProxy]:
-        """One of the pool's connections; a server that has none to spare gets a moment."""
-        with translated_errors():
-            connection = await self._acquired(asyncio.get_running_loop().time() + _PATIENCE_SECONDS)
-            try:
-                yield connection
-            finally:
-                await self._pool.release(connection)
-
-    async def _acquired(self, deadline: float) -> PoolConnectionProxy:
-        while True:
-            try:
-                return await self._pool.acquire()
-            except asyncpg.TooManyConnectionsError:
-                if asyncio.get_running_loop().time() >= deadline:
-                    raise
-                await asyncio.sleep(_PAUSE_SECONDS)
 
     async def fetch(self, query: Query, /, **values: object) -> list[Row]:
         """One statement of the butler itself, to which no tenant's rows exist."""
-        async with self._connection() as connection:
+        async with self._connections.one() as connection:
             rows: list[Row] = await connection.fetch(query.positional, *query.arguments(values))
         return rows
 
     async def fetch_as(self, tenant_id: str, query: Query, /, **values: object) -> list[Row]:
         """One statement for a tenant in one round trip: it begins with `act_for`."""
-        async with self._connection() as connection:
+        async with self._connections.one() as connection:
             return await self._acting(connection, tenant_id).fetch(query, **values)
 
     def _acting(
@@ -216,65 +205,33 @@ class Database:
 
     async def ping(self) -> None:
         """Raise Unavailable unless the server answers."""
-        async with self._connection() as connection:
+        async with self._connections.one(patient=False) as connection:
             await connection.fetchval("select 1")
 
 
-@contextmanager
-def translated_errors() -> Iterator[None]:
-    """Driver errors become errors of ours; their text never carries a row's content."""
-    try:
-        yield
-    except asyncpg.LockNotAvailableError as error:
-        raise Conflict("somebody else is changing the same just now; try again") from error
-    except _TAKEN as error:
-        raise Conflict(_clash(error)) from error
-    except (
-        asyncpg.IntegrityConstraintViolationError,
-        asyncpg.InsufficientPrivilegeError,
-    ) as error:
-        raise IntegrityViolation(_brief(error)) from error
-    except asyncpg.DataError as error:
-        raise InvalidInput(f"the database cannot hold a value: {_brief(error)}") from error
-    except _CANNOT_USE as error:
-        raise Unavailable(f"the database cannot be used: {_brief(error)}") from error
-    except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError) as error:
-        raise Unavailable(f"the database does not answer: {_brief(error)}") from error
-    except (asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError) as error:
-        raise Unavailable(f"the database cannot serve now: {_brief(error)}") from error
-
-
-def _clash(error: BaseException) -> str:
-    """What to do about a clash; the name of a constraint of times says nothing to anybody."""
-    if isinstance(error, asyncpg.ExclusionViolationError):
-        return "another that holds at the same time was stored just now; try again"
-    return _brief(error)
-
-
-def _brief(error: BaseException) -> str:
-    """The first line of a driver's message; its detail line quotes row values and stays out."""
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
-async def _keys(owner_dsn: str) -> Keys:
-    with translated_errors():
-        owner = await asyncpg.connect(owner_dsn, timeout=10)
+async def _open_replica(
+    access: Access, replica: Replica[Database], *, primary: Access, keys: Keys, bounds: Bounds
+) -> Database:
+    """A replica to read from; its keys are those of the primary, of which it is a copy."""
+    with replica_errors(replica.lost):
+        visitor = await connect(access.runtime_dsn)
         try:
-            return await fit_keys(owner)
+            pooled = await is_pooled(visitor)
         finally:
-            await owner.close()
+            await visitor.close()
+        if pooled and not keys.unbound:
+            keys = await _unbound(primary, keys)
+        faults = partial(replica_errors, replica.lost)
+        connections = await Connections.open(
+            access.runtime_dsn, access.runtime_role, bounds, pooled=pooled, faults=faults
+        )
+    return Database(connections, keys, reads=True, is_copy=True)
 
 
-async def _keep(_: asyncpg.Connection) -> None:
-    """Nothing is to be reset, which would take a round trip: what a transaction sets ends with it.
-
-    One left open is rolled back by the pool all the same.
-    """
-
-
-async def _prepare(connection: asyncpg.Connection) -> None:
-    await register_vector(connection)
-    await connection.set_type_codec(
-        "jsonb", encoder=json.dumps, decoder=shallow_json, schema="pg_catalog"
-    )
+async def _unbound(primary: Access, keys: Keys) -> Keys:
+    owner = await connect(primary.owner_dsn)
+    try:
+        await unbind(owner)
+    finally:
+        await owner.close()
+    return replace(keys, unbound=True)

@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
 
-from butlers.db import wall
+from butlers.db import address, wall
+from butlers.db.door import connect
+from butlers.db.faults import translated_errors
 from butlers.db.login import (
     RUNTIME_ROLE,
     alone,
@@ -14,7 +15,7 @@ from butlers.db.login import (
     ensure_login,
     restrict,
 )
-from butlers.db.postgres import Access, translated_errors
+from butlers.db.postgres import Access
 from butlers.errors import Unavailable
 
 _OLDEST_SERVER = 15
@@ -23,7 +24,7 @@ _OLDEST_PGVECTOR = "0.8"
 
 def external_access(url: str, database: str) -> Access:
     """On an external server one login owns the schema and steps down to the runtime role."""
-    dsn = urlunsplit(urlsplit(url)._replace(path=f"/{quote(database)}"))
+    dsn = address.of_database(url, database)
     return Access(dsn, dsn, RUNTIME_ROLE)
 
 
@@ -56,7 +57,7 @@ async def equip(maintenance_dsn: str, database: str, *, sign_in: bool) -> None:
 async def connected(dsn: str, **options: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection of its own for as long as the block lasts."""
     with translated_errors():
-        connection = await asyncpg.connect(dsn, timeout=10, **options)
+        connection = await connect(dsn, **options)
     try:
         yield connection
     finally:

@@ -25,7 +25,9 @@ from sqlalchemy.pool import NullPool
 
 from butlers.db import wall
 from butlers.db.branch import Branch
-from butlers.db.postgres import Row, translated_errors
+from butlers.db.door import connect
+from butlers.db.faults import translated_errors
+from butlers.db.postgres import Row
 from butlers.db.queries import parse
 from butlers.errors import Unavailable
 
@@ -123,11 +125,20 @@ async def _raise_wall(connection: AsyncConnection) -> None:
 async def _connected(dsn: str) -> AsyncIterator[AsyncConnection]:
     """One connection of its own, closed and its engine disposed whatever happens."""
 
-    async def connect() -> asyncpg.Connection:
+    async def connected() -> asyncpg.Connection:
         # The driver reads the DSN itself: SQLAlchemy would stumble over `sslmode` and others.
-        return await asyncpg.connect(dsn, timeout=10)
+        return await connect(dsn)
 
-    engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        poolclass=NullPool,
+        # No statement keeps a name, by which a pooler's next client would find it.
+        connect_args={
+            "async_creator_fn": connected,
+            "prepared_statement_cache_size": 0,
+            "prepared_statement_name_func": str,
+        },
+    )
     with translated_errors():
         connection = await engine.connect()
     try:

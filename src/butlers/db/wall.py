@@ -57,13 +57,18 @@ async def read_keys(owner: asyncpg.Connection) -> Keys:
     return Keys(**row)
 
 
-async def fit_keys(owner: asyncpg.Connection) -> Keys:
-    """The keys, unbound from now on if the owner finds that a pooler stands in between."""
+async def fit_keys(owner: asyncpg.Connection, *, pooled: bool) -> Keys:
+    """The keys, unbound from now on if the owner found that a pooler stands in between."""
     keys = await read_keys(owner)
-    if keys.unbound or not await is_pooled(owner):
+    if keys.unbound or not pooled:
         return keys
-    await owner.execute(_SQL["unbind"].text)
+    await unbind(owner)
     return replace(keys, unbound=True)
+
+
+async def unbind(owner: asyncpg.Connection) -> None:
+    """From here on a proof serves every connection."""
+    await owner.execute(_SQL["unbind"].text)
 
 
 async def is_pooled(connection: asyncpg.Connection) -> bool:

@@ -5,13 +5,12 @@ import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from alembic.util import CommandError
 
 from butlers.butler import registry
-from butlers.butler.database import maintenance_url
 from butlers.butler.home import Home
+from butlers.db.address import maintenance_url, shown
 from butlers.db.embedded.account import account_for
 from butlers.db.embedded.binaries import binaries_for
 from butlers.db.embedded.liveness import SOCKET_NAME
@@ -89,8 +88,7 @@ def _room(data: Path) -> Iterator[Finding]:
 async def _external(settings: ButlerSettings) -> list[Finding]:
     """A server of one's own; its address is shown, never its user's password."""
     check, url = f"database of {settings.butler.name}", settings.database.url
-    parts = urlsplit(url)
-    where = f"{parts.hostname}:{parts.port or 5432}" if parts.hostname else "a local socket"
+    where = shown(url)
     try:
         async with connected(maintenance_url(url)) as connection:
             await check_server(connection)

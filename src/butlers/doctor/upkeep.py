@@ -1,7 +1,9 @@
 """Checks of what a butler does by itself: its jobs, its clock, and what waits to be read."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
+from butlers.butler.database import replicas_of
 from butlers.db.postgres import Access, Database
 from butlers.doctor.finding import Finding, ok, warning
 from butlers.embedding import get_embedding_engine
@@ -19,14 +21,22 @@ from butlers.memory.settings import MemoryModuleConfig
 from butlers.settings.sections import MODULE_JOBS, ButlerSettings
 
 _READERS = "name a model in [runtime]"
+_LONGEST_LOOK_SECONDS = 5.0
 _LOOK = "`butlers jobs history` says more"
 
 
 async def upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
     """How a butler whose database is up to date looks after itself."""
-    database = await Database.open(access, pool_max=1)
+    section = settings.database
+    database = await Database.open(
+        access,
+        pool_max=1,
+        replicas=replicas_of(access, section.replica_urls, settings.butler.name),
+        max_lag_seconds=section.max_lag_seconds,
+    )
     try:
         findings = [await _clock(settings.butler.name, database)]
+        findings += [one async for one in _replicas(settings, database)]
         findings += [one async for one in _jobs(settings, database)]
         if settings.is_enabled("memory"):
             findings += [one async for one in _unread(settings, database)]
@@ -35,6 +45,21 @@ async def upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
     finally:
         await database.close()
     return findings
+
+
+async def _replicas(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+    """Whether replicas can be read from: that one is too far behind shows only in time."""
+    check, known = f"replicas of {settings.butler.name}", len(settings.database.replica_urls)
+    if not known:
+        return
+    await database.look_at_replicas()
+    await asyncio.sleep(min(settings.database.max_lag_seconds, _LONGEST_LOOK_SECONDS))
+    await database.look_at_replicas()
+    troubles = database.replica_troubles()
+    for place, why in troubles.items():
+        yield warning(check, f"{place}: {why}", "until then everything is read from the primary")
+    if not troubles:
+        yield ok(check, f"{known} can be read from")
 
 
 async def _clock(name: str, database: Database) -> Finding:

@@ -51,7 +51,7 @@ def _method(operation: Operation) -> Callable[..., Any]:
         arguments = signature.bind(*given, **named).arguments
         memory: Methods = arguments.pop("self")
         desk = Desk(memory.handle, memory.lineage)
-        return await operation.run(desk, operation.asked(arguments))
+        return await operation.done(desk, operation.asked(arguments))
 
     vars(call)["__signature__"] = signature
     call.__name__, call.__qualname__ = operation.name, f"Methods.{operation.name}"

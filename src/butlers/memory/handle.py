@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID
@@ -113,12 +113,26 @@ class Memory:
         if doubt is not None:
             raise Conflict(doubt)
 
+    def reader(self, tenant_id: str, *, current: bool = False) -> "Memory":
+        """The same memory to read from, which may be a copy that lags a little.
+
+        What it tells is counted at the original.
+        """
+        memory = replace(self, database=self.database.reader(tenant_id, current=current))
+        memory.noted = self.noted
+        return memory
+
+    async def settled(self, tenant_id: str) -> None:
+        """What was told and can be seen here is counted; a copy has that only later."""
+        if not self.database.is_copy:
+            await self.uses.settle(tenant_id)
+
     @asynccontextmanager
     async def transaction(
         self, lineage: Lineage, *, at_one_moment: bool = False
     ) -> AsyncIterator[Transaction]:
         """One transaction in which only the caller's tenant exists, what it used counted."""
-        await self.uses.settle(lineage.tenant_id)
+        await self.settled(lineage.tenant_id)
         actor = clean(lineage.actor)
         async with self.database.transaction(
             lineage.tenant_id, actor, at_one_moment=at_one_moment

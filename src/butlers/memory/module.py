@@ -89,8 +89,11 @@ class MemoryModule(Module):
 
     async def health(self) -> Health:
         """Well when the database answers."""
-        await self.memory.database.ping()
-        return Health(ok=True, details={"embedding_model": self.config.embedding_model})
+        database = self.memory.database
+        await database.ping()
+        told = {"embedding_model": self.config.embedding_model}
+        troubles = database.replica_troubles()
+        return Health(ok=True, details=told | ({"replicas": troubles} if troubles else {}))
 
     async def _keep_unread(self, tenant_id: str, *, at_once: bool = False) -> None:
         """Whatever expired unread while nobody was there is found again; reading needs no write."""

@@ -70,7 +70,7 @@ class Uses:
             self._writers.pop(tenant_id, None)
 
     async def _write_batch(self, tenant_id: str, waiting: dict[MemoryRef, _Used]) -> None:
-        async with self.database.transaction(tenant_id) as tx:
+        async with self.database.transaction(tenant_id, aside=True) as tx:
             await uses.count(
                 tx,
                 types=[ref.type for ref in waiting],

@@ -75,7 +75,7 @@ class SessionMemory:
 
         async def built() -> Told:
             asked = AskedContext(trigger_prompt=prompt)
-            found = await context.run(await self._desk(caller), asked)
+            found = await context.done(await self._desk(caller), asked)
             if not found.recalled and "\n## " not in found.text:
                 return Told()
             return Told(found.text, _shown(found))
@@ -94,7 +94,7 @@ class SessionMemory:
             allowed = (MAX_HOOK_CHARACTERS - len(PREFACE) - len(self._invitation) - 100) // 4
             budget = min(desk.memory.settings.retrieval.context_token_budget, allowed)
             asked = AskedContext(trigger_prompt=about, token_budget=budget, opening=True)
-            found = await context.run(desk, asked)
+            found = await context.done(desk, asked)
             shown = _shown(found)
             self._told.set(session, {str(id) for id in shown})
             text = PREFACE + found.text if shown else ""
@@ -196,14 +196,14 @@ async def _near(desk: Desk, prompt: str) -> list[dict[str, Any]]:
         limit=limit,
         min_relevance=ANSWERING,
     )
-    found: list[dict[str, Any]] = await search.run(desk, asked)
+    found: list[dict[str, Any]] = await search.done(desk, asked)
     return found
 
 
 async def _line(desk: Desk, found: dict[str, Any]) -> str:
     """The line of a memory, which counts as used by being shown."""
     kind = MemoryType(found["memory_type"])
-    row = await get.run(desk, Get(memory_type=kind, memory_id=found["id"])) or found
+    row = await get.done(desk, Get(memory_type=kind, memory_id=found["id"])) or found
     origin = standing_words(row)
     if kind is MemoryType.FACT:
         told = (row["subject"], row["predicate"], row["content"])

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
+from butlers.db.address import is_address
 from butlers.kernel.sections import Valid
 
 
@@ -42,12 +43,18 @@ Tenant = Annotated[
     str,
     *matching(r"[^\s\x00]{1,200}", "text of 1 to 200 characters without spaces"),
 ]
+_PLACE = "postgresql://user@host:5432/postgres"
+
+
+def _is_database(url: str) -> bool:
+    """A database's URL may name several hosts, which no other may."""
+    return url.partition("://")[0] in ("postgresql", "postgres") and is_address(url)
+
+
 DatabaseUrl = Annotated[
-    str,
-    *url_of(
-        ("postgresql", "postgres"), 'a URL such as "postgresql://user@host:5432/postgres", or ""'
-    ),
+    str, *_accepting(lambda url: not url or _is_database(url), f'a URL such as "{_PLACE}", or ""')
 ]
+ReplicaUrl = Annotated[str, *_accepting(_is_database, f'a URL such as "{_PLACE}"')]
 HttpUrl = Annotated[
     str, *url_of(("http", "https"), 'a URL such as "https://host/v1/chat/completions", or ""')
 ]

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from butlers.errors import (
+    Away,
     ButlersError,
     Conflict,
     Forbidden,
@@ -39,6 +40,8 @@ _STATUS: Mapping[type[ButlersError], int] = {
 }
 _FIELD = re.compile(r"([a-z_]+(?:\.[a-z_]+)*): ")
 _LONGEST = 2_000
+# Another server may take over in a moment; a request waits as long for one itself.
+_AWAY_SECONDS = 5
 OUR_FAULT = "the butler failed for a reason of its own; its log says which"
 
 _Answer: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
@@ -70,7 +73,10 @@ FAILURES: dict[int | str, dict[str, Any]] = {
     413: {"model": Failure, "description": "The request is too large."},
     422: {"model": Failure, "description": "A value of the wrong form."},
     429: {"model": Failure, "description": "Too many requests; `Retry-After` says when to try."},
-    503: {"model": Failure, "description": "Something outside does not answer."},
+    503: {
+        "model": Failure,
+        "description": "Something outside does not answer; `Retry-After` says if it may soon.",
+    },
 }
 """How any route may fail, for the OpenAPI document."""
 
@@ -118,7 +124,10 @@ def _logged(answer: _Answer) -> _Answer:
 async def _ours(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ButlersError)
     named = _FIELD.match(str(error))
-    return failure(status_of(error), str(error), named[1] if named else None)
+    answer = failure(status_of(error), str(error), named[1] if named else None)
+    if isinstance(error, Away):
+        answer.headers["Retry-After"] = str(_AWAY_SECONDS)
+    return answer
 
 
 async def _malformed(_: Request, error: Exception) -> JSONResponse:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from butlers.db.postgres import Transaction, translated_errors
+from butlers.db.faults import translated_errors
+from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Conflict, IntegrityViolation, InvalidInput
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared

@@ -219,7 +219,7 @@ async def get_memory(
 ) -> dict[str, Any] | None:
     """One memory, counted as used; None where there is none."""
     ref, now = MemoryRef(memory_type, memory_id), memory.now()
-    await memory.uses.settle(lineage.tenant_id)
+    await memory.settled(lineage.tenant_id)
     rows = await search.tell_memories(memory.database, lineage.tenant_id, [ref], now)
     if ref not in rows:
         return None

@@ -51,7 +51,7 @@ async def see(
 ) -> Sight:
     """What may answer, each leg to a depth; looked again if what was remembered was outdated."""
     query = _checked(query)
-    await memory.uses.settle(lineage.tenant_id)
+    await memory.settled(lineage.tenant_id)
     standing = await memory.standing(lineage)
     sight = await _look(memory, query, lineage, depth, mode, standing)
     if sight.looked.header.stale:

@@ -1,7 +1,7 @@
 """Where operations of a memory are called: the memory, and on whose behalf."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -48,6 +48,10 @@ class Desk:
         """Where a caller's operations are called, within what it may."""
         lineage = lineage_of(caller, request_id)
         return cls(memory, lineage, model, project=caller.project, scopes=caller.scopes)
+
+    def reader(self, *, current: bool = False) -> "Desk":
+        """The same desk for what only reads, which may lag a little unless it is `current`."""
+        return replace(self, memory=self.memory.reader(self.lineage.tenant_id, current=current))
 
     async def seen(self, given: str | None, field: str = "scope") -> str | None:
         """From where a question is asked; None asks for everything.

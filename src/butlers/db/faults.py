@@ -1,0 +1,83 @@
+"""Errors of the PostgreSQL driver, as errors of ours."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import asyncpg
+
+from butlers.errors import Away, Conflict, IntegrityViolation, InvalidInput, Unavailable
+
+# The server went, does not take anybody in, or is the primary no more; another may soon be there.
+LEFT = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TargetServerAttributeNotMatched,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+# The same, and whatever the driver says of a connection that is no more.
+GONE = (*LEFT, asyncpg.InterfaceError)
+
+# What a wrong address, login or database name leads to; trying again would not help.
+_CANNOT_USE = (
+    asyncpg.ClientConfigurationError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+)
+
+# Somebody else was quicker.
+_TAKEN = (
+    asyncpg.UniqueViolationError,
+    asyncpg.ExclusionViolationError,
+    asyncpg.TransactionRollbackError,
+)
+
+
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Driver errors become errors of ours; their text never carries a row's content."""
+    try:
+        yield
+    except asyncpg.LockNotAvailableError as error:
+        raise Conflict("somebody else is changing the same just now; try again") from error
+    except _TAKEN as error:
+        raise Conflict(_clash(error)) from error
+    except (
+        asyncpg.IntegrityConstraintViolationError,
+        asyncpg.InsufficientPrivilegeError,
+    ) as error:
+        raise IntegrityViolation(brief(error)) from error
+    except asyncpg.DataError as error:
+        raise InvalidInput(f"the database cannot hold a value: {brief(error)}") from error
+    except _CANNOT_USE as error:
+        raise Unavailable(f"the database cannot be used: {brief(error)}") from error
+    except GONE as error:
+        raise Away(f"the database does not answer: {brief(error)}") from error
+    except (asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError) as error:
+        raise Unavailable(f"the database cannot serve now: {brief(error)}") from error
+
+
+@contextmanager
+def replica_errors(tell: Callable[[str], None]) -> Iterator[None]:
+    """Whatever a replica cannot do can be asked of another; where it left, that is told."""
+    try:
+        yield
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        if isinstance(error, LEFT):
+            tell(brief(error))
+        raise Away(brief(error)) from error
+
+
+def brief(error: BaseException) -> str:
+    """The first line of a driver's message; its detail line quotes row values and stays out."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _clash(error: BaseException) -> str:
+    """What to do about a clash; the name of a constraint of times says nothing to anybody."""
+    if isinstance(error, asyncpg.ExclusionViolationError):
+        return "another that holds at the same time was stored just now; try again"
+    return brief(error)
