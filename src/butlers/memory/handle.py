@@ -122,6 +122,11 @@ class Memory:
         memory.noted = self.noted
         return memory
 
+    @property
+    def original(self) -> "Memory":
+        """The same memory where it can be written to, for whoever was given it to read."""
+        return replace(self, database=self.uses.database)
+
     async def settled(self, tenant_id: str) -> None:
         """What was told and can be seen here is counted; a copy has that only later."""
         if not self.database.is_copy:

@@ -133,7 +133,8 @@ async def preview_merge(
 ) -> MergePreview:
     """What the merge would report, or raise, if it were done now; nothing changes."""
     now = memory.now()
-    async with memory.transaction(lineage) as tx:
+    # What would be merged is locked while that is planned, which only the original can do.
+    async with memory.original.transaction(lineage) as tx:
         plan = await _plan(memory, tx, source_id, target_id)
         lost = {one.loser["id"] for one in plan.move.rivalries}
         moving = [id for id in plan.move.ids if id not in lost][:_MOST_SHOWN]

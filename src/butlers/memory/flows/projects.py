@@ -34,7 +34,11 @@ async def own_scope(memory: Memory, project: Project, lineage: Lineage) -> str:
 async def seen_scopes(memory: Memory, project: Project, lineage: Lineage) -> tuple[str, ...]:
     """The scopes a session in this project is told of, beside what is global."""
     async with memory.transaction(lineage) as tx:
-        rows = await projects.find_scopes(tx, id=await _met(memory, tx, project))
+        found = await projects.find_known(tx, keys=project.keys)
+        rows = await projects.find_scopes(tx, id=_place(found)) if found else []
+    if found is None or _has_changed(memory, found, project):
+        async with memory.original.transaction(lineage) as tx:
+            rows = await projects.find_scopes(tx, id=await _met(memory, tx, project))
     return tuple(PROJECT + row["id"] for row in rows)
 
 
@@ -54,6 +58,10 @@ async def _met(memory: Memory, tx: Transaction, project: Project) -> str:
             places=_with(found["places"], [project.place], _MOST_PLACES),
             now=memory.now(),
         )
+    return _place(found)
+
+
+def _place(found: Row) -> str:
     return str(found["moved_to"] or found["id"])
 
 
