@@ -138,6 +138,18 @@ ONE_FAULT = {
         'database.url: found "postgresql://bob:***@db:port/x"; '
         'valid is a URL such as "postgresql://user@host:5432/postgres", or ""'
     ),
+    "[database]\nurl = 'postgresql://bob:hunter2@one:5432,two:port/x'": (
+        'database.url: found "postgresql://bob:***@one:5432,two:port/x"; '
+        'valid is a URL such as "postgresql://user@host:5432/postgres", or ""'
+    ),
+    "[database]\nurl = 'postgresql://db'\nreplica_urls = ['mysql://bob:hunter2@db/x']": (
+        'database.replica_urls.0: found "mysql://bob:***@db/x"; '
+        'valid is a URL such as "postgresql://user@host:5432/postgres"'
+    ),
+    "[database]\nreplica_urls = ['postgresql://bob:hunter2@db/x']": (
+        "database.replica_urls: found a list; "
+        "must be empty, as database.url is: the embedded server has no replicas"
+    ),
     "[database]\npool_min = 11": (
         "database.pool_min: found 11; must be at most pool_max, which is 10"
     ),

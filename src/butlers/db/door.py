@@ -56,7 +56,9 @@ async def connect(url: str, **options: Any) -> asyncpg.Connection:
 def _reason(error: BaseException) -> str:
     if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
         return "it is not the primary"
-    return brief(error)
+    if isinstance(error, TimeoutError):
+        return f"no answer in {_EACH_SECONDS:g} seconds"
+    return "nobody listens" if isinstance(error, ConnectionRefusedError) else brief(error)
 
 
 def _watched(connection: asyncpg.Connection) -> asyncpg.Connection:

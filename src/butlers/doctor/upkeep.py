@@ -57,7 +57,8 @@ async def _replicas(settings: ButlerSettings, database: Database) -> AsyncIterat
     await database.look_at_replicas()
     troubles = database.replica_troubles()
     for place, why in troubles.items():
-        yield warning(check, f"{place}: {why}", "until then everything is read from the primary")
+        remedy = "check database.replica_urls and that server; till then others are read from"
+        yield warning(check, f"{place}: {why}", remedy)
     if not troubles:
         yield ok(check, f"{known} can be read from")
 

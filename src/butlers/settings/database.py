@@ -53,5 +53,5 @@ class DatabaseSection(Section):
     def _replicas_are_of_a_server(self) -> Self:
         if self.replica_urls and not self.url:
             valid = "must be empty, as database.url is: the embedded server has no replicas"
-            refuse([Fault("replica_urls", len(self.replica_urls), valid)])
+            refuse([Fault("replica_urls", self.replica_urls, valid)])
         return self

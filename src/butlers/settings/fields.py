@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeGuard, get_args, get_origin
+from typing import Annotated, Literal, TypeGuard, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
@@ -82,6 +82,8 @@ def setting_at(model: type[BaseModel], loc: Loc) -> tuple[object, Sequence[objec
         else:
             # Within a table of tables, or a list, the path goes on with the type of the items.
             kind, bounds = [arg for arg in get_args(kind) if arg is not Ellipsis][-1], ()
+            if get_origin(kind) is Annotated:
+                kind, *bounds = get_args(kind)
     return kind, bounds
 
 
