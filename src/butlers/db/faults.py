@@ -8,13 +8,14 @@ import asyncpg
 from butlers.errors import Away, Conflict, IntegrityViolation, InvalidInput, Unavailable
 
 # The server went, does not take anybody in, or is the primary no more; another may soon be there.
+# The driver calls it an error of its own where a server said goodbye while nobody asked it.
 LEFT = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
-    asyncpg.TargetServerAttributeNotMatched,
+    asyncpg.InternalClientError,
     asyncpg.ReadOnlySQLTransactionError,
 )
 # The same, and whatever the driver says of a connection that is no more.
@@ -54,7 +55,9 @@ def translated_errors() -> Iterator[None]:
     except _CANNOT_USE as error:
         raise Unavailable(f"the database cannot be used: {brief(error)}") from error
     except GONE as error:
-        raise Away(f"the database does not answer: {brief(error)}") from error
+        is_leaving = isinstance(error, asyncpg.OperatorInterventionError)
+        said = "cannot serve now" if is_leaving else "does not answer"
+        raise Away(f"the database {said}: {brief(error)}") from error
     except (asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError) as error:
         raise Unavailable(f"the database cannot serve now: {brief(error)}") from error
 
@@ -72,6 +75,8 @@ def replica_errors(tell: Callable[[str], None]) -> Iterator[None]:
 
 def brief(error: BaseException) -> str:
     """The first line of a driver's message; its detail line quotes row values and stays out."""
+    if type(error) is asyncpg.InternalClientError:
+        return "the connection had ended"
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
 
