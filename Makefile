@@ -6,8 +6,12 @@ ARGS   ?=
 # Tests wait for processes more than they compute; the longest files come first by their names.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 
+# What every tenant's memory must do, wherever it lies.
+ON_CLUSTER := tests/cluster tests/doors/http/test_api_tenants.py $(patsubst %,tests/memory/test_%.py, \
+  consolidation_crash consolidation_states decay_sweep episode_cleanup feedback restore)
+
 .DEFAULT_GOAL := help
-.PHONY: help install run test one coverage check hooks bench mutants docs browser
+.PHONY: help install run test cluster one coverage check hooks bench mutants docs browser
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -19,6 +23,10 @@ run: install  ## start every butler of the home (ARGS="--port 9000" is handed on
 
 test: $(VENV)/.tested browser check  ## every check and every test (ARGS="-k name" is handed on)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(if $(CITUS),$(MAKE) --no-print-directory cluster,echo "Without CITUS=DIRECTORY no test ran over a cluster.")
+
+cluster: $(VENV)/.tested  ## tests over tenants that are spread (CITUS=DIRECTORY that has a cluster)
+	@$(BIN)/python scripts/on_cluster.py '$(CITUS)' -n 2 --dist loadfile $(ON_CLUSTER) $(ARGS)
 
 one: $(VENV)/.tested  ## one test (T=tests/memory/test_recall.py, a node id, or a word of its name)
 	@test -n '$(T)' || { echo "say which: make one T=tests/memory/test_recall.py" >&2; exit 2; }

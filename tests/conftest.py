@@ -28,6 +28,7 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
 from db.databases import connected, emptied
+from db.spread import spread_database
 from runs import clear_up, run_directory
 
 # How quick examples are made says something of the machine alone.
@@ -36,6 +37,8 @@ settings.load_profile("shared")
 
 TEMPLATE = "butler_template"
 BRANCHES = [MemoryModule.migrations]
+# Where the tests of memory run over a database whose tenants are spread.
+CLUSTER = os.environ.get("BUTLERS_TEST_CLUSTER")
 
 
 @pytest.fixture(scope="session")
@@ -136,6 +139,8 @@ async def _leave_writing_to_the_system(postgres: EmbeddedPostgres) -> None:
 async def worker_access(postgres: EmbeddedPostgres, template: str) -> Access:
     """This worker's own copy of the template."""
     name = f"test_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    if CLUSTER:
+        return await spread_database(CLUSTER, name)
     connection = await asyncpg.connect(postgres.dsn())
     try:
         await connection.execute(f'drop database if exists "{name}" with (force)')
@@ -168,7 +173,7 @@ async def owner(owner_session: asyncpg.Connection) -> asyncpg.Connection:
 
 @pytest.fixture(scope="session")
 async def open_database(worker_access: Access) -> AsyncIterator[Database]:
-    database = await Database.open(worker_access)
+    database = await Database.open(worker_access, lock_timeout=60 if CLUSTER else 5)
     yield database
     await database.close()
 

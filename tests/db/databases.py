@@ -53,10 +53,33 @@ async def emptied(owner: asyncpg.Connection, tables: str) -> None:
     A truncated table has new files for itself and every index, and whoever has planned a statement
     over it plans again: for a few rows, deleting them costs a fraction of it.
     """
+    if await owner.fetchval(_IS_CLUSTER):
+        await owner.fetch(_EMPTY_SHARDS)
     async with owner.transaction():
         await owner.execute("set local session_replication_role = replica")
         for name, is_large in await owner.fetch(_FILLED, tables):
             await owner.execute(f"truncate {name} cascade" if is_large else f"delete from {name}")
+
+
+# The same on the nodes of a cluster, each of which empties what it has of any table.
+_EMPTY_SHARDS = """
+    select run_command_on_workers($said$
+      do $$
+        declare shard regclass;
+        begin
+          set local session_replication_role = replica;
+          set local citus.enable_manual_changes_to_shards = on;
+          for shard in select c.oid::regclass from pg_class c
+            where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
+              and c.relname ~ '_[0-9]{6}$' and pg_relation_size(c.oid) > 0
+          loop
+            execute format('delete from %s', shard);
+          end loop;
+        end
+      $$
+    $said$)
+"""
+_IS_CLUSTER = "select exists (select from pg_extension where extname = 'citus')"
 
 
 async def until_waiting(onlooker: asyncpg.Connection, how_many: int = 1) -> None:
@@ -130,7 +153,7 @@ _CATALOGS = {
         from pg_proc p
         where pronamespace = 'public'::regnamespace and not exists (
           select from pg_depend d where d.objid = p.oid and d.deptype = 'e'
-        ) order by 1
+        ) order by 1, 2
     """,
     "leakproof": "select proleakproof from pg_proc where proname = 'ts_match_vq'",
     "extensions": "select extname from pg_extension order by 1",

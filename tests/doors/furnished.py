@@ -1,6 +1,7 @@
 """Homes that need not be set up: what a first start makes is made once in a run, and copied."""
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
 from butlers.settings.database import DatabaseSection
+from butlers.settings.names import database_name
+from db.spread import drop_everywhere
 from doors.daemons import temporary_home
 from runs import run_directory
 
@@ -28,6 +31,24 @@ def furnished_home(*butlers: str) -> Iterator[Home]:
         home.database_directory.mkdir(0o711)
         _copy(_databases(butlers), home.database_directory)
         yield home
+
+
+@contextmanager
+def spread_home(*butlers: str) -> Iterator[Home]:
+    """The same on a cluster, whose databases of these butlers are made anew."""
+    url = os.environ["BUTLERS_TEST_CLUSTER"]
+    with temporary_home() as home, ThreadPoolExecutor(1) as other:
+        home.create()
+        home.settings_file.write_text(f'[database]\nurl = "{url}"\n')
+        other.submit(asyncio.run, _spread(home, url, butlers)).result()
+        yield home
+
+
+async def _spread(home: Home, url: str, butlers: tuple[str, ...]) -> None:
+    server, targets = DatabaseServer(home), registry.targets(registry.KNOWN)
+    for name in butlers:
+        await drop_everywhere(url, database_name(name))
+        await server.prepare(name, DatabaseSection(url=url), registry.branches(), targets)
 
 
 def _databases(butlers: tuple[str, ...]) -> Path:

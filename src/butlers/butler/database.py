@@ -10,6 +10,7 @@ import structlog
 from butlers.butler.home import Home
 from butlers.db.address import maintenance_url, signed_in_like
 from butlers.db.branch import Branch
+from butlers.db.citus.settle import settle
 from butlers.db.embedded.liveness import Answer, ask, read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.lease import to_its_end
@@ -44,7 +45,11 @@ class DatabaseServer:
             await copy_template(self._embedded.dsn, database_name(butler), branches, targets)
         access = await self.provide(butler, settings)
         await migrate(access.owner_dsn, branches, targets)
-        return await own_login(access, database_name(butler)) if settings.url else access
+        if not settings.url:
+            return access
+        database = database_name(butler)
+        await settle(maintenance_url(settings.url), access.owner_dsn, database)
+        return await own_login(access, database)
 
     async def provide(self, butler: str, settings: DatabaseSection) -> Access:
         """The butler's database exists, be it empty; how to reach it."""

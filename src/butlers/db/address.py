@@ -20,7 +20,12 @@ def of_database(url: str, database: str) -> str:
 
 def maintenance_url(url: str) -> str:
     """The database to sign in to while the butler's own may not exist yet."""
-    return of_database(url, unquote(urlsplit(url).path.strip("/")) or "postgres")
+    return of_database(url, database_of(url))
+
+
+def database_of(url: str) -> str:
+    """The database that a URL names, or the one that every server has."""
+    return unquote(urlsplit(url).path.strip("/")) or "postgres"
 
 
 def signed_in(url: str, user: str, password: str) -> str:
@@ -31,6 +36,14 @@ def signed_in(url: str, user: str, password: str) -> str:
 def signed_in_like(url: str, other: str) -> str:
     """The place of one URL, by the login of another."""
     return _with_login(url, urlsplit(other).netloc.rpartition("@")[0])
+
+
+def at(url: str, host: str, port: int, database: str) -> str:
+    """How a database is reached at another place, by the same login."""
+    parts = urlsplit(of_database(url, database))
+    login, _, _ = parts.netloc.rpartition("@")
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return urlunsplit(parts._replace(netloc=f"{login}@{where}" if login else where))
 
 
 def without_password(url: str) -> tuple[str, str | None]:

@@ -187,7 +187,13 @@ class Database:
         return rows
 
     async def fetch_as(self, tenant_id: str, query: Query, /, **values: object) -> list[Row]:
-        """One statement for a tenant in one round trip: it begins with `act_for`."""
+        """One statement for a tenant in one round trip: it begins with `act_for`.
+
+        Where proofs are unbound, whoever answers is known only within a transaction.
+        """
+        if self._keys.unbound:
+            async with self.transaction(tenant_id, aside=True) as tx:
+                return await tx.fetch(query.acted, **values)
         async with self._connections.one() as connection:
             return await self._acting(connection, tenant_id).fetch(query, **values)
 

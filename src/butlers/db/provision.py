@@ -54,7 +54,7 @@ async def equip(maintenance_dsn: str, database: str, *, sign_in: bool) -> None:
 
 
 @asynccontextmanager
-async def connected(dsn: str, **options: str) -> AsyncIterator[asyncpg.Connection]:
+async def connected(dsn: str, **options: str | int) -> AsyncIterator[asyncpg.Connection]:
     """A connection of its own for as long as the block lasts."""
     with translated_errors():
         connection = await connect(dsn, **options)

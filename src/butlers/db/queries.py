@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# A statement that begins with acting for the tenant it then gives to a function.
+_ACTING = re.compile(
+    r"act_for\(:tenant_id, :actor, :proof\) as tenant\s+cross join lateral (\w+)\((\s*)tenant\b"
+)
 _HEADING = re.compile(r"^-- (\w+|\{\w+\}) --[ \t]*$", re.MULTILINE)
 # What stands in quotes is left as written, whatever it looks like.
 _TOKEN = re.compile(
@@ -30,6 +34,11 @@ class Query:
     text: str
     parameters: tuple[str, ...]
     positional: str
+
+    @property
+    def acted(self) -> "Query":
+        """The same for a transaction that acts for its tenant already."""
+        return _query(self.name, _ACTING.sub(r"\1(\2:tenant_id", self.text))
 
     def arguments(self, values: Mapping[str, Any]) -> list[Any]:
         """Values in positional order; a missing or surplus name is a TypeError."""

@@ -5,14 +5,15 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from conftest import CLUSTER
 from doors.daemons import Daemon, butlers, up
-from doors.furnished import furnished_home
+from doors.furnished import furnished_home, spread_home
 from doors.http.callers import ApiCaller, calling
 
 
 @pytest.fixture(scope="session")
 def daemon() -> Iterator[Daemon]:
-    with furnished_home("general", "kitchen") as home:
+    with (spread_home if CLUSTER else furnished_home)("general", "kitchen") as home:
         assert butlers("new", "general", "--home", home.root).returncode == 0
         assert butlers("new", "kitchen", "--home", home.root).returncode == 0
         home.butler_file("general").write_text("[modules.notebook]\nenabled = true\n")

@@ -68,7 +68,8 @@ async def _remove_all(
             if not claimed:
                 return removed
             await links.keep_sources(tx, ids=claimed, now=now)
-            gone = await bin.put(tx, ids=claimed, reason=reason, now=now)
+            await bin.put(tx, ids=claimed, reason=reason, now=now)
+            gone = await bin.remove(tx, ids=claimed)
             payloads = {row["id"]: _removed(row) for row in gone}
             told = Transition(_TOLD[reason], EventSubject.EPISODE, payloads)
             removed += await events.append_all(tx, memory.new_id, told, lineage, now)

@@ -132,7 +132,9 @@ async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Line
     if not counted:
         await memory.record(tx, _marked(before, before, use, counted=False), lineage, now)
         return before
-    marked = await rules.mark(tx, id=use.rule_id, now=now, **_columns(before, after, use, now))
+    written = _columns(before, after, use, now)
+    await rules.mark(tx, id=use.rule_id, now=now, **written)
+    [marked] = await rules.find(tx, ids=[use.rule_id], now=now)
     for event in _told(before, marked, use):
         await memory.record(tx, event, lineage, now)
     return marked

@@ -48,7 +48,8 @@ async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
         if maturity.warning(held["content"], maturity.reasons(held)) != warning:
             return None
         written = _inversion(held, warning, embedding)
-        inverted = await rules.invert(tx, id=held["id"], now=now, **written)
+        await rules.invert(tx, id=held["id"], now=now, **written)
+        [inverted] = await rules.find(tx, ids=[held["id"]], now=now)
         await memory.record(tx, _inverted(held), lineage, now)
     return inverted
 

@@ -25,6 +25,7 @@ from butlers.memory.policy.states import FactState, RuleUse
 from butlers.memory.policy.validity import Window, room
 from butlers.memory.store import bin, episodes, facts, rules
 from butlers.memory.store.facts import FactKey
+from butlers.memory.store.locks import take_turns
 
 _PAST = (Validity.SUPERSEDED, Validity.EXPIRED, Validity.QUARANTINED)
 
@@ -82,13 +83,15 @@ async def _restore_episode(memory: Memory, episode_id: UUID, lineage: Lineage) -
 async def _out_of_the_bin(
     tx: Transaction, episode_id: UUID, embedding: Embedding, made: dict[str, Any]
 ) -> str | None:
-    episode = await bin.take_out(tx, id=episode_id)
-    if episode is None:
+    # Of two who restore it at once, the other finds it gone.
+    await take_turns(tx, "bin", str(episode_id))
+    if await bin.text_of(tx, id=episode_id) is None:
         return None
     vector = {"embedding": embedding.vector, "embedding_version_id": embedding.version_id}
-    state = await bin.put_back(tx, episode=episode, **vector, **made)
+    state = await bin.put_back(tx, id=episode_id, **vector, **made)
     if state is None:
         raise Conflict(f"episode {episode_id} cannot be restored: it was stored again since")
+    await bin.take_out(tx, id=episode_id)
     return state
 
 

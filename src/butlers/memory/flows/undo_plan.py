@@ -166,7 +166,7 @@ class Plan:
 async def plan(memory: Memory, tx: Transaction, source: Source) -> Plan:
     """Everything that came of a source, as it is now."""
     values = source.values()
-    known = {**values, "session_id": source.session_id}
+    known = {**values, "session_id": source.session_id or UUID(int=0)}
     taken = await undo.find_taken(tx, now=memory.now(), **known)
     ids = [row["id"] for row in taken]
     return Plan(

@@ -1,15 +1,14 @@
 """The bin: what the cleanup removed, until it is emptied."""
 
-from typing import Any
-
 from butlers.db.queries import load
-from butlers.db.statements import FirstValue, Rows
+from butlers.db.statements import FirstValue, Rows, Touched
 
 _SQL = load(__file__)
 
-put = Rows(_SQL["put"])
+put = Touched(_SQL["put"])
+remove = Rows(_SQL["remove"])
 find = Rows(_SQL["find"])
 text_of = FirstValue[str](_SQL["text_of"])
-take_out = FirstValue[dict[str, Any]](_SQL["take_out"])
+take_out = Touched(_SQL["take_out"])
 put_back = FirstValue[str](_SQL["put_back"])
 empty = Rows(_SQL["empty"])

@@ -1,19 +1,18 @@
 -- put --
--- Claimed episodes go to the bin, leases and what can be made anew left out; what they were.
-with gone as (
-  delete from episodes
-  where tenant_id = :tenant_id and id = any(:ids)
-  returning id, butler, consolidation_status, created_at, expires_at,
-    to_jsonb(episodes) - array[
-      'embedding', 'embedding_version_id', 'search_vector', 'leased_until', 'leased_by',
-      'retry_count', 'last_error'
-    ] as episode
-),
-binned as (
-  insert into binned_episodes (tenant_id, episode_id, binned_at, reason, episode)
-  select :tenant_id, id, :now, :reason, episode from gone
-)
-select id, butler, consolidation_status, created_at, expires_at from gone order by id
+-- Claimed episodes go to the bin, leases and what can be made anew left out.
+insert into binned_episodes (tenant_id, episode_id, binned_at, reason, episode)
+select e.tenant_id, e.id, :now, :reason, to_jsonb(e) - array[
+    'embedding', 'embedding_version_id', 'search_vector', 'leased_until', 'leased_by',
+    'retry_count', 'last_error'
+  ]
+from episodes e
+where e.tenant_id = :tenant_id and e.id = any(:ids)
+
+-- remove --
+-- Episodes that are in the bin are nowhere else; what they were.
+delete from episodes
+where tenant_id = :tenant_id and id = any(:ids)
+returning id, butler, consolidation_status, created_at, expires_at
 
 -- find --
 -- What lies in the bin, the latest first.
@@ -31,10 +30,9 @@ select episode ->> 'content' from binned_episodes
 where tenant_id = :tenant_id and episode_id = :id
 
 -- take_out --
--- An episode leaves the bin; what it was.
+-- An episode leaves the bin.
 delete from binned_episodes
 where tenant_id = :tenant_id and episode_id = :id
-returning episode
 
 -- put_back --
 -- An episode is again what it was, with vector, words and expiry of its own; none if what it was
@@ -45,13 +43,16 @@ insert into episodes
    next_consolidation_retry_at, consolidation_batch, dead_letter_reason, created_at,
    last_referenced_at, metadata, idempotency_key, place, author, said_at, {provenance}, expires_at,
    embedding, embedding_version_id, search_vector)
-select id, :tenant_id, butler, session_id, content, importance, reference_count, consolidated,
-  consolidation_status, consolidation_attempts, last_consolidation_error,
-  next_consolidation_retry_at, consolidation_batch, dead_letter_reason, created_at,
-  last_referenced_at, metadata, idempotency_key, place, author, said_at, coalesce(origin, 'agent'),
-  coalesce(trust, 4), stored_by, quarantined, :expires_at::timestamptz, :embedding::vector,
-  :embedding_version_id::uuid, text_search_vector(:searchable)
-from jsonb_populate_record(null::episodes, :episode)
+select e.id, b.tenant_id, e.butler, e.session_id, e.content, e.importance, e.reference_count,
+  e.consolidated, e.consolidation_status, e.consolidation_attempts, e.last_consolidation_error,
+  e.next_consolidation_retry_at, e.consolidation_batch, e.dead_letter_reason, e.created_at,
+  e.last_referenced_at, e.metadata, e.idempotency_key, e.place, e.author, e.said_at,
+  coalesce(e.origin, 'agent'), coalesce(e.trust, 4), e.stored_by, e.quarantined,
+  :expires_at::timestamptz, :embedding::vector, :embedding_version_id::uuid,
+  text_search_vector(:searchable)
+from binned_episodes b
+cross join lateral jsonb_populate_record(null::episodes, b.episode) e
+where b.tenant_id = :tenant_id and b.episode_id = :id
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 returning consolidation_status
 

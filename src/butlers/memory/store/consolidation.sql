@@ -141,16 +141,16 @@ where {leased}
 -- fail --
 -- An attempt on the episodes a run holds failed; the last one allowed makes dead letters.
 with held as (
-  select id, consolidation_status as was, :company::bigint as company from episodes
+  select id, consolidation_status as was, :company::bigint as company, case
+    when consolidation_attempts + 1 < :max_attempts
+    then :now::timestamptz + interval '1 minute' * power(2, least(consolidation_attempts + 1, 20))
+  end as again_at
+  from episodes
   where {leased}
   for update
 )
 update episodes
-set {attempt},
-  next_consolidation_retry_at = case
-    when consolidation_attempts + 1 < :max_attempts
-    then :now::timestamptz + interval '1 minute' * power(2, least(consolidation_attempts + 1, 20))
-  end
+set {attempt}, next_consolidation_retry_at = held.again_at
 from held
 where episodes.tenant_id = :tenant_id and episodes.id = held.id
 returning {failed}

@@ -49,13 +49,19 @@ select true from resting where kind = :kind and id = :id
 
 -- unlink --
 -- What a memory rests on and does not stand, or is in doubt itself, carries it no longer.
-delete from memory_links l
+with lost as materialized (
+  select l.target_type, l.target_id from memory_links l
+  where l.tenant_id = :tenant_id and l.source_type = :kind and l.source_id = :id
+    and l.relation = 'depends_on'
+    and (
+      l.target_id = any(in_doubt(:tenant_id, :kind, :id, :now, null, null))
+      or in_doubt(:tenant_id, l.target_type, l.target_id, :now, null, null) is not null
+    )
+)
+delete from memory_links l using lost
 where l.tenant_id = :tenant_id and l.source_type = :kind and l.source_id = :id
   and l.relation = 'depends_on'
-  and (
-    l.target_id = any(in_doubt(:tenant_id, :kind, :id, :now, null, null))
-    or in_doubt(:tenant_id, l.target_type, l.target_id, :now, null, null) is not null
-  )
+  and l.target_type = lost.target_type and l.target_id = lost.target_id
 returning l.source_type, l.source_id, l.target_type, l.target_id, l.relation
 
 -- grounds --

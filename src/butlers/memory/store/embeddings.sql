@@ -4,14 +4,10 @@
 with added as (
   insert into embedding_versions
     (id, tenant_id, model, version, dimensions, directory, state, created_at)
-  values
-    (:id, :tenant_id, :model, :version, :dimensions, :directory,
-     case
-       when exists (
-         select from embedding_versions where tenant_id = :tenant_id and state = 'current'
-       ) then 'aside' else 'current'
-     end,
-     :now)
+  select :id, :tenant_id, :model, :version, :dimensions, :directory,
+    case when count(*) > 0 then 'aside' else 'current' end, :now
+  from embedding_versions
+  where tenant_id = :tenant_id and state = 'current'
   on conflict do nothing
   returning id
 )

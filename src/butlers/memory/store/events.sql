@@ -1,7 +1,7 @@
 -- append --
 -- Lines of the audit stream, in the order given; whose they are, the transaction has proven.
 select append_events(
-  :event_type, :request_id, :memory_type, :now, :ids, :memory_ids, :payloads
+  :tenant_id, :event_type, :request_id, :memory_type, :now, :ids, :memory_ids, :payloads
 )
 
 -- find_history --

@@ -13,20 +13,23 @@ where tenant_id = :tenant_id and source_type = :source_type and source_id = :sou
 -- supersede --
 -- Links from winner to loser; two memories share one link, so an older kind gives way.
 insert into memory_links ({link})
-select :tenant_id, 'fact', settled.winner, 'fact', settled.loser, 'supersedes', :now
-from unnest(:winners::uuid[], :losers::uuid[]) as settled (winner, loser)
-on conflict (source_type, source_id, target_type, target_id)
+select f.tenant_id, 'fact', settled.winner, 'fact', f.id, 'supersedes', :now
+from facts f
+join unnest(:winners::uuid[], :losers::uuid[]) as settled (winner, loser) on settled.loser = f.id
+where f.tenant_id = :tenant_id
+on conflict on constraint memory_links_pkey
 do update set relation = excluded.relation
 
 -- keep_sources --
 -- What was drawn from episodes still says so once they are gone.
 insert into memory_links ({link})
-select :tenant_id, drawn.memory_type, drawn.id, 'episode', drawn.episode_id, 'derived_from', :now
+select drawn.tenant_id, drawn.memory_type, drawn.id, 'episode', drawn.episode_id, 'derived_from',
+  :now
 from (
-  select 'fact' as memory_type, id, source_episode_id as episode_id from facts
+  select tenant_id, 'fact' as memory_type, id, source_episode_id as episode_id from facts
   where tenant_id = :tenant_id and source_episode_id = any(:ids)
   union all
-  select 'rule', id, source_episode_id from rules
+  select tenant_id, 'rule', id, source_episode_id from rules
   where tenant_id = :tenant_id and source_episode_id = any(:ids)
 ) drawn
 on conflict do nothing

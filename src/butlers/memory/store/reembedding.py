@@ -23,6 +23,11 @@ _WITHOUT = {
     MemoryType.FACT: Rows(_SQL["facts_without"]),
     MemoryType.RULE: Rows(_SQL["rules_without"]),
 }
+_HOLD = {
+    MemoryType.EPISODE: Rows(_SQL["hold_episodes"]),
+    MemoryType.FACT: Rows(_SQL["hold_facts"]),
+    MemoryType.RULE: Rows(_SQL["hold_rules"]),
+}
 _KEEP = {
     MemoryType.EPISODE: Touched(_SQL["keep_episodes"]),
     MemoryType.FACT: Touched(_SQL["keep_facts"]),
@@ -67,11 +72,13 @@ async def keep(
     now: datetime,
 ) -> int:
     """Lay vectors aside for the memories that still say what was embedded; how many."""
+    ids = [wording.id for wording, _ in made]
+    held = await _HOLD[kind](tx, ids=ids, texts=[wording.text for wording, _ in made])
     return await _KEEP[kind](
         tx,
         version_id=version_id,
-        ids=[wording.id for wording, _ in made],
-        texts=[wording.text for wording, _ in made],
+        ids=ids,
+        held=[row["id"] for row in held],
         # A bare list of lists would be taken for one array of two dimensions.
         vectors=[Vector(vector) for _, vector in made],
         now=now,

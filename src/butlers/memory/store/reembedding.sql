@@ -53,51 +53,56 @@ where {rules_lacking} and id > :after
 order by id
 limit :limit
 
+-- hold_episodes --
+-- Episodes that still say what was embedded. Here as below, a row that somebody is changing right
+-- now is left to the next round, so that none waits for the other.
+select episodes.id from episodes
+join unnest(:ids::uuid[], :texts::text[]) as made (id, text) on made.id = episodes.id
+where episodes.tenant_id = :tenant_id and episodes.content = made.text
+order by episodes.id
+for share of episodes skip locked
+
+-- hold_facts --
+-- Facts that still say what was embedded.
+select facts.id from facts
+join unnest(:ids::uuid[], :texts::text[]) as made (id, text) on made.id = facts.id
+where facts.tenant_id = :tenant_id and {fact_text} = made.text
+order by facts.id
+for share of facts skip locked
+
+-- hold_rules --
+-- Rules that still say what was embedded.
+select rules.id from rules
+join unnest(:ids::uuid[], :texts::text[]) as made (id, text) on made.id = rules.id
+where rules.tenant_id = :tenant_id and rules.content = made.text
+order by rules.id
+for share of rules skip locked
+
 -- keep_episodes --
--- Vectors aside for episodes that still say what was embedded. Here as below, a row that somebody
--- is changing right now is left to the next round, so that none waits for the other.
-with held as (
-  select episodes.id, made.embedding
-  from episodes
-  join unnest(:ids::uuid[], :texts::text[], :vectors::vector[]) as made (id, text, embedding)
-    on made.id = episodes.id
-  where episodes.tenant_id = :tenant_id and episodes.content = made.text
-  order by episodes.id
-  for share of episodes skip locked
-)
+-- Vectors aside for episodes that are held.
 insert into episode_vectors (tenant_id, episode_id, embedding_version_id, embedding, created_at)
-select :tenant_id, id, :version_id, embedding, :now from held
+select m.tenant_id, m.id, :version_id, made.embedding, :now
+from episodes m
+join unnest(:ids::uuid[], :vectors::vector[]) as made (id, embedding) on made.id = m.id
+where m.tenant_id = :tenant_id and m.id = any(:held)
 on conflict do nothing
 
 -- keep_facts --
--- Vectors aside for facts that still say what was embedded.
-with held as (
-  select facts.id, made.embedding
-  from facts
-  join unnest(:ids::uuid[], :texts::text[], :vectors::vector[]) as made (id, text, embedding)
-    on made.id = facts.id
-  where facts.tenant_id = :tenant_id
-    and {fact_text} = made.text
-  order by facts.id
-  for share of facts skip locked
-)
+-- Vectors aside for facts that are held.
 insert into fact_vectors (tenant_id, fact_id, embedding_version_id, embedding, created_at)
-select :tenant_id, id, :version_id, embedding, :now from held
+select m.tenant_id, m.id, :version_id, made.embedding, :now
+from facts m
+join unnest(:ids::uuid[], :vectors::vector[]) as made (id, embedding) on made.id = m.id
+where m.tenant_id = :tenant_id and m.id = any(:held)
 on conflict do nothing
 
 -- keep_rules --
--- Vectors aside for rules that still say what was embedded.
-with held as (
-  select rules.id, made.embedding
-  from rules
-  join unnest(:ids::uuid[], :texts::text[], :vectors::vector[]) as made (id, text, embedding)
-    on made.id = rules.id
-  where rules.tenant_id = :tenant_id and rules.content = made.text
-  order by rules.id
-  for share of rules skip locked
-)
+-- Vectors aside for rules that are held.
 insert into rule_vectors (tenant_id, rule_id, embedding_version_id, embedding, created_at)
-select :tenant_id, id, :version_id, embedding, :now from held
+select m.tenant_id, m.id, :version_id, made.embedding, :now
+from rules m
+join unnest(:ids::uuid[], :vectors::vector[]) as made (id, embedding) on made.id = m.id
+where m.tenant_id = :tenant_id and m.id = any(:held)
 on conflict do nothing
 
 -- settle_episodes --

@@ -95,11 +95,11 @@ select bring_rows(:kind, :tenant_id, :rows::text::jsonb)
 
 -- bring_events --
 -- Events enter the audit stream as they were told elsewhere; how many were not there.
-select bring_events(:rows::text::jsonb)
+select bring_events(:tenant_id, :rows::text::jsonb)
 
 -- erase --
 -- Rows of a table are deleted, with what is told of them alone; how many.
-select erase_rows(:kind, :keys::text[])
+select erase_rows(:tenant_id, :kind, :keys::text[])
 
 -- erase_predicates --
 -- What was told of these predicates is gone.
@@ -107,11 +107,11 @@ delete from memory_predicates where tenant_id = :tenant_id and predicate = any(:
 
 -- erase_names --
 -- The words of names leave the index; how many.
-select erase_names(:names::text[])
+select erase_names(:tenant_id, :names::text[])
 
 -- erase_events --
 -- What events say is replaced by its hash; how many.
-select erase_event_texts(:ids::uuid[])
+select erase_event_texts(:tenant_id, :ids::uuid[])
 
 -- reword_entity --
 -- An entity with other names and notes.

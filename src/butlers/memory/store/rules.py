@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from butlers.db.queries import load
-from butlers.db.statements import FirstRow, FirstValue, OnlyRow, Rows, Touched
+from butlers.db.statements import FirstRow, FirstValue, Rows, Touched
 
 _SQL = load(__file__)
 
@@ -15,8 +15,8 @@ get_same = FirstValue[UUID](_SQL["get_same"])
 find = Rows(_SQL["find"])
 find_standing = Rows(_SQL["find_standing"])
 lock = FirstRow(_SQL["lock"])
-mark = OnlyRow(_SQL["mark"])
-invert = OnlyRow(_SQL["invert"])
+mark = Touched(_SQL["mark"])
+invert = Touched(_SQL["invert"])
 confirm = FirstRow(_SQL["confirm"])
 forget = FirstValue[str](_SQL["forget"])
 restore = FirstValue[str](_SQL["restore"])

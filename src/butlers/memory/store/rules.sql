@@ -73,7 +73,6 @@ set applied_count = :applied_count, success_count = :success_count,
   maturity = :maturity, metadata = :metadata, last_applied_at = :now, last_evaluated_at = :now,
   last_confirmed_at = :confirmed_at
 where tenant_id = :tenant_id and id = :id
-returning {rule}
 
 -- invert --
 -- A rule turned into a warning, with the vector and text index of its new wording.
@@ -82,7 +81,6 @@ set maturity = 'anti_pattern', content = :content, metadata = :metadata, embeddi
   embedding_version_id = :embedding_version_id,
   search_vector = to_tsvector('english', :searchable), last_evaluated_at = :now
 where tenant_id = :tenant_id and id = :id
-returning {rule}
 
 -- confirm --
 -- A rule is sure again; fading ends at once.

@@ -34,10 +34,10 @@ with due as (
   for no key update of facts skip locked
 )
 update facts
-set validity = case verdict when 'spent' then 'expired' else validity end,
-  metadata = case verdict
-    when 'fading' then metadata || '{"status": "fading"}'
-    when 'active' then metadata - 'status'
+set validity = case when verdict = 'spent' then 'expired' else validity end,
+  metadata = case
+    when verdict = 'fading' then metadata || '{"status": "fading"}'
+    when verdict = 'active' then metadata - 'status'
     else metadata
   end
 from due
@@ -68,9 +68,9 @@ with due as (
   for no key update of rules skip locked
 )
 update rules
-set metadata = case verdict
-  when 'spent' then metadata || '{"forgotten": true}'
-  when 'fading' then metadata || '{"status": "fading"}'
+set metadata = case
+  when verdict = 'spent' then metadata || '{"forgotten": true}'
+  when verdict = 'fading' then metadata || '{"status": "fading"}'
   else metadata - 'status'
 end
 from due

@@ -1,6 +1,7 @@
 -- {told} --
--- What the audit stream tells of a source; an episode alone has told nothing itself.
-tenant_id = :tenant_id and :episode_id::uuid is null
+-- What the audit stream tells of a source; an episode alone has told nothing itself. No row has the
+-- id that is null, which every node can see for itself.
+tenant_id = :tenant_id and nullif(id, id) is not distinct from :episode_id::uuid
   and (:actor::text is null or actor = :actor)
   and (:session_key::text is null or request_id = :session_key)
   and (:since::timestamptz is null or created_at >= :since)
@@ -131,7 +132,7 @@ where tenant_id = :tenant_id and id = :id
 {taken}
 select a.rule_id, a.id
 from rule_applications a
-where a.tenant_id = :tenant_id and :episode_id::uuid is null
+where a.tenant_id = :tenant_id and nullif(id, id) is not distinct from :episode_id::uuid
   and a.rule_id not in (select id from taken)
   and (:actor::text is null or a.actor = :actor)
   and (:session_key::text is null or a.request_id = :session_key)

@@ -1,0 +1,73 @@
+"""Tests over a database whose tenants are spread: a Citus cluster on loopback, for one run.
+
+    python scripts/on_cluster.py DIRECTORY [arguments of pytest]
+
+DIRECTORY holds Citus built for the embedded PostgreSQL, and `cluster`, which starts it.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import asyncpg
+
+NODES = 3
+
+
+def main(citus: str, *arguments: str) -> int:
+    """What pytest came to, once the cluster is stopped again."""
+    with tempfile.TemporaryDirectory(prefix="butlers-cluster-") as directory:
+        os.chmod(directory, 0o755)
+        port = _free_ports()
+        command = [sys.executable, str(Path(citus) / "cluster"), directory, "--port", str(port)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as cluster:
+            try:
+                assert cluster.stdout is not None
+                url, *workers = cluster.stdout.readline().split()
+                asyncio.run(_join(url, workers))
+                known = {"BUTLERS_TEST_CLUSTER": url, "BUTLERS_TEST_CLUSTER_DIRECTORY": directory}
+                tests = [sys.executable, "-m", "pytest", *arguments]
+                return subprocess.run(tests, env={**os.environ, **known}, check=False).returncode
+            finally:
+                cluster.send_signal(signal.SIGTERM)
+
+
+def _free_ports() -> int:
+    """The first of three ports in a row that nobody uses."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first: int = probe.getsockname()[1]
+        if all(_is_free(first + number) for number in range(NODES)):
+            return first
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+async def _join(url: str, workers: list[str]) -> None:
+    """The database that every server has knows all nodes, as the owner of a cluster has it."""
+    coordinator = await asyncpg.connect(url)
+    for worker in workers:
+        host, _, port = worker.partition(":")
+        there = await asyncpg.connect(url, host=host, port=int(port))
+        await there.execute("create extension if not exists citus")
+        await there.close()
+    await coordinator.execute("create extension if not exists citus")
+    own = int(url.rpartition(":")[2].partition("/")[0])
+    await coordinator.fetchval("select citus_set_coordinator_host('127.0.0.1', $1)", own)
+    for worker in workers:
+        host, _, port = worker.partition(":")
+        await coordinator.fetchval("select citus_add_node($1, $2)", host, int(port))
+    await coordinator.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

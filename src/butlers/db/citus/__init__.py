@@ -1,0 +1,1 @@
+"""A database whose tenants are spread over the nodes of a Citus cluster."""

@@ -1,0 +1,52 @@
+"""A new database of a cluster is spread over its nodes, and one that is spread stays so."""
+
+import asyncpg
+import structlog
+
+from butlers import __version__
+from butlers.db.citus.nodes import join, nodes_of, share_keys
+from butlers.db.citus.spread import is_spread, spread
+from butlers.db.faults import brief
+from butlers.db.migrate import current_revisions
+from butlers.db.provision import connected
+from butlers.errors import Unavailable
+
+log = structlog.get_logger(__name__)
+
+_MARK = "spread: "
+_MARKED = "select shobj_description(oid, 'pg_database') from pg_database where datname = $1"
+_HAS_TENANTS = "select exists (select from memory_tenants)"
+
+
+async def settle(maintenance_dsn: str, dsn: str, database: str) -> bool:
+    """Whether the database is spread, as it is from the first on a server with nodes.
+
+    One that was spread by another version is brought up to this one. One that was filled before
+    there was a cluster stays where it is until `butlers db distribute` moves it.
+    """
+    wanted = _MARK + " ".join([__version__, *await current_revisions(dsn)])
+    async with connected(dsn) as owner:
+        if await owner.fetchval(_MARKED, database) == wanted:
+            return True
+        if not await is_spread(owner):
+            if not await has_nodes(maintenance_dsn):
+                return False
+            if await owner.fetchval(_HAS_TENANTS):
+                log.info("the database lies on one node; `butlers db distribute` spreads it")
+                return False
+        try:
+            await join(maintenance_dsn, dsn, database)
+            await spread(owner)
+            await share_keys(owner, dsn, database)
+        except asyncpg.PostgresError as error:
+            raise Unavailable(
+                f"the database {database} could not be spread over the nodes: {brief(error)}"
+            ) from error
+        await owner.execute(f"comment on database \"{database}\" is '{wanted}'")
+    return True
+
+
+async def has_nodes(maintenance_dsn: str) -> bool:
+    """Whether the server is the coordinator of a cluster."""
+    async with connected(maintenance_dsn) as coordinator:
+        return bool(await nodes_of(coordinator))

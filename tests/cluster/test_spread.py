@@ -1,0 +1,181 @@
+"""A database whose tenants are spread over nodes: the same memory, each tenant on one of them."""
+
+import asyncio
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from butlers.db.citus.nodes import Node, nodes_of
+from butlers.db.login import login_of
+from butlers.db.postgres import Transaction
+from butlers.errors import Unavailable
+from butlers.memory.flows import recall, remember
+from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.context import build_context
+from butlers.memory.flows.sight import Query
+from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, SearchMode
+from conftest import CLUSTER
+from db.databases import connected
+from memory.consolidation_stories import reading, tell
+from memory.scripted_model import ScriptedModel
+
+pytestmark = pytest.mark.skipif(
+    not CLUSTER, reason="no cluster: BUTLERS_TEST_CITUS names a directory with Citus"
+)
+DIRECTORY = os.environ.get("BUTLERS_TEST_CLUSTER_DIRECTORY", "")
+RUN_AT_NODES = """
+    select p.proname::text as name from pg_dist_object d
+    join pg_proc p on d.classid = 'pg_proc'::regclass and d.objid = p.oid
+    where d.distribution_argument_index is not null
+"""
+TEA = NewFact("Ann", "likes", "tea")
+
+
+@contextmanager
+def told(patch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[Any, ...]]]:
+    """Every statement that tenants' transactions run, with the values it had last."""
+    seen: dict[str, tuple[Any, ...]] = {}
+    bound = Transaction._bound
+
+    def noting(self: Transaction, query: Any, values: dict[str, Any]) -> tuple[Any, ...]:
+        seen[query.positional] = arguments = bound(self, query, values)
+        return arguments
+
+    patch.setattr(Transaction, "_bound", noting)
+    yield seen
+
+
+async def lived(memory: Any, lineage: Lineage) -> None:
+    """A few things that happen to every memory."""
+    await remember.store_episode(memory, NewEpisode("Ann called", "general"), lineage)
+    await remember.store_rule(memory, NewRule("Be brief"), lineage)
+    await remember.store_fact(memory, TEA, lineage)
+    await remember.store_fact(memory, NewFact("Ann", "likes", "coffee"), lineage)
+    await recall.recall(memory, Query("what does Ann like"), 10, lineage)
+    await build_context(memory, "what does Ann like", "general", None, lineage)
+    await memory.uses.settle_all()
+
+
+async def test_every_statement_of_a_tenant_goes_to_one_shard(memory, database, lineage, owner):
+    with pytest.MonkeyPatch.context() as patch, told(patch) as seen:
+        await lived(memory, lineage)
+        await tell(memory, lineage, "Bob likes tea")
+        report = await run_consolidation(memory, ScriptedModel(reading), lineage)
+    several = []
+    at_node = {row["name"] for row in await owner.fetch(RUN_AT_NODES)}
+    for statement, (_, *values) in seen.items():
+        if any(f"{name}(" in statement for name in at_node):
+            continue
+        async with database.transaction(lineage.tenant_id, "test") as tx:
+            plan = await _plan(tx, statement, values)
+        if any(int(tasks) != 1 for tasks in re.findall(r"Task Count: (\d+)", plan)):
+            several.append((statement, plan))
+    assert report.groups == {"general": 2}
+    assert len(seen) > 30
+    assert several == []
+
+
+async def _plan(tx: Transaction, statement: str, values: list[Any]) -> str:
+    rows = await tx._connection.fetch(f"explain (costs off) {statement}", *values)
+    return "\n".join(row[0] for row in rows)
+
+
+async def test_rows_are_closed_on_the_nodes_too(memory, worker_access, lineage, owner):
+    await lived(memory, lineage)
+    database = await owner.fetchval("select current_database()")
+    for node in await nodes_of(owner):
+        async with connected(node.dsn(worker_access.runtime_dsn, database)) as there:
+            assert await there.fetchval("select current_user") == login_of(database)
+            await there.execute("set citus.override_table_visibility = off")
+            parts = await there.fetch(
+                "select c.oid::regclass::text as name from pg_class c "
+                "where c.relkind = 'r' and c.relname ~ '^(facts|index_words)(_[0-9]+)?$'"
+            )
+            assert len(parts) > 4
+            await there.execute("set butlers.tenant = 'acme'; set butlers.proof = 'believe me'")
+            for part in parts:
+                assert await there.fetchval(f"select count(*) from {part['name']}") == 0
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await there.fetch("select * from tenant_key")
+    assert await owner.fetchval("select count(*) from facts where tenant_id = 'acme'") == 2
+
+
+async def test_who_is_on_another_node_does_not_notice_that_one_is_down(memory, owner):
+    nodes = await nodes_of(owner)
+    by_node: dict[Node, Lineage] = {}
+    for number in range(32):
+        lineage = Lineage(f"tenant-{number}", "tester")
+        by_node.setdefault(await _node_of(owner, lineage.tenant_id), lineage)
+    assert set(by_node) == set(nodes)
+    for lineage in by_node.values():
+        await remember.store_fact(memory, TEA, lineage)
+    down, *others = nodes
+    with _stopped(down):
+        with pytest.raises(Unavailable, match="the database"):
+            await remember.store_fact(memory, NewFact("Bob", "likes", "ale"), by_node[down])
+        for node in others:
+            await remember.store_fact(memory, NewFact("Bob", "likes", "ale"), by_node[node])
+            assert await _knows(memory, by_node[node]) == {"tea", "ale"}
+    assert await _knows(memory, by_node[down]) == {"tea"}
+    await remember.store_fact(memory, NewFact("Bob", "likes", "ale"), by_node[down])
+    assert await _knows(memory, by_node[down]) == {"tea", "ale"}
+
+
+async def _knows(memory: Any, lineage: Lineage) -> set[str]:
+    """What a tenant's facts say; a node that just came back gets a moment."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                found = await recall.search_memories(
+                    memory, Query("who likes what"), SearchMode.HYBRID, 10, lineage
+                )
+                return {one["content"] for one in found}
+            except Unavailable:
+                await asyncio.sleep(0.2)
+
+
+async def _node_of(owner: asyncpg.Connection, tenant: str) -> Node:
+    row = await owner.fetchrow(
+        "select nodename as host, nodeport as port from citus_shards "
+        "where shardid = get_shard_id_for_distribution_column('facts', $1::text)",
+        tenant,
+    )
+    return Node(**row)
+
+
+@contextmanager
+def _stopped(node: Node) -> Iterator[None]:
+    """A node that was killed for as long as the block lasts."""
+    data = Path(DIRECTORY) / "run" / _data_of(node)
+    _control("stop", "-D", str(data), "-m", "immediate")
+    try:
+        yield
+    finally:
+        _control("start", "-D", str(data), "-l", f"{data}.log")
+
+
+def _data_of(node: Node) -> str:
+    for data in (Path(DIRECTORY) / "run").glob("worker[0-9]"):
+        if f"port={node.port}\n" in (data / "postgresql.conf").read_text():
+            return data.name
+    raise LookupError(node)
+
+
+def _control(*arguments: str) -> None:
+    """What the server's own program does, as the user whose server it is."""
+    run = Path(DIRECTORY) / "run"
+    command = [str(Path(DIRECTORY) / "pg" / "bin" / "pg_ctl"), "-w", *arguments]
+    subprocess.run(
+        command,
+        check=True,
+        user=run.stat().st_uid,
+        env={**os.environ, "LD_LIBRARY_PATH": str(Path(DIRECTORY) / "libs")},
+        stdout=subprocess.DEVNULL,
+    )

@@ -1,0 +1,29 @@
+"""A database whose tenants are spread over the nodes of a cluster."""
+
+from butlers.db.citus.nodes import nodes_of
+from butlers.db.citus.settle import settle
+from butlers.db.login import own_login
+from butlers.db.migrate import migrate
+from butlers.db.postgres import Access
+from butlers.db.provision import connected, external_access, provision
+from butlers.memory.module import MemoryModule
+
+
+async def spread_database(url: str, name: str) -> Access:
+    """A database made anew on every node of the cluster, spread; how to reach it."""
+    await drop_everywhere(url, name)
+    access = external_access(url, name)
+    await provision(url, name, sign_in=False)
+    await migrate(access.owner_dsn, [MemoryModule.migrations])
+    assert await settle(url, access.owner_dsn, name)
+    return await own_login(access, name)
+
+
+async def drop_everywhere(url: str, name: str) -> None:
+    """No node has a database of this name."""
+    async with connected(url) as coordinator:
+        nodes = await nodes_of(coordinator)
+        await coordinator.execute(f'drop database if exists "{name}" with (force)')
+    for node in nodes:
+        async with connected(node.dsn(url, "postgres")) as there:
+            await there.execute(f'drop database if exists "{name}" with (force)')
