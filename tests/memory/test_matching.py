@@ -101,8 +101,8 @@ async def test_among_very_many_the_best_by_words_are_those_of_adding_all_up(owne
         known = await owner.fetchval("select known_words($1, $2, 30000)::text", TENANT, list(words))
         counts = await owner.fetchval("select ($1::text::known_words).counts", known)
         exact = [held.get(word, 0) for word in words]
-        assert counts == pytest.approx(exact, rel=0.1)
-        assert [n for n in counts if n < 16_000] == [n for n in exact if n < 16_000]
+        assert counts == pytest.approx(exact, rel=0.15)
+        assert [n for n in counts if n < 14_000] == [n for n in exact if n < 14_000]
         question = "select ($1::text::known_words).{}"
         arrays = [
             await owner.fetchval(question.format(name), known)

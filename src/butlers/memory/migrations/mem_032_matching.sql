@@ -5,8 +5,8 @@ create index index_words_sampled on index_words (tenant_id, word) include (doc, 
 where hashint8(doc) & 31 = 0;
 
 -- memories_with --
--- How many memories have a word: exact up to some sixteen thousand, estimated beyond, which moves
--- the weight of a word by about a hundredth.
+-- How many memories have a word: exact up to some sixteen thousand; beyond, what the sample says is
+-- right to about a twentieth, and the weight of a word in a million to a hundredth.
 create function memories_with(tenant text, spoken text) returns bigint
 language plpgsql stable as $$
     declare
@@ -96,22 +96,19 @@ begin atomic
 end;
 
 -- sampled_score --
--- The score at a place among the memories of the sample.
-create function sampled_score(tenant text, known known_words, place integer) returns float
+-- The score of the nth of the memories of the sample, or somewhat more: of several words that
+-- stand in for one, all are added up.
+create function sampled_score(tenant text, known known_words, nth integer) returns float
 language plpgsql stable as $$
     begin
       return (
-        select sum(s.score) as score
-        from (
-          select w.doc, max(w.impact * r.told) as score
-          from unnest(known.numbers, known.readings, known.told) as r (number, word, told)
-          join index_words w on w.tenant_id = tenant and w.word = r.word
-          where hashint8(w.doc) & 31 = 0
-          group by w.doc, r.number
-        ) s
-        group by s.doc
+        select sum(w.impact * r.told) as score
+        from unnest(known.readings, known.told) as r (word, told)
+        join index_words w on w.tenant_id = tenant and w.word = r.word
+        where hashint8(w.doc) & 31 = 0
+        group by w.doc
         order by score desc
-        offset place - 1
+        offset nth - 1
         limit 1
       );
     end
@@ -153,29 +150,38 @@ language plpgsql stable set enable_hashagg = off as $$
     $$;
 
 -- scored_also_by --
--- The same memories with what one more word adds, but for those that now would not.
+-- The same memories with what one more word adds, but for those that now would not. Most have it
+-- not, and need not be looked at but for the best of them.
 create function scored_also_by(
   tenant text, spoken text, told float, before scored, rest float, enough float
 ) returns scored
-language plpgsql stable set enable_nestloop = off as $$
+language plpgsql stable as $$
     declare
       found scored;
     begin
-      select array_agg(f.doc), array_agg(f.score + coalesce(w.score, 0)) into found
-      from (select unnest(before.docs) as doc, unnest(before.scores) as score) f
-      left join (
-        select w.doc, w.impact * told as score from index_words w
-        where w.tenant_id = tenant and w.word = spoken and w.doc = any(before.docs)
-      ) w on w.doc = f.doc
-      where f.score + coalesce(w.score, 0) + rest >= enough;
+      select array_agg(s.doc), array_agg(s.score) into found
+      from (
+        select r.doc, max(r.score) as score
+        from (
+          select f.doc, f.score
+          from (select unnest(before.docs) as doc, unnest(before.scores) as score) f
+          union all
+          select w.doc, before.scores[width_bucket(w.doc, before.docs)] + w.impact * told
+          from index_words w
+          where w.tenant_id = tenant and w.word = spoken and w.doc = any(before.docs)
+        ) r
+        where r.score + rest >= enough
+        group by r.doc
+        order by r.doc
+      ) s;
       return found;
     end
     $$;
 
 -- matching_above --
 -- The best of the memories that reach a score by words; none where not enough of them do. The
--- rarest words are read whole; once the others could not reach it together, they are only looked
--- up, for the memories that still can.
+-- rarest words are read; once the others could not reach it together, they are only looked up, for
+-- the memories that still can.
 create function matching_above(tenant text, known known_words, most integer, enough float)
 returns bigint[]
 language plpgsql stable as $$
@@ -237,7 +243,7 @@ language plpgsql stable as $$
       enough float;
     begin
       if (select sum(c) from unnest(known.counts) as c) > 8000 then
-        enough := sampled_score(tenant, known, ceil(expected + 3 * sqrt(expected) + 1)::integer);
+        enough := sampled_score(tenant, known, ceil(expected + 2 * sqrt(expected) + 1)::integer);
         if enough > 0 then
           matching := matching_above(tenant, known, most, enough);
         end if;
