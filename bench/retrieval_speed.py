@@ -1,11 +1,12 @@
 """How long recalling and storing take as a memory grows, beside LangGraph's store and pgvector.
 
     python -m bench speed [--sizes 1000 10000 100000] [--tenants 1000] [--questions 100]
-      [--keep DIRECTORY]
+      [--keep DIRECTORY]        1000000 is a size as well, and takes an hour to load
 
 Stores of realistic texts (see `speed_texts`): one tenant who has all facts, at each size; one who
 has a hundredth of the largest; and many tenants of 1,000 facts each, asked in turn. Each store is a
-PostgreSQL of its own with all systems in it. All are loaded first; then every question is asked in
+PostgreSQL of its own with all systems in it, but for a million: only the product has those. All are
+loaded first; then every question is asked in
 every store and of every system before the next one is, so that what disturbs the machine disturbs
 all alike. Times are of whole calls, the question's embedding included.
 
@@ -24,15 +25,24 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import numpy as np
 
 from bench.lab import laboratory
+from bench.speed_bulk import FIRST, MANY, load_many
 from bench.speed_load import Store, Vectors, alone, copy_tenants, crowd, indexes_made_later, share
 from bench.speed_report import Times, report
-from bench.speed_systems import INSTALL, LANGGRAPH_IS_THERE, LIMIT, PRODUCT, System, systems
+from bench.speed_systems import (
+    INSTALL,
+    LANGGRAPH_IS_THERE,
+    LIMIT,
+    PRODUCT,
+    Product,
+    System,
+    systems,
+)
 from bench.speed_texts import fact, question
 from butlers.db.postgres import Access
 from butlers.embedding import EmbeddingEngine, get_embedding_engine
+from butlers.memory.flows import sight
 
 # As many questions as it takes until a store that was kept is in memory as one just loaded is.
 _WARM_UP, _COUNTED = 60, 10
@@ -74,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--keep", type=Path, help="keep vectors and stores here, for next time")
     options = parser.parse_args(arguments)
-    stores = [*map(alone, options.sizes), share(max(options.sizes))]
+    stores = [*map(alone, options.sizes), share(min(max(options.sizes), MANY))]
     stores += [crowd(options.tenants)] if options.tenants else []
     if not LANGGRAPH_IS_THERE:
         print(f"LangGraph's store is not installed and not measured; to have it: {INSTALL}")
@@ -108,7 +118,7 @@ async def _loaded(
     """A store with its facts in it, unless it was kept; how long that took is said."""
     kept = keep / store.name if keep else None
     memory, access = await stack.enter_async_context(laboratory(engine, kept))
-    opening = systems(memory, access, engine, others=not store.is_crowd)
+    opening = systems(memory, access, engine, others=not store.is_crowd and store.last <= MANY)
     there = await stack.enter_async_context(opening)
     if kept is None or not (kept / _WHOLE).exists():
         await _load(store, there, access, vectors)
@@ -122,7 +132,9 @@ async def _load(store: Store, there: dict[str, System], access: Access, vectors:
     started = time.perf_counter()
     try:
         async with indexes_made_later(owner):
-            spent = {name: await _timed(_fill(one, store, vectors)) for name, one in there.items()}
+            spent = {
+                name: await _timed(_fill(one, store, vectors, owner)) for name, one in there.items()
+            }
             spent["copying"] = await _timed(copy_tenants(owner, store))
     finally:
         await owner.close()
@@ -131,10 +143,13 @@ async def _load(store: Store, there: dict[str, System], access: Access, vectors:
     print(f"loaded {store.name}: {told}", flush=True)
 
 
-async def _fill(system: System, store: Store, vectors: Vectors) -> None:
+async def _fill(system: System, store: Store, vectors: Vectors, owner: asyncpg.Connection) -> None:
     for tenant, numbers in store.tenants.items():
-        for notes in vectors.notes(numbers):
+        told = numbers[:FIRST] if len(numbers) > MANY else numbers
+        for notes in vectors.notes(told):
             await system.load(tenant, notes)
+        if len(told) < len(numbers):
+            await load_many(owner, tenant, vectors, numbers[FIRST:])
 
 
 async def _ask(loaded: Sequence[Loaded], questions: int) -> None:
@@ -171,16 +186,23 @@ async def _count_statements(one: Loaded, first: int) -> None:
 
 
 async def _compare(one: Loaded, engine: EmbeddingEngine, vectors: Vectors, questions: int) -> None:
-    """How many of the ten that are nearest each system finds; which those are, arithmetic says."""
-    known = {numbers: vectors.of(numbers) for numbers in one.store.tenants.values()}
+    """How many of the ten that are nearest each system finds; which those are, arithmetic says.
+
+    And, of a tenant too large to be read whole, how many of a recall's ten are those of one who is.
+    """
     for number in range(questions):
         tenant, text = one.tenant(number), one.question(number)
         numbers = one.store.facts_of(tenant)
-        nearness = known[numbers] @ np.array(engine.embed(text), dtype=np.float32)
-        exact = {fact(numbers[n]).searchable_text for n in np.argsort(-nearness)[:LIMIT]}
+        nearest = vectors.nearest(numbers, engine.embed(text), LIMIT)
+        exact = {fact(nearby).searchable_text for nearby in nearest}
         for name, system in one.there.items():
             found = await system.nearest(tenant, text)
             one.times[name].found.append(len(exact & found) / len(exact))
+        product = one.there[PRODUCT]
+        if isinstance(product, Product) and len(numbers) > sight.READ_WHOLE:
+            told = await product.told(tenant, text, whole=False)
+            wanted = await product.told(tenant, text, whole=True)
+            one.times[PRODUCT].same.append(len(told & wanted) / max(len(wanted), 1))
 
 
 @contextmanager

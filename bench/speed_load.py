@@ -24,6 +24,7 @@ EMBEDDED = 10_000
 FACTS_EACH = 1_000
 _DISTINCT = 20
 _BATCH = 500
+_COMPARED = 20_000
 _COPY = " as "
 _MADE_LATER = """
     select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition
@@ -122,6 +123,15 @@ class Vectors:
         mixed = self._real[first] + 0.7 * self._real[second] + 0.7 * self._real[third]
         mixed /= np.linalg.norm(mixed, axis=1, keepdims=True)
         return np.where((asked < count)[:, None], self._real[first], mixed)
+
+    def nearest(self, numbers: range, asked: Sequence[float], limit: int) -> list[int]:
+        """Those nearest to a vector, every one compared, some at a time: a million are large."""
+        best: list[tuple[float, int]] = []
+        for start in range(0, len(numbers), _COMPARED):
+            some = numbers[start : start + _COMPARED]
+            nearness = self.of(some) @ np.array(asked, dtype=np.float32)
+            best += [(float(nearness[n]), some[n]) for n in np.argsort(-nearness)[:limit]]
+        return [number for _, number in sorted(best, reverse=True)[:limit]]
 
     def notes(self, numbers: range) -> Iterator[list[Note]]:
         """Facts with their vectors, some at a time."""

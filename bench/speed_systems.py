@@ -8,6 +8,7 @@ alone.
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Protocol
+from uuid import UUID
 
 import asyncpg
 from pgvector.asyncpg import register_vector
@@ -15,7 +16,7 @@ from pgvector.asyncpg import register_vector
 from bench.speed_load import Note, load
 from butlers.db.postgres import Access
 from butlers.embedding import EmbeddingEngine
-from butlers.memory.flows import recall, remember
+from butlers.memory.flows import recall, remember, sight
 from butlers.memory.flows.sight import Query
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, NewFact, SearchMode
@@ -76,6 +77,18 @@ class Product:
             self._memory, query, SearchMode.SEMANTIC, LIMIT, Lineage(tenant)
         )
         return {f"{one['subject']} {one['predicate']} {one['content']}" for one in found}
+
+    async def told(self, tenant: str, question: str, *, whole: bool) -> set[UUID]:
+        """What a recall tells; with every vector read, if wanted so."""
+        kept = sight.READ_WHOLE
+        sight.READ_WHOLE = 10**9 if whole else kept
+        try:
+            found = await recall.recall(
+                self._memory, Query(question), LIMIT, Lineage(tenant), counted=False
+            )
+        finally:
+            sight.READ_WHOLE = kept
+        return {one.ref.id for one in found}
 
     async def store(self, tenant: str, fact: NewFact) -> None:
         """One fact."""

@@ -41,6 +41,8 @@ _ASKED = (
     "Which {0} does {who} like best, and what about the {2}?",
     "How much time does {who} need for the {1}?",
 )
+# From here on people have a second surname, lest they be those of whom something is known already.
+_NAMED_ONCE = 100_000
 _WORDS: dict[str, Sequence[str]] = {
     "function": _FUNCTION,
     "everyday": _EVERYDAY,
@@ -52,12 +54,14 @@ _KINDS = {"function": 0.40, "everyday": 0.55, "own": 0.83, "common": 0.90, "rare
 
 
 def fact(number: int) -> NewFact:
-    """The fact of a number; no two share a subject and predicate."""
+    """The fact of a number; no two of the first million share a subject."""
     # Numbers are spread over the pairs by a step that shares no divisor with their count.
     pair = number * 1_000_003 % (len(_PEOPLE) * len(_VERBS) * len(_RARE))
     rest, person = divmod(pair, len(_PEOPLE))
     name, verb = divmod(rest, len(_VERBS))
     who, predicate = f"{_PEOPLE[person]} {_RARE[name]}", _VERBS[verb]
+    if turn := number // _NAMED_ONCE:
+        who += f" {_RARE[(name + 37 * turn) % len(_RARE)]}"
     return NewFact(who, predicate, _content(number, len(f"{who} {predicate} ")))
 
 

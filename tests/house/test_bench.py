@@ -12,6 +12,7 @@ import pytest
 from butlers.memory.flows.recall import search_memories
 from butlers.memory.flows.sight import Query
 from butlers.memory.model import Lineage, SearchMode
+from memory.index import differences
 
 ROOT = Path(__file__).parents[2]
 BENCHES = [found.name for found in pkgutil.iter_modules([str(ROOT / "bench")])]
@@ -101,3 +102,22 @@ async def test_a_copied_tenant_answers_as_its_original_does(bench, memory, owner
     ]
     assert {one["content"] for one in told} == {one["content"] for one in copied} != set()
     assert not {one["id"] for one in told} & {one["id"] for one in copied}
+
+
+async def test_facts_loaded_at_once_are_stored_as_the_product_stores_them(
+    bench, memory, owner
+) -> None:
+    load, bulk = bench("speed_load"), bench("speed_bulk")
+    vectors, tenants = load.Vectors(memory.embedder(), 40), ("one by one", "at once")
+    for tenant, first in zip(tenants, (40, 5), strict=True):
+        for notes in vectors.notes(range(first)):
+            await load.load(memory, tenant, notes)
+    await bulk.load_many(owner, "at once", vectors, range(5, 40))
+    assert await differences(owner) == []
+    query = Query(bench("speed_texts").question("any", 7))
+    told = [
+        await search_memories(memory, query, SearchMode.HYBRID, 50, Lineage(tenant))
+        for tenant in tenants
+    ]
+    known = [{one["content"]: (one["similarity"], one.get("rank")) for one in two} for two in told]
+    assert known[0] == known[1] != {}

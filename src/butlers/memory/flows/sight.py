@@ -1,5 +1,6 @@
 """Looking for what may answer a question: one round trip, with what is remembered of the tenant."""
 
+import math
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
@@ -17,8 +18,10 @@ ALL_TYPES = tuple(MemoryType)
 # Rows up to which a tenant's vectors are all read: exact, and about as quick as the index.
 READ_WHOLE = 10_000
 # How many the vector index compares where nothing else finds an answer, and where words do too. Of
-# the true ten nearest among 100,000, a thousand miss one in 300, four hundred one in 150.
-NEIGHBOURS_ALONE, NEIGHBOURS = 1_000, 400
+# the true ten nearest among 100,000, a thousand miss one in 300, four hundred one in 150; among a
+# million four hundred miss one in 75, so that it takes some more for each doubling.
+NEIGHBOURS_ALONE, NEIGHBOURS, MORE_NEIGHBOURS = 1_000, 400, 15
+_ENOUGH_FOR = 100_000
 MAX_QUERY = 10_000
 
 
@@ -98,9 +101,14 @@ async def _asked(memory: Memory, reading: Reading, mode: SearchMode, standing: S
     if asked is None:
         return Asked(None, *known, words)
     bare, near_bare = (prepared(reading.bare), asked.vectors[1]) if twice else (None, None)
-    neighbours = NEIGHBOURS if words else NEIGHBOURS_ALONE
+    neighbours = _neighbours(standing.memories) if words else NEIGHBOURS_ALONE
     version, near = asked.version_id, asked.vectors[0]
     return Asked(version, *known, words, near, bare, near_bare, neighbours)
+
+
+def _neighbours(memories: int) -> int:
+    doublings = math.log2(max(memories / _ENOUGH_FOR, 1))
+    return min(NEIGHBOURS + round(MORE_NEIGHBOURS * doublings), NEIGHBOURS_ALONE)
 
 
 def _checked(query: Query) -> Query:
