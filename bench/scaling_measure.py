@@ -40,8 +40,8 @@ _FIRST_NEW = 2_000_000
 Figures = dict[str, Any]
 
 
-def measured(sizes: Sequence[int], tenants: int, keep: Path | None) -> Figures:
-    """Everything, from stores that are gone afterwards."""
+def measured(sizes: Sequence[int], tenants: int, keep: Path | None, *, chores: bool) -> Figures:
+    """Everything asked for, from stores that are gone afterwards."""
     configure("error")
     vectors = Vectors(get_embedding_engine(), max(sizes), keep)
     found: Figures = {"about": _about(), "sizes": {}}
@@ -49,7 +49,8 @@ def measured(sizes: Sequence[int], tenants: int, keep: Path | None) -> Figures:
         for before, size in zip((0, *sizes), sizes, strict=False):
             found["sizes"][str(size)] = asyncio.run(_at_size(home, vectors, before, size))
             print(f"measured {size:,} facts", flush=True)
-        found["chores"] = asyncio.run(_after_all(home, vectors, max(sizes)))
+        if chores:
+            found["chores"] = asyncio.run(_after_all(home, vectors, max(sizes)))
     if tenants:
         with _fresh_home() as home:
             found["crowd"] = asyncio.run(_of_crowd(home, vectors, crowd(tenants)))

@@ -111,7 +111,8 @@ def test_what_could_not_be_used_is_not_measured(scaling, capsys) -> None:
     for options, said in (
         (["--record", "--sizes", "1000", "10000"], "at least 3 sizes"),
         (["--record", "--tenants", "0"], "and from tenants"),
-        (["--sizes", "17"], "nothing to compare with"),
+        (["--sizes", "170"], "nothing to compare with"),
+        (["--sizes", "1000", "0"], "fewer than 100 facts"),
     ):
         with pytest.raises(SystemExit):
             scaling.main(options)
