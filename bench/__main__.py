@@ -14,6 +14,7 @@ BENCHES = {
     "sessions": "bench.sessions",
     "clashes": "bench.clashes",
     "truth": "bench.truth",
+    "scaling": "bench.scaling",
 }
 
 

@@ -38,12 +38,13 @@ def main(options: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="bench-") as place:
         home = Home(Path(place) / "home")
         home.create_butler("general")
-        with _up(home) as found:
+        with up(home) as found:
             return asyncio.run(_measured(home, found, clients, slow))
 
 
 @contextmanager
-def _up(home: Home) -> Iterator[Running]:
+def up(home: Home) -> Iterator[Running]:
+    """Within this block a home is up, in a process of its own."""
     home.root.parent.chmod(0o755)
     command = [sys.executable, "-m", "butlers", "up", "--home", str(home.root), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)

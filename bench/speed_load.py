@@ -25,7 +25,8 @@ FACTS_EACH = 1_000
 _DISTINCT = 20
 _BATCH = 500
 _COMPARED = 20_000
-_COPY = " as "
+# Names as tokens may have them: without blanks.
+_COPY = "-as-"
 _MADE_LATER = """
     select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition
     from pg_index join pg_class on pg_class.oid = indexrelid join pg_am on pg_am.oid = relam
@@ -87,10 +88,10 @@ def crowd(tenants: int) -> Store:
     """Many tenants with as many facts each, asked in turn; only the product holds these."""
     distinct = min(tenants, _DISTINCT)
     held = {
-        f"tenant {one}": range(one * FACTS_EACH, (one + 1) * FACTS_EACH) for one in range(distinct)
+        f"tenant-{one}": range(one * FACTS_EACH, (one + 1) * FACTS_EACH) for one in range(distinct)
     }
     asked = list(held)
-    asked += [f"tenant {one % distinct}{_COPY}{one}" for one in range(distinct, tenants)]
+    asked += [f"tenant-{one % distinct}{_COPY}{one}" for one in range(distinct, tenants)]
     return Store(f"{tenants:,} x {FACTS_EACH:,}", held, tuple(asked), is_crowd=True)
 
 

@@ -93,7 +93,7 @@ async def test_a_copied_tenant_answers_as_its_original_does(bench, memory, owner
     facts = [texts.fact(number) for number in range(20)]
     vectors = np.array(memory.embedder().embed_batch([one.searchable_text for one in facts]))
     notes = [load.Note(n, *one) for n, one in enumerate(zip(facts, vectors, strict=True))]
-    store = load.Store("two", {"tenant 0": range(20)}, ("tenant 0", "tenant 0 as 1"))
+    store = load.Store("two", {"tenant 0": range(20)}, ("tenant 0", "tenant 0-as-1"))
     await load.load(memory, "tenant 0", notes)
     await load.copy_tenants(owner, store)
     query = Query(texts.question("any", 7))
