@@ -6,6 +6,7 @@ lock; a lock in the database keeps other processes out.
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from itertools import product
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncpg
+import structlog
 from alembic import command, op
 from alembic.config import Config
 from alembic.script import ScriptDirectory
@@ -32,8 +34,12 @@ from butlers.errors import Unavailable
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
+log = structlog.get_logger(__name__)
 _one_at_a_time = threading.Lock()
 _LOCK = text("select pg_advisory_xact_lock(hashtextextended('butlers.migrate', 0))")
+# Whoever waits for a lock on a table keeps everybody who comes after waiting as well.
+_SHORTLY = text("set local lock_timeout = '500ms'")
+_PAUSE_SECONDS, _PATIENCE_SECONDS = 1.0, 600.0
 
 
 def head_revision(branches: Sequence[Branch], label: str) -> str:
@@ -45,7 +51,7 @@ def head_revision(branches: Sequence[Branch], label: str) -> str:
 def upgrade(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
     """Bring one database to the targets; blocks, and is meant for a thread of its own."""
     with _one_at_a_time, _explained():
-        asyncio.run(_under_lock(dsn, branches, targets))
+        asyncio.run(_patiently(dsn, branches, targets))
 
 
 def run_sections(revision_file: str, **each: Sequence[str]) -> None:
@@ -102,9 +108,24 @@ def _driver() -> AdaptedConnection:
     return adapted
 
 
+async def _patiently(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
+    """Where tables are in use, begin anew until they can be had: those who use them go first."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return await _under_lock(dsn, branches, targets)
+        except (DBAPIError, asyncpg.PostgresError) as error:
+            is_late = time.monotonic() > deadline
+            if is_late or not isinstance(_told(error), asyncpg.LockNotAvailableError):
+                raise
+            log.info("a table is in use; the migration waits", seconds=_PAUSE_SECONDS)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
 async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
     async with _connected(dsn) as connection:
         await connection.execute(_LOCK)
+        await connection.execute(_SHORTLY)
         await _raise_wall(connection)
         await connection.run_sync(_upgrade, branches, targets)
         await connection.commit()
@@ -148,11 +169,16 @@ def _explained() -> Iterator[None]:
             "install the version of butlers that wrote it"
         ) from error
     except (DBAPIError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        told = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig else error
         raise Unavailable(
             "the database could not be brought up to date and is unchanged: "
-            f"{str(told or error).splitlines()[0]}"
+            f"{str(_told(error)).splitlines()[0]}"
         ) from error
+
+
+def _told(error: Exception) -> BaseException:
+    """What the driver said, whoever passed it on."""
+    passed_on = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig else error
+    return passed_on or error
 
 
 def _config(branches: Sequence[Branch]) -> Config:

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from butlers.butler.tokens import TokenStore
 from butlers.doors.http.faults import failure
+from butlers.errors import ButlersError
 from butlers.kernel.rates import Rates
 
 MOST_OPEN = 256
@@ -32,6 +33,11 @@ class Gate:
             await self._app(scope, receive, send)
             return
         token = bearer(Headers(scope=scope))
+        try:
+            await self._tokens.learn(token)
+        except ButlersError as error:
+            await failure(503, str(error))(scope, receive, send)
+            return
         known = self._tokens.identify(token) if token else None
         caller = f"token:{known.id}" if known is not None else _address(scope)
         ended = self._tokens.refusal(token) if token and known is None else ""
