@@ -37,9 +37,16 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 _one_at_a_time = threading.Lock()
 _LOCK = text("select pg_advisory_xact_lock(hashtextextended('butlers.migrate', 0))")
-# Whoever waits for a lock on a table keeps everybody who comes after waiting as well.
-_SHORTLY = text("set local lock_timeout = '500ms'")
-_PAUSE_SECONDS, _PATIENCE_SECONDS = 1.0, 600.0
+_TABLES = text(
+    "select string_agg(quote_ident(relname), ', ' order by relname) from pg_class "
+    "where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') "
+    "and pg_has_role(relowner, 'usage')"
+)
+# Whoever waits for a table keeps all who come after waiting, and is soon waited for in turn by one
+# who has what it waits for; in less than a second, after which the server would end one of them.
+_SHORTLY = text("set local statement_timeout = '500ms'")
+_AT_LENGTH = text("set local statement_timeout = 0")
+_PAUSE_SECONDS, _PATIENCE_SECONDS = 0.5, 600.0
 
 
 def head_revision(branches: Sequence[Branch], label: str) -> str:
@@ -109,26 +116,39 @@ def _driver() -> AdaptedConnection:
 
 
 async def _patiently(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
-    """Where tables are in use, begin anew until they can be had: those who use them go first."""
+    """Whoever uses tables goes first: what cannot be had in a moment is tried again later."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
             return await _under_lock(dsn, branches, targets)
         except (DBAPIError, asyncpg.PostgresError) as error:
             is_late = time.monotonic() > deadline
-            if is_late or not isinstance(_told(error), asyncpg.LockNotAvailableError):
+            if is_late or not isinstance(_told(error), asyncpg.QueryCanceledError):
                 raise
-            log.info("a table is in use; the migration waits", seconds=_PAUSE_SECONDS)
+            log.info("tables are in use; the migration waits")
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
     async with _connected(dsn) as connection:
         await connection.execute(_LOCK)
-        await connection.execute(_SHORTLY)
+        await _take_tables(connection)
         await _raise_wall(connection)
         await connection.run_sync(_upgrade, branches, targets)
         await connection.commit()
+
+
+async def _take_tables(connection: AsyncConnection) -> None:
+    """Nobody else uses the database's tables until we are done.
+
+    All at once and first: to come by another in the midst of the work, while those who have it wait
+    for what we have, would end one of us.
+    """
+    tables = (await connection.execute(_TABLES)).scalar()
+    if tables:
+        await connection.execute(_SHORTLY)
+        await connection.execute(text(f"lock table {tables} in access exclusive mode"))
+        await connection.execute(_AT_LENGTH)
 
 
 async def _raise_wall(connection: AsyncConnection) -> None:
