@@ -108,7 +108,8 @@ async def _only_once(household: Household, house: HouseSettings) -> AsyncIterato
     """Within this block everything goes on that a home has once, however many serve it."""
     home, butlers = household.home, household.butlers
     arrivals = Arrivals(home, butlers, household.tokens, house.sessions)
-    async with arrivals.kept(), Backups(home, house.backup).kept(), served_lines(home, butlers):
+    backups = Backups(home, house.backup)
+    async with arrivals.kept(), backups.kept(butlers), served_lines(home, butlers):
         yield
 
 

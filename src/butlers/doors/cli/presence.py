@@ -225,7 +225,8 @@ def _new_link(home: "Home") -> str:
     found = served(home)
     if found is None:
         raise Unavailable(f"the butlers of {home.root} are not up; start them with `butlers up`")
-    owner = next(one.lock_file.stat().st_uid for one in places(home))
+    files = (one.run_file for one in places(home))
+    owner = next(file.stat().st_uid for file in files if file.exists())
     if owner != os.geteuid():
         raise Unavailable(f"the butlers of {home.root} are run by user {owner}; ask as that user")
     return found.url + Invitations(home).create()
