@@ -47,7 +47,7 @@ def alone(home: Home) -> Iterator[None]:
     with _locked(home) as lock:
         if not _taken(lock) or places(home)[1:]:
             raise Conflict(
-                f"the butlers of {home.root} are already up; {home.run_file} says where. "
+                f"the butlers of {home.root} are already up; `butlers status` says where. "
                 "Stop them first with `butlers stop`, or use another home with --home DIR"
             )
         _sign(lock)

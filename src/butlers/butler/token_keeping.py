@@ -4,7 +4,8 @@ The file keeps those of butlers on the embedded server, those the home made for 
 was made before a butler first started.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -67,8 +68,9 @@ async def adopt_tokens(home: Home, butlers: Mapping[str, Butler]) -> None:
                 log.warning("tokens stay in the file", butler=butler.name, error=str(error))
 
 
-async def _move(store: TokenStore, shared: SharedTokens, found: Iterable[TokenRecord]) -> None:
+async def _move(store: TokenStore, shared: SharedTokens, found: Sequence[TokenRecord]) -> None:
     """In this order: cut short in between, a token is in both places and opens the same."""
     if await shared.add(KeptToken(one, store.uses.last_at(one.id)) for one in found):
         for one in found:
-            store.revoke(one.id)
+            with suppress(NotFound):  # another process of this home does the same just now
+                store.revoke(one.id)

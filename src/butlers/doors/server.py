@@ -20,7 +20,7 @@ from starlette.types import Lifespan
 from butlers import __version__, metrics
 from butlers.butler.butler import Butler
 from butlers.doors.connections import patient
-from butlers.doors.http.gate import Gate, bearer
+from butlers.doors.http.gate import READY, Gate, bearer
 from butlers.doors.http.hooks import hook_routes
 from butlers.doors.http.household import Household, Stage
 from butlers.doors.mcp.server import ButlerMCP
@@ -116,7 +116,7 @@ def _vital_signs(household: Household) -> list[Route]:
         stage = household.progress.stage
         return JSONResponse({"status": stage}, 200 if stage is Stage.READY else 503)
 
-    return [Route("/ready", ready), Route("/health", health), Route("/metrics", numbers)]
+    return [Route(READY, ready), Route("/health", health), Route("/metrics", numbers)]
 
 
 def _lifespan(servers: Sequence[ButlerMCP], pages: Starlette | None) -> Lifespan[Starlette]:

@@ -15,6 +15,7 @@ from butlers.kernel.rates import Rates
 
 MOST_OPEN = 256
 """How many requests of one caller may be under way, streams of agents among them."""
+READY = "/ready"
 _BEARER = "bearer "
 
 
@@ -29,7 +30,8 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request in, or answer it."""
-        if scope["type"] != "http":
+        # A balancer asks from the address that all without a token come from.
+        if scope["type"] != "http" or scope["path"] == READY:
             await self._app(scope, receive, send)
             return
         token = bearer(Headers(scope=scope))
