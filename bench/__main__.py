@@ -11,6 +11,7 @@ BENCHES = {
     "sweep": "bench.sweep",
     "fleet": "bench.fleet",
     "bounds": "bench.bounds",
+    "daemons": "bench.daemons",
     "sessions": "bench.sessions",
     "clashes": "bench.clashes",
     "truth": "bench.truth",

@@ -215,7 +215,7 @@ async def test_backups_are_made_when_due_and_the_newest_of_this_home_kept(
 
 async def test_while_the_butlers_are_up_one_is_made_by_itself(home: Home) -> None:
     kept = Backups(home, BackupSection(cron="0 3 * * *"))
-    async with kept.kept(), asyncio.timeout(20):
+    async with kept.kept({}), asyncio.timeout(20):
         while not kept.all():
             await asyncio.sleep(0.01)
     (made,) = kept.all()

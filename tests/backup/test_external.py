@@ -2,13 +2,16 @@
 
 import uuid
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from butlers.backup.backup import make
 from butlers.backup.restore import restore, verify
+from butlers.backup.sharing import GRACE, kept_elsewhere
 from butlers.butler.home import Home
+from butlers.butler.hosting import opened_butler
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.errors import Conflict, Unavailable
 from db.databases import connected, fresh_role
@@ -73,3 +76,30 @@ async def test_a_deep_look_needs_no_server_but_its_own(
 ) -> None:
     made = await make(home_with(tmp_path / "home", butler, postgres.dsn()), tmp_path / "one.zip")
     assert (await verify(made.file, deep=True)).databases[butler].rows >= 1
+
+
+async def test_of_homes_that_serve_one_database_one_keeps_it_and_another_once_that_is_late(
+    postgres: EmbeddedPostgres, butler: str, tmp_path: Path
+) -> None:
+    homes = [home_with(tmp_path / name, butler, postgres.dsn()) for name in ("one", "two")]
+    tick, minute = datetime(2030, 1, 1, 3, tzinfo=UTC), timedelta(minutes=1)
+    async with opened_butler(homes[0], butler) as first, opened_butler(homes[1], butler) as second:
+
+        async def one(at: datetime, now: datetime) -> dict[str, str] | None:
+            return await kept_elsewhere(homes[0], {butler: first}, at, now)
+
+        async def two(at: datetime, now: datetime) -> dict[str, str] | None:
+            return await kept_elsewhere(homes[1], {butler: second}, at, now)
+
+        assert await one(tick, tick) == {}
+        assert await one(tick, tick + minute) == {}  # again, where it could not be made
+        left = await two(tick, tick + minute)
+        assert left is not None and left[butler].endswith(str(homes[0].root))
+        tomorrow = tick + timedelta(days=1)
+        assert await two(tomorrow, tomorrow) is None
+        assert await two(tomorrow, tomorrow + GRACE) == {}
+        late = await one(tomorrow, tomorrow + GRACE)
+        assert late is not None and late[butler].endswith(str(homes[1].root))
+    made = await make(homes[0], tmp_path / "one.zip", elsewhere=late)
+    assert made.manifest.databases == {}
+    assert made.manifest.left_out == (f"the database of {butler}: {late[butler]} keeps it",)

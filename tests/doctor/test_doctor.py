@@ -302,6 +302,7 @@ async def test_a_job_that_did_not_go_well_is_told_of(lived_in: Home, run: str, t
 @pytest.mark.contract("L42")
 async def test_a_clock_in_doubt_is_told_of(lived_in: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(witness, "_is_synchronised", lambda: False)
+    await the_general(lived_in, "truncate clock_boots")
     await the_general(lived_in, "update clock_believed set at = '2020-01-01', boot = 'another'")
     found = only(await examine(lived_in), "clock of general")
     await the_general(lived_in, "truncate clock_believed")

@@ -70,7 +70,8 @@ class Daemon:
         environment: dict[str, str] | None = None,
     ) -> None:
         self.home = home
-        self._out, self._err = (home.root.parent / name for name in ("stdout", "stderr"))
+        beside = home.root.parent
+        self._out, self._err = (beside / f"{name}{home.place}" for name in ("stdout", "stderr"))
         command = ["up", "--home", str(home.root), *map(str, arguments)]
         if "--port" not in arguments:
             command += ["--port", "0"]
@@ -94,7 +95,7 @@ class Daemon:
 
     @property
     def log(self) -> str:
-        return (self.home.logs_directory / "butlers.log").read_text()
+        return self.home.log_file.read_text()
 
     @property
     def running(self) -> dict[str, Any]:

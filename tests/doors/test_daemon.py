@@ -24,7 +24,7 @@ from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.doors.daemon import started_butlers
 from butlers.settings.files import load_house
 from doors.daemons import ENVIRONMENT, PROGRAM, Daemon, butlers, temporary_home, until, up
-from doors.test_server import INITIALIZE, bearer
+from doors.test_server import bearer
 
 HERE = Path(__file__).parent
 
@@ -132,9 +132,7 @@ async def test_an_open_stream_does_not_hold_up_a_stop(home: Home, number: int) -
     _, token = TokenStore(home.tokens_file).create("general", "default")
     with up(home) as daemon:
         async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
-            opened = await client.post(daemon.mcp(), json=INITIALIZE, headers=bearer(token))
-            session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]}
-            headers = bearer(token) | session | {"Accept": "text/event-stream"}
+            headers = bearer(token) | {"Accept": "text/event-stream"}
             async with client.stream("GET", daemon.mcp(), headers=headers) as stream:
                 assert stream.status_code == 200
                 began = time.monotonic()

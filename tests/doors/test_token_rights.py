@@ -17,7 +17,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from butlers.butler.home import Home
 from butlers.butler.own_tokens import ensure_hook_token
-from butlers.butler.tokens import TokenStore, expiry
+from butlers.butler.token_record import expiry
+from butlers.butler.tokens import TokenStore
 from butlers.clock import utc_now
 from butlers.errors import InvalidInput
 from butlers.kernel.rights import Right

@@ -50,6 +50,9 @@ SQLITE = [one for one in ASKING if one.values[0].startswith("notebook.")]
 POSTGRES = [one for one in ASKING if one not in SQLITE]
 every_query = pytest.mark.parametrize(("stem", "query"), ASKING)
 
+# What commands do as the database's owner; requests may not.
+BY_OWNER = {f"butler.shared_tokens.{name}" for name in ("all", "add", "revoke")}
+
 # Selects of several rows whose order means nothing, and why.
 UNORDERED = {
     "db.replicas.primary": "one row",
@@ -103,10 +106,20 @@ def test_there_is_something_to_look_at():
 async def test_it_fits_the_schema_and_the_rights_of_the_role_that_runs_it(runtime, stem, query):
     statement = await runtime.prepare(query.positional)
     assert len(statement.get_parameters()) == len(query.parameters)
+    role = "none" if f"{stem}.{query.name}" in BY_OWNER else RUNTIME_ROLE
+    await runtime.execute(f"set role {role}")
     await runtime.execute(f"explain (generic_plan) {query.positional}")
 
 
+@pytest.mark.parametrize(("stem", "query"), [one for one in POSTGRES if one.id in BY_OWNER])
+async def test_what_is_the_owners_is_not_for_requests(runtime, stem, query):
+    await runtime.execute(f"set role {RUNTIME_ROLE}")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await runtime.execute(f"explain (generic_plan) {query.positional}")
+
+
 async def test_a_statement_the_role_may_not_run_would_be_noticed(runtime):
+    await runtime.execute(f"set role {RUNTIME_ROLE}")
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await runtime.execute("explain (generic_plan) delete from facts where id = $1")
 

@@ -14,7 +14,10 @@ from butlers.db.postgres import Access, Database
 from butlers.db.provision import provision
 from db.databases import connected
 
-EMPTY = "truncate job_runs, job_schedules, language_model_spend, clock_believed, session_log"
+EMPTY = (
+    "truncate job_runs, job_schedules, language_model_spend, clock_believed, clock_boots, "
+    "session_log, tokens, sign_ins"
+)
 
 
 @pytest.fixture(scope="session")

@@ -111,6 +111,27 @@ async def test_a_clock_set_back_for_a_while_is_no_reason_to_doubt_what_was(
     assert await watch.doubt() is None
 
 
+@pytest.mark.contract("L42")
+async def test_of_two_machines_neither_makes_the_other_doubt_nor_hides_what_is_doubtful(
+    machine: Machine, core: Database
+) -> None:
+    other = Machine(WalkingClock(), boot="another", seconds=70.0)
+    await machine.watch(core).doubt()
+    await other.watch(core).doubt()
+    for one in (machine, other):  # both run on while no butler is up
+        one.passes(days=10)
+    assert await other.watch(core).doubt() is None
+    assert await machine.watch(core).doubt() is None
+    other.clock.advance(days=30)
+    assert await other.watch(core).doubt() is not None
+    assert await machine.watch(core).doubt() is None
+    assert await other.watch(core).doubt() is not None
+    await other.watch(core).accept()
+    assert await other.watch(core).doubt() is None
+    machine.clock.advance(days=20)  # less than the other's, which somebody said is right
+    assert await machine.watch(core).doubt() is not None
+
+
 async def test_looking_puts_nothing_on_record(
     machine: Machine, core: Database, core_owner: asyncpg.Connection
 ) -> None:

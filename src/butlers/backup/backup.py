@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,6 +32,7 @@ from butlers.settings.sections import ButlerSettings
 
 Tell = Callable[[str], None]
 _DRAFTS = ".butlers-backup-"
+_NONE: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,17 @@ class _Found:
     is_external: bool = False
 
 
-async def make(home: Home, file: Path, tell: Tell = print, clock: Clock = utc_now) -> Made:
-    """Write a backup of the home, which may be in use; nothing bears its name until it is whole."""
+async def make(
+    home: Home,
+    file: Path,
+    tell: Tell = print,
+    clock: Clock = utc_now,
+    elsewhere: Mapping[str, str] = _NONE,
+) -> Made:
+    """Write a backup of the home, which may be in use; nothing bears its name until it is whole.
+
+    `elsewhere`: butlers whose databases another home keeps, and which.
+    """
     began_at = clock()
     if file.exists():
         raise Conflict(f"there is a file {file} already; name another one")
@@ -63,7 +73,8 @@ async def make(home: Home, file: Path, tell: Tell = print, clock: Clock = utc_no
         draft = drafts / file.name
         with open(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE), "w+b") as stream:
             with Writing(stream) as writing:
-                manifest = await _write(_Job(home, house, writing, drafts, tell), began_at)
+                job = _Job(home, house, writing, drafts, tell, elsewhere)
+                manifest = await _write(job, began_at)
             await asyncio.to_thread(_flush, stream)
         size = draft.stat().st_size
         draft.rename(file)
@@ -78,6 +89,7 @@ class _Job:
     writing: Writing
     drafts: Path
     tell: Tell
+    elsewhere: Mapping[str, str]
     left_out: list[str] = field(default_factory=list)
 
 
@@ -125,7 +137,10 @@ async def _databases(job: _Job, stack: AsyncExitStack) -> list[_Found]:
     found = [
         _Found(name, external_access(one.database.url, database_name(name)).owner_dsn, True)
         for name, one in external.items()
+        if name not in job.elsewhere
     ]
+    kept = job.elsewhere.items()
+    job.left_out.extend(f"the database of {name}: {home} keeps it" for name, home in kept)
     job.left_out.extend(
         f"the database of {name}, unless it is on the embedded server: its butler.toml is wrong"
         for name in job.house.failed

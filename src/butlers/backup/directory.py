@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import socket
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ import structlog
 from butlers.backup.archive import Archive
 from butlers.backup.backup import Made, Tell, locked, make
 from butlers.backup.contents import BACKUPS
+from butlers.backup.sharing import kept_elsewhere
+from butlers.butler.butler import Butler
 from butlers.butler.home import Home
 from butlers.clock import Clock, utc_now
 from butlers.db.lease import beside
@@ -73,13 +76,16 @@ class Backups:
         """What one that is made now is called."""
         return f"{self._clock():{_NAME}}"
 
-    async def make(self, tell: Tell = lambda words: None) -> Made:
+    async def make(
+        self, tell: Tell = lambda words: None, elsewhere: Mapping[str, str] | None = None
+    ) -> Made:
         """One more, and those beyond the number to keep removed; Conflict while one is made."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.directory / _LOCK).touch(0o600)
         try:
             with locked(self.directory / _LOCK, fcntl.LOCK_NB):
-                made = await make(self._home, self.directory / self.next_name, tell)
+                file = self.directory / self.next_name
+                made = await make(self._home, file, tell, elsewhere=elsewhere or {})
                 await asyncio.to_thread(self._prune)
         except BlockingIOError:
             raise Conflict(f"a backup is being made in {self.directory} already") from None
@@ -88,25 +94,35 @@ class Backups:
     @property
     def is_late(self) -> bool:
         """Whether the schedule asked for one since the last was made."""
+        return self._missed() is not None
+
+    def _missed(self) -> datetime | None:
+        """The time for which the schedule asked for one that was not made."""
         tick = newest_tick(self._settings.cron, self._clock()) if self._settings.cron else None
         newest = next(iter(self.all()), None)
-        return tick is not None and (newest is None or newest.made_at < tick)
+        return tick if tick is not None and (newest is None or newest.made_at < tick) else None
 
-    def kept(self) -> AbstractAsyncContextManager[None]:
+    def kept(self, butlers: Mapping[str, Butler]) -> AbstractAsyncContextManager[None]:
         """Within this block one is made whenever the schedule says; what was missed, once."""
-        return beside(self._keep())
+        return beside(self._keep(butlers))
 
-    async def _keep(self) -> None:
+    async def _keep(self, butlers: Mapping[str, Butler]) -> None:
         while self._settings.cron:
             pause = _LOOK_SECONDS
             try:
-                if await asyncio.to_thread(lambda: self.is_late):
-                    made = await self.make()
-                    log.info("backup made", file=str(made.file), bytes=made.bytes)
+                if (tick := await asyncio.to_thread(self._missed)) is not None:
+                    await self._make_for(tick, butlers)
             except Exception as error:  # noqa: BLE001  the next one may be made all the same
                 log.error("no backup could be made", error=str(error) or type(error).__name__)
                 pause = _AGAIN_SECONDS
             await asyncio.sleep(pause)
+
+    async def _make_for(self, tick: datetime, butlers: Mapping[str, Butler]) -> None:
+        """One for this time, once it is known which home keeps what several serve."""
+        elsewhere = await kept_elsewhere(self._home, butlers, tick, self._clock())
+        if elsewhere is not None:
+            made = await self.make(elsewhere=elsewhere)
+            log.info("backup made", file=str(made.file), bytes=made.bytes)
 
     def _prune(self) -> None:
         """Remove what is older than the newest so many; another home's are not ours to remove."""

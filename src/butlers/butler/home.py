@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -21,9 +21,14 @@ PRIVATE = 0o700
 
 @dataclass(frozen=True)
 class Home:
-    """A home directory by its absolute path; it need not exist yet."""
+    """A home directory by its absolute path; it need not exist yet.
+
+    Where several processes serve it each has a place there, with files of its own; the first has
+    what there is once: the socket, the spool and the backups.
+    """
 
     root: Path
+    place: int = 1
 
     @classmethod
     def locate(cls, explicit: Path | None = None) -> Self:
@@ -74,12 +79,12 @@ class Home:
     @property
     def log_file(self) -> Path:
         """What the process that serves the home tells, the newest of several files."""
-        return self.logs_directory / "butlers.log"
+        return self.logs_directory / f"butlers{self._which}.log"
 
     @property
     def run_file(self) -> Path:
         """What says where the running process listens."""
-        return self.root / "run.json"
+        return self.root / f"run{self._which}.json"
 
     @property
     def mcp_socket(self) -> Path:
@@ -88,8 +93,16 @@ class Home:
 
     @property
     def lock_file(self) -> Path:
-        """What the one process that serves the home holds locked."""
-        return self.root / "up.lock"
+        """What the process that serves the home from this place holds locked."""
+        return self.root / f"up{self._which}.lock"
+
+    @property
+    def _which(self) -> str:
+        return "" if self.place == 1 else f"-{self.place}"
+
+    def at(self, place: int) -> Self:
+        """The same home, served from another place."""
+        return replace(self, place=place)
 
     @property
     def restoring_directory(self) -> Path:

@@ -3,12 +3,18 @@
 from pathlib import Path
 
 from butlers.butler.home import Home
+from butlers.butler.token_record import TokenRecord
 from butlers.butler.tokens import TokenStore
 from butlers.errors import Unavailable
 from butlers.files import replace_file
 from butlers.kernel.rights import Right
 
 _OF_HOOKS, _OF_COMMANDS = "hooks of agents", "commands of this home"
+
+
+def is_own(record: TokenRecord) -> bool:
+    """Whether the home made a token for itself: such are of use at this home alone."""
+    return record.note in (_OF_HOOKS, _OF_COMMANDS)
 
 
 def ensure_hook_token(home: Home, butler: str, tenant: str) -> bool:
@@ -21,7 +27,7 @@ def renew_private_tokens(home: Home, butler: str, tenant: str) -> None:
     """Hooks have a token of their own anew; those nobody holds any more are forgotten."""
     store = TokenStore(home.tokens_file)
     for record in store.all():
-        if record.butler == butler and record.note in (_OF_HOOKS, _OF_COMMANDS):
+        if record.butler == butler and is_own(record):
             store.revoke(record.id)
     ensure_hook_token(home, butler, tenant)
 

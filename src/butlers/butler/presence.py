@@ -1,4 +1,8 @@
-"""Whether a home is up: the lock that its one process holds, and where that process listens."""
+"""Whether a home is up: the lock that its process holds, and where that process listens.
+
+Several processes serve a home whose butlers are all on external servers; each holds a lock, and
+tells where it listens, at a place of its own.
+"""
 
 import fcntl
 import http.client
@@ -21,6 +25,7 @@ from butlers.files import replace_file
 _PATIENCE_SECONDS = 8.0
 _GLANCE_SECONDS = 0.05
 _GLANCES = 4
+MOST_PLACES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +43,11 @@ class Running:
 
 @contextmanager
 def alone(home: Home) -> Iterator[None]:
-    """Only one process serves a home; the lock goes with the process, however it ends."""
-    # Neither truncated nor appended to: it may be another's.
-    with os.fdopen(os.open(home.lock_file, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as lock:
-        if not _taken(lock):
+    """Nobody else serves the home; the lock goes with the process, however it ends."""
+    with _locked(home) as lock:
+        if not _taken(lock) or places(home)[1:]:
             raise Conflict(
-                f"the butlers of {home.root} are already up; {home.run_file} says where. "
+                f"the butlers of {home.root} are already up; `butlers status` says where. "
                 "Stop them first with `butlers stop`, or use another home with --home DIR"
             )
         _sign(lock)
@@ -51,9 +55,34 @@ def alone(home: Home) -> Iterator[None]:
         yield
 
 
-def _taken(lock: IO[bytes]) -> bool:
+@contextmanager
+def beside_others(home: Home) -> Iterator[Home]:
+    """The home at the first place that nobody serves it from."""
+    for place in range(1, MOST_PLACES + 1):
+        here = home.at(place)
+        with _locked(here) as lock:
+            if _taken(lock, glances=1):
+                _sign(lock)
+                here.run_file.unlink(missing_ok=True)
+                yield here
+                return
+    raise Conflict(f"{MOST_PLACES} processes serve {home.root} already; use another home")
+
+
+def places(home: Home) -> list[Home]:
+    """The home at each place that some process serves it from."""
+    every = (home.at(place) for place in range(1, MOST_PLACES + 1))
+    return [one for one in every if is_up(one)]
+
+
+def _locked(home: Home) -> IO[bytes]:
+    # Neither truncated nor appended to: it may be another's.
+    return os.fdopen(os.open(home.lock_file, os.O_RDWR | os.O_CREAT, 0o644), "r+b")
+
+
+def _taken(lock: IO[bytes], glances: int = _GLANCES) -> bool:
     """Whether the lock is ours now; whoever only looks at it lets go in no time."""
-    for _ in range(_GLANCES):
+    for _ in range(glances):
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
@@ -100,6 +129,12 @@ def running(home: Home) -> Running | None:
         return None
     known = Running.__dataclass_fields__
     return Running(**{key: value for key, value in told.items() if key in known})
+
+
+def served(home: Home) -> Running | None:
+    """Where the home is served from any of its places, the first that is."""
+    told = (running(one) for one in places(home))
+    return next((one for one in told if one is not None), None)
 
 
 def process_of(home: Home) -> int | None:

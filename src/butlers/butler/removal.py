@@ -9,7 +9,9 @@ import asyncpg
 
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home, butler_settings
-from butlers.butler.tokens import TokenRecord, TokenStore
+from butlers.butler.token_keeping import all_tokens
+from butlers.butler.token_record import TokenRecord
+from butlers.butler.tokens import TokenStore
 from butlers.db.address import maintenance_url
 from butlers.db.dump import counts, databases
 from butlers.db.faults import translated_errors
@@ -48,7 +50,7 @@ async def belongings(home: Home, name: str) -> Belongings:
         {kind: rows.get(f"public.{kind}", 0) for kind in _MEMORIES},
         sorted(file.name for file in home.butler_directory(name).iterdir()),
         list(settings.butler.schedule),
-        [one for one in TokenStore(home.tokens_file).all() if one.butler == name],
+        [one.record for one in await all_tokens(home) if one.record.butler == name],
         [one for one in arrivals if one.butler == name],
         [one for one in Connections(home.connections_file).all() if one.butler == name],
     )
@@ -57,11 +59,13 @@ async def belongings(home: Home, name: str) -> Belongings:
 async def remove(home: Home, name: str) -> Belongings:
     """Remove a butler of a home that nobody serves; cut short, it can be done again."""
     had, tokens = await belongings(home, name), TokenStore(home.tokens_file)
+    kept = {one.id for one in tokens.all()}
     async with _server_of(home, name) as (maintenance, _):
         if maintenance:
             await _drop(maintenance, name)
     for token in had.tokens:
-        tokens.revoke(token.id)
+        if token.id in kept:  # those that are shared went with the database
+            tokens.revoke(token.id)
     for file in (home.hook_token_file(name), home.command_token_file(name)):
         file.unlink(missing_ok=True)
     for connection in had.connections:

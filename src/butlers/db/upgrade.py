@@ -6,6 +6,7 @@ lock; a lock in the database keeps other processes out.
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from itertools import product
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncpg
+import structlog
 from alembic import command, op
 from alembic.config import Config
 from alembic.script import ScriptDirectory
@@ -34,8 +36,19 @@ from butlers.errors import Unavailable
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
+log = structlog.get_logger(__name__)
 _one_at_a_time = threading.Lock()
 _LOCK = text("select pg_advisory_xact_lock(hashtextextended('butlers.migrate', 0))")
+_TABLES = text(
+    "select string_agg(quote_ident(relname), ', ' order by relname) from pg_class "
+    "where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') "
+    "and pg_has_role(relowner, 'usage')"
+)
+# Whoever waits for a table keeps all who come after waiting, and is soon waited for in turn by one
+# who has what it waits for; in less than a second, after which the server would end one of them.
+_SHORTLY = text("set local statement_timeout = '500ms'")
+_AT_LENGTH = text("set local statement_timeout = 0")
+_PAUSE_SECONDS, _PATIENCE_SECONDS = 0.5, 600.0
 
 
 def head_revision(branches: Sequence[Branch], label: str) -> str:
@@ -47,7 +60,7 @@ def head_revision(branches: Sequence[Branch], label: str) -> str:
 def upgrade(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
     """Bring one database to the targets; blocks, and is meant for a thread of its own."""
     with _one_at_a_time, _explained():
-        asyncio.run(_under_lock(dsn, branches, targets))
+        asyncio.run(_patiently(dsn, branches, targets))
 
 
 def run_sections(revision_file: str, **each: Sequence[str]) -> None:
@@ -104,12 +117,40 @@ def _driver() -> AdaptedConnection:
     return adapted
 
 
+async def _patiently(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
+    """Whoever uses tables goes first: what cannot be had in a moment is tried again later."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return await _under_lock(dsn, branches, targets)
+        except (DBAPIError, asyncpg.PostgresError) as error:
+            is_late = time.monotonic() > deadline
+            if is_late or not isinstance(_told(error), asyncpg.QueryCanceledError):
+                raise
+            log.info("tables are in use; the migration waits")
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
 async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
     async with _connected(dsn) as connection:
         await connection.execute(_LOCK)
+        await _take_tables(connection)
         await _raise_wall(connection)
         await connection.run_sync(_upgrade, branches, targets)
         await connection.commit()
+
+
+async def _take_tables(connection: AsyncConnection) -> None:
+    """Nobody else uses the database's tables until we are done.
+
+    All at once and first: to come by another in the midst of the work, while those who have it wait
+    for what we have, would end one of us.
+    """
+    tables = (await connection.execute(_TABLES)).scalar()
+    if tables:
+        await connection.execute(_SHORTLY)
+        await connection.execute(text(f"lock table {tables} in access exclusive mode"))
+        await connection.execute(_AT_LENGTH)
 
 
 async def _raise_wall(connection: AsyncConnection) -> None:
@@ -159,11 +200,16 @@ def _explained() -> Iterator[None]:
             "install the version of butlers that wrote it"
         ) from error
     except (DBAPIError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        told = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig else error
         raise Unavailable(
             "the database could not be brought up to date and is unchanged: "
-            f"{str(told or error).splitlines()[0]}"
+            f"{str(_told(error)).splitlines()[0]}"
         ) from error
+
+
+def _told(error: Exception) -> BaseException:
+    """What the driver said, whoever passed it on."""
+    passed_on = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig else error
+    return passed_on or error
 
 
 def _config(branches: Sequence[Branch]) -> Config:

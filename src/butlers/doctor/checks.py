@@ -14,7 +14,8 @@ from butlers.backup.directory import Backups
 from butlers.butler import presence
 from butlers.butler.home import Home
 from butlers.butler.presence import reasons
-from butlers.butler.tokens import TokenRecord, TokenStore
+from butlers.butler.shared_tokens import KeptToken
+from butlers.butler.token_keeping import all_tokens
 from butlers.clock import utc_now
 from butlers.db import sqlite
 from butlers.doctor.database import databases
@@ -193,7 +194,7 @@ def _http_runtime(check: str, runtime: RuntimeSection) -> Finding:
 
 def _listening(home: Home, server: ServerSection) -> Iterator[Finding]:
     """The home is served and well, or nothing keeps it from being served."""
-    if presence.is_up(home):
+    if presence.places(home):
         yield _served(home)
     else:
         listen(server.host, server.port).close()
@@ -208,13 +209,13 @@ def _listening(home: Home, server: ServerSection) -> Iterator[Finding]:
 
 def _tokens(home: Home, butlers: Sequence[str]) -> Iterator[Finding]:
     """Each butler can be called by somebody, and nobody else can read the list."""
-    store = TokenStore(home.tokens_file)
-    records = store.all()
+    kept = asyncio.run(all_tokens(home))  # on a thread that has no loop
+    records = [one.record for one in kept]
     if not records:
         remedy = "`butlers up` makes the first; more: butlers token new --butler NAME --tenant T"
         yield warning("tokens", "there are none, so no agent can call", remedy)
         return
-    mode = home.tokens_file.stat().st_mode & 0o777
+    mode = home.tokens_file.stat().st_mode & 0o777 if home.tokens_file.exists() else 0
     if mode & ~PRIVATE:
         file = home.tokens_file
         yield problem("tokens", f"{file} is open to others ({mode:o})", f"run: chmod 600 {file}")
@@ -225,27 +226,28 @@ def _tokens(home: Home, butlers: Sequence[str]) -> Iterator[Finding]:
     for name in sorted(called - set(butlers)):
         remedy = "revoke it: butlers token list, butlers token revoke ID"
         yield warning("tokens", f"a token is for butler {name}, which is not here", remedy)
-    yield from _ageing(store, utc_now())
+    yield from _ageing(kept, utc_now())
     yield ok("tokens", f"{len(records)} kept, as hashes")
 
 
-def _ageing(store: TokenStore, now: datetime) -> Iterator[Finding]:
+def _ageing(kept: Sequence[KeptToken], now: datetime) -> Iterator[Finding]:
     """Tokens that end soon, or that nobody seems to need."""
-    for one in store.all():
+    for token in kept:
+        one = token.record
         which = f"token {one.id} ({one.note or one.tenant})"
         if one.has_expired(now):
             yield warning("tokens", f"{which} has expired", f"butlers token revoke {one.id}")
         elif one.expires_at is not None and one.expires_at - now < _SOON:
             ends = f"{which} expires at {one.expires_at:%Y-%m-%d %H:%M} UTC"
             yield warning("tokens", ends, "make its successor: butlers token new")
-        elif _is_idle(store, one, now):
+        elif _is_idle(token, now):
             unused = f"{which} was made over {_LONG_UNUSED.days} days ago and no use of it is known"
             yield warning("tokens", unused, f"if nobody needs it: butlers token revoke {one.id}")
 
 
-def _is_idle(store: TokenStore, one: TokenRecord, now: datetime) -> bool:
-    old = now - datetime.fromisoformat(one.created_at) > _LONG_UNUSED
-    return old and store.uses.last_at(one.id) is None
+def _is_idle(token: KeptToken, now: datetime) -> bool:
+    old = now - datetime.fromisoformat(token.record.created_at) > _LONG_UNUSED
+    return old and token.used_at is None
 
 
 def _backups(kept: Backups) -> Iterator[Finding]:
@@ -270,7 +272,7 @@ def _is_remote(server: ServerSection) -> bool:
 
 
 def _served(home: Home) -> Finding:
-    found = presence.running(home)
+    found = presence.served(home)
     if found is None:
         return warning("server", "the butlers are starting or stopping", "ask again in a moment")
     status, report = presence.health(found)

@@ -7,7 +7,7 @@ import resource
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 
@@ -19,16 +19,25 @@ from butlers.butler.arrivals import Arrivals
 from butlers.butler.butler import Butler
 from butlers.butler.home import Home
 from butlers.butler.hosting import hosted
-from butlers.butler.presence import Running, alone, announced
-from butlers.butler.tokens import TokenStore
+from butlers.butler.house_tokens import HouseTokens
+from butlers.butler.presence import Running, announced
+from butlers.butler.token_keeping import adopt_tokens
 from butlers.clock import utc_now
 from butlers.db.lease import beside
-from butlers.doors.http.household import Household
+from butlers.doors.http.household import Household, Progress, Stage
 from butlers.doors.mcp.lines import served_lines
-from butlers.doors.server import Pages, Server, build_app, listen
+from butlers.doors.server import (
+    FINISH_BEHIND_BALANCER_SECONDS,
+    FINISH_SECONDS,
+    Pages,
+    Server,
+    build_app,
+    listen,
+)
 from butlers.errors import ButlersError, Unavailable
 from butlers.kernel.secrets import masked
 from butlers.settings.files import HouseSettings
+from butlers.settings.sections import ServerSection
 
 log = structlog.get_logger(__name__)
 _MOST_FILES = 65_536
@@ -39,11 +48,12 @@ _AGAIN_SECONDS = 60.0
 async def run(
     home: Home,
     house: HouseSettings,
-    on_ready: Callable[[Running], None],
+    on_ready: Callable[[Running], Awaitable[None]],
     pages: Pages | None = None,
 ) -> None:
-    """Serve every butler of a home; returns after a clean stop, be it before all were ready."""
-    stop = _Stop()
+    """Serve every butler of a home from a place that is ours; returns after a clean stop, be it
+    before all were ready."""
+    stop = _Stop(house.server.drain_seconds)
     _allow_connections()
     serving = asyncio.create_task(_serve(home, house, on_ready, stop, pages))
     with stop.on_signals(serving):
@@ -66,33 +76,46 @@ def _allow_connections() -> None:
 async def _serve(
     home: Home,
     house: HouseSettings,
-    on_ready: Callable[[Running], None],
+    on_ready: Callable[[Running], Awaitable[None]],
     stop: "_Stop",
     pages: Pages | None,
 ) -> None:
     async with AsyncExitStack() as stack:
-        stack.enter_context(alone(home))
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
-        tokens = TokenStore(home.tokens_file)
+        await adopt_tokens(home, butlers)
+        tokens = HouseTokens(home, butlers)
         key = secrets.token_urlsafe(32)
         household = Household(home, butlers, tokens, house.fleet, _failed(house), key, house.backup)
-        http = Server(build_app(household, house.server, pages), house.server.send_seconds)
+        http = _http(household, house.server, pages)
         serving = await stack.enter_async_context(_serving(http, listener))
         port = listener.getsockname()[1]
         await _prepare_sessions(butlers, house.server.host, port)
         await stack.enter_async_context(_on_schedule(butlers))
-        arrivals = Arrivals(home, butlers, household.tokens, house.sessions)
-        await stack.enter_async_context(arrivals.kept())
-        await stack.enter_async_context(Backups(home, house.backup).kept())
-        await stack.enter_async_context(served_lines(home, butlers))
-        stop.server = http
+        if home.place == 1:
+            await stack.enter_async_context(_only_once(household, house))
+        stop.server, stop.progress = http, household.progress
         running = replace(_describe(house.server.host, port, list(butlers)), key=key)
         stack.enter_context(announced(home, running))
-        on_ready(running)
+        await on_ready(running)
         log.info("butlers are up", url=running.url, butlers=list(butlers))
-        await stack.enter_async_context(beside(_warm_up(butlers)))
+        await stack.enter_async_context(beside(_warm_up(butlers, household.progress)))
         await serving
+
+
+@asynccontextmanager
+async def _only_once(household: Household, house: HouseSettings) -> AsyncIterator[None]:
+    """Within this block everything goes on that a home has once, however many serve it."""
+    home, butlers = household.home, household.butlers
+    arrivals = Arrivals(home, butlers, household.tokens, house.sessions)
+    backups = Backups(home, house.backup)
+    async with arrivals.kept(), backups.kept(butlers), served_lines(home, butlers):
+        yield
+
+
+def _http(household: Household, settings: ServerSection, pages: Pages | None) -> Server:
+    finish = FINISH_BEHIND_BALANCER_SECONDS if settings.drain_seconds else FINISH_SECONDS
+    return Server(build_app(household, settings, pages), settings.send_seconds, finish)
 
 
 def _failed(house: HouseSettings) -> dict[str, str]:
@@ -104,8 +127,8 @@ def _failed(house: HouseSettings) -> dict[str, str]:
     return failed
 
 
-async def _warm_up(butlers: Mapping[str, Butler]) -> None:
-    """Modules load what their first callers would have to wait for."""
+async def _warm_up(butlers: Mapping[str, Butler], progress: Progress) -> None:
+    """Modules load what their first callers would have to wait for; then we are ready."""
     for butler in butlers.values():
         for module in butler.modules:
             try:
@@ -113,6 +136,8 @@ async def _warm_up(butlers: Mapping[str, Butler]) -> None:
             except ButlersError as error:
                 # Whoever needs it is told; everything else works without.
                 log.warning("not ready", butler=butler.name, module=module.name, error=str(error))
+    if progress.stage is Stage.STARTING:
+        progress.stage = Stage.READY
 
 
 @asynccontextmanager
@@ -187,12 +212,14 @@ async def _recovered(butler: Butler, stop: asyncio.Event) -> None:
 class _Stop:
     """What SIGINT and SIGTERM do: end a start under way, else ask the server to finish.
 
-    A second signal does not wait for clients.
+    A balancer is told first, and given time to notice. A second signal does not wait for clients.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, drain_seconds: float = 0.0) -> None:
         self.server: Server | None = None
+        self.progress = Progress()
         self.asked = False
+        self._drain_seconds = drain_seconds
 
     @contextmanager
     def on_signals(self, serving: "asyncio.Task[None]") -> Iterator[None]:
@@ -207,16 +234,28 @@ class _Stop:
                 loop.remove_signal_handler(number)
 
     def _ask(self, serving: "asyncio.Task[None]") -> None:
-        if self.server is not None:
-            self.server.force_exit = self.server.should_exit
-            # Not only a flag: this is what open event streams listen for as well. That they are
-            # cut short is then no error.
-            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-            self.server.handle_exit(signal.SIGTERM, None)
-        elif not self.asked:
-            # Once only: a second cancellation would interrupt the cleaning up.
-            serving.cancel()
+        self.progress.stage = Stage.STOPPING
+        if self.server is None:
+            if not self.asked:
+                # Once only: a second cancellation would interrupt the cleaning up.
+                serving.cancel()
+        elif self.asked or not self._drain_seconds:
+            self._finish(self.server)
+        else:
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._drain_seconds, self._drained, self.server)
         self.asked = True
+
+    def _drained(self, server: Server) -> None:
+        if not server.should_exit:
+            self._finish(server)
+
+    def _finish(self, server: Server) -> None:
+        server.force_exit = server.should_exit
+        # Not only a flag: this is what open event streams listen for as well. That they are
+        # cut short is then no error.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        server.handle_exit(signal.SIGTERM, None)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ import structlog
 
 from butlers.butler.home import FIRST_BUTLER, Home
 from butlers.butler.hosting import opened_butler
-from butlers.butler.tokens import acting_tenant
+from butlers.butler.token_record import acting_tenant
 from butlers.doors.methods import Methods
 from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.flows.context import Context

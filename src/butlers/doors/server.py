@@ -20,9 +20,9 @@ from starlette.types import Lifespan
 from butlers import __version__, metrics
 from butlers.butler.butler import Butler
 from butlers.doors.connections import patient
-from butlers.doors.http.gate import Gate, bearer
+from butlers.doors.http.gate import READY, Gate, bearer
 from butlers.doors.http.hooks import hook_routes
-from butlers.doors.http.household import Household
+from butlers.doors.http.household import Household, Stage
 from butlers.doors.mcp.server import ButlerMCP
 from butlers.errors import Unavailable
 from butlers.settings.sections import ServerSection
@@ -37,6 +37,8 @@ _REMEDIES = {
 
 
 _BACKLOG = 1024
+FINISH_SECONDS, FINISH_BEHIND_BALANCER_SECONDS = 3, 30
+"""How long a stop waits for what is being answered; a balancer promises that nothing is lost."""
 
 
 Pages: TypeAlias = Callable[[Household], Starlette]
@@ -73,8 +75,14 @@ def build_app(household: Household, settings: ServerSection, pages: Pages | None
 
 
 def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -> Route:
-    """Exactly one path, so that the rest of what lies below a butler's name is for pages."""
-    app = server.streamable_http_app(streamable_http_path=path, transport_security=guard)
+    """Exactly one path, so that the rest of what lies below a butler's name is for pages.
+
+    Every request stands for itself: the next may come to another process, or to this one after
+    it was started anew.
+    """
+    app = server.streamable_http_app(
+        streamable_http_path=path, transport_security=guard, stateless_http=True
+    )
     return Route(path, app)
 
 
@@ -104,7 +112,11 @@ def _vital_signs(household: Household) -> list[Route]:
         await _health(household)
         return Response(metrics.exposition(), media_type=metrics.CONTENT_TYPE)
 
-    return [Route("/health", health), Route("/metrics", numbers)]
+    async def ready(_: Request) -> Response:
+        stage = household.progress.stage
+        return JSONResponse({"status": stage}, 200 if stage is Stage.READY else 503)
+
+    return [Route(READY, ready), Route("/health", health), Route("/metrics", numbers)]
 
 
 def _lifespan(servers: Sequence[ButlerMCP], pages: Starlette | None) -> Lifespan[Starlette]:
@@ -142,7 +154,9 @@ def listen(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn, with signals left to the daemon so that it can stop in its own order."""
 
-    def __init__(self, app: Starlette, send_seconds: float = 20.0) -> None:
+    def __init__(
+        self, app: Starlette, send_seconds: float = 20.0, finish_seconds: int = FINISH_SECONDS
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -152,7 +166,7 @@ class Server(uvicorn.Server):
                 timeout_keep_alive=15,
                 log_config=None,
                 access_log=False,
-                timeout_graceful_shutdown=3,
+                timeout_graceful_shutdown=finish_seconds,
                 server_header=False,
                 proxy_headers=False,
             )

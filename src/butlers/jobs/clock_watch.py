@@ -4,10 +4,12 @@ The latest instant that was believed is on record in the butler's database, with
 machine had been up then. A clock more than a day ahead of what can have passed since is doubted,
 until it is back, the machine knows it to be set by the network's time, or somebody says that it
 is right. A machine that was off cannot say for how long: then only the network's time can.
+Where several machines serve a butler each vouches for its own clock: one that was started anew is
+compared with the last of all.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
 from butlers.clock import Clock, utc_now
@@ -20,6 +22,7 @@ _SQL = load(__file__)
 
 _get = FirstRow(_SQL["get"])
 _believe = Touched(_SQL["believe"])
+_believe_boot = Touched(_SQL["believe_boot"])
 _accept = Touched(_SQL["accept"])
 
 SLACK = timedelta(days=1)
@@ -74,7 +77,8 @@ class ClockWatch:
             now = self._now()
             reason = await self._reason(tx, now)
             if reason is None:
-                await _believe(tx, at=now.at, boot=now.boot, seconds=now.seconds)
+                await _believe(tx, **asdict(now))
+                await _believe_boot(tx, is_accepted=False, **asdict(now))
         return reason
 
     async def look(self) -> str | None:
@@ -86,14 +90,15 @@ class ClockWatch:
         """Somebody says that the clock is right; what it says."""
         async with self._database().system_transaction() as tx:
             now = self._now()
-            await _accept(tx, at=now.at, boot=now.boot, seconds=now.seconds)
+            await _accept(tx, **asdict(now))
+            await _believe_boot(tx, is_accepted=True, **asdict(now))
         return now.at
 
     def _now(self) -> Believed:
         return Believed(self._clock(), self._witness.boot(), self._witness.seconds())
 
     async def _reason(self, tx: Transaction, now: Believed) -> str | None:
-        found = await _get(tx)
+        found = await _get(tx, boot=now.boot)
         if found is None:
             return None
         synchronised = self._witness.is_synchronised()

@@ -1,6 +1,12 @@
 -- get --
--- The latest instant that was believed.
-select at, boot, seconds from clock_believed where is_last
+-- The latest instant that was believed of this machine since it was started, else of any.
+select at, boot, seconds from (
+  select at, boot, seconds, 0 as place from clock_boots where boot = :boot
+  union all
+  select at, boot, seconds, 1 as place from clock_believed where is_last
+) as known
+order by place
+limit 1
 
 -- believe --
 -- This instant is believed; a clock that was set back is no reason to forget a later one.
@@ -9,6 +15,14 @@ values (:at, :boot, :seconds)
 on conflict (is_last) do update
 set at = excluded.at, boot = excluded.boot, seconds = excluded.seconds
 where clock_believed.at <= excluded.at
+
+-- believe_boot --
+-- This instant is believed of this machine since it was started.
+insert into clock_boots (boot, at, seconds)
+select :boot, :at, :seconds where :boot::text <> ''
+on conflict (boot) do update
+set at = excluded.at, seconds = excluded.seconds
+where clock_boots.at <= excluded.at or :is_accepted
 
 -- accept --
 -- This instant is believed because somebody says so, be it earlier or later than the last.

@@ -142,6 +142,12 @@ class ServerSection(Section):
     send_seconds: float = Field(
         20.0, gt=0, le=3_600, description="How long a client may take to send a whole request."
     )
+    drain_seconds: float = Field(
+        0.0,
+        ge=0,
+        le=600,
+        description="How long a stop lets /ready say no first, for a balancer to notice.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The least severe message that is logged."
     )

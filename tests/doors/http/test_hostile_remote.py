@@ -68,7 +68,7 @@ async def looking(tmp_path: Path, monkeypatch) -> AsyncIterator[httpx2.AsyncClie
             app.router.lifespan_context(app),
             httpx2.AsyncClient(transport=transport, base_url="http://here") as http,
         ):
-            http.cookies.set(COOKIE, app.state.sessions.begin(None))
+            http.cookies.set(COOKIE, await app.state.sessions.begin(None))
             yield http
 
 

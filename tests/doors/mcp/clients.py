@@ -66,7 +66,6 @@ class RawClient:
     async def open(self) -> "RawClient":
         answer = await self.post(request("initialize", INITIALIZE))
         assert answer.status_code == 200, answer.text
-        self.headers["Mcp-Session-Id"] = answer.headers["mcp-session-id"]
         self.headers["Mcp-Protocol-Version"] = INITIALIZE["protocolVersion"]
         await self.post('{"jsonrpc": "2.0", "method": "notifications/initialized"}')
         return self

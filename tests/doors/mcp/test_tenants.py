@@ -221,20 +221,19 @@ async def test_naming_another_tenant_is_refused(
 
 
 @pytest.mark.contract("N9.3")
-async def test_a_session_is_of_use_only_with_the_token_that_opened_it(
+async def test_nothing_but_the_token_of_a_call_says_who_calls(
     daemon: Daemon, tokens: TokenStore
 ) -> None:
+    """No call follows from another, so that a session's name opens nothing."""
     _, first = tokens.create("general", OWNER, rights=Right.OPERATE)
-    _, second = tokens.create("general", OWNER, rights=Right.OPERATE)
-    _, other = tokens.create("general", "rival", rights=Right.OPERATE)
-    async with raw_client(daemon, first) as session:
-        assert (await session.call("memory_stats", "{}")).status_code == 200
-        for token in (other, second):
-            session.headers["Authorization"] = f"Bearer {token}"
-            assert (await session.call("memory_stats", "{}")).status_code == 404
-        session.headers["Authorization"] = f"Bearer {first}"
-        answer = told(await session.call("memory_stats", "{}"))
-        assert "episodes" in answer["result"]["structuredContent"]
+    _, other = tokens.create("general", "nobody_else", rights=Right.OPERATE)
+    async with raw_client(daemon, first) as caller:
+        assert "mcp-session-id" not in (await caller.call("memory_stats", "{}")).headers
+        stored = '{"content": "the vault opens at nine"}'
+        assert (await caller.call("memory_store_episode", stored)).status_code == 200
+        caller.headers |= {"Authorization": f"Bearer {other}", "Mcp-Session-Id": "0" * 32}
+        answer = told(await caller.call("memory_stats", "{}"))
+    assert answer["result"]["structuredContent"]["episodes"]["total"] == 0
 
 
 @pytest.mark.contract("N9.3")

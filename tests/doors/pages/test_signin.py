@@ -167,9 +167,9 @@ def household(tmp_path: Any) -> Household:
     return Household(Home(tmp_path), {"general": butler}, tokens, FleetSection())
 
 
-def test_a_session_expires(household: Household, clock: WalkingClock):
+async def test_a_session_expires(household: Household, clock: WalkingClock):
     sessions = Sessions(household, clock)
-    cookie = sessions.begin(None)
+    cookie = await sessions.begin(None)
     visitor = sessions.visitor(_request(cookie))
     assert visitor is not None and visitor.tenants == {"general": "acme"} and visitor.is_operator
     clock.advance(seconds=(SESSION_LIFE - timedelta(seconds=1)).total_seconds())
@@ -178,18 +178,22 @@ def test_a_session_expires(household: Household, clock: WalkingClock):
     assert sessions.visitor(_request(cookie)) is None
 
 
-def test_sessions_are_bounded_and_the_oldest_goes_first(household: Household, clock: WalkingClock):
+async def test_sessions_are_bounded_and_the_oldest_goes_first(
+    household: Household, clock: WalkingClock
+):
     sessions = Sessions(household, clock)
-    first, second = sessions.begin(None), sessions.begin(None)
+    first, second = await sessions.begin(None), await sessions.begin(None)
     for _ in range(MAX_SESSIONS - 1):
-        sessions.begin(None)
+        await sessions.begin(None)
     assert sessions.visitor(_request(first)) is None
     assert sessions.visitor(_request(second)) is not None
 
 
-def test_names_of_sessions_are_kept_as_digests_only(household: Household, clock: WalkingClock):
+async def test_names_of_sessions_are_kept_as_digests_only(
+    household: Household, clock: WalkingClock
+):
     sessions = Sessions(household, clock)
-    cookie = sessions.begin(None)
+    cookie = await sessions.begin(None)
     assert cookie not in repr(vars(sessions))
     assert sessions.visitor(_request(str(uuid.uuid4()))) is None
 

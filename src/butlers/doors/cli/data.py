@@ -184,7 +184,7 @@ def _pretty(told: Any) -> bytes:
 
 
 def _lineage(opened: "Butler", tenant: str | None) -> "Lineage":
-    from butlers.butler.tokens import acting_tenant
+    from butlers.butler.token_record import acting_tenant
     from butlers.memory.model import Lineage
 
     return Lineage(acting_tenant(opened.settings.butler.tenant, tenant), "cli")

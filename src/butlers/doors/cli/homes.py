@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,8 @@ from butlers.doors.cli.options import HomeOption, JsonOption, existing_home, loc
 from butlers.doors.cli.tables import show_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from butlers.butler.home import Home
     from butlers.butler.presence import Running
     from butlers.doors.server import Pages
@@ -32,11 +35,13 @@ def up(
 ) -> None:
     """Start every butler of the home and serve them until Ctrl-C.
 
-    An empty home gets one butler, `general`, and a token for it.
+    An empty home gets one butler, `general`, and a token for it. A home whose butlers are all on an
+    external server may be served by several processes, each on a port of its own.
     """
     import asyncio
     from dataclasses import replace
 
+    from butlers.butler.presence import beside_others
     from butlers.logs import configure
     from butlers.settings.files import load_house, override_server
 
@@ -46,8 +51,18 @@ def up(
     house = load_house(place.settings_file, place.butler_files())
     chosen = {key: value for key, value in given.items() if value is not None}
     house = replace(house, server=override_server(house.server, chosen))
-    configure(house.server.log_level, log_file=place.log_file)
-    asyncio.run(_serve(place, house, context.obj))
+    several = all(one.database.url for one in house.butlers.values())
+    with beside_others(place) if several else _alone(place) as here:
+        configure(house.server.log_level, log_file=here.log_file)
+        asyncio.run(_serve(here, house, context.obj))
+
+
+@contextmanager
+def _alone(home: "Home") -> "Iterator[Home]":
+    from butlers.butler.presence import alone
+
+    with alone(home):
+        yield home
 
 
 def new(
@@ -79,26 +94,34 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
     from butlers.doors.daemon import run
 
     # Tokens and links are made last: those made for a start that failed would never be seen.
-    def welcome(running: "Running") -> None:
+    async def welcome(running: "Running") -> None:
         link = running.url + Invitations(home).create() if pages is not None else ""
-        _welcome(home, running, link, _first_token(home, house))
+        _welcome(home, running, link, await _first_token(home, house))
         for name in house.failed:
             typer.echo(f"butlers: {name} failed to start; `butlers status` says why", err=True)
 
     await run(home, house, welcome, pages)
 
 
-def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
-    """A token for the first butler, made only in a home that never had one."""
+async def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
+    """A token for the first butler, made only in a home that never had one, nor others with it."""
+    from butlers.butler.token_keeping import all_tokens, keep_token
+    from butlers.butler.token_record import new_token
     from butlers.butler.tokens import TokenStore
+    from butlers.clock import utc_now
+    from butlers.errors import ButlersError
     from butlers.kernel.rights import Right
 
-    if home.tokens_file.exists():
-        return None
     name, settings = next(iter(house.butlers.items()))
-    store = TokenStore(home.tokens_file)
     tenant = settings.butler.tenant
-    _, token = store.create(name, tenant, "first start", rights=Right.OPERATE)
+    record, token = new_token(name, tenant, "first start", now=utc_now(), rights=Right.OPERATE)
+    try:
+        if home.tokens_file.exists() or await all_tokens(home):
+            return None
+        await keep_token(home, record)
+        TokenStore(home.tokens_file).add([])  # that it had one is known, be it revoked or shared
+    except ButlersError:  # of a butler whose database is away
+        return None
     return name, token
 
 

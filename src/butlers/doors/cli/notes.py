@@ -68,7 +68,7 @@ async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[Desk]"
     whose runtime and budget it uses."""
     from butlers.butler.home import butler_settings
     from butlers.butler.hosting import opened_butler
-    from butlers.butler.tokens import acting_tenant, validate_agent
+    from butlers.butler.token_record import acting_tenant, validate_agent
     from butlers.errors import Unavailable
     from butlers.module import Caller
     from butlers.notebook.manager import FILE, open_manager

@@ -89,7 +89,7 @@ def with_butler(name: str, home: Path | None, question: "Callable[[Butler], Awai
 
 def memory_desk(opened: "Butler", tenant: str | None) -> Any:
     """Where operations of a butler's memory are called for whoever sits at this terminal."""
-    from butlers.butler.tokens import acting_tenant
+    from butlers.butler.token_record import acting_tenant
     from butlers.module import Caller
 
     acting = acting_tenant(opened.settings.butler.tenant, tenant)

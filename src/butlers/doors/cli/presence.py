@@ -14,6 +14,7 @@ from butlers.doors.cli.tables import Column, show_fields, show_json, show_line, 
 
 if TYPE_CHECKING:
     from butlers.butler.home import Home
+    from butlers.butler.presence import Running
     from butlers.doctor.finding import Finding
 
 NOT_UP = 3
@@ -44,22 +45,23 @@ def stop(
     wait: Annotated[float, typer.Option(min=0, help="How many seconds to wait for it.")] = 30.0,
     home: HomeOption = None,
 ) -> None:
-    """Stop the process that serves the home.
+    """Stop the process that serves the home, or all of them where several do.
 
     Whoever is being answered is given a few seconds. It is said when the home is down; one that
     was not up is no error.
     """
-    from butlers.butler.presence import process_of
+    from butlers.butler.presence import places, process_of
     from butlers.errors import Unavailable
 
     place = located(home)
-    pid = process_of(place)
-    if pid is None:
+    left = [(one, pid) for one in places(place) if (pid := process_of(one)) is not None]
+    if not left:
         show_line(f"the butlers of {place.root} are not up")
         return
     # A second signal waits for nobody.
-    patience = (_SECOND_SIGNAL_SECONDS if now else wait, min(wait, _LAST_SECONDS))
-    if not any(_is_stopped(place, pid, seconds) for seconds in patience):
+    for seconds in (_SECOND_SIGNAL_SECONDS if now else wait, min(wait, _LAST_SECONDS)):
+        left = _not_stopped(left, seconds)
+    for _, pid in left:
         raise Unavailable(
             f"process {pid} does not stop; `butlers logs` may say why. To end it: kill -9 {pid}"
         )
@@ -115,16 +117,27 @@ def _told(home: "Home") -> dict[str, Any]:
     from butlers.butler import presence
 
     fields: dict[str, Any] = {"home": str(home.root), "sessions": _sessions(home)}
-    if not presence.is_up(home):
+    places = presence.places(home)
+    if not places:
         return {"status": "down", **fields}
-    running = presence.running(home)
-    if running is None:
+    found = [running for one in places if (running := presence.running(one)) is not None]
+    if not found:
         return {"status": "starting or stopping", **fields}
+    known, *others = map(_described, found)
+    words = [known["status"], *(one["status"] for one in others)]
+    word = next((word for word in words if word != "ok"), "ok")
+    return {**fields, **known, "status": word, "others": others}
+
+
+def _described(running: "Running") -> dict[str, Any]:
+    """A process that serves the home, and how the butlers are as it tells."""
+    from butlers.butler import presence
+
     word, butlers = presence.health(running)
     known = asdict(running)
     for name in [*known["butlers"], *butlers]:
         known["butlers"].setdefault(name, {}).update(butlers.get(name, {"status": word}))
-    return {"status": word, **fields, **known}
+    return {"status": word, **known}
 
 
 def _sessions(home: "Home") -> list[dict[str, Any]]:
@@ -158,6 +171,9 @@ def _show_presence(home: "Home", told: dict[str, Any]) -> None:
         )
         rows = [[name, _health(one)] for name, one in told["butlers"].items()]
         show_table([Column("butler"), Column("health", wraps=True)], rows)
+        for one in told["others"]:
+            version = one["version"] or "not known"
+            show_line(f"also served at {one['url']}, process {one['pid']}, version {version}")
 
 
 def _since(started_at: str) -> str:
@@ -188,29 +204,29 @@ def _health(butler: dict[str, Any]) -> str:
     return f"{word}; {'; '.join(notes)} (`butlers jobs` says more)" if notes else word
 
 
-def _is_stopped(home: "Home", pid: int, seconds: float) -> bool:
-    """Ask the process to stop; whether it let go of the home in this time."""
+def _not_stopped(up: list[tuple["Home", int]], seconds: float) -> list[tuple["Home", int]]:
+    """Ask processes to stop; those that did not let go of the home in this time."""
     from butlers.butler.presence import ask_to_stop, process_of
 
-    if not ask_to_stop(home, pid):
-        return True
+    left = [(home, pid) for home, pid in up if ask_to_stop(home, pid)]
     deadline = time.monotonic() + seconds
-    while process_of(home) == pid:
+    while left := [(home, pid) for home, pid in left if process_of(home) == pid]:
         if time.monotonic() > deadline:
-            return False
+            break
         time.sleep(_LOOK_AGAIN_SECONDS)
-    return True
+    return left
 
 
 def _new_link(home: "Home") -> str:
     from butlers.butler.invitations import Invitations
-    from butlers.butler.presence import running
+    from butlers.butler.presence import places, served
     from butlers.errors import Unavailable
 
-    found = running(home)
+    found = served(home)
     if found is None:
         raise Unavailable(f"the butlers of {home.root} are not up; start them with `butlers up`")
-    owner = home.run_file.stat().st_uid
+    files = (one.run_file for one in places(home))
+    owner = next(file.stat().st_uid for file in files if file.exists())
     if owner != os.geteuid():
         raise Unavailable(f"the butlers of {home.root} are run by user {owner}; ask as that user")
     return found.url + Invitations(home).create()

@@ -23,7 +23,7 @@ def install(
     Doing it again brings the service up to date.
     """
     from butlers.butler import service
-    from butlers.butler.presence import is_up
+    from butlers.butler.presence import places
     from butlers.errors import Conflict
 
     place = inhabited(home)
@@ -31,7 +31,7 @@ def install(
     if show:
         typer.echo(f"# {manager.file}\n{manager.text}", nl=False)
         return
-    if is_up(place) and not service.is_running(manager):
+    if places(place) and not service.is_running(manager):
         raise Conflict(
             f"the butlers of {place.root} were started by hand; `butlers stop` them first"
         )

@@ -101,9 +101,9 @@ def show_session(
 
 def _served(home: "Home", name: str) -> "Running | None":
     """The process that serves the butler, if one does."""
-    from butlers.butler.presence import running
+    from butlers.butler.presence import served
 
-    found = running(home)
+    found = served(home)
     return found if found is not None and name in found.butlers else None
 
 
@@ -176,7 +176,7 @@ def _say(words: str) -> None:
 
 
 def _tenant(butler: "Butler", tenant: str | None) -> str:
-    from butlers.butler.tokens import acting_tenant
+    from butlers.butler.token_record import acting_tenant
 
     return acting_tenant(butler.settings.butler.tenant, tenant)
 

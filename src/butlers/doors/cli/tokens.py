@@ -18,7 +18,7 @@ from butlers.kernel.rights import Right
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from butlers.butler.tokens import TokenRecord, TokenStore
+    from butlers.butler.token_record import TokenRecord
 
 app = typer.Typer(help="Tokens: who may call a butler, and as which tenant.", no_args_is_help=True)
 
@@ -49,21 +49,26 @@ def new(
     home: HomeOption = None,
 ) -> None:
     """Make a token; it is printed once, alone on the last line, and kept only as a hash."""
-    from butlers.butler.tokens import expiry
+    import asyncio
+
+    from butlers.butler.token_keeping import keep_token
+    from butlers.butler.token_record import expiry, new_token
     from butlers.clock import utc_now
 
-    home_of(butler, home)
-    ends = expiry(expires, utc_now())
-    record, token = _store(home).create(
+    place, now = home_of(butler, home), utc_now()
+    ends = expiry(expires, now)
+    record, token = new_token(
         butler,
         tenant,
         note,
         agent,
+        now=now,
         rights=rights,
         expires_at=ends,
         low_trust=low_trust,
         scopes=scope or (),
     )
+    asyncio.run(keep_token(place, record))
     whose = f"tenant {tenant}" + (f", agent {agent}" if agent else "")
     limits = f"may {rights}" + (f" until {_minute(ends)}" if ends else "") + _within(record)
     typer.echo(f"token {record.id} for butler {butler}, {whose}, {limits}; it is not shown again:")
@@ -73,8 +78,12 @@ def new(
 @app.command("list", epilog=example("butlers token list --json"))
 def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """List the tokens: whose they are, what they may do until when, and when each was last used."""
-    store = _store(home)
-    known = [(record, store.uses.last_at(record.id)) for record in store.all()]
+    import asyncio
+
+    from butlers.butler.token_keeping import all_tokens
+
+    found = asyncio.run(all_tokens(existing_home(home)))
+    known = [(one.record, one.used_at) for one in found]
     if as_json:
         show_json(
             [one.shown() | {"last_used_at": used and used.isoformat()} for one, used in known]
@@ -107,12 +116,13 @@ def revoke(
     token_id: Annotated[str, typer.Argument(help="The id that `butlers token list` shows.")],
     home: HomeOption = None,
 ) -> None:
-    """Revoke a token; its holder is refused from the next request on."""
-    record = _store(home).revoke(token_id)
+    """Revoke a token; its holder is refused from the next request on.
+
+    Where several processes share it, that takes up to two seconds.
+    """
+    import asyncio
+
+    from butlers.butler.token_keeping import revoke_token
+
+    record = asyncio.run(revoke_token(existing_home(home), token_id))
     typer.echo(f"token {record.id} for butler {record.butler}, tenant {record.tenant} is revoked")
-
-
-def _store(home: HomeOption) -> "TokenStore":
-    from butlers.butler.tokens import TokenStore
-
-    return TokenStore(existing_home(home).tokens_file)

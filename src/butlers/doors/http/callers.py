@@ -11,7 +11,8 @@ from typing import Protocol
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from butlers.butler.tokens import TokenRecord, TokenStore
+from butlers.butler.token_record import TokenRecord
+from butlers.butler.tokens import TokenStore
 from butlers.doors.http.gate import bearer
 from butlers.doors.http.household import Household
 from butlers.module import Caller

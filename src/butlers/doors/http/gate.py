@@ -10,10 +10,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from butlers.butler.tokens import TokenStore
 from butlers.doors.http.faults import failure
+from butlers.errors import ButlersError
 from butlers.kernel.rates import Rates
 
 MOST_OPEN = 256
 """How many requests of one caller may be under way, streams of agents among them."""
+READY = "/ready"
 _BEARER = "bearer "
 
 
@@ -28,10 +30,16 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request in, or answer it."""
-        if scope["type"] != "http":
+        # A balancer asks from the address that all without a token come from.
+        if scope["type"] != "http" or scope["path"] == READY:
             await self._app(scope, receive, send)
             return
         token = bearer(Headers(scope=scope))
+        try:
+            await self._tokens.learn(token)
+        except ButlersError as error:
+            await failure(503, str(error))(scope, receive, send)
+            return
         known = self._tokens.identify(token) if token else None
         caller = f"token:{known.id}" if known is not None else _address(scope)
         ended = self._tokens.refusal(token) if token and known is None else ""

@@ -3,11 +3,27 @@
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from butlers.butler.butler import Butler
 from butlers.butler.home import Home
 from butlers.butler.tokens import TokenStore
 from butlers.settings.sections import BackupSection, FleetSection
+
+
+class Stage(StrEnum):
+    """How far a process is with serving; a balancer sends requests to one that is ready."""
+
+    STARTING = "starting"
+    READY = "ready"
+    STOPPING = "stopping"
+
+
+@dataclass(slots=True)
+class Progress:
+    """The stage a process is in."""
+
+    stage: Stage = Stage.STARTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +39,7 @@ class Household:
     key: str = ""
     """What commands of this home show, which may know how every butler is."""
     backup: BackupSection = BackupSection()
+    progress: Progress = field(default_factory=Progress)
 
     def knows(self, token: str) -> bool:
         """Whether it is the home's own key, or any token that is valid here."""

@@ -21,7 +21,7 @@ from butlers.doors.http.household import Household
 from butlers.doors.http.jobs import JobRuns
 from butlers.doors.pages import butler, data, entities, fleet, memories, sign_in
 from butlers.doors.pages.routing import explained
-from butlers.doors.pages.signin import Sessions
+from butlers.doors.pages.signin import Recognition, Sessions
 
 _TITLE = "Butlers"
 _ABOUT = (
@@ -32,6 +32,7 @@ _ABOUT = (
 
 def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
     """API and pages over a household; `sources` recognise callers beside tokens and browsers."""
+    bearer, sessions = BearerTokens(household.tokens, household.fleet), Sessions(household)
     app = FastAPI(
         title=_TITLE,
         version=__version__,
@@ -39,11 +40,10 @@ def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
         openapi_url="/api/openapi.json",
         docs_url=None,  # it would load scripts from another host
         redoc_url=None,
-        middleware=[Middleware(Envelope)],
+        middleware=[Middleware(Envelope), Middleware(Recognition, sessions=sessions)],
         lifespan=_lifespan,
         redirect_slashes=False,
     )
-    bearer, sessions = BearerTokens(household.tokens, household.fleet), Sessions(household)
     app.state.household = household
     app.state.sessions = sessions
     app.state.callers = Callers([bearer, sessions, *sources])

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from butlers.butler.invitations import Invitations
-from butlers.butler.tokens import TokenRecord
+from butlers.butler.token_record import TokenRecord
 from butlers.doors.http.seats import household_of
 from butlers.doors.pages.forms import sent_form
 from butlers.doors.pages.rendering import render
@@ -45,6 +45,7 @@ async def sign_in(request: Request) -> Response:
     """Open a session for the holder of a token."""
     form = await sent_form(request)
     token = form["token"].strip()
+    await household_of(request).tokens.learn(token)
     record = household_of(request).tokens.identify(token)
     path = _own_path(form["next"])
     if record is None or record.scopes or not record.rights.includes(Right.READ):
@@ -52,8 +53,8 @@ async def sign_in(request: Request) -> Response:
         why = why or _UNKNOWN
         return render(request, "sign_in.html", 403, next=path, refused=why)
     response = go_to(path)
-    sessions_of(request).end(request)
-    give_cookie(request, response, sessions_of(request).begin(record))
+    await sessions_of(request).end(request)
+    give_cookie(request, response, await sessions_of(request).begin(record))
     return response
 
 
@@ -67,14 +68,14 @@ async def sign_in_once(request: Request, secret: Annotated[str, Path(max_length=
     # A page of our own, not a redirect: a browser that came here from another site would not
     # send its new cookie along with one.
     response = render(request, "welcome.html", next=FIRST_PAGE)
-    give_cookie(request, response, sessions_of(request).begin(None))
+    give_cookie(request, response, await sessions_of(request).begin(None))
     return response
 
 
 @router.post("/sign-out")
 async def sign_out(request: Request, _: Sending) -> Response:
     """End the session, here and in the browser."""
-    sessions_of(request).end(request)
+    await sessions_of(request).end(request)
     response = go_to("/sign-in")
     take_cookie(response)
     return response

@@ -1,23 +1,30 @@
-"""Signing in with a token or with a link of `butlers open`; sessions live in memory.
+"""Signing in with a token or with a link of `butlers open`.
 
 A browser holds nothing but a random name for its session. What the session may see is kept here,
-and asked of the token again at every request: a token revoked is a session ended.
+and asked of the token again at every request: a token revoked is a session ended. Where several
+processes share a token, they share its holder's sessions; that of a link is this process's own.
 """
 
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from butlers.butler.tokens import TokenRecord
+from butlers.butler.house_tokens import FRESH_SECONDS
+from butlers.butler.shared_tokens import SignIn
+from butlers.butler.token_record import TokenRecord
 from butlers.clock import Clock, utc_now
 from butlers.doors.http.callers import Visitor, operator_of, visitor_of
+from butlers.doors.http.faults import failure
 from butlers.doors.http.household import Household
+from butlers.errors import ButlersError
 
 COOKIE = "butlers_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -27,11 +34,13 @@ MAX_SESSIONS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One browser that signed in; `token_id` is None for whoever used the link."""
+    """One browser that signed in; `token` is a digest, and None for whoever used the link."""
 
     csrf: str
     expires_at: datetime
-    token_id: str | None = None
+    token: str | None = None
+    asked_at: float | None = None
+    """When the others were asked whether it still is one; None for a session of ours alone."""
 
     def vouches(self, csrf: str) -> bool:
         """Whether a form was given out to this session."""
@@ -46,18 +55,42 @@ class Sessions:
         self._clock = clock
         self._open: dict[str, Session] = {}
 
-    def begin(self, record: TokenRecord | None) -> str:
+    async def begin(self, record: TokenRecord | None) -> str:
         """Open a session for the holder of a token, or for the operator; the cookie's value."""
         self._sweep()
-        name = secrets.token_urlsafe(32)
-        expires_at = self._clock() + SESSION_LIFE
-        token_id = record.id if record is not None else None
-        self._open[_key(name)] = Session(secrets.token_urlsafe(32), expires_at, token_id)
+        name, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        session = Session(csrf, self._clock() + SESSION_LIFE, record.digest if record else None)
+        if record is not None:
+            signed_in = SignIn(record, csrf, session.expires_at)
+            if await self._household.tokens.begin_sign_in(_key(name), signed_in):
+                session = replace(session, asked_at=time.monotonic())
+        self._open[_key(name)] = session
         return name
 
-    def end(self, request: Request) -> None:
+    async def end(self, request: Request) -> None:
         """Close the session of a request."""
-        self._open.pop(_key(request.cookies.get(COOKIE, "")), None)
+        key = _key(request.cookies.get(COOKIE, ""))
+        ended = self._open.pop(key, None)
+        if ended is not None and ended.asked_at is not None:
+            await self._household.tokens.end_sign_in(key)
+
+    async def learn(self, request: Request) -> None:
+        """Ask about a browser that another process signed in, or may have signed out since."""
+        key = _key(request.cookies.get(COOKIE, ""))
+        known, now = self._open.get(key), time.monotonic()
+        if known is not None and (known.asked_at is None or now - known.asked_at < FRESH_SECONDS):
+            return
+        try:
+            found = await self._household.tokens.find_sign_in(key)
+        except ButlersError:
+            if known is None:
+                return  # whoever is not known here may sign in
+            raise
+        if found is not None:
+            token = found.record.digest
+            self._open[key] = Session(found.csrf, found.expires_at, token, now)
+        else:
+            self._open.pop(key, None)
 
     def session(self, request: Request) -> Session | None:
         """The session of a request, unless it has expired."""
@@ -69,10 +102,12 @@ class Sessions:
         session = self.session(request)
         if session is None:
             return None
-        if session.token_id is None:
+        if session.token is None:
             return operator_of(self._household, "local")
-        record = self._household.tokens.get(session.token_id)
-        return None if record is None else visitor_of(record, self._household.fleet)
+        record = self._household.tokens.recorded(session.token)
+        if record is None or record.has_expired(self._clock()):
+            return None
+        return visitor_of(record, self._household.fleet)
 
     def may_write(self, request: Request) -> bool:
         """Whether a script of our own pages sent it: same origin, and the session's own secret."""
@@ -86,6 +121,23 @@ class Sessions:
         self._open = {key: one for key, one in self._open.items() if one.expires_at > now}
         while len(self._open) >= MAX_SESSIONS:
             self._open.pop(next(iter(self._open)))
+
+
+class Recognition:
+    """Before a request of a browser is answered, what others know of its session is asked."""
+
+    def __init__(self, app: ASGIApp, sessions: Sessions) -> None:
+        self._app, self._sessions = app, sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] == "http" and COOKIE in (request := Request(scope)).cookies:
+            try:
+                await self._sessions.learn(request)
+            except ButlersError as error:
+                await failure(503, str(error))(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 def give_cookie(request: Request, response: Response, name: str) -> None:
