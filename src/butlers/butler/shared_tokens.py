@@ -12,7 +12,8 @@ from datetime import datetime
 import asyncpg
 
 from butlers.butler.token_record import TokenRecord
-from butlers.db.postgres import Database, translated_errors
+from butlers.db.faults import translated_errors
+from butlers.db.postgres import Database
 from butlers.db.provision import connected, external_access
 from butlers.db.queries import Query, load
 from butlers.db.statements import FirstRow, FirstValue, Touched

@@ -30,6 +30,7 @@ language plpgsql stable as $$
       known known_words;
       meant text[];
       missing integer := 0;
+      many bigint;
     begin
       known.counts := array(
         select memories_with(tenant, s.word) from unnest(spoken) with ordinality as s (word, number)
@@ -45,10 +46,12 @@ language plpgsql stable as $$
         then
           missing := missing + 1;
           meant := array(select s from stand_ins(tenant, spoken[number]) as s);
-          known.counts[number] := (
-            select count(distinct i.doc) from index_words i
-            where i.tenant_id = tenant and i.word = any(meant)
-          );
+          many := 0;
+          if meant <> '{}' then
+            select count(distinct i.doc) into many from index_words i
+            where i.tenant_id = tenant and i.word = any(meant);
+          end if;
+          known.counts[number] := many;
           known.numbers := known.numbers
             || array_fill(number::smallint, array[cardinality(meant)]);
           known.readings := known.readings || meant;
