@@ -78,7 +78,8 @@ def judge(table: Table) -> Iterator[Verdict]:
         times = systems[PRODUCT]
         yield _share(f"recall@10 by meaning at {store.name}", times.found)
         if times.same:
-            yield _share(f"recall's ten as with every vector read at {store.name}", times.same)
+            name = f"recall's ten as with every vector read at {store.name}"
+            yield Verdict(name, float(np.mean(times.same)), "shown, not judged")
 
 
 def _share(name: str, samples: Sequence[float]) -> Verdict:
