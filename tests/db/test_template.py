@@ -9,7 +9,7 @@ from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
 from butlers.db.postgres import Access
 from butlers.db.template import TEMPLATE
-from butlers.settings.sections import DatabaseSection
+from butlers.settings.database import DatabaseSection
 from db.databases import catalog, connected
 from doors.furnished import furnished_home
 

@@ -12,7 +12,7 @@ from filelock import FileLock
 from butlers.butler import registry
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
-from butlers.settings.sections import DatabaseSection
+from butlers.settings.database import DatabaseSection
 from doors.daemons import temporary_home
 from runs import run_directory
 

@@ -28,8 +28,9 @@ from butlers.db.provision import connected
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, SettingsError
 from butlers.files import PRIVATE, flush_directory, replace_file
 from butlers.sessions import spool
+from butlers.settings.database import DatabaseSection
 from butlers.settings.files import load_butler
-from butlers.settings.sections import ButlerSettings, DatabaseSection
+from butlers.settings.sections import ButlerSettings
 
 _WHOLE = ".whole"
 # What hooks write while there is no home (sessions that wait, and that they went without memory),

@@ -238,6 +238,7 @@ class Butler:
             pool_max=section.pool_max,
             timeout=section.statement_timeout_seconds,
             lock_timeout=section.lock_timeout_seconds,
+            share=await self._server.share(section),
         )
 
     async def _look_at_clock(self) -> None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import asyncpg
@@ -17,6 +18,7 @@ from asyncpg.pool import PoolConnectionProxy
 from pgvector.asyncpg import register_vector
 
 from butlers.db.queries import Query
+from butlers.db.share import Line, Share
 from butlers.db.wall import ACT, TENANTS, Keys, read_keys
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, Unavailable
 from butlers.kernel.json_values import shallow_json
@@ -108,9 +110,10 @@ class Transaction:
 class Database:
     """One butler's database, reached as the role that owns nothing."""
 
-    def __init__(self, pool: asyncpg.Pool, keys: Keys) -> None:
+    def __init__(self, pool: asyncpg.Pool, keys: Keys, line: Line) -> None:
         self._pool = pool
         self._keys = keys
+        self._line = line
 
     @classmethod
     async def open(
@@ -121,22 +124,30 @@ class Database:
         pool_max: int = 10,
         timeout: float = 30.0,
         lock_timeout: float = 5.0,
+        share: Share | None = None,
     ) -> "Database":
-        """Connect; raises Unavailable when the server does not answer."""
+        """Connect; raises Unavailable when the server does not answer.
+
+        `share`: what all butlers of the process have together of the server's connections.
+        """
+        line = (share or Share(2 * pool_max)).line(pool_min, pool_max, timeout)
         patience = {"lock_timeout": f"{lock_timeout * 1000:.0f}ms"}
         role = {"role": access.runtime_role} if access.runtime_role else {}
-        keys = await _keys(access.owner_dsn)
-        with translated_errors():
+        with line.opening(), translated_errors():
+            keys = await _keys(access.owner_dsn)
             pool = await asyncpg.create_pool(
                 access.runtime_dsn,
-                min_size=pool_min,
+                min_size=line.pool_min,
                 max_size=pool_max,
                 command_timeout=timeout,
-                init=_prepare,
+                init=partial(_prepare, line.share),
                 reset=_keep,
                 server_settings={**_SESSION, **patience, **role, "application_name": "butlers"},
             )
-        return cls(pool, keys)
+        database = cls(pool, keys, line)
+        if line.pool_min < pool_min:
+            await database.ping()
+        return database
 
     async def close(self) -> None:
         """Give every connection back; those still busy are cut after a moment."""
@@ -145,6 +156,7 @@ class Database:
                 await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
+        self._line.leave()
 
     @asynccontextmanager
     async def transaction(
@@ -180,12 +192,12 @@ class Database:
             try:
                 yield connection
             finally:
-                await self._pool.release(connection)
+                await self._line.release(self._pool, connection)
 
     async def _acquired(self, deadline: float) -> PoolConnectionProxy:
         while True:
             try:
-                return await self._pool.acquire()
+                return await self._line.acquire(self._pool)
             except asyncpg.TooManyConnectionsError:
                 if asyncio.get_running_loop().time() >= deadline:
                     raise
@@ -273,7 +285,8 @@ async def _keep(_: asyncpg.Connection) -> None:
     """
 
 
-async def _prepare(connection: asyncpg.Connection) -> None:
+async def _prepare(share: Share, connection: asyncpg.Connection) -> None:
+    share.count(connection)
     await register_vector(connection)
     await connection.set_type_codec(
         "jsonb", encoder=json.dumps, decoder=shallow_json, schema="pg_catalog"

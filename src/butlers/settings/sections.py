@@ -11,11 +11,11 @@ from butlers.errors import NotFound
 from butlers.kernel.sections import Cron, Fault, InlineSection, Section, Valid, refuse
 from butlers.modules import ModulesSection
 from butlers.operation import Toolset
+from butlers.settings.database import DatabaseSection, HomeDatabaseSection
 from butlers.settings.names import VALID_NAME, validate_name
 from butlers.settings.types import (
     AnyTenant,
     ButlerUrl,
-    DatabaseUrl,
     HttpUrl,
     Tenant,
     TokenVariable,
@@ -62,36 +62,6 @@ class ButlerSection(Section):
             if name not in MODULE_JOBS and not entry.prompt.strip()
         ]
         refuse([*misnamed, *unasked])
-        return self
-
-
-class DatabaseSection(Section):
-    """Where the memories are kept."""
-
-    url: DatabaseUrl = Field(
-        "", repr=False, description='A PostgreSQL server of your own; "" runs the embedded one.'
-    )
-    pool_min: int = Field(1, ge=0, le=1000, description="Connections kept open.")
-    pool_max: int = Field(10, ge=1, le=1000, description="Most connections at once.")
-    statement_timeout_seconds: int = Field(
-        30, ge=1, le=86_400, description="How long one statement may take."
-    )
-    lock_timeout_seconds: float = Field(
-        5.0, gt=0, le=3_600, description="How long a writer waits for another of the same memory."
-    )
-    tenant_at_once: int = Field(
-        2,
-        ge=1,
-        le=1000,
-        description="How many readers, and how many writers, of one tenant are served at once; "
-        "others wait.",
-    )
-
-    @model_validator(mode="after")
-    def _the_pool_can_hold_its_minimum(self) -> Self:
-        if self.pool_min > self.pool_max:
-            valid = f"must be at most pool_max, which is {self.pool_max}"
-            refuse([Fault("pool_min", self.pool_min, valid)])
         return self
 
 
@@ -287,7 +257,7 @@ class BackupSection(Section):
 class HomeSettings(Section):
     """What `butlers.toml` may say for every butler of a home."""
 
-    database: DatabaseSection = Field(DatabaseSection(), description="Database.")
+    database: HomeDatabaseSection = Field(HomeDatabaseSection(), description="Database.")
     server: ServerSection = Field(ServerSection(), description="Server.")
     fleet: FleetSection = Field(FleetSection(), description="Fleet.")
     sessions: SessionsSection = Field(SessionsSection(), description="Sessions.")

@@ -15,14 +15,22 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
+import structlog
+
 from butlers.db.embedded import identity
 from butlers.db.embedded.account import Account, account_for
 from butlers.db.embedded.binaries import binaries_for
 from butlers.db.embedded.cluster import Cluster
+from butlers.db.embedded.configuration import AUTO
 from butlers.db.embedded.places import reachable_place, recorded_place
 from butlers.errors import Unavailable
 
+log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 0.05
+_LATER = (
+    "database.memory takes effect when the database server next starts: stop every process of "
+    "this home that uses it first"
+)
 _REMEDIES = {
     errno.ENOSPC: "the disk is full; free some space and start again",
     errno.EDQUOT: "your disk quota is used up; free some space and start again",
@@ -41,6 +49,7 @@ class EmbeddedPostgres:
         self._named = Path(os.path.abspath(directory))
         self._directory = directory.resolve()
         self._start_timeout = start_timeout
+        self.memory = AUTO
         self._holder: int | None = None
         self._place: Path | None = None
         self._cluster: Cluster | None = None
@@ -109,8 +118,12 @@ class EmbeddedPostgres:
             self._cluster = Cluster(place, account, binaries_for(account))
             self._cluster.create_if_missing()
             running = self._cluster.wait_for_running(self._start_timeout)
-            self._socket_directory = running or self._cluster.launch(self._start_timeout)
+            self._socket_directory = running or self._cluster.launch(
+                self._start_timeout, self.memory
+            )
             undo.pop_all()
+        if running and (now := self._cluster.memory()) != self.memory:
+            log.warning(_LATER, now=now, wanted=self.memory)
 
     @contextmanager
     def _turn(self, place: Path) -> Iterator[None]:
