@@ -27,6 +27,10 @@ from butlers.settings.names import database_name
 
 log = structlog.get_logger(__name__)
 _WATCH_SECONDS = 2.0
+_LATER = (
+    "database.memory takes effect when the database server next starts: stop every process of "
+    "this home that uses it first"
+)
 
 
 class DatabaseServer:
@@ -127,6 +131,8 @@ class DatabaseServer:
                 self._embedded.memory = self._settings.memory
                 await to_its_end(asyncio.to_thread(self._embedded.start))
                 self._holding = True
+                if (now := self._embedded.memory_now) != self._settings.memory:
+                    log.warning(_LATER, now=now, wanted=self._settings.memory)
 
     async def _watch(self) -> None:
         while True:

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
-import structlog
-
 from butlers.db.embedded import identity
 from butlers.db.embedded.account import Account, account_for
 from butlers.db.embedded.binaries import binaries_for
@@ -25,12 +23,7 @@ from butlers.db.embedded.configuration import AUTO
 from butlers.db.embedded.places import reachable_place, recorded_place
 from butlers.errors import Unavailable
 
-log = structlog.get_logger(__name__)
 _PAUSE_SECONDS = 0.05
-_LATER = (
-    "database.memory takes effect when the database server next starts: stop every process of "
-    "this home that uses it first"
-)
 _REMEDIES = {
     errno.ENOSPC: "the disk is full; free some space and start again",
     errno.EDQUOT: "your disk quota is used up; free some space and start again",
@@ -49,7 +42,7 @@ class EmbeddedPostgres:
         self._named = Path(os.path.abspath(directory))
         self._directory = directory.resolve()
         self._start_timeout = start_timeout
-        self.memory = AUTO
+        self.memory = self.memory_now = AUTO
         self._holder: int | None = None
         self._place: Path | None = None
         self._cluster: Cluster | None = None
@@ -122,8 +115,7 @@ class EmbeddedPostgres:
                 self._start_timeout, self.memory
             )
             undo.pop_all()
-        if running and (now := self._cluster.memory()) != self.memory:
-            log.warning(_LATER, now=now, wanted=self.memory)
+        self.memory_now = self._cluster.memory()
 
     @contextmanager
     def _turn(self, place: Path) -> Iterator[None]:
