@@ -10,6 +10,7 @@ BENCHES = {
     "notebook": "bench.notebook",
     "sweep": "bench.sweep",
     "fleet": "bench.fleet",
+    "butlers": "bench.butlers",
     "bounds": "bench.bounds",
     "daemons": "bench.daemons",
     "sessions": "bench.sessions",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from butlers.settings.database import HomeDatabaseSection
 from butlers.settings.fields import Table, walk
 from butlers.settings.sections import (
     BackupSection,
@@ -25,6 +26,7 @@ The home may also have a file `butlers.toml`, with `[server]`, `[database]`, `[f
 `[sessions]` only:
 
 - `[database]` there is the default of every butler; a key in a `butler.toml` wins for that butler.
+  `connections` and `memory` are of all butlers together, and stand in `butlers.toml` alone.
 - `[server]` is for the one process that serves the home. A key in `butlers.toml` wins. A key it
   leaves out may stand in any `butler.toml`; of two butlers that give it different values only
   the first, by name, starts. `allow_remote` must stand in the same file as the `host` it allows.
@@ -42,7 +44,8 @@ def settings_markdown() -> str:
     """The whole reference."""
     of_home = [*walk(FleetSection, "fleet"), *walk(SessionsSection, "sessions")]
     of_home += walk(BackupSection, "backup")
-    tables = [*walk(ButlerSettings, ""), *of_home]
+    of_butlers = [table for table in walk(ButlerSettings, "") if table.path != "database"]
+    tables = [*of_butlers, *walk(HomeDatabaseSection, "database"), *of_home]
     return "\n".join([HEAD, *(line for table in tables for line in _section(table))])
 
 

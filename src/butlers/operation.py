@@ -92,9 +92,9 @@ class Route:
     """The key under which a list stands in its answer, if under any."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Operation:
-    """One thing a module can be asked to do, for every door."""
+    """One thing a module can be asked to do, for every door; each is only ever itself."""
 
     run: Run
     answers: Any

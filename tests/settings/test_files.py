@@ -20,6 +20,20 @@ def house(home: Path):
     return load_house(home / "butlers.toml", files)
 
 
+def test_what_concerns_all_butlers_is_for_the_home_to_say(tmp_path):
+    (tmp_path / "butlers.toml").write_text('[database]\nmemory = "2GB"\npool_max = 4\n')
+    butler_file(tmp_path, "alfred", "[database]\npool_min = 3\n")
+    butler_file(tmp_path, "jeeves", '[database]\nmemory = "4GB"\n')
+    found = house(tmp_path)
+    assert found.butlers["alfred"].database.pool_max == 4
+    (fault,) = found.failed["jeeves"].faults
+    assert "database.memory" in fault
+    for wrong in ('"lots"', '"0GB"', "512", '"512mb"', '"-1GB"'):
+        (tmp_path / "butlers.toml").write_text(f"[database]\nmemory = {wrong}\n")
+        with pytest.raises(SettingsError, match="database.memory: found"):
+            house(tmp_path)
+
+
 def test_the_home_gives_every_butler_its_database(tmp_path):
     (tmp_path / "butlers.toml").write_text("[database]\npool_max = 4\npool_min = 2\n")
     butler_file(tmp_path, "alfred", "[database]\npool_min = 3\n")

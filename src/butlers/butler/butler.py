@@ -241,6 +241,7 @@ class Butler:
             lock_timeout=section.lock_timeout_seconds,
             replicas=replicas_of(access, section.replica_urls, self.name),
             max_lag_seconds=section.max_lag_seconds,
+            share=await self._server.share(section),
         )
 
     async def _look_at_clock(self) -> None:

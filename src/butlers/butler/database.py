@@ -3,38 +3,53 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import cached_property
 from urllib.parse import quote
 
 import structlog
 
 from butlers.butler.home import Home
-from butlers.db.address import maintenance_url, signed_in_like
+from butlers.db.address import maintenance_url, shown, signed_in_like
 from butlers.db.branch import Branch
 from butlers.db.citus.settle import settle
+from butlers.db.embedded.configuration import MAX_CONNECTIONS
 from butlers.db.embedded.liveness import Answer, ask, read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.lease import to_its_end
 from butlers.db.login import login_of, own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access
-from butlers.db.provision import external_access, provision
+from butlers.db.provision import connected, external_access, provision
+from butlers.db.share import Share, share_of
 from butlers.db.template import copy_template
 from butlers.errors import ButlersError, Unavailable
-from butlers.settings.database import DatabaseSection
+from butlers.settings.database import DatabaseSection, HomeDatabaseSection
+from butlers.settings.files import load_home
 from butlers.settings.names import database_name
 
 log = structlog.get_logger(__name__)
 _WATCH_SECONDS = 2.0
+_LATER = (
+    "database.memory takes effect when the database server next starts: stop every process of "
+    "this home that uses it first"
+)
 
 
 class DatabaseServer:
     """Gives every butler of a home its database; starts the embedded server when one needs it."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, butlers: int = 1) -> None:
+        """`butlers`: how many will ask for their database."""
         self.home = home
+        self._butlers = butlers
         self._embedded = EmbeddedPostgres(home.database_directory)
         self._starting = asyncio.Lock()
         self._holding = False
+        self._shares: dict[str, Share] = {}
+
+    @cached_property
+    def _settings(self) -> HomeDatabaseSection:
+        return load_home(self.home.settings_file).database
 
     async def prepare(
         self, butler: str, settings: DatabaseSection, branches: list[Branch], targets: list[str]
@@ -42,7 +57,13 @@ class DatabaseServer:
         """The butler's database exists and is migrated; how to reach it."""
         if not settings.url:
             await self.hold()
-            await copy_template(self._embedded.dsn, database_name(butler), branches, targets)
+            await copy_template(
+                self._embedded.dsn,
+                database_name(butler),
+                branches,
+                targets,
+                is_one_of_many=self._butlers > 1,
+            )
         access = await self.provide(butler, settings)
         await migrate(access.owner_dsn, branches, targets)
         if not settings.url:
@@ -64,6 +85,14 @@ class DatabaseServer:
             )
             await provision(self._embedded.dsn(), database, sign_in=True)
         return access
+
+    async def share(self, settings: DatabaseSection) -> Share:
+        """What every butler on the same server may have together of its connections."""
+        server = shown(settings.url) if settings.url else ""
+        if server not in self._shares:
+            most = self._settings.connections or share_of(await _taken_by(settings.url))
+            self._shares.setdefault(server, Share(most, self._butlers))
+        return self._shares[server]
 
     @property
     def has_embedded(self) -> bool:
@@ -105,8 +134,11 @@ class DatabaseServer:
         """Join the embedded server, or start it, until it is released."""
         async with self._starting:
             if not self._holding:
+                self._embedded.memory = self._settings.memory
                 await to_its_end(asyncio.to_thread(self._embedded.start))
                 self._holding = True
+                if (now := self._embedded.memory_now) != self._settings.memory:
+                    log.warning(_LATER, now=now, wanted=self._settings.memory)
 
     async def _watch(self) -> None:
         while True:
@@ -131,3 +163,12 @@ def replicas_of(access: Access, urls: Sequence[str], butler: str) -> list[Access
     return [
         Access(one.owner_dsn, signed_in_like(one.owner_dsn, access.runtime_dsn)) for one in found
     ]
+
+
+async def _taken_by(url: str) -> int:
+    """How many connections a server takes; the embedded one is told so by us."""
+    if not url:
+        return MAX_CONNECTIONS
+    async with connected(maintenance_url(url)) as connection:
+        takes = "select current_setting('max_connections')::integer"
+        return int(await connection.fetchval(takes))

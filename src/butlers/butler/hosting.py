@@ -1,17 +1,26 @@
 """Butlers of a home opened in this process, and closed again whatever happens."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+
+import structlog
 
 from butlers.butler.butler import Butler
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home, butler_settings
+from butlers.db.lease import beside
+from butlers.errors import ButlersError
+from butlers.kernel.secrets import masked
 from butlers.memory.handle import Memory
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.session import SessionMemory
 from butlers.sessions.spawner import Spawner
 from butlers.settings.sections import ButlerSettings
+
+log = structlog.get_logger(__name__)
+_AT_ONCE = 8
+_TELL_SECONDS = 5.0
 
 # Starting a database and loading a model takes longer than asking them; still nobody waits for it
 # for ever: a while before the answer of a session, and then a moment each time it is needed.
@@ -24,14 +33,45 @@ async def hosted(
     home: Home, settings: Iterable[ButlerSettings]
 ) -> AsyncIterator[tuple[DatabaseServer, list[Butler]]]:
     """Butlers yet to be started; at the end all are stopped, whatever happens."""
-    server = DatabaseServer(home)
-    butlers = [Butler(one, server) for one in settings]
+    chosen = list(settings)
+    server = DatabaseServer(home, len(chosen))
+    butlers = [Butler(one, server) for one in chosen]
     try:
         yield server, butlers
     finally:
-        for butler in reversed(butlers):
-            await butler.stop()
+        await asyncio.gather(*(butler.stop() for butler in butlers), return_exceptions=True)
         await server.release()
+
+
+async def start_side_by_side(butlers: Sequence[Butler]) -> list[ButlersError]:
+    """Start butlers, a few at a time; why those failed that did, which keeps no other."""
+    turn, ended = asyncio.Semaphore(_AT_ONCE), 0
+
+    async def start(butler: Butler) -> ButlersError | None:
+        nonlocal ended
+        async with turn:
+            failure = await started(butler)
+            ended += 1
+            return failure
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(_TELL_SECONDS)
+            log.info(f"{ended} of {len(butlers)} butlers are up")
+
+    async with beside(tell()), asyncio.TaskGroup() as group:
+        starting = [group.create_task(start(butler)) for butler in butlers]
+    return [failure for one in starting if (failure := one.result()) is not None]
+
+
+async def started(butler: Butler) -> ButlersError | None:
+    """Start what can be started of a butler; why nothing can."""
+    try:
+        await butler.start()
+    except ButlersError as error:
+        log.error("butler failed to start", butler=butler.name, error=masked(str(error)).text)
+        return error
+    return None
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import asyncpg
@@ -20,6 +21,7 @@ from pgvector.asyncpg import register_vector
 
 from butlers.db.door import Door
 from butlers.db.faults import GONE, LEFT, translated_errors
+from butlers.db.share import Line, Share
 from butlers.errors import Away
 from butlers.kernel.json_values import shallow_json
 
@@ -46,15 +48,23 @@ class Bounds:
     pool_max: int = 10
     timeout: float = 30.0
     lock_timeout: float = 5.0
+    share: Share | None = None
+    """What all butlers of the process have together of the server's connections."""
+
+    def line(self) -> Line:
+        """Where callers wait for a connection."""
+        share = self.share or Share(2 * self.pool_max)
+        return share.line(self.pool_min, self.pool_max, self.timeout)
 
 
 class Connections:
     """A pool of connections to one server, or to whichever of several is the primary."""
 
     def __init__(
-        self, pool: asyncpg.Pool, begin_with: str, faults: Faults = translated_errors
+        self, pool: asyncpg.Pool, line: Line, begin_with: str, faults: Faults = translated_errors
     ) -> None:
         self.pool = pool
+        self._line = line
         self._begin_with = begin_with
         self._faults = faults
         self._is_patient = faults is translated_errors
@@ -75,19 +85,20 @@ class Connections:
         settings = {**_SESSION, "lock_timeout": f"{bounds.lock_timeout * 1000:.0f}ms"}
         settings |= {"role": role} if role else {}
         of_a_pooler: dict[str, Any] = {"statement_cache_size": 0} if pooled else {}
-        with faults():
+        line = bounds.line()
+        with line.opening(), faults():
             pool = await asyncpg.create_pool(
                 dsn,
-                min_size=bounds.pool_min,
+                min_size=line.pool_min,
                 max_size=bounds.pool_max,
                 command_timeout=bounds.timeout,
                 connect=Door(dsn),
-                init=_prepare,
+                init=partial(_prepare, line.share),
                 reset=_keep,
                 server_settings=_NAMED if pooled else {**_NAMED, **settings},
                 **of_a_pooler,
             )
-        return cls(pool, _told_each(settings) if pooled else "", faults)
+        return cls(pool, line, _told_each(settings) if pooled else "", faults)
 
     async def close(self) -> None:
         """Give every connection back; those still busy are cut after a moment."""
@@ -96,6 +107,7 @@ class Connections:
                 await self.pool.close()
         except TimeoutError:
             self.pool.terminate()
+        self._line.leave()
 
     @asynccontextmanager
     async def one(self, *, patient: bool = True) -> AsyncIterator[PoolConnectionProxy]:
@@ -112,7 +124,7 @@ class Connections:
                 await self._drop_all()
                 raise
             finally:
-                await self.pool.release(connection)
+                await self._line.release(self.pool, connection)
 
     @asynccontextmanager
     async def begun(
@@ -132,7 +144,7 @@ class Connections:
             else:
                 await _commit(transaction)
             finally:
-                await self.pool.release(connection)
+                await self._line.release(self.pool, connection)
 
     async def _begin(
         self, isolation: Isolation, readonly: bool
@@ -147,11 +159,11 @@ class Connections:
                     await connection.execute(self._begin_with)
                 return connection, transaction
             except LEFT as error:
-                await self.pool.release(connection)
+                await self._line.release(self.pool, connection)
                 await self._drop_all()
                 await self._wait_or_raise(error)
             except BaseException:
-                await self.pool.release(connection)
+                await self._line.release(self.pool, connection)
                 raise
 
     async def _acquired(self, *, patient: bool = True) -> PoolConnectionProxy:
@@ -159,7 +171,7 @@ class Connections:
         deadline = loop.time() + _PATIENCE_SECONDS
         while True:
             try:
-                connection = await self.pool.acquire()
+                connection = await self._line.acquire(self.pool)
             except asyncpg.TooManyConnectionsError:
                 if loop.time() >= deadline or not self._is_patient:
                     raise
@@ -217,7 +229,8 @@ async def _keep(_: asyncpg.Connection) -> None:
     """
 
 
-async def _prepare(connection: asyncpg.Connection) -> None:
+async def _prepare(share: Share, connection: asyncpg.Connection) -> None:
+    share.count(connection)
     await register_vector(connection)
     await connection.set_type_codec(
         "jsonb", encoder=json.dumps, decoder=shallow_json, schema="pg_catalog"

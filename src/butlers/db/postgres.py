@@ -122,10 +122,13 @@ class Database:
         bounds = Bounds(**within)
         opened = partial(Connections.open, access.runtime_dsn, access.runtime_role, pooled=pooled)
         database = cls(await opened(bounds), keys)
+        if not database._connections.pool.get_size():
+            await database.ping()
         if replicas:
             # Apart from requests, which must not make it wait just when replicas are needed most.
-            asked = cls(await opened(replace(bounds, pool_min=0, pool_max=1)), keys)
-            open_each = partial(_open_replica, primary=access, keys=keys, bounds=bounds)
+            asked = cls(await opened(replace(bounds, pool_min=0, pool_max=1, share=None)), keys)
+            alone = replace(bounds, share=None)
+            open_each = partial(_open_replica, primary=access, keys=keys, bounds=alone)
             known = [
                 Replica(address.shown(one.owner_dsn), partial(open_each, one)) for one in replicas
             ]

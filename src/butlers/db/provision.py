@@ -35,7 +35,7 @@ async def provision(maintenance_dsn: str, database: str, *, sign_in: bool) -> No
     """
     async with connected(maintenance_dsn) as connection:
         await check_server(connection)
-        await _ensure_role(connection, sign_in)
+        await ensure_role(connection, sign_in)
         await _ensure_database(connection, database)
         if sign_in:
             await ensure_login(connection, database)
@@ -92,7 +92,8 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-async def _ensure_role(connection: asyncpg.Connection, sign_in: bool) -> None:
+async def ensure_role(connection: asyncpg.Connection, sign_in: bool) -> None:
+    """The runtime role exists; where it is not our server, its login may step down to it."""
     exists = await connection.fetchval("select 1 from pg_roles where rolname = $1", RUNTIME_ROLE)
     remedy = (
         f"may not create or use the role {RUNTIME_ROLE}; as a superuser "

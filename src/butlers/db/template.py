@@ -1,8 +1,8 @@
 """A migrated and empty database, of which those of later butlers are copies.
 
 The database of every butler begins with the same schema, and to make it takes many times what it
-takes to copy it. The first butler of a server has its own migrated; the second finds that there
-are several, and the template is made.
+takes to copy it. The only butler of a server has its own migrated; where there are several, the
+template is made.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,11 +14,12 @@ from butlers import __version__
 from butlers.db.branch import Branch
 from butlers.db.login import close_to_strangers
 from butlers.db.migrate import migrate, newest
-from butlers.db.provision import connected, equip
+from butlers.db.provision import connected, ensure_role, equip
 from butlers.errors import ButlersError
 
 TEMPLATE = "butlers_template"
 _ONE_AT_A_TIME = "select pg_advisory_lock(hashtextextended('butlers.template', 0))"
+_NEXT = "select pg_advisory_unlock(hashtextextended('butlers.template', 0))"
 _IS_THERE = "select exists (select from pg_database where datname = $1)"
 _HAS_OTHERS = r"select exists (select from pg_database where datname like 'butler\_%')"
 _MADE_FOR = """
@@ -29,9 +30,14 @@ log = structlog.get_logger(__name__)
 
 
 async def copy_template(
-    dsn_of: Callable[[str], str], database: str, branches: Sequence[Branch], targets: Sequence[str]
+    dsn_of: Callable[[str], str],
+    database: str,
+    branches: Sequence[Branch],
+    targets: Sequence[str],
+    *,
+    is_one_of_many: bool = False,
 ) -> None:
-    """A database that is not there yet is a copy of the template, on a server with several.
+    """A database that is not there yet is a copy of the template, if it is not the only one.
 
     Where none can be made, or not every branch is wanted, nothing happens: the database is then
     made and migrated by itself. A copy has no keys yet, as the template has none; `provision`
@@ -42,12 +48,16 @@ async def copy_template(
     async with connected(dsn_of("postgres")) as connection:
         if await connection.fetchval(_IS_THERE, database):
             return
-        if not await connection.fetchval(_HAS_OTHERS):
+        if not (is_one_of_many or await connection.fetchval(_HAS_OTHERS)):
             return
         await connection.execute(_ONE_AT_A_TIME)
         try:
             await _make(connection, dsn_of, branches, targets)
-            await connection.execute(f'create database "{database}" template {TEMPLATE}')
+            await connection.execute(_NEXT)
+            # Several at once share what it takes to put files on the disk; through the log, the
+            # next checkpoint would put them there one after the other.
+            copied = f'create database "{database}" template {TEMPLATE} strategy file_copy'
+            await connection.execute(copied)
         except asyncpg.DuplicateDatabaseError:
             pass  # another process was quicker
         except (ButlersError, asyncpg.PostgresError) as error:
@@ -64,6 +74,7 @@ async def _make(
     made_for = " ".join([__version__, *sorted(newest(branches, targets))])
     if await connection.fetchval(_MADE_FOR, TEMPLATE) == made_for:
         return
+    await ensure_role(connection, sign_in=True)
     await connection.execute(f"drop database if exists {TEMPLATE} with (force)")
     await connection.execute(f"create database {TEMPLATE} encoding 'UTF8' template template0")
     await equip(dsn_of("postgres"), TEMPLATE, sign_in=True)

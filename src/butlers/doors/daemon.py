@@ -18,7 +18,7 @@ from butlers.backup.directory import Backups
 from butlers.butler.arrivals import Arrivals
 from butlers.butler.butler import Butler
 from butlers.butler.home import Home
-from butlers.butler.hosting import hosted
+from butlers.butler.hosting import hosted, start_side_by_side, started
 from butlers.butler.house_tokens import HouseTokens
 from butlers.butler.presence import Running, announced
 from butlers.butler.token_keeping import adopt_tokens
@@ -35,7 +35,6 @@ from butlers.doors.server import (
     listen,
 )
 from butlers.errors import ButlersError, Unavailable
-from butlers.kernel.secrets import masked
 from butlers.settings.files import HouseSettings
 from butlers.settings.sections import ServerSection
 
@@ -144,22 +143,11 @@ async def _warm_up(butlers: Mapping[str, Butler], progress: Progress) -> None:
 async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dict[str, Butler]]:
     """Every butler of the house, started; all are stopped at the end, whatever happens."""
     async with hosted(home, house.butlers.values()) as (server, butlers):
-        # One at a time: migrations would queue anyway.
-        failures = [failure for butler in butlers if (failure := await _started(butler))]
+        failures = await start_side_by_side(butlers)
         if failures and len(failures) == len(butlers):
             raise failures[0]
         async with server.kept_alive():
             yield {butler.name: butler for butler in butlers}
-
-
-async def _started(butler: Butler) -> ButlersError | None:
-    """Start what can be started of a butler; why nothing can, which keeps no other butler."""
-    try:
-        await butler.start()
-    except ButlersError as error:
-        log.error("butler failed to start", butler=butler.name, error=masked(str(error)).text)
-        return error
-    return None
 
 
 @asynccontextmanager
@@ -206,7 +194,7 @@ async def _recovered(butler: Butler, stop: asyncio.Event) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _AGAIN_SECONDS if failed else None)
         if not stop.is_set():
-            await _started(butler)
+            await started(butler)
 
 
 class _Stop:

@@ -82,17 +82,22 @@ async def _consolidate(memory: Memory, model: LanguageModel | None) -> dict[str,
 
 
 async def _clean_up(memory: Memory, actor: str) -> dict[str, Any]:
-    await _keep(memory, actor)
+    kept = await for_every_tenant(memory, actor, keep_unread)
     await _believe_clock(memory)
-    result = _summed(await for_every_tenant(memory, actor, _clean_up_after))
+
+    async def clean_up_after(memory: Memory, lineage: Lineage) -> dict[str, Any]:
+        # Nothing of a tenant is removed unless what nobody has read was kept before.
+        if lineage.tenant_id not in kept.done:
+            await keep_unread(memory, lineage)
+        return await _clean_up_after(memory, lineage)
+
+    result = _summed(await for_every_tenant(memory, actor, clean_up_after))
     unread = await for_every_tenant(memory, actor, count_unread)
     told = list(_crowded(memory, unread.done))[:_MAX_TOLD]
     return result | ({"warnings": told} if told else {})
 
 
 async def _clean_up_after(memory: Memory, lineage: Lineage) -> dict[str, Any]:
-    """Nothing of a tenant is removed unless what nobody has read was kept before."""
-    await keep_unread(memory, lineage)
     emptied = await empty_bin(memory, lineage)
     report = await run_episode_cleanup(memory, lineage)
     return {**asdict(report), "bin_emptied": emptied}

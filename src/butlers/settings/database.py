@@ -1,11 +1,19 @@
 """Settings of the database."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from butlers.kernel.sections import Fault, Section, refuse
-from butlers.settings.types import DatabaseUrl, ReplicaUrl
+from butlers.settings.types import DatabaseUrl, ReplicaUrl, matching
+
+Memory = Annotated[
+    str,
+    *matching(
+        r"auto|[1-9][0-9]{0,6}(MB|GB)",
+        'an amount such as "512MB" or "4GB", or "auto" for what suits the machine',
+    ),
+]
 
 
 class DatabaseSection(Section):
@@ -55,3 +63,24 @@ class DatabaseSection(Section):
             valid = "must be empty, as database.url is: the embedded server has no replicas"
             refuse([Fault("replica_urls", self.replica_urls, valid)])
         return self
+
+
+class HomeDatabaseSection(DatabaseSection):
+    """Where the memories are kept; for every butler, and for all of them together."""
+
+    connections: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="Most connections of all butlers of a process to one server, who wait for "
+        "each other; 0 means three quarters of what the server takes.",
+    )
+    memory: Memory = Field(
+        "auto",
+        description="What the embedded server keeps in memory of what it reads, from its next "
+        "start on; auto is an eighth of the machine's, or of the container's.",
+    )
+
+
+FOR_ALL = frozenset(HomeDatabaseSection.model_fields.keys() - DatabaseSection.model_fields.keys())
+"""What only `butlers.toml` may say."""

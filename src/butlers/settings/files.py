@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from butlers.errors import SettingsError
+from butlers.settings.database import FOR_ALL
 from butlers.settings.faults import fault_line, fault_lines, shown
 from butlers.settings.fields import toml_value
 from butlers.settings.sections import (
@@ -45,7 +46,8 @@ def load_butler(file: Path, home_file: Path | None = None) -> ButlerSettings:
     faults = _misnamed(file, document)
     own, inherited = document.get("database", {}), _read_home(home_file).get("database")
     if isinstance(own, dict) and isinstance(inherited, dict):
-        document["database"] = {**inherited, **own}
+        kept = {key: value for key, value in inherited.items() if key not in FOR_ALL}
+        document["database"] = {**kept, **own}
     try:
         settings = _validate(file, ButlerSettings, document)
     except SettingsError as error:

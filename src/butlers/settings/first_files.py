@@ -44,7 +44,8 @@ BUTLER_HEAD = (
 HOME_HEAD = (
     "Settings for every butler of this home. A line that begins with # and no space is a setting "
     "at its default: remove the # to change it. [server] here wins over [server] of any butler; "
-    "[database] is what a butler uses unless its own butler.toml says otherwise."
+    "[database] is what a butler uses unless its own butler.toml says otherwise; connections and "
+    "memory are of all butlers together."
 )
 NOTES = {
     "butler.schedule": (

@@ -11,7 +11,7 @@ from butlers.errors import NotFound
 from butlers.kernel.sections import Cron, Fault, InlineSection, Section, Valid, refuse
 from butlers.modules import ModulesSection
 from butlers.operation import Toolset
-from butlers.settings.database import DatabaseSection
+from butlers.settings.database import DatabaseSection, HomeDatabaseSection
 from butlers.settings.names import VALID_NAME, validate_name
 from butlers.settings.types import (
     AnyTenant,
@@ -263,7 +263,7 @@ class BackupSection(Section):
 class HomeSettings(Section):
     """What `butlers.toml` may say for every butler of a home."""
 
-    database: DatabaseSection = Field(DatabaseSection(), description="Database.")
+    database: HomeDatabaseSection = Field(HomeDatabaseSection(), description="Database.")
     server: ServerSection = Field(ServerSection(), description="Server.")
     fleet: FleetSection = Field(FleetSection(), description="Fleet.")
     sessions: SessionsSection = Field(SessionsSection(), description="Sessions.")

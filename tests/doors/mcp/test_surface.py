@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from butlers.butler.tokens import TokenStore
+from butlers.doors.mcp.server import ButlerMCP
 from butlers.kernel.rights import Right
+from butlers.memory.module import MemoryModule
+from butlers.memory.settings import MemoryModuleConfig
+from butlers.module import Surroundings
 from doors.daemons import Daemon
 from doors.mcp.clients import over_http
 
@@ -211,3 +215,15 @@ def test_reading_tools_say_that_they_only_read(offered: dict[str, Any]) -> None:
         "memory_search", "memory_recall", "memory_get", "memory_stats", "memory_context",
         "entity_get", "entity_resolve",
     }  # fmt: skip
+
+
+def test_butlers_share_what_their_tools_have_in_common_and_keep_defaults_of_their_own() -> None:
+    def shown(mode: str) -> Any:
+        config = MemoryModuleConfig.model_validate({"retrieval": {"default_mode": mode}})
+        module = MemoryModule(Surroundings("general"), config)
+        return ButlerMCP("general", [module]).tools["memory_search"]
+
+    one, other, third = shown("hybrid"), shown("keyword"), shown("hybrid")
+    modes = [tool.parameters["properties"]["mode"]["default"] for tool in (one, other, third)]
+    assert modes == ["hybrid", "keyword", "hybrid"]
+    assert one.fn_metadata is third.fn_metadata is not other.fn_metadata

@@ -12,7 +12,7 @@ from typing import IO
 
 from butlers.db.embedded.account import Account
 from butlers.db.embedded.binaries import Binaries
-from butlers.db.embedded.configuration import configuration, initdb_options
+from butlers.db.embedded.configuration import AUTO, configuration, initdb_options, memory_said
 from butlers.db.embedded.liveness import (
     SOCKET_NAME,
     Answer,
@@ -71,11 +71,12 @@ class Cluster:
                 raise self._unresponsive(answer, listed, patience)
             time.sleep(_PAUSE_SECONDS)
 
-    def launch(self, timeout: float) -> Path:
+    def launch(self, timeout: float, memory: str = AUTO) -> Path:
         """Start the server and say where it listens; a killed one's leftovers are cleared first."""
         socket_directory = self._socket_directory()
+        told = configuration(socket_directory, self._place / "extensions", memory)
         self._provide_extensions()
-        self._write(_INCLUDED, configuration(socket_directory, self._place / "extensions"))
+        self._write(_INCLUDED, told)
         self._clear_leftovers(socket_directory)
         with self._open_log() as log:
             began = log.tell()
@@ -88,6 +89,10 @@ class Cluster:
         if running is None:
             raise self._failure("ended right after its start", self._log_since(began))
         return running
+
+    def memory(self) -> str:
+        """What the server was started with."""
+        return memory_said((self.data / _INCLUDED).read_text(errors="surrogateescape"))
 
     def shutdown(self) -> None:
         """Stop the server if it runs: clients are disconnected, what they committed is kept.
@@ -232,6 +237,11 @@ class Cluster:
             return Unavailable(
                 f"PostgreSQL in {self._place} {what} because the disk is full; free some space and "
                 "start again"
+            )
+        if "could not map anonymous shared memory" in output:
+            return Unavailable(
+                f"PostgreSQL in {self._place} {what} because the system does not give it the "
+                'memory; set database.memory to less in butlers.toml, "128MB" for one'
             )
         return Unavailable(
             f"PostgreSQL in {self._place} {what}; mend what it complains of and start again, its "

@@ -19,6 +19,7 @@ from butlers.db.embedded import identity
 from butlers.db.embedded.account import Account, account_for
 from butlers.db.embedded.binaries import binaries_for
 from butlers.db.embedded.cluster import Cluster
+from butlers.db.embedded.configuration import AUTO
 from butlers.db.embedded.places import reachable_place, recorded_place
 from butlers.errors import Unavailable
 
@@ -41,6 +42,7 @@ class EmbeddedPostgres:
         self._named = Path(os.path.abspath(directory))
         self._directory = directory.resolve()
         self._start_timeout = start_timeout
+        self.memory = self.memory_now = AUTO
         self._holder: int | None = None
         self._place: Path | None = None
         self._cluster: Cluster | None = None
@@ -109,8 +111,11 @@ class EmbeddedPostgres:
             self._cluster = Cluster(place, account, binaries_for(account))
             self._cluster.create_if_missing()
             running = self._cluster.wait_for_running(self._start_timeout)
-            self._socket_directory = running or self._cluster.launch(self._start_timeout)
+            self._socket_directory = running or self._cluster.launch(
+                self._start_timeout, self.memory
+            )
             undo.pop_all()
+        self.memory_now = self._cluster.memory()
 
     @contextmanager
     def _turn(self, place: Path) -> Iterator[None]:
