@@ -8,7 +8,7 @@ a session would be told at its start is told to each transaction.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from pgvector.asyncpg import register_vector
 from butlers.db.door import Door
 from butlers.db.faults import GONE, LEFT, translated_errors
 from butlers.db.share import Line, Share
+from butlers.db.wall import IS_UNBOUND, Keys
 from butlers.errors import Away
 from butlers.kernel.json_values import shallow_json
 
@@ -38,6 +39,7 @@ _SESSION = {"jit": "off"}
 
 Isolation = Literal["repeatable_read"] | None
 Faults = Callable[[], AbstractContextManager[None]]
+First = Callable[[PoolConnectionProxy], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class Connections:
         dsn: str,
         role: str | None,
         bounds: Bounds,
+        keys: Keys,
         *,
         pooled: bool,
         faults: Faults = translated_errors,
@@ -93,7 +96,7 @@ class Connections:
                 max_size=bounds.pool_max,
                 command_timeout=bounds.timeout,
                 connect=Door(dsn),
-                init=partial(_prepare, line.share),
+                init=partial(_prepare, line.share, keys),
                 reset=_keep,
                 server_settings=_NAMED if pooled else {**_NAMED, **settings},
                 **of_a_pooler,
@@ -128,11 +131,11 @@ class Connections:
 
     @asynccontextmanager
     async def begun(
-        self, isolation: Isolation = None, *, readonly: bool
+        self, isolation: Isolation = None, *, readonly: bool, first: First | None = None
     ) -> AsyncIterator[PoolConnectionProxy]:
-        """A transaction that names no tenant: to it, no tenant's rows exist."""
+        """A transaction that names no tenant, unless that is the `first` that is done in it."""
         with self._faults():
-            connection, transaction = await self._begin(isolation, readonly)
+            connection, transaction = await self._begin(isolation, readonly, first)
             try:
                 yield connection
             except BaseException as error:
@@ -147,7 +150,7 @@ class Connections:
                 await self._line.release(self.pool, connection)
 
     async def _begin(
-        self, isolation: Isolation, readonly: bool
+        self, isolation: Isolation, readonly: bool, first: First | None
     ) -> tuple[PoolConnectionProxy, Transaction]:
         """A transaction in which nothing was done, on a connection that is alive."""
         while True:
@@ -157,6 +160,8 @@ class Connections:
                 await transaction.start()
                 if self._begin_with:
                     await connection.execute(self._begin_with)
+                if first is not None:
+                    await first(connection)
                 return connection, transaction
             except LEFT as error:
                 await self._line.release(self.pool, connection)
@@ -229,8 +234,10 @@ async def _keep(_: asyncpg.Connection) -> None:
     """
 
 
-async def _prepare(share: Share, connection: asyncpg.Connection) -> None:
+async def _prepare(share: Share, keys: Keys, connection: asyncpg.Connection) -> None:
+    """What a connection needs; the database may be another than before, that is spread."""
     share.count(connection)
+    keys.unbound = keys.unbound or await connection.fetchval(IS_UNBOUND)
     await register_vector(connection)
     await connection.set_type_codec(
         "jsonb", encoder=json.dumps, decoder=shallow_json, schema="pg_catalog"

@@ -8,14 +8,18 @@ import asyncpg
 from butlers.errors import Away, Conflict, IntegrityViolation, InvalidInput, Unavailable
 
 # The server went, does not take anybody in, or is the primary no more; another may soon be there.
-# The driver calls it an error of its own where a server said goodbye while nobody asked it.
+# The driver calls it an error of its own where a server said goodbye while nobody asked it. A
+# database that is closed or gone may be about to be replaced by another of its name.
 LEFT = (
     OSError,
+    asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
-    asyncpg.InternalClientError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.ObjectNotInPrerequisiteStateError,
+    asyncpg.TargetServerAttributeNotMatched,
     asyncpg.ReadOnlySQLTransactionError,
 )
 # The same, and whatever the driver says of a connection that is no more.

@@ -121,12 +121,14 @@ class Database:
                 await owner.close()
         bounds = Bounds(**within)
         opened = partial(Connections.open, access.runtime_dsn, access.runtime_role, pooled=pooled)
-        database = cls(await opened(bounds), keys)
+        database = cls(await opened(bounds, keys), keys)
         if not database._connections.pool.get_size():
             await database.ping()
         if replicas:
             # Apart from requests, which must not make it wait just when replicas are needed most.
-            asked = cls(await opened(replace(bounds, pool_min=0, pool_max=1, share=None)), keys)
+            asked = cls(
+                await opened(replace(bounds, pool_min=0, pool_max=1, share=None), keys), keys
+            )
             alone = replace(bounds, share=None)
             open_each = partial(_open_replica, primary=access, keys=keys, bounds=alone)
             known = [
@@ -169,10 +171,12 @@ class Database:
         """
         isolation: Isolation = "repeatable_read" if at_one_moment else None
         try:
-            async with self._connections.begun(isolation, readonly=self._reads) as connection:
-                tx = self._acting(connection, tenant_id, actor)
-                await tx.fetch_value(ACT)
-                yield tx
+            async with self._connections.begun(
+                isolation,
+                readonly=self._reads,
+                first=lambda one: self._acting(one, tenant_id, actor).fetch_value(ACT),
+            ) as connection:
+                yield self._acting(connection, tenant_id, actor)
         finally:
             if self._replicas is not None and not aside:
                 self._replicas.wrote(tenant_id)
@@ -194,11 +198,13 @@ class Database:
 
         Where proofs are unbound, whoever answers is known only within a transaction.
         """
-        if self._keys.unbound:
-            async with self.transaction(tenant_id, aside=True) as tx:
-                return await tx.fetch(query.acted, **values)
-        async with self._connections.one() as connection:
-            return await self._acting(connection, tenant_id).fetch(query, **values)
+        if not self._keys.unbound:
+            async with self._connections.one() as connection:
+                # A connection that was made just now may have said otherwise.
+                if not self._keys.unbound:
+                    return await self._acting(connection, tenant_id).fetch(query, **values)
+        async with self.transaction(tenant_id, aside=True) as tx:
+            return await tx.fetch(query.acted, **values)
 
     def _acting(
         self, connection: PoolConnectionProxy, tenant_id: str, actor: str = ""
@@ -232,7 +238,7 @@ async def _open_replica(
             keys = await _unbound(primary, keys)
         faults = partial(replica_errors, replica.lost)
         connections = await Connections.open(
-            access.runtime_dsn, access.runtime_role, bounds, pooled=pooled, faults=faults
+            access.runtime_dsn, access.runtime_role, bounds, keys, pooled=pooled, faults=faults
         )
     return Database(connections, keys, reads=True, is_copy=True)
 

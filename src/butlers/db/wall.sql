@@ -86,6 +86,10 @@ select inner_key, outer_key, unbound from public.tenant_key
 -- From here on a proof serves every connection.
 update public.tenant_key set unbound = true where not unbound
 
+-- is_unbound --
+-- Whether the database says that it wants proofs that serve every connection.
+select coalesce(current_setting('butlers.unbound', true), '') = 'on'
+
 -- act --
 -- The transaction acts for a tenant.
 select act_for(:tenant_id, :actor, :proof)

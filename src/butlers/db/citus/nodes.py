@@ -57,15 +57,17 @@ async def join(maintenance_dsn: str, database_dsn: str, database: str) -> list[N
 
 
 async def share_keys(owner: asyncpg.Connection, dsn: str, database: str) -> None:
-    """Every node checks proofs by the same keys, and a proof serves every connection.
-
-    Nodes that ask for a password let the butler's own login in by the one it has.
-    """
+    """Every node checks proofs by the same keys, and a proof serves every connection."""
     await owner.execute("update public.tenant_key set unbound = true where not unbound")
     told = await owner.fetchval(_SQL["keys"].text)
     for node in await nodes_of(owner):
         async with connected(node.dsn(dsn, database)) as there:
             await there.execute(told)
+    await welcome(owner, database)
+
+
+async def welcome(owner: asyncpg.Connection, database: str) -> None:
+    """Nodes that ask for a password let the login of a database in by the one it has."""
     password = (await read_keys(owner)).password()
     await ensure_login(owner, database, password)
     await _run(owner, "let_in", login=login_of(database), told=f"password={password}")

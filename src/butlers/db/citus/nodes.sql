@@ -46,6 +46,6 @@ with known as (
 )
 insert into pg_dist_authinfo (nodeid, rolename, authinfo)
 select 0, :login, :told
-where not exists (
+where to_regrole(:login) is not null and not exists (
   select from pg_dist_authinfo where nodeid = 0 and rolename = :login and authinfo = :told
 )

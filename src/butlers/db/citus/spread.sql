@@ -164,7 +164,7 @@ do $$
     begin
       foreach setting in array array[
         'citus.propagate_set_commands = local', 'plan_cache_mode = force_custom_plan',
-        'citus.allow_nested_distributed_execution = on'
+        'citus.allow_nested_distributed_execution = on', 'butlers.unbound = on'
       ] loop
         execute format('alter database %I set %s', current_database(), setting);
       end loop;

@@ -1,0 +1,130 @@
+"""Where the tenants of a spread database are, and how they come to be elsewhere."""
+
+from dataclasses import dataclass
+
+import asyncpg
+
+from butlers.db import address
+from butlers.db.citus.nodes import Node, nodes_of
+from butlers.db.citus.tables import is_spread
+from butlers.db.faults import translated_errors
+from butlers.db.provision import connected
+from butlers.db.queries import load
+from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
+
+_SQL = load(__file__)
+# Shards bring their triggers along, which are known to stay on the node of their tenant.
+_TRUSTED = "set citus.enable_unsafe_triggers = on"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a node holds: shards of all tables, in bytes, and tenants."""
+
+    node: str
+    shards: int
+    bytes: int
+    tenants: int
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Whether a database is spread, over which nodes, and who has the most in it."""
+
+    distributed: bool
+    nodes: list[Held]
+    largest: list[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Isolated:
+    """A tenant with shards of its own, at a node."""
+
+    tenant: str
+    node: str
+
+
+async def places(dsn: str) -> Places:
+    """Where everything of a database is."""
+    with translated_errors():
+        async with connected(dsn) as owner:
+            largest = [(row["tenant"], row["memories"]) for row in await _fetch(owner, "largest")]
+            if await is_spread(owner):
+                return Places(True, await _held(owner), largest)
+            size = await owner.fetchval(_SQL["plain_bytes"].text)
+            one = Held(address.shown(dsn), 0, size, len(await _tenants(owner)))
+            return Places(False, [one], largest)
+
+
+async def isolate(dsn: str, tenant: str, to: str | None) -> Isolated:
+    """A tenant has shards of its own, at a node if one is named; again without harm."""
+    with translated_errors():
+        async with connected(dsn) as owner:
+            await _require_spread(owner)
+            if tenant not in await _tenants(owner):
+                raise NotFound(f"there is no tenant {tenant!r}; tenants appear when they store")
+            place = await _place(owner, tenant)
+            if not place["is_alone"]:
+                await _shift(owner, "isolate", tenant=tenant)
+                place = await _place(owner, tenant)
+            here = Node(place["host"], place["port"])
+            there = await _node(owner, to) if to else here
+            if there != here:
+                where = {"from_host": here.host, "from_port": here.port}
+                where |= {"host": there.host, "port": there.port}
+                await _shift(owner, "shift", shard=place["shard"], **where)
+            return Isolated(tenant, str(there))
+
+
+async def rebalance(dsn: str) -> Places:
+    """Nodes hold about as much each, those that joined since too; where everything then is."""
+    with translated_errors():
+        async with connected(dsn) as owner:
+            await _require_spread(owner)
+            await _shift(owner, "rebalance")
+    return await places(dsn)
+
+
+async def _require_spread(owner: asyncpg.Connection) -> None:
+    if not await is_spread(owner):
+        raise Conflict("the database is on one server; `butlers db distribute` spreads it first")
+    await owner.execute(_TRUSTED)
+
+
+async def _held(owner: asyncpg.Connection) -> list[Held]:
+    by_node = await _fetch(owner, "tenants_by_node", tenants=await _tenants(owner))
+    tenants = {row["node"]: row["tenants"] for row in by_node}
+    rows = await _fetch(owner, "places")
+    return [Held(**row, tenants=tenants.get(row["node"], 0)) for row in rows]
+
+
+async def _tenants(owner: asyncpg.Connection) -> list[str]:
+    return [row["tenant"] for row in await _fetch(owner, "tenants")]
+
+
+async def _place(owner: asyncpg.Connection, tenant: str) -> asyncpg.Record:
+    (place,) = await _fetch(owner, "place", tenant=tenant)
+    return place
+
+
+async def _node(owner: asyncpg.Connection, wanted: str) -> Node:
+    nodes = await nodes_of(owner)
+    for node in nodes:
+        if str(node) == wanted:
+            return node
+    known = ", ".join(str(node) for node in nodes)
+    raise InvalidInput(f"--node: {wanted!r} is no node of the cluster; there are {known}")
+
+
+async def _shift(owner: asyncpg.Connection, query: str, **values: object) -> None:
+    """What the cluster does over minutes; its own words say best why it could not."""
+    try:
+        await _fetch(owner, query, **values)
+    except asyncpg.InternalServerError as error:
+        raise Unavailable(f"the cluster could not do it: {error}") from error
+
+
+async def _fetch(owner: asyncpg.Connection, query: str, **values: object) -> list[asyncpg.Record]:
+    found = _SQL[query]
+    rows: list[asyncpg.Record] = await owner.fetch(found.positional, *found.arguments(values))
+    return rows
