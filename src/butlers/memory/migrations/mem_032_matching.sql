@@ -182,9 +182,8 @@ language plpgsql stable as $$
     $$;
 
 -- matching_above --
--- The best of the memories that reach a score by words; none where not enough of them do. The
--- rarest words are read; once the others could not reach it together, they are only looked up, for
--- the memories that still can.
+-- The best that reach a score by words; none where not enough do. The rarest words are read; once the
+-- others could not reach it together, they are only looked up, for the memories that still can.
 create function matching_above(tenant text, known known_words, most integer, enough float)
 returns bigint[]
 language plpgsql stable as $$
