@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 
 from butlers.db.citus.nodes import Node, nodes_of
+from butlers.db.citus.places import isolate
 from butlers.db.login import login_of
 from butlers.db.postgres import Transaction
 from butlers.errors import Unavailable
@@ -20,6 +21,7 @@ from butlers.memory.flows import recall, remember
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.context import build_context
 from butlers.memory.flows.sight import Query
+from butlers.memory.flows.verify import verify_events
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, SearchMode
 from conftest import CLUSTER
 from db.databases import connected
@@ -126,6 +128,39 @@ async def test_who_is_on_another_node_does_not_notice_that_one_is_down(memory, o
     assert await _knows(memory, by_node[down]) == {"tea"}
     await remember.store_fact(memory, NewFact("Bob", "likes", "ale"), by_node[down])
     assert await _knows(memory, by_node[down]) == {"tea", "ale"}
+
+
+async def test_a_tenant_moves_while_it_is_used(memory, database, owner, worker_access, lineage):
+    await remember.store_fact(memory, TEA, lineage)
+    here = await _node_of(owner, lineage.tenant_id)
+    there = next(node for node in await nodes_of(owner) if node != here)
+    kept, is_there = set(), asyncio.Event()
+
+    async def write(number: int) -> None:
+        turn = 0
+        while not is_there.is_set() or turn < 3:
+            new = NewFact(f"P{number}", f"likes_{turn}", "ale")
+            kept.add((await remember.store_fact(memory, new, lineage)).id)
+            turn += 1
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(2):
+            group.create_task(write(number))
+        moved = await isolate(worker_access.owner_dsn, lineage.tenant_id, str(there))
+        is_there.set()
+    assert moved.node == str(there) == str(await _node_of(owner, lineage.tenant_id))
+    rows = await owner.fetch("select id from facts where tenant_id = $1", lineage.tenant_id)
+    assert kept < {row["id"] for row in rows}
+    assert (await verify_events(memory, lineage))["faults"] == []
+    told = await owner.fetch(
+        "select created_at from memory_events where tenant_id = $1 order by sequence",
+        lineage.tenant_id,
+    )
+    assert told == sorted(told)
+    async with database.transaction("stranger", "test") as tx:
+        count = "select count(*) from facts"
+        assert await tx._connection.fetchval(count) == 0
+    assert "tea" in await _knows(memory, lineage)
 
 
 async def _knows(memory: Any, lineage: Lineage) -> set[str]:

@@ -19,7 +19,7 @@ from butlers.db.door import connect
 from butlers.db.faults import replica_errors, translated_errors
 from butlers.db.queries import Query
 from butlers.db.replicas import Replica, Replicas
-from butlers.db.wall import ACT, TENANTS, Keys, fit_keys, is_pooled, unbind
+from butlers.db.wall import ACT, IS_SPREAD, TENANTS, Keys, fit_keys, is_pooled, unbind
 
 # asyncpg's records are mappings from column to value; nothing else of theirs is used.
 Row: TypeAlias = Mapping[str, Any]
@@ -117,6 +117,8 @@ class Database:
             try:
                 pooled = await is_pooled(owner)
                 keys = await fit_keys(owner, pooled=pooled)
+                # A copy of the coordinator knows nothing of copies of nodes.
+                replicas = () if await owner.fetchval(IS_SPREAD) else replicas
             finally:
                 await owner.close()
         bounds = Bounds(**within)

@@ -22,6 +22,7 @@ ACT = _SQL["act"]
 TENANTS = _SQL["tenants"]
 NEW_KEYS = _SQL["new_keys"].text
 IS_THERE = _SQL["is_there"].text
+IS_SPREAD = _SQL["is_spread"].text
 IS_UNBOUND = _SQL["is_unbound"].text
 _STEPS = ("keys", "new_keys", "tenant_proof", "proven_tenant", "act_for")
 STEPS = tuple(_SQL[name].text for name in _STEPS)

@@ -74,6 +74,10 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 revoke all on function act_for(text, text, text) from public;
 grant execute on function act_for(text, text, text) to butlers_runtime;
 
+-- is_spread --
+-- Whether tenants lie on the nodes of a cluster.
+select exists (select from pg_extension where extname = 'citus')
+
 -- is_there --
 -- Whether the wall stands.
 select to_regclass('public.tenant_key') is not null

@@ -14,14 +14,6 @@ _VIEWS = ("indexed_memories", "indexed_vectors")
 _SET_NULL = re.compile(r" ON DELETE SET NULL( \([^)]*\))?")
 
 
-async def is_spread(owner: asyncpg.Connection) -> bool:
-    """Whether the tenants of a database lie on nodes."""
-    if await owner.fetchval("select to_regclass('pg_catalog.pg_dist_partition')") is None:
-        return False
-    tables = await owner.fetch(_SQL["tenant_tables"].text)
-    return any(table["is_spread"] for table in tables)
-
-
 async def spread(owner: asyncpg.Connection) -> int:
     """Whatever is a tenant's lies on the node of that tenant; how many tables moved.
 
