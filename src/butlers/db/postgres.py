@@ -124,7 +124,7 @@ class Database:
         bounds = Bounds(**within)
         opened = partial(Connections.open, access.runtime_dsn, access.runtime_role, pooled=pooled)
         database = cls(await opened(bounds, keys), keys)
-        if not database._connections.pool.get_size():
+        if database._connections.pool.get_min_size() < bounds.pool_min:
             await database.ping()
         if replicas:
             # Apart from requests, which must not make it wait just when replicas are needed most.
