@@ -89,7 +89,7 @@ async def test_connections_that_were_cut_no_longer_count(
     crowd: Crowd, owner: asyncpg.Connection
 ) -> None:
     await asyncio.gather(*(crowd.nap(place) for place in range(POOLS)))
-    share = crowd.databases[0]._line.share
+    share = crowd.databases[0]._connections._line.share
     assert share.open == await crowd.open(owner) > 0
     await owner.fetch(KILL)
     async with asyncio.timeout(5):
