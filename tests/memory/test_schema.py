@@ -151,7 +151,10 @@ INDEX = {
         "UNIQUE btree (tenant_id, memory_type, memory_id)",
         "btree (tenant_id, session_id, place) WHERE (session_id IS NOT NULL)",
     },
-    "index_words": {"UNIQUE btree (tenant_id, word, doc) INCLUDE (impact, place)"},
+    "index_words": {
+        "UNIQUE btree (tenant_id, word, doc) INCLUDE (impact, place)",
+        "btree (tenant_id, word) INCLUDE (doc, impact) WHERE ((hashint8(doc) & 31) = 0)",
+    },
     "index_vectors": {
         "UNIQUE btree (tenant_id, version_id, doc)",
         "hnsw (embedding halfvec_cosine_ops) WITH (m='24', ef_construction='128')",
