@@ -14,6 +14,7 @@ import pytest
 
 from butlers.db.citus.nodes import Node, nodes_of
 from butlers.db.citus.places import isolate
+from butlers.db.citus.settle import settle
 from butlers.db.login import login_of
 from butlers.db.postgres import Transaction
 from butlers.errors import Unavailable
@@ -128,6 +129,38 @@ async def test_who_is_on_another_node_does_not_notice_that_one_is_down(memory, o
     assert await _knows(memory, by_node[down]) == {"tea"}
     await remember.store_fact(memory, NewFact("Bob", "likes", "ale"), by_node[down])
     assert await _knows(memory, by_node[down]) == {"tea", "ale"}
+
+
+ADDED = """
+    create table later_added (tenant_id text not null, id uuid primary key, said text);
+    alter table later_added enable row level security, force row level security;
+    create policy later_added_own_tenant on later_added
+    using (tenant_id = (select proven_tenant())) with check (tenant_id = (select proven_tenant()));
+    grant select, insert on later_added to butlers_runtime;
+    create function later_said(tenant text) returns setof text language sql stable
+    begin atomic select said from later_added where tenant_id = tenant; end;
+"""
+
+
+async def test_what_a_later_revision_adds_is_spread_too(
+    memory, database, owner, worker_access, lineage
+):
+    await remember.store_fact(memory, TEA, lineage)
+    name = await owner.fetchval("select current_database()")
+    await owner.execute(ADDED)
+    await owner.execute(f"comment on database {name} is 'of an older version'")
+    try:
+        assert await settle(CLUSTER, worker_access.owner_dsn, name)
+        async with database.transaction(lineage.tenant_id) as tx:
+            await tx._connection.execute(
+                "insert into later_added values ('acme', gen_random_uuid(), 'yes')"
+            )
+            assert await tx._connection.fetchval("select later_said('acme')") == "yes"
+        async with database.transaction("stranger") as tx:
+            assert await tx._connection.fetchval("select count(*) from later_added") == 0
+        assert await _knows(memory, lineage) == {"tea"}
+    finally:
+        await owner.execute("drop function later_said(text); drop table later_added")
 
 
 async def test_a_tenant_moves_while_it_is_used(memory, database, owner, worker_access, lineage):
