@@ -30,7 +30,7 @@ from memory.consolidation_stories import reading, tell
 from memory.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.skipif(
-    not CLUSTER, reason="no cluster: BUTLERS_TEST_CITUS names a directory with Citus"
+    not CLUSTER, reason="no cluster: CITUS names a directory that has one"
 )
 DIRECTORY = os.environ.get("BUTLERS_TEST_CLUSTER_DIRECTORY", "")
 RUN_AT_NODES = """

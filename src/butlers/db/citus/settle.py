@@ -16,6 +16,7 @@ log = structlog.get_logger(__name__)
 
 _MARK = "spread: "
 _MARKED = "select shobj_description(oid, 'pg_database') from pg_database where datname = $1"
+_ONE_AT_A_TIME = "select pg_advisory_lock(hashtextextended('butlers.spread', 0))"
 _HAS_TENANTS = "select exists (select from memory_tenants)"
 
 
@@ -29,6 +30,9 @@ async def settle(maintenance_dsn: str, dsn: str, database: str) -> bool:
     async with connected(dsn) as owner:
         if await owner.fetchval(_MARKED, database) == wanted:
             return True
+        await owner.execute(_ONE_AT_A_TIME)
+        if await owner.fetchval(_MARKED, database) == wanted:
+            return True  # another process was quicker
         if not await is_spread(owner):
             if not await has_nodes(maintenance_dsn):
                 return False
