@@ -19,8 +19,8 @@ ALL_TYPES = tuple(MemoryType)
 READ_WHOLE = 10_000
 # How many the vector index compares where nothing else finds an answer, and where words do too. Of
 # the true ten nearest among 100,000, a thousand miss one in 300, four hundred one in 150; among a
-# million four hundred miss one in 75, so that it takes some more for each doubling.
-NEIGHBOURS_ALONE, NEIGHBOURS, MORE_NEIGHBOURS = 1_000, 400, 15
+# million five hundred do, so that it takes some more for each doubling.
+NEIGHBOURS_ALONE, NEIGHBOURS, MORE_NEIGHBOURS = 1_000, 400, 30
 _ENOUGH_FOR = 100_000
 MAX_QUERY = 10_000
 
