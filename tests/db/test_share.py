@@ -13,7 +13,10 @@ from butlers.db.share import Share
 from butlers.errors import Unavailable
 
 NAP = parse("-- nap --\n-- Takes its time.\nselect pg_sleep(:seconds)")["nap"]
-OPEN = "select count(*) from pg_stat_activity where application_name = 'butlers'"
+OPEN = (
+    "select count(*) from pg_stat_activity "
+    "where application_name = 'butlers' and datname = current_database()"
+)
 KILL = OPEN.replace("count(*)", "pg_terminate_backend(pid)")
 MOST, POOLS, POOL_MAX = 6, 4, 5
 
@@ -60,8 +63,10 @@ async def test_however_busy_all_are_no_more_are_open_than_the_share_has(
     asked = asyncio.gather(*(crowd.nap(number % POOLS) for number in range(120)))
     most = 0
     while not asked.done():
-        most = max(most, await crowd.open(owner))
+        seen = await crowd.open(owner)
         await asyncio.sleep(0.005)
+        # One that was just closed is told of for a moment.
+        most = max(most, min(seen, await crowd.open(owner)))
     assert most <= MOST
     assert sorted(crowd.ended) == sorted(number % POOLS for number in range(120))
     assert await crowd.open(owner) <= MOST // 3

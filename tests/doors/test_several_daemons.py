@@ -173,6 +173,9 @@ def test_every_tick_runs_once_whoever_runs_it(served: Fleet, prompts: Path) -> N
     assert len(ended) <= len(sessions) <= len(begun)
 
 
+ENDED = "select outcome, error, attempt from job_runs where id = $1"
+
+
 def test_who_is_killed_is_not_missed_and_what_it_held_is_taken_over(
     served: Fleet, prompts: Path
 ) -> None:
@@ -192,7 +195,9 @@ def test_who_is_killed_is_not_missed_and_what_it_held_is_taken_over(
     waiting(prompts).unlink()
     unread = "select 1 from episodes where id = any($1) and not consolidated"
     until(lambda: not served.query(unread, leased))
-    [run] = served.query("select outcome, error from job_runs where id = $1", held["id"])
-    assert run["outcome"] == "failed" and "the process that ran it ended" in run["error"]
+    [run] = served.query(ENDED, held["id"])
+    given_up = run["outcome"] == "failed" and "the process that ran it ended" in run["error"]
+    taken_over = run["outcome"] == "ok" and run["attempt"] > 1
+    assert given_up or taken_over
     assert butlers("stop", "--home", served.homes[0].root).returncode == 0
     assert butlers("status", "--home", served.homes[0].root).returncode == 3
