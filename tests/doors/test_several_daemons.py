@@ -195,6 +195,7 @@ def test_who_is_killed_is_not_missed_and_what_it_held_is_taken_over(
     waiting(prompts).unlink()
     unread = "select 1 from episodes where id = any($1) and not consolidated"
     until(lambda: not served.query(unread, leased))
+    until(lambda: served.query(ENDED, held["id"])[0]["outcome"] != "running")
     [run] = served.query(ENDED, held["id"])
     given_up = run["outcome"] == "failed" and "the process that ran it ended" in run["error"]
     taken_over = run["outcome"] == "ok" and run["attempt"] > 1
