@@ -26,7 +26,7 @@ test: $(VENV)/.tested browser check  ## every check and every test (ARGS="-k nam
 	@$(if $(CITUS),$(MAKE) --no-print-directory cluster,echo "Without CITUS=DIRECTORY no test ran over a cluster.")
 
 cluster: $(VENV)/.tested  ## tests over tenants that are spread (CITUS=DIRECTORY that has a cluster)
-	@$(BIN)/python scripts/on_cluster.py '$(CITUS)' -n 2 --dist loadfile $(ON_CLUSTER) $(ARGS)
+	@$(BIN)/python scripts/on_cluster.py '$(CITUS)' -n 0 $(ON_CLUSTER) $(ARGS)
 
 one: $(VENV)/.tested  ## one test (T=tests/memory/test_recall.py, a node id, or a word of its name)
 	@test -n '$(T)' || { echo "say which: make one T=tests/memory/test_recall.py" >&2; exit 2; }

@@ -347,7 +347,7 @@ async def test_a_row_in_use_is_left_to_the_next_sweep(memory, lineage, owner, cl
     fact = await a_fact(memory, lineage)
     clock.advance(days=250)
     async with owner.transaction():
-        await owner.execute("select from facts for update")
+        await owner.execute("select id from facts where tenant_id = 'acme' for update")
         assert await run_decay_sweep(memory, lineage) == report(facts_checked=1)
     assert (await run_decay_sweep(memory, lineage)).facts_fading == 1
     assert await fact_state(owner, fact) == ("active", "fading")

@@ -55,6 +55,8 @@ async def undo_source(memory: Memory, source: Source, lineage: Lineage) -> UndoR
         plan = await plan_of(memory, tx, source)
         work = Work(memory, tx, lineage, memory.now())
         await _hold_keys(tx, plan)
+        # Whoever held them before may have changed what there is to take back.
+        plan = await plan_of(memory, tx, source)
         await _forget(work, plan)
         plan = replace(plan, replaced=await _revive(work, plan))
         plan = replace(plan, forgotten=await _recover(work, plan))
