@@ -16,7 +16,8 @@ log = structlog.get_logger(__name__)
 
 _MARK = "spread: "
 _MARKED = "select shobj_description(oid, 'pg_database') from pg_database where datname = $1"
-_ONE_AT_A_TIME = "select pg_advisory_lock(hashtextextended('butlers.spread', 0))"
+# Ends with a transaction: a pooler would keep what a session holds.
+_ONE_AT_A_TIME = "select pg_advisory_xact_lock(hashtextextended('butlers.spread.' || $1, 0))"
 _HAS_TENANTS = "select exists (select from memory_tenants)"
 
 
@@ -30,28 +31,26 @@ async def settle(maintenance_dsn: str, dsn: str, database: str) -> bool:
     async with connected(dsn) as owner:
         if await owner.fetchval(_MARKED, database) == wanted:
             return True
-        await owner.execute(_ONE_AT_A_TIME)
-        if await owner.fetchval(_MARKED, database) == wanted:
-            return True  # another process was quicker
-        if not await is_spread(owner):
-            if not await has_nodes(maintenance_dsn):
+        async with connected(maintenance_dsn) as coordinator, coordinator.transaction():
+            if not await nodes_of(coordinator) and not await is_spread(owner):
                 return False
-            if await owner.fetchval(_HAS_TENANTS):
+            await coordinator.execute(_ONE_AT_A_TIME, database)
+            if await owner.fetchval(_MARKED, database) == wanted:
+                return True  # another process was quicker
+            if not await is_spread(owner) and await owner.fetchval(_HAS_TENANTS):
                 log.info("the database lies on one node; `butlers db distribute` spreads it")
                 return False
-        try:
-            await join(maintenance_dsn, dsn, database)
-            await spread(owner)
-            await share_keys(owner, dsn, database)
-        except asyncpg.PostgresError as error:
-            raise Unavailable(
-                f"the database {database} could not be spread over the nodes: {brief(error)}"
-            ) from error
-        await owner.execute(f"comment on database \"{database}\" is '{wanted}'")
+            await _spread(owner, maintenance_dsn, dsn, database)
+            await owner.execute(f"comment on database \"{database}\" is '{wanted}'")
     return True
 
 
-async def has_nodes(maintenance_dsn: str) -> bool:
-    """Whether the server is the coordinator of a cluster."""
-    async with connected(maintenance_dsn) as coordinator:
-        return bool(await nodes_of(coordinator))
+async def _spread(owner: asyncpg.Connection, maintenance_dsn: str, dsn: str, database: str) -> None:
+    try:
+        await join(maintenance_dsn, dsn, database)
+        await spread(owner)
+        await share_keys(owner, dsn, database)
+    except asyncpg.PostgresError as error:
+        raise Unavailable(
+            f"the database {database} could not be spread over the nodes: {brief(error)}"
+        ) from error
