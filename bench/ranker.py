@@ -8,66 +8,52 @@ Every signal is computed by the product itself, from what it finds in a real dat
 counts by itself, however many questions it has; copies in which nothing is told of sessions,
 speakers and most of the question's words are hidden keep the weights from leaning on one leg.
 
+Whether a store answers is learned from its own questions, each by how much of its answer is found
+at all, against those of strangers, asked as the store grows as its own are; for few candidates,
+from small stores cut out of the same ones. What is told beside a question is what a person says
+next: memories that come to mind are missed more there than unneeded ones disturb, so such
+questions count for more. So do those of small stores: who has just told something expects to find
+it. The set `few`, written by hand, is never learned from.
+
 `--write` puts the weights into the product; without it they are compared with those there.
 """
 
 import argparse
 import asyncio
 import json
-import random
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from bench import sets
-from bench.lab import CachedEmbedder, laboratory
 from bench.learning import Example, Numbers, fit_answers, fit_ranker
-from butlers.embedding import get_embedding_engine
+from bench.seen import DEPTH, TRAINED, Asked, Kind, Seen, see_all
 from butlers.kernel import fusion
-from butlers.memory.flows.sight import Query, Sight, see
-from butlers.memory.handle import Memory
-from butlers.memory.model import MemoryType
 from butlers.memory.policy import ranker
-from butlers.memory.policy.signals import Signals, field, signals
+from butlers.memory.policy.signals import Signals
 
-TRAINED = ("friendsqa", "realmem", "assistant", "coding", "facts")
-MEASURED = (*TRAINED, "locomo", "beam100k")
-# How sure it must be that a store answers; chosen once, on the table this prints.
-LEAST_ANSWERS = 0.35
-RIDGE, FLAT_COUNTS, HIDDEN = 1e-3, 0.3, 0.6
+# How sure it must be that a store answers: one cut for all, chosen on the dev sets of `quality`.
+LEAST_ANSWERS = 0.44
+RIDGE, FLAT_COUNTS = 1e-3, 0.3
 # Conversation is what is remembered most; everything else counts the same.
 COUNTS = {"friendsqa": 1.5}
-FOREIGN_PER_STORE = 24
-DEPTH = 200
+# How much more a question counts that asks nothing, and a small store's own beside a stranger's.
+TOLD_COUNTS, OWN_OF_FEW_COUNTS = 3.0, 2.0
 ROUNDING = 0.02
+Taken: TypeAlias = Callable[[Signals, Numbers], dict[str, float]]
+"""What is taken from a list of candidates and their scores."""
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What the product saw for one question, and which of it is gold (of so many in all)."""
+class Case(NamedTuple):
+    """A question, whether its store answers it, and how much it counts."""
 
-    sight: Sight
-    found: Signals
-    gold: Numbers
-    of: int
-
-    @property
-    def matrix(self) -> Numbers:
-        """Candidate by signal."""
-        return np.column_stack(list(self.found.by_name.values()))
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of store: what was seen for its own questions, flat copies, and foreign ones."""
-
-    own: list[Seen]
-    flat: list[Seen]
-    foreign: list[Seen]
+    seen: Seen
+    answered: float
+    counts: float
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -83,69 +69,10 @@ def main(arguments: Sequence[str]) -> int:
     if not options.data.is_dir():
         print(f"no data at {options.data}: nothing is learned. See bench/README.md")
         return 0
-    kinds = asyncio.run(_see_all(options.data))
+    kinds = asyncio.run(see_all(options.data))
     learned = learn({name: kinds[name] for name in TRAINED})
     _show(kinds, learned)
     return _keep(learned, write=options.write)
-
-
-async def _see_all(data: Path) -> dict[str, Kind]:
-    stores = {
-        name: sets.load((sets.OWN if (sets.OWN / name).is_dir() else data) / name)
-        for name in MEASURED
-    }
-    embedder = CachedEmbedder(get_embedding_engine())
-    kinds = {}
-    for name in MEASURED:
-        async with laboratory(embedder) as (memory, _):
-            kinds[name] = await _see(memory, name, stores)
-        print(f"{name}: {len(kinds[name].own)} questions", file=sys.stderr, flush=True)
-    return kinds
-
-
-async def _see(memory: Memory, name: str, stores: Mapping[str, list[sets.Store]]) -> Kind:
-    kind = Kind([], [], [])
-    for store in stores[name]:
-        latest = sets.latest_of(store)
-        async for question in store.told(memory):
-            there = sets.asking(memory, question, latest)
-            seen = await _one(there, store, question["text"], set(question["gold"]))
-            if seen is not None:
-                (kind.own if question["gold"] else kind.foreign).append(seen)
-                kind.flat.extend([_flattened(seen)] if question["gold"] else [])
-        await store.fill(memory)
-        for text in sets.strangers(name, store, stores, FOREIGN_PER_STORE):
-            seen = await _one(sets.asking(memory, {}, latest), store, text, set())
-            if seen is not None:
-                kind.foreign.append(seen)
-    return kind
-
-
-async def _one(memory: Memory, store: sets.Store, text: str, gold: set[str]) -> Seen | None:
-    query = Query(text, types=(MemoryType.EPISODE,))
-    sight = await see(memory, query, store.lineage, DEPTH)
-    if not len(sight.looked):
-        return None
-    marks = np.array([float(store.ids[str(one)] in gold) for one in sight.looked.ids])
-    return Seen(sight, _signals(sight), marks, len(gold))
-
-
-def _signals(sight: Sight) -> Signals:
-    return signals(field(sight.looked), sight.looked, sight.reading, sight.names)
-
-
-def _flattened(seen: Seen) -> Seen:
-    """The same question over a flat store: no sessions or speakers, most of its words unknown."""
-    looked = seen.sight.looked
-    dice = random.Random(seen.sight.reading.text)
-    bare = [word for word in looked.header.bare_words if dice.random() > HIDDEN]
-    header = replace(looked.header, bare_words=bare or looked.header.bare_words[:1])
-    nothing: list[Any] = [None] * len(looked)
-    flat = replace(looked, header=header, session_ids=nothing, places=nothing, authors=nothing)
-    numbers = field(flat)
-    numbers = replace(numbers, impacts=numbers.impacts * numbers.bare[:, None])
-    reading = seen.sight.reading
-    return replace(seen, found=signals(numbers, flat, reading, seen.sight.names))
 
 
 def learn(kinds: Mapping[str, Kind]) -> ranker.Weights:
@@ -153,23 +80,36 @@ def learn(kinds: Mapping[str, Kind]) -> ranker.Weights:
     examples = [
         example
         for name, kind in kinds.items()
-        for seen, counts in ((kind.own, 1.0), (kind.flat, FLAT_COUNTS))
+        for seen, counts in ((kind.whole.own, 1.0), (kind.flat, FLAT_COUNTS))
         for example in _examples(seen, counts * COUNTS.get(name, 1.0))
     ]
-    names = list(next(iter(kinds.values())).own[0].found.by_name)
+    names = list(next(iter(kinds.values())).whole.own[0].found.by_name)
     fitted = fit_ranker(examples, RIDGE)
-    weights = dict(zip(names, fitted.tolist(), strict=True))
-    numbers, answered, counts = [], [], []
-    for kind in kinds.values():
-        for seen, is_own in ((kind.own, 1.0), (kind.foreign, 0.0)):
-            numbers += [ranker.question_numbers(one.found, one.matrix @ fitted) for one in seen]
-            answered += [is_own] * len(seen)
-            counts += [0.5 / len(seen) / len(kinds)] * len(seen)
-    rows = np.array([list(one.values()) for one in numbers])
-    slopes, bias = fit_answers(rows, np.array(answered), np.array(counts), RIDGE)
-    rounded = {name: round(value, 4) for name, value in weights.items()}
-    answers = dict(zip(numbers[0], (round(one, 4) for one in slopes.tolist()), strict=True))
-    return ranker.Weights(rounded, answers, round(bias, 4), LEAST_ANSWERS)
+    rounded = {name: round(value, 4) for name, value in zip(names, fitted.tolist(), strict=True)}
+    ungated = ranker.Weights(rounded, {}, {}, 0.0)
+    many = [case for kind in kinds.values() for case in _cases(kind.whole, ungated)]
+    few = [
+        case
+        for kind in kinds.values()
+        for asked in kind.small.values()
+        for case in _cases(asked, ungated, OWN_OF_FEW_COUNTS)
+    ]
+    return replace(
+        ungated,
+        answers=_learn_answers(many, ranker.numbers_of_many, fitted),
+        answers_of_few=_learn_answers(few, ranker.numbers_of_few, fitted),
+        least_answers=LEAST_ANSWERS,
+    )
+
+
+def _learn_answers(cases: Sequence[Case], numbers: Taken, fitted: Numbers) -> dict[str, float]:
+    taken = [numbers(case.seen.found, case.seen.matrix @ fitted) for case in cases]
+    rows = np.array([list(one.values()) for one in taken])
+    answered = np.array([case.answered for case in cases])
+    counts = np.array([case.counts for case in cases])
+    slopes, bias = fit_answers(rows, answered, counts / counts[answered == 0].sum() / 2, RIDGE)
+    known = dict(zip(taken[0], slopes.tolist(), strict=True)) | {"bias": bias}
+    return {name: round(value, 4) for name, value in known.items()}
 
 
 def _examples(seen: Sequence[Seen], counts: float) -> list[Example]:
@@ -177,19 +117,42 @@ def _examples(seen: Sequence[Seen], counts: float) -> list[Example]:
     return [Example(one.matrix, one.gold, counts / len(good)) for one in good]
 
 
+def _cases(asked: Asked, ungated: ranker.Weights, own_counts: float = 1.0) -> list[Case]:
+    """Questions, own and strangers', each side as much as its kind and size of store counts."""
+    found = [_ranked(one, ungated) for one in asked.own]
+    return [
+        *(
+            Case(one, 1.0, own_counts * part / sum(found) * (1 + TOLD_COUNTS * one.found.told))
+            for one, part in zip(asked.own, found, strict=True)
+        ),
+        *(Case(one, 0.0, 1 / len(asked.foreign)) for one in asked.foreign),
+    ]
+
+
 def _show(kinds: Mapping[str, Kind], learned: ranker.Weights) -> None:
     print(f"\n{'kind':<10} {'plain':>6} {'ranked':>7} {'left out':>9} {'gated':>6} {'foreign':>8}")
     for name, kind in kinds.items():
         rest = {other: kinds[other] for other in TRAINED if other != name}
         without = learn(rest) if name in TRAINED else learned
-        foreign = [_ranking(one, learned).answers >= LEAST_ANSWERS for one in kind.foreign]
+        own = kind.whole.own
         print(
-            f"{name:<10} {_mean([_plain(one) for one in kind.own]):6.1f}"
-            f" {_mean([_ranked(one, learned) for one in kind.own]):7.1f}"
-            f" {_mean([_ranked(one, without) for one in kind.own]):9.1f}"
-            f" {_mean([_ranked(one, learned, gated=True) for one in kind.own]):6.1f}"
-            f" {100 * float(np.mean(foreign)):7.1f}%"
+            f"{name:<10} {_mean([_plain(one) for one in own]):6.1f}"
+            f" {_mean([_ranked(one, learned) for one in own]):7.1f}"
+            f" {_mean([_ranked(one, without) for one in own]):9.1f}{_gated(kind.whole, learned)}"
         )
+    print(f"\n{'memories':<10} {'ranked':>14} {'gated':>16} {'foreign':>8}")
+    for size in dict.fromkeys(sets.PARTS):
+        some = [kinds[name].small[size] for name in TRAINED]
+        own = [seen for one in some for seen in one.own]
+        asked = Asked(own, [seen for one in some for seen in one.foreign])
+        ranked = _mean([_ranked(one, learned) for one in asked.own])
+        print(f"{size:<10} {ranked:14.1f}{'':>10}{_gated(asked, learned)}")
+
+
+def _gated(asked: Asked, learned: ranker.Weights) -> str:
+    foreign = [_ranking(one, learned).answers >= LEAST_ANSWERS for one in asked.foreign]
+    own = _mean([_ranked(one, learned, gated=True) for one in asked.own])
+    return f" {own:6.1f} {100 * float(np.mean(foreign)):7.1f}%"
 
 
 def _plain(one: Seen) -> float:
@@ -203,10 +166,10 @@ def _plain(one: Seen) -> float:
 
 
 def _ranked(one: Seen, learned: ranker.Weights, *, gated: bool = False) -> float:
-    """Recall@10 as the product ranks, with or without what its gate lets through."""
-    ranking = _ranking(one, learned)
-    kept = [r.number for r in ranking.ranked[:10] if not gated or r.relevance > 0]
-    return float(one.gold[kept].sum()) / one.of
+    """Recall@10 as the product ranks: of search, or gated, of recall."""
+    ranked = _ranking(one, learned).ranked
+    kept = [r.number for r in ranked if not gated or r.relevance > 0]
+    return float(one.gold[kept[:10]].sum()) / one.of
 
 
 def _ranking(one: Seen, learned: ranker.Weights) -> ranker.Ranking:

@@ -21,6 +21,9 @@ from butlers.memory.model import Lineage, NewEpisode, NewFact
 
 OWN = Path(__file__).with_name("stores")
 """Sets that are part of this repository."""
+PARTS = (1, 2, 3, 5, 8, 12, 20, 30) * 2
+"""How many memories each small store has that is cut out of one."""
+_PART_QUESTIONS = 6
 _DATE = re.compile(
     r"(\d{1,2})[ -]([A-Za-z]+),?[ -](\d{4})|([A-Za-z]+)[ -](\d{1,2}),?[ -](\d{4})"
     r"|(\d{4})-(\d\d)-(\d\d)"
@@ -128,6 +131,22 @@ def _of(store: str, lines: Sequence[Line]) -> Iterator[Line]:
 def _read(file: Path) -> list[Line]:
     with file.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
+
+
+def parts(store: Store) -> Iterator[Store]:
+    """Small stores cut out of one, with questions that they answer; the same ones each time."""
+    dice = random.Random(store.name)
+    lines = sorted(store.memories, key=lambda m: (m.get("session_index", 0), m["order"]))
+    places = {line["id"]: place for place, line in enumerate(lines)}
+    held = [sorted(places[gold] for gold in q["gold"]) for q in store.questions if q["gold"]]
+    for number, size in enumerate(PARTS):
+        around = dice.choice([gold for gold in held if gold[-1] - gold[0] < size])
+        first = dice.randint(max(around[-1] - size + 1, 0), min(around[0], len(lines) - size))
+        some = [{**line, "store": f"{store.name}/{number}"} for line in lines[first : first + size]]
+        ids = {line["id"] for line in some}
+        own = [q for q in store.questions if q["gold"] and ids.issuperset(q["gold"])]
+        asked = dice.sample(own, min(_PART_QUESTIONS, len(own)))
+        yield Store(some[0]["store"], some, [{**q, "before_session": math.inf} for q in asked])
 
 
 def strangers(

@@ -107,3 +107,19 @@ def test_whoever_is_asked_about_by_another_name_is_asked_about_by_the_present_on
         ("", None),
     ):
         assert by_every_name(asked, called) == (becomes or asked)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("What did Caroline research?", 0.0),
+        ("Did it cost 3.50, or more?", 0.0),
+        ("Who is that? And who is he?", 0.0),
+        ("composing a commit message", 1.0),
+        ("I am back. What is next?", 10 / 23),
+        ("猫が好きです。名前は何ですか？", 7 / 15),
+        ("", 0.0),
+    ],
+)
+def test_how_much_is_told_is_what_stands_in_sentences_that_ask_nothing(text, told):
+    assert asked(text).told == pytest.approx(told)

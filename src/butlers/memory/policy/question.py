@@ -1,6 +1,7 @@
 """What a question says beside its words: whom it names, when it means, whether it wants the latest.
 
-English only; a question in another language says nothing here and loses nothing by it.
+English only, but for how much of it asks; in another language the rest says nothing here, and
+nothing is lost by it.
 """
 
 import re
@@ -40,6 +41,8 @@ _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 # Whoever pastes a document does not ask for the dates in it.
 _LONGEST_DATED = 400
 _SHORTEST_MISSPELT = 5
+_BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？؟])\s*")
+_ASKS = re.compile("[?？؟]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class Reading:
     people: frozenset[str]
     when: When
     wants_latest: bool
+    told: float
+    """How much of it asks nothing: 0 for a bare question, near 1 for a turn of a conversation."""
 
 
 def by_every_name(text: str, called: Mapping[str, str]) -> str:
@@ -104,7 +109,14 @@ def read(text: str, names: Set[str], now: datetime) -> Reading:
         frozenset(name for _, name in spans),
         _when(text, now.date()),
         _LATEST.search(text) is not None,
+        _told(text),
     )
+
+
+def _told(text: str) -> float:
+    sentences = [part for part in _BETWEEN_SENTENCES.split(text.strip()) if part]
+    telling = sum(len(part) for part in sentences if not _ASKS.search(part))
+    return telling / (sum(map(len, sentences)) or 1)
 
 
 def _named(text: str, names: Set[str]) -> list[tuple[tuple[int, int], str]]:

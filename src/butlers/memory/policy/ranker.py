@@ -2,7 +2,7 @@
 
 A linear ranker: the weights lie in `ranker.json`, made by `python -m bench ranker`, and what each
 signal added to a memory's score can be told. A second, logistic, model looks at the candidates as
-a whole and says how likely the store answers the question at all.
+a whole, a third one at few of them, and says how likely the store answers the question at all.
 """
 
 import json
@@ -18,7 +18,7 @@ from butlers.kernel import fusion
 from butlers.memory.candidates import Header, Looked, Numbers
 from butlers.memory.model import MemoryRef
 from butlers.memory.policy.question import Reading
-from butlers.memory.policy.signals import Signals, field, is_message, signals
+from butlers.memory.policy.signals import MANY, Field, Signals, field, signals
 
 HIGHEST_IMPACT = 2.2
 """What a word adds at most: the bound of its part in BM25 for k1 = 1.2."""
@@ -28,6 +28,11 @@ LEAST_RELEVANCE = 0.001
 _LEAST_MIDDLE = 30
 # Among few candidates chance would be generous to each.
 LEAST_REACH = 3.3
+# Up to so many candidates, nothing can be said of the list as a whole.
+_FEW = 20
+# Of fewer memories, the mean is that of one of them.
+_LEAST_SESSION = 3
+_TINY = 1e-6
 WEIGHTS = Path(__file__).with_name("ranker.json")
 
 
@@ -37,7 +42,8 @@ class Weights:
 
     signals: dict[str, float]
     answers: dict[str, float]
-    answers_bias: float
+    answers_of_few: dict[str, float]
+    """The same where the candidates are few."""
     least_answers: float
     """Below it, the store does not answer."""
 
@@ -94,7 +100,7 @@ def ranking(looked: Looked, found: Signals, learned: Weights, depth: int) -> Ran
     """The same from their signals, by given weights."""
     added = {name: found.by_name[name] * weight for name, weight in learned.signals.items()}
     scores = np.sum(list(added.values()), axis=0)
-    answers = how_likely(learned, question_numbers(found, scores))
+    answers = how_likely(learned, found, scores)
     fused = _fused(looked, scores, depth)
     standing = _standing(fused, scores, answered=answers >= learned.least_answers)
     behind = (scores.max() - scores).tolist()
@@ -142,44 +148,69 @@ def _standing(
     ]
 
 
-def question_numbers(found: Signals, scores: Numbers) -> dict[str, float]:
+def how_likely(learned: Weights, found: Signals, scores: Numbers) -> float:
+    """How likely the store answers.
+
+    How a list is spread says nothing where it is short, so few candidates are judged by less; in
+    between both count, lest one memory more turn an answer into none.
+    """
+    many = float(np.clip(np.log(len(scores) / _FEW) / np.log(MANY / _FEW), 0, 1))
+    of_many = _odds(learned.answers, numbers_of_many(found, scores))
+    of_few = _odds(learned.answers_of_few, numbers_of_few(found, scores))
+    return float(1 / (1 + np.exp(-many * of_many - (1 - many) * of_few)))
+
+
+def _odds(learned: dict[str, float], numbers: dict[str, float]) -> float:
+    known = {"bias": 1.0, **numbers}
+    return sum(weight * known[name] for name, weight in learned.items())
+
+
+def numbers_of_many(found: Signals, scores: Numbers) -> dict[str, float]:
     """What the candidates as a whole say of whether the store answers."""
-    given, signal = found.field, found.by_name
-    near = np.sort(given.bare_similarity)[::-1]
+    given, covered = found.field, found.by_name["covered"]
+    nearness = given.bare_similarity
+    near = np.sort(nearness)[::-1]
     top = np.argsort(-scores, kind="stable")[:3]
     told = given.weights * given.bare
-    chances = np.exp(scores - scores.max())
-    chances /= chances.sum()
+    stands_out = (nearness - nearness.mean()) / (nearness.std() + _TINY)
     return {
         "nearest": float(given.similarity.max()),
-        "nearest_three": float(near[:3].mean()),
         "drop": float(near[0] - near[min(len(near) - 1, 20)]),
-        "average": float(near.mean()),
-        "spread": float(near.std()),
+        "spread": float(nearness.std()),
+        "skew": float((stands_out**3).mean()),
+        "best_session": _best_session(stands_out, given),
+        "near_and_covered": float((stands_out * covered).mean() / (covered.std() + _TINY)),
         "known": float(told[given.known].sum() / (told.sum() or 1.0)),
-        "words": float(np.log1p(len(told))),
-        "message": is_message(int(given.bare.sum())),
+        "told": found.told,
         "average_length": float(np.log1p(given.lengths).mean()),
-        "covered": float(signal["covered"].max()),
-        "covered_around": float(signal["covered_around"].max()),
-        "near_and_covered": float((given.bare_similarity * signal["covered"]).max()),
-        "rarest": float((given.has * given.weights[:, None]).max(initial=0.0)),
-        "length_of_nearest": float(np.log1p(given.lengths[given.bare_similarity.argmax()])),
-        "nearness_of_best": float(given.bare_similarity[top[0]]),
-        "nearness_of_best_three": float(given.bare_similarity[top].mean()),
-        "covered_by_best": float(signal["covered"][top[0]]),
-        "covered_by_best_three": float(signal["covered"][top].mean()),
-        "covered_around_best": float(signal["covered_around"][top[0]]),
-        "undecided": float(-(chances * np.log(chances + 1e-12)).sum()),
+        "sure_of_best": float(-np.log(np.exp(scores - scores.max()).sum())),
+        "nearness_of_best": float(nearness[top].mean()),
+        "covered_by_best": float(covered[top[0]]),
     }
 
 
-def how_likely(learned: Weights, numbers: dict[str, float]) -> float:
-    """How likely the store answers, from the numbers of its candidates."""
-    odds = learned.answers_bias + sum(
-        weight * numbers[name] for name, weight in learned.answers.items()
-    )
-    return float(1 / (1 + np.exp(-odds)))
+def _best_session(stands_out: Numbers, given: Field) -> float:
+    """How far the nearest session as a whole stands out; 0 where nothing is part of one."""
+    sizes = np.bincount(given.sessions)
+    means = np.bincount(given.sessions, stands_out) / sizes
+    whole = means[sizes >= _LEAST_SESSION]
+    return float(whole.max()) if len(whole) else 0.0
+
+
+def numbers_of_few(found: Signals, scores: Numbers) -> dict[str, float]:
+    """What a few candidates say of it, each of the question's words counting the same.
+
+    How rare a word is shows only among many: of a single memory, every word is in all of them.
+    """
+    given = found.field
+    shared = (given.impacts > 0).sum(axis=0).max(initial=0)
+    return {
+        "nearest": float(given.similarity.max()),
+        "nearness_of_best": float(given.bare_similarity[scores.argmax()]),
+        "shared": float(shared / (len(given.weights) or 1)),
+        "told": found.told,
+        "size": float(np.log(len(scores))),
+    }
 
 
 def highest_rank(header: Header) -> float:

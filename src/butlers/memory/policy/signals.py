@@ -21,8 +21,8 @@ _MESSAGE_WORDS, _MESSAGE_SLOPE = 15.4, 4.0
 _FADED_SESSIONS = 15.0
 # In a small store all may be near: that one is nearer then says less.
 _LEAST_RANGE = 0.4
-# Among fewer candidates than these, which session is the best says less.
-_MANY = 180
+MANY = 180
+"""How many candidates have to be there for the list as a whole to tell something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class Field:
     lengths: Numbers
     known: NDArray[np.bool_]
     """Which words some memory has."""
+    sessions: NDArray[np.intp]
+    """The number of each candidate's session; what belongs to none is one by itself."""
 
     @property
     def has(self) -> NDArray[np.bool_]:
@@ -65,7 +67,14 @@ def field(looked: Looked) -> Field:
         np.where(np.isnan(bare_near), near, bare_near),
         looked.lengths,
         np.array(header.counts) > 0,
+        _sessions(looked),
     )
+
+
+def _sessions(looked: Looked) -> NDArray[np.intp]:
+    numbers: dict[UUID, int] = {}
+    keys = (session or own for session, own in zip(looked.session_ids, looked.ids, strict=True))
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,8 @@ class Signals:
 
     field: Field
     by_name: Mapping[str, Numbers]
+    told: float
+    """How much of the question asks nothing."""
 
 
 def signals(field: Field, looked: Looked, reading: Reading, names: Set[str]) -> Signals:
@@ -86,7 +97,7 @@ def signals(field: Field, looked: Looked, reading: Reading, names: Set[str]) -> 
     covered = field.share(has)
     rarest = (has * field.weights[:, None]).max(axis=0, initial=0.0)
     rarest = rarest / ((field.weights * field.bare).max(initial=0.0) or 1.0)
-    message = is_message(int(field.bare.sum()))
+    message = _is_message(int(field.bare.sum()))
     around = _neighbours(looked)
     return Signals(
         field,
@@ -97,7 +108,7 @@ def signals(field: Field, looked: Looked, reading: Reading, names: Set[str]) -> 
             "rarest": rarest,
             "covered_around": field.share(_seen_around(has, around)),
             "next_to": np.maximum(_at(blend, around[-1]), _at(blend, around[1])),
-            "session": _best_of_session(blend, looked) * min(1.0, len(looked) / _MANY),
+            "session": _best_of_session(blend, field) * min(1.0, len(looked) / MANY),
             "other_speaker": _other_speaker(looked, reading.people, names),
             "mentioned": np.asarray(field.impacts[~field.bare] > 0).any(axis=0)
             * np.ones(len(words)),
@@ -107,6 +118,7 @@ def signals(field: Field, looked: Looked, reading: Reading, names: Set[str]) -> 
             "covered_of_message": covered * message,
             "rarest_of_message": rarest * message,
         },
+        reading.told,
     )
 
 
@@ -116,7 +128,7 @@ def _spread(values: Numbers) -> Numbers:
     return np.asarray(1 - (high - values) / max(high - low, _LEAST_RANGE))
 
 
-def is_message(words: int) -> float:
+def _is_message(words: int) -> float:
     """How much a question of so many words is a message: 0 to 1."""
     odds = _MESSAGE_SLOPE * (np.log1p(words) - np.log1p(_MESSAGE_WORDS))
     return float(1 / (1 + np.exp(-odds)))
@@ -158,14 +170,11 @@ def _seen_around(
     return seen
 
 
-def _best_of_session(blend: Numbers, looked: Looked) -> Numbers:
+def _best_of_session(blend: Numbers, field: Field) -> Numbers:
     """How good the best of each candidate's session is; alone it is its own session."""
-    best = dict[UUID, float]()
-    own = list(zip(looked.session_ids, blend.tolist(), strict=True))
-    for session, value in own:
-        if session is not None:
-            best[session] = max(best.get(session, 0.0), value)
-    return np.array([value if session is None else best[session] for session, value in own])
+    best = np.zeros(len(blend))
+    np.maximum.at(best, field.sessions, blend)
+    return np.asarray(best[field.sessions])
 
 
 def _other_speaker(looked: Looked, people: Set[str], names: Set[str]) -> Numbers:
