@@ -208,3 +208,15 @@ async def test_python_and_sql_agree_on_confidence_everywhere(owner):
     for case in cases:
         in_sql = await owner.fetchval("select effective_confidence($1, $2, $3, $4, $5)", *case)
         assert in_sql == pytest.approx(effective_confidence(*case))
+
+
+async def test_a_question_that_several_are_asked_is_embedded_once(memory, lineage, monkeypatch):
+    engine = get_embedding_engine()
+    await fact(memory, lineage, "green tea with milk")
+    embedded = []
+    encode = engine._encode
+    monkeypatch.setattr(engine, "_encode", lambda batch: embedded.append(batch) or encode(batch))
+    question = f"What is drunk with milk? {uuid.uuid4()}"
+    for one in (memory, replace(memory, butler="other")):
+        await recall.recall(one, Query(question), 5, lineage)
+    assert len(embedded) == 1

@@ -169,7 +169,12 @@ class Memory:
         version, engine = self._in_use(standing.versions)
         if version is None:
             return None
-        return Question(await self.vectors(engine, texts), version.id)
+        if len(texts) > 1:
+            return Question(await self.vectors(engine, texts), version.id)
+        # By itself it may have been embedded a moment ago, as for the butler asked before this one.
+        vectors = [await engine.embed_async(texts[0])]
+        self._check_length(vectors)
+        return Question(vectors, version.id)
 
     async def vectors(self, engine: Embedder, texts: Sequence[str]) -> list[list[float]]:
         """Bare vectors by one model, of the length that the tables hold."""
