@@ -27,7 +27,7 @@ from typing import Any
 import asyncpg
 
 from bench.lab import laboratory
-from bench.speed_bulk import FIRST, MANY, load_many
+from bench.speed_bulk import FIRST, QUICKLY, load_many
 from bench.speed_load import Store, Vectors, alone, copy_tenants, crowd, indexes_made_later, share
 from bench.speed_report import Times, report
 from bench.speed_systems import (
@@ -50,6 +50,8 @@ _WARM_UP, _COUNTED = 60, 10
 # others each time, since a store may be kept.
 _FIRST_NEW = 2_000_000 + int(time.time()) % 1_000_000
 _WHOLE, _NEWCOMER = "whole", "newcomer"
+# The most facts that the others are loaded with.
+_MOST_OF_OTHERS = 100_000
 
 
 @dataclass
@@ -84,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--keep", type=Path, help="keep vectors and stores here, for next time")
     options = parser.parse_args(arguments)
-    stores = [*map(alone, options.sizes), share(min(max(options.sizes), MANY))]
+    stores = [*map(alone, options.sizes), share(min(max(options.sizes), _MOST_OF_OTHERS))]
     stores += [crowd(options.tenants)] if options.tenants else []
     if not LANGGRAPH_IS_THERE:
         print(f"LangGraph's store is not installed and not measured; to have it: {INSTALL}")
@@ -118,7 +120,8 @@ async def _loaded(
     """A store with its facts in it, unless it was kept; how long that took is said."""
     kept = keep / store.name if keep else None
     memory, access = await stack.enter_async_context(laboratory(engine, kept))
-    opening = systems(memory, access, engine, others=not store.is_crowd and store.last <= MANY)
+    others = not store.is_crowd and store.last <= _MOST_OF_OTHERS
+    opening = systems(memory, access, engine, others=others)
     there = await stack.enter_async_context(opening)
     if kept is None or not (kept / _WHOLE).exists():
         await _load(store, there, access, vectors)
@@ -145,7 +148,8 @@ async def _load(store: Store, there: dict[str, System], access: Access, vectors:
 
 async def _fill(system: System, store: Store, vectors: Vectors, owner: asyncpg.Connection) -> None:
     for tenant, numbers in store.tenants.items():
-        told = numbers[:FIRST] if len(numbers) > MANY else numbers
+        quickly = isinstance(system, Product) and len(numbers) > QUICKLY
+        told = numbers[:FIRST] if quickly else numbers
         for notes in vectors.notes(told):
             await system.load(tenant, notes)
         if len(told) < len(numbers):

@@ -16,8 +16,8 @@ from pgvector.asyncpg import register_vector
 
 from bench.speed_load import Note, Vectors
 
-# From more facts than this on a store is loaded so, after the first ones.
-MANY, FIRST = 100_000, 500
+# From more facts than this on a tenant is loaded so, after the first ones.
+QUICKLY, FIRST = 10_000, 500
 _OWN = ("id", "subject", "predicate", "content", "embedding", "created_at", "last_confirmed_at")
 _COLUMNS = """
     select column_name from information_schema.columns
