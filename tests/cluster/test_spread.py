@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from butlers.db.citus.places import isolate
 from butlers.db.citus.settle import settle
 from butlers.db.login import login_of
 from butlers.db.postgres import Transaction
-from butlers.errors import Unavailable
+from butlers.errors import Away, Unavailable
 from butlers.memory.flows import recall, remember
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.context import build_context
@@ -129,6 +129,28 @@ async def test_who_is_on_another_node_does_not_notice_that_one_is_down(memory, o
     assert await _knows(memory, by_node[down]) == {"tea"}
     await remember.store_fact(memory, NewFact("Bob", "likes", "ale"), by_node[down])
     assert await _knows(memory, by_node[down]) == {"tea", "ale"}
+    await _found_again(owner)
+
+
+async def test_a_node_that_was_restarted_is_soon_found_again(memory, database, owner, lineage):
+    """Connections to it that broke are noticed by whoever needs them first, and told as such."""
+    await remember.store_fact(memory, TEA, lineage)
+    node = await _node_of(owner, lineage.tenant_id)
+    with pytest.raises(Away, match="which may have been done"):
+        async with database.transaction(lineage.tenant_id) as tx:
+            await tx._connection.execute("update facts set importance = 1 where tenant_id = 'acme'")
+            with _stopped(node):
+                pass
+    away = 0
+    for turn in range(12):
+        try:
+            await database.tenants()
+            await remember.store_fact(memory, NewFact("Bob", f"likes_{turn}", "ale"), lineage)
+        except Away:
+            away += 1
+    assert away <= 2
+    assert len(await _knows(memory, lineage)) == 2
+    await _found_again(owner)
 
 
 ADDED = """
@@ -167,13 +189,16 @@ async def test_a_tenant_moves_while_it_is_used(memory, database, owner, worker_a
     await remember.store_fact(memory, TEA, lineage)
     here = await _node_of(owner, lineage.tenant_id)
     there = next(node for node in await nodes_of(owner) if node != here)
-    kept, is_there = set(), asyncio.Event()
+    kept, refused, is_there = set(), [], asyncio.Event()
 
     async def write(number: int) -> None:
         turn = 0
         while not is_there.is_set() or turn < 3:
             new = NewFact(f"P{number}", f"likes_{turn}", "ale")
-            kept.add((await remember.store_fact(memory, new, lineage)).id)
+            try:
+                kept.add((await remember.store_fact(memory, new, lineage)).id)
+            except Away as error:
+                refused.append(error)
             turn += 1
 
     async with asyncio.TaskGroup() as group:
@@ -184,6 +209,8 @@ async def test_a_tenant_moves_while_it_is_used(memory, database, owner, worker_a
     assert moved.node == str(there) == str(await _node_of(owner, lineage.tenant_id))
     rows = await owner.fetch("select id from facts where tenant_id = $1", lineage.tenant_id)
     assert kept < {row["id"] for row in rows}
+    # Whoever was sent to where it had been a moment before is told so, and only then.
+    assert len(refused) <= 2
     assert (await verify_events(memory, lineage))["faults"] == []
     told = await owner.fetch(
         "select created_at from memory_events where tenant_id = $1 order by sequence",
@@ -207,6 +234,13 @@ async def _knows(memory: Any, lineage: Lineage) -> set[str]:
                 return {one["content"] for one in found}
             except Unavailable:
                 await asyncio.sleep(0.2)
+
+
+async def _found_again(owner: asyncpg.Connection) -> None:
+    """What a connection of a test's own knew of a node before it was restarted is forgotten."""
+    for _ in range(5):
+        with suppress(asyncpg.InternalServerError, asyncpg.PostgresConnectionError):
+            await owner.fetchval("select count(*) from facts")
 
 
 async def _node_of(owner: asyncpg.Connection, tenant: str) -> Node:

@@ -20,7 +20,7 @@ from asyncpg.transaction import Transaction
 from pgvector.asyncpg import register_vector
 
 from butlers.db.door import Door
-from butlers.db.faults import GONE, LEFT, translated_errors
+from butlers.db.faults import GONE, LEFT, has_left, is_gone, translated_errors
 from butlers.db.share import Line, Share
 from butlers.db.wall import IS_UNBOUND, Keys
 from butlers.errors import Away
@@ -123,8 +123,9 @@ class Connections:
             connection = await self._acquired(patient=patient)
             try:
                 yield connection
-            except LEFT:
-                await self._drop_all()
+            except BaseException as error:
+                if has_left(error):
+                    await self._drop_all()
                 raise
             finally:
                 await self._line.release(self.pool, connection)
@@ -141,7 +142,7 @@ class Connections:
             except BaseException as error:
                 with suppress(*GONE):
                     await transaction.rollback()
-                if isinstance(error, LEFT):
+                if has_left(error):
                     await self._drop_all()
                 raise
             else:
@@ -163,8 +164,10 @@ class Connections:
                 if first is not None:
                     await first(connection)
                 return connection, transaction
-            except LEFT as error:
+            except (*LEFT, asyncpg.InternalServerError) as error:
                 await self._line.release(self.pool, connection)
+                if not has_left(error):
+                    raise
                 await self._drop_all()
                 await self._wait_or_raise(error)
             except BaseException:
@@ -212,8 +215,10 @@ class Connections:
 async def _commit(transaction: Transaction) -> None:
     try:
         await transaction.commit()
-    except GONE as error:
-        raise Away(_UNCERTAIN) from error
+    except Exception as error:
+        if is_gone(error):
+            raise Away(_UNCERTAIN) from error
+        raise
 
 
 def _told_each(settings: dict[str, str]) -> str:

@@ -25,6 +25,12 @@ LEFT = (
 # The same, and whatever the driver says of a connection that is no more.
 GONE = (*LEFT, asyncpg.InterfaceError)
 
+# Most of what a cluster says of a node that went is told by its code; this has none of its own.
+_NODE_WENT = (
+    "failure on connection marked as essential",
+    "could not commit transaction for shard",
+)
+
 # What a wrong address, login or database name leads to; trying again would not help.
 _CANNOT_USE = (
     asyncpg.ClientConfigurationError,
@@ -34,10 +40,25 @@ _CANNOT_USE = (
 
 # Somebody else was quicker.
 _TAKEN = (
+    asyncpg.LockNotAvailableError,
     asyncpg.UniqueViolationError,
     asyncpg.ExclusionViolationError,
     asyncpg.TransactionRollbackError,
 )
+
+
+def has_left(error: BaseException) -> bool:
+    """Whether the server, or a node of its cluster, went: whoever connects anew may find it."""
+    return isinstance(error, LEFT) or _is_of_node(error)
+
+
+def is_gone(error: BaseException) -> bool:
+    """The same, or the connection is no more: what was asked last may have been done or not."""
+    return isinstance(error, GONE) or _is_of_node(error)
+
+
+def _is_of_node(error: BaseException) -> bool:
+    return isinstance(error, asyncpg.InternalServerError) and str(error).startswith(_NODE_WENT)
 
 
 @contextmanager
@@ -45,8 +66,6 @@ def translated_errors() -> Iterator[None]:
     """Driver errors become errors of ours; their text never carries a row's content."""
     try:
         yield
-    except asyncpg.LockNotAvailableError as error:
-        raise Conflict("somebody else is changing the same just now; try again") from error
     except _TAKEN as error:
         raise Conflict(_clash(error)) from error
     except (
@@ -58,7 +77,9 @@ def translated_errors() -> Iterator[None]:
         raise InvalidInput(f"the database cannot hold a value: {brief(error)}") from error
     except _CANNOT_USE as error:
         raise Unavailable(f"the database cannot be used: {brief(error)}") from error
-    except GONE as error:
+    except (*GONE, asyncpg.InternalServerError) as error:
+        if not is_gone(error):
+            raise
         is_leaving = isinstance(error, asyncpg.OperatorInterventionError)
         said = "cannot serve now" if is_leaving else "does not answer"
         raise Away(f"the database {said}: {brief(error)}") from error
@@ -87,6 +108,8 @@ def brief(error: BaseException) -> str:
 
 def _clash(error: BaseException) -> str:
     """What to do about a clash; the name of a constraint of times says nothing to anybody."""
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return "somebody else is changing the same just now; try again"
     if isinstance(error, asyncpg.ExclusionViolationError):
         return "another that holds at the same time was stored just now; try again"
     return brief(error)
