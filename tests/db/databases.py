@@ -93,6 +93,20 @@ async def until_waiting(onlooker: asyncpg.Connection, how_many: int = 1) -> None
             await asyncio.sleep(0.01)
 
 
+async def the_dead_let_go(onlooker: asyncpg.Connection) -> None:
+    """The server notices that a client is gone, and undoes what it had not committed.
+
+    What a server does by itself, as a cluster's for each database, is nobody's to let go of.
+    """
+    async with asyncio.timeout(20):
+        while await onlooker.fetchval(
+            "select count(*) from pg_stat_activity where datname = current_database() "
+            "and pid <> pg_backend_pid() and backend_type = 'client backend' "
+            "and state is distinct from 'idle'"
+        ):
+            await asyncio.sleep(0.01)
+
+
 @asynccontextmanager
 async def fresh_database(
     postgres: EmbeddedPostgres, template: str = "template0", owner: str = "postgres"

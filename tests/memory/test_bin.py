@@ -20,7 +20,7 @@ from butlers.memory.flows.forget import forget_memory
 from butlers.memory.flows.restore import restore_memory
 from butlers.memory.model import MemoryType, NewEpisode
 from butlers.memory.settings import MemoryModuleConfig
-from db.databases import emptied
+from db.databases import emptied, the_dead_let_go
 from memory.audit_stream import event_types, events
 from memory.consolidation_stories import found, tell
 
@@ -233,16 +233,6 @@ async def test_a_kill_at_any_step_of_a_cleanup_loses_and_doubles_nothing(
         await nothing_is_lost(owner, old, done, new)
         assert doomed.run(0, clock.now).isdigit()
         await cleaned_up_once(memory, lineage, owner, old, done, new)
-
-
-async def the_dead_let_go(owner):
-    """The server notices that a client is gone, and undoes what it had not committed."""
-    query = (
-        "select count(*) from pg_stat_activity where datname = current_database() "
-        "and pid <> pg_backend_pid() and state is distinct from 'idle'"
-    )
-    while await owner.fetchval(query):
-        pass
 
 
 async def nothing_is_lost(owner, old, done, new):

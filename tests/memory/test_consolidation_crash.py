@@ -1,6 +1,5 @@
 """A process killed at any step of a consolidation: the next run completes it, once."""
 
-import asyncio
 import json
 import os
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from butlers.db.postgres import Access
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.consolidation_claim import CLAIM_SECONDS, claim_episodes, submit
-from db.databases import emptied
+from db.databases import emptied, the_dead_let_go
 from memory.audit_stream import event_types
 from memory.consolidation_stories import (
     active_facts,
@@ -88,16 +87,6 @@ async def seed(memory, lineage, owner) -> set:
     await infer(memory, lineage, "Dan", "likes", "rum")
     told = ("Ann likes tea, so offer it. Cid likes beer now", "Bob left in May; Dan drinks rum")
     return {await tell(memory, lineage, text) for text in told}
-
-
-async def the_dead_let_go(owner) -> None:
-    """The server notices that a client is gone, and undoes what it had not committed."""
-    async with asyncio.timeout(20):
-        while await owner.fetchval(
-            "select count(*) from pg_stat_activity where datname = current_database() "
-            "and pid <> pg_backend_pid() and state is distinct from 'idle'"
-        ):
-            await asyncio.sleep(0.01)
 
 
 async def completed_once(owner, episodes) -> None:
