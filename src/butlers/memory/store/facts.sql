@@ -100,17 +100,19 @@ where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
 
 -- confirm --
--- An active fact is sure again, however sure it was at first; fading ends at once.
+-- An active fact is sure again, however sure it was at first; fading ends at once. Read once: a GiST
+-- index read again in the statement that first splits it may lose entries of rows that are there.
+with before as materialized (
+  select id, last_confirmed_at as was_confirmed_at, confidence as was_confidence,
+    fact_state(validity, metadata) as was
+  from facts where tenant_id = :tenant_id and id = :id and validity = 'active' for update
+)
 update facts
 set last_confirmed_at = :now, confidence = 1.0,
   metadata = case
     when metadata ->> 'status' = 'fading' then metadata - 'status' else metadata
   end
-from (
-  select id, last_confirmed_at as was_confirmed_at, confidence as was_confidence,
-    fact_state(validity, metadata) as was
-  from facts where tenant_id = :tenant_id and id = :id and validity = 'active' for update
-) before
+from before
 where facts.tenant_id = :tenant_id and facts.id = before.id
 returning before.was_confirmed_at, before.was_confidence, before.was
 
