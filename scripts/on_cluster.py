@@ -66,6 +66,9 @@ async def _join(url: str, workers: list[str]) -> None:
     for worker in workers:
         host, _, port = worker.partition(":")
         await coordinator.fetchval("select citus_add_node($1, $2)", host, int(port))
+    # As few as let every node hold several: what many would show is the same, only later.
+    await coordinator.execute("alter system set citus.shard_count = 4")
+    await coordinator.fetchval("select pg_reload_conf()")
     await coordinator.close()
 
 
