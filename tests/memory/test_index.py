@@ -3,7 +3,7 @@
 import math
 import random
 from datetime import UTC, datetime
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -305,3 +305,21 @@ async def test_the_best_by_words_are_those_of_all_scored(memory, lineage, owner)
     got = await recall.search_memories(memory, query, SearchMode.KEYWORD, 7, lineage)
     assert [one["id"] for one in got] == [str(row["memory_id"]) for row in rows]
     assert [one["rank"] for one in got] == pytest.approx([row["score"] for row in rows])
+
+
+async def test_a_tenant_beside_a_large_one_reads_its_own_vectors_alone(owner):
+    vector = str([1.0] * 384)
+    async with owner.transaction():
+        await owner.execute("set local plan_cache_mode = force_generic_plan")
+        for tenant, many in (("large", 2000), ("small", 3)):
+            await owner.execute(
+                "insert into index_vectors (tenant_id, version_id, doc, embedding) "
+                "select $1, $2, doc, $3::text::halfvec from generate_series(1, $4::int) as doc",
+                tenant, UUID(int=1), vector, many,
+            )  # fmt: skip
+        await owner.execute("analyze index_vectors")
+        scans = "select seq_scan from pg_stat_xact_user_tables where relname = 'index_vectors'"
+        before = await owner.fetchval(scans)
+        near = "select cardinality((nearest_exact($1, $2, $3::text::halfvec, 5)).docs)"
+        assert await owner.fetchval(near, "small", UUID(int=1), vector) == 3
+        assert await owner.fetchval(scans) == before
