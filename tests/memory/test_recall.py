@@ -220,3 +220,12 @@ async def test_a_question_that_several_are_asked_is_embedded_once(memory, lineag
     for one in (memory, replace(memory, butler="other")):
         await recall.recall(one, Query(question), 5, lineage)
     assert len(embedded) == 1
+
+
+async def test_where_every_memory_answers_some_are_told(memory, lineage):
+    """Nothing stands out there, which must not be taken for nothing being there."""
+    for turn in range(130):
+        new = NewFact(f"writer {turn % 4}", f"turn {turn}", "came in between")
+        await remember.store_fact(memory, new, lineage)
+    assert len(await recall.recall(memory, Query("what came in between?"), 10, lineage)) == 10
+    assert await recall.recall(memory, Query("which wine goes with fish?"), 10, lineage) == []

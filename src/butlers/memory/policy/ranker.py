@@ -30,6 +30,9 @@ _LEAST_MIDDLE = 30
 LEAST_REACH = 3.3
 # Up to so many candidates, nothing can be said of the list as a whole.
 _FEW = 20
+# Nor where their nearness varies by less than the first of these: in a store in which everything
+# answers, nothing stands out. That of what is told and noted varies by more than the second.
+_ALIKE, _UNLIKE = 0.02, 0.04
 # Of fewer memories, the mean is that of one of them.
 _LEAST_SESSION = 3
 _TINY = 1e-6
@@ -151,10 +154,12 @@ def _standing(
 def how_likely(learned: Weights, found: Signals, scores: Numbers) -> float:
     """How likely the store answers.
 
-    How a list is spread says nothing where it is short, so few candidates are judged by less; in
-    between both count, lest one memory more turn an answer into none.
+    How a list is spread says nothing where it is short or all are alike, so such candidates are
+    judged by less; in between both count, lest one memory more turn an answer into none.
     """
-    many = float(np.clip(np.log(len(scores) / _FEW) / np.log(MANY / _FEW), 0, 1))
+    varies = (found.field.bare_similarity.std() - _ALIKE) / (_UNLIKE - _ALIKE)
+    size = np.log(len(scores) / _FEW) / np.log(MANY / _FEW)
+    many = float(np.clip(size, 0, 1) * np.clip(varies, 0, 1))
     of_many = _odds(learned.answers, numbers_of_many(found, scores))
     of_few = _odds(learned.answers_of_few, numbers_of_few(found, scores))
     return float(1 / (1 + np.exp(-many * of_many - (1 - many) * of_few)))
