@@ -15,7 +15,7 @@ from butlers.butler.token_record import TokenRecord
 from butlers.db.faults import translated_errors
 from butlers.db.postgres import Database
 from butlers.db.provision import connected, external_access
-from butlers.db.queries import Query, load
+from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, Touched
 from butlers.errors import Unavailable
 from butlers.settings.names import database_name
@@ -107,13 +107,14 @@ class SharedTokens:
             for one in tokens:
                 record = one.record
                 values = {"digest": record.digest, "id": record.id, "used_at": one.used_at}
-                await _run(owner, _SQL["add"], **values, record=record.model_dump_json())
+                told = _SQL["add"].bound(**values, record=record.model_dump_json())
+                await owner.fetchval(*told)
         return True
 
     async def revoke(self, token_id: str) -> TokenRecord | None:
         """Forget a token; None where there is no such."""
         async with self._open() as owner:
-            gone = await _run(owner, _SQL["revoke"], id=token_id) if owner is not None else None
+            gone = owner and await owner.fetchval(*_SQL["revoke"].bound(id=token_id))
         return None if gone is None else TokenRecord.model_validate_json(gone)
 
     @asynccontextmanager
@@ -127,8 +128,3 @@ class SharedTokens:
             if not isinstance(error.__cause__, asyncpg.InvalidCatalogNameError):
                 raise Unavailable(f"the tokens of butler {self._butler}: {error}") from error
             yield None
-
-
-async def _run(owner: asyncpg.Connection, query: Query, **values: object) -> str | None:
-    told: str | None = await owner.fetchval(query.positional, *query.arguments(values))
-    return told

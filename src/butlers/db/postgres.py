@@ -72,7 +72,7 @@ class Transaction:
         if "tenant_id" in values:
             raise TypeError(f"{query.name}: the transaction says which tenant it is for")
         known = {name: self._known[name] for name in query.parameters if name in self._known}
-        return query.positional, *query.arguments({**known, **values})
+        return query.bound(**known, **values)
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
@@ -192,7 +192,7 @@ class Database:
     async def fetch(self, query: Query, /, **values: object) -> list[Row]:
         """One statement of the butler itself, to which no tenant's rows exist."""
         async with self._connections.one() as connection:
-            rows: list[Row] = await connection.fetch(query.positional, *query.arguments(values))
+            rows: list[Row] = await connection.fetch(*query.bound(**values))
         return rows
 
     async def fetch_as(self, tenant_id: str, query: Query, /, **values: object) -> list[Row]:

@@ -40,6 +40,10 @@ class Query:
         """The same for a transaction that acts for its tenant already."""
         return _query(self.name, _ACTING.sub(r"\1(\2:tenant_id", self.text))
 
+    def bound(self, **values: Any) -> tuple[Any, ...]:
+        """The statement and its values in their order, as the driver takes them."""
+        return self.positional, *self.arguments(values)
+
     def arguments(self, values: Mapping[str, Any]) -> list[Any]:
         """Values in positional order; a missing or surplus name is a TypeError."""
         if values.keys() != set(self.parameters):

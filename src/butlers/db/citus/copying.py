@@ -70,8 +70,7 @@ class Copying:
             self.tell(Progress("copy", table.name, so_far.rows, so_far.of_rows, round(rate)))
 
     async def _so_far(self, table: Table) -> _Copied:
-        query = _SQL["copied"]
-        found = await self.target.fetchrow(query.positional, table.name)
+        found = await self.target.fetchrow(_SQL["copied"].positional, table.name)
         return _Copied(**found) if found else _Copied(of_rows=await count(self.source, table))
 
     async def _copy_page(self, table: Table, so_far: _Copied) -> _Copied:
@@ -109,8 +108,5 @@ class Copying:
             rows = so_far.rows + await write(self.target, table, page)
             now = replace(so_far, place=end, rows=rows, is_done=end is None)
             values = {field: getattr(now, field) for field in _Copied.__slots__}
-            query = _SQL["note"]
-            await self.target.execute(
-                query.positional, *query.arguments({"table": table.name, **values})
-            )
+            await self.target.execute(*_SQL["note"].bound(table=table.name, **values))
         return now

@@ -57,16 +57,13 @@ async def _note_changes(source: asyncpg.Connection, table: Table) -> None:
         if await source.fetchval("select to_regclass('pg_dist_partition') is not null"):
             await source.execute("set local citus.enable_unsafe_triggers = on")
             await source.execute("set local citus.multi_shard_modify_mode = sequential")
-        await source.execute(
-            await _fetchval(
-                source,
-                "noting",
-                table=table.name,
-                tenant_column=table.tenant_column,
-                old_key=table.row_key("old"),
-                new_key=table.row_key("new"),
-            )
+        noting = _SQL["noting"].bound(
+            table=table.name,
+            tenant_column=table.tenant_column,
+            old_key=table.row_key("old"),
+            new_key=table.row_key("new"),
         )
+        await source.execute(await source.fetchval(*noting))
         await source.execute(
             f"create trigger moving_note after insert or update or delete on {name(table.name)} "
             f"for each row execute function moving.{name(table.name)}()"
@@ -128,7 +125,7 @@ async def _carry(
     tenants: Sequence[str],
 ) -> int:
     for _ in range(_TRIES):
-        changes = await _fetch(source, "changes", tenants=tenants)
+        changes = await source.fetch(*_SQL["changes"].bound(tenants=tenants))
         keys: dict[str, set[str]] = {}
         for change in changes:
             keys.setdefault(change["table_name"], set()).add(change["key"])
@@ -137,7 +134,7 @@ async def _carry(
         except CROWDED:
             continue
         ids = [change["id"] for change in changes]
-        await _fetch(source, "carried", tenants=tenants, ids=ids)
+        await source.fetch(*_SQL["carried"].bound(tenants=tenants, ids=ids))
         return len(changes)
     raise Unavailable("what changes cannot be carried: rows clash however often it is tried")
 
@@ -173,15 +170,3 @@ async def carrying(target: asyncpg.Connection) -> AsyncIterator[None]:
     async with target.transaction():
         await target.execute("set local session_replication_role = replica")
         yield
-
-
-async def _fetch(owner: asyncpg.Connection, query: str, **values: object) -> list[asyncpg.Record]:
-    found = _SQL[query]
-    rows: list[asyncpg.Record] = await owner.fetch(found.positional, *found.arguments(values))
-    return rows
-
-
-async def _fetchval(owner: asyncpg.Connection, query: str, **values: object) -> str:
-    found = _SQL[query]
-    told: str = await owner.fetchval(found.positional, *found.arguments(values))
-    return told

@@ -113,8 +113,7 @@ async def _alone(place: Place) -> AsyncIterator[asyncpg.Connection]:
         async with connected(place.url) as server:
             if not await server.fetchval(_SQL["may"].text):
                 raise Unavailable("database.url: the login has to be a superuser for this")
-            query = _SQL["alone"]
-            if not await server.fetchval(query.positional, place.database):
+            if not await server.fetchval(_SQL["alone"].positional, place.database):
                 raise Conflict(f"{place.database} is being moved by another process just now")
             yield server
 
@@ -177,9 +176,8 @@ class _Filling:
     async def _take_keys(self, source: asyncpg.Connection, target: asyncpg.Connection) -> None:
         """Whoever signs in at the old database signs in at the new one in the same way."""
         keys = await source.fetchrow(_SQL["keys"].text)
-        query = _SQL["take_keys"]
         await target.execute("delete from public.tenant_key")
-        await target.execute(query.positional, *query.arguments(dict(keys)))
+        await target.execute(*_SQL["take_keys"].bound(**keys))
         login = login_of(self.names.now)
         if await self.server.fetchval("select 1 from pg_roles where rolname = $1", login):
             await self.server.execute(

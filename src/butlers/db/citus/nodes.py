@@ -50,9 +50,9 @@ async def join(maintenance_dsn: str, database_dsn: str, database: str) -> list[N
         async with connected(database_dsn) as owner:
             await owner.execute("create extension if not exists citus")
             if own is not None:
-                await _run(owner, "coordinate", **own)
+                await owner.fetchval(*_SQL["coordinate"].bound(**own))
             for node in nodes:
-                await _run(owner, "join", host=node.host, port=node.port)
+                await owner.fetchval(*_SQL["join"].bound(host=node.host, port=node.port))
     return nodes
 
 
@@ -70,7 +70,9 @@ async def welcome(owner: asyncpg.Connection, database: str) -> None:
     """Nodes that ask for a password let the login of a database in by the one it has."""
     password = (await read_keys(owner)).password()
     await ensure_login(owner, database, password)
-    await _run(owner, "let_in", login=login_of(database), told=f"password={password}")
+    await owner.fetchval(
+        *_SQL["let_in"].bound(login=login_of(database), told=f"password={password}")
+    )
 
 
 async def _equip(maintenance_dsn: str, node: Node, database: str) -> None:
@@ -85,8 +87,3 @@ async def _equip(maintenance_dsn: str, node: Node, database: str) -> None:
             )
     async with connected(node.dsn(maintenance_dsn, database)) as there:
         await there.execute("create extension if not exists citus")
-
-
-async def _run(owner: asyncpg.Connection, name: str, **values: object) -> None:
-    query = _SQL[name]
-    await owner.fetchval(query.positional, *query.arguments(values))

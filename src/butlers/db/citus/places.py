@@ -48,7 +48,8 @@ async def places(dsn: str) -> Places:
     """Where everything of a database is."""
     with translated_errors():
         async with connected(dsn) as owner:
-            largest = [(row["tenant"], row["memories"]) for row in await _fetch(owner, "largest")]
+            rows = await owner.fetch(_SQL["largest"].text)
+            largest = [(row["tenant"], row["memories"]) for row in rows]
             if await is_spread(owner):
                 return Places(True, await _held(owner), largest)
             size = await owner.fetchval(_SQL["plain_bytes"].text)
@@ -92,18 +93,18 @@ async def _require_spread(owner: asyncpg.Connection) -> None:
 
 
 async def _held(owner: asyncpg.Connection) -> list[Held]:
-    by_node = await _fetch(owner, "tenants_by_node", tenants=await _tenants(owner))
+    by_node = await owner.fetch(*_SQL["tenants_by_node"].bound(tenants=await _tenants(owner)))
     tenants = {row["node"]: row["tenants"] for row in by_node}
-    rows = await _fetch(owner, "places")
+    rows = await owner.fetch(_SQL["places"].text)
     return [Held(**row, tenants=tenants.get(row["node"], 0)) for row in rows]
 
 
 async def _tenants(owner: asyncpg.Connection) -> list[str]:
-    return [row["tenant"] for row in await _fetch(owner, "tenants")]
+    return [row["tenant"] for row in await owner.fetch(_SQL["tenants"].text)]
 
 
 async def _place(owner: asyncpg.Connection, tenant: str) -> asyncpg.Record:
-    (place,) = await _fetch(owner, "place", tenant=tenant)
+    (place,) = await owner.fetch(*_SQL["place"].bound(tenant=tenant))
     return place
 
 
@@ -119,12 +120,6 @@ async def _node(owner: asyncpg.Connection, wanted: str) -> Node:
 async def _shift(owner: asyncpg.Connection, query: str, **values: object) -> None:
     """What the cluster does over minutes; its own words say best why it could not."""
     try:
-        await _fetch(owner, query, **values)
+        await owner.fetch(*_SQL[query].bound(**values))
     except asyncpg.InternalServerError as error:
         raise Unavailable(f"the cluster could not do it: {error}") from error
-
-
-async def _fetch(owner: asyncpg.Connection, query: str, **values: object) -> list[asyncpg.Record]:
-    found = _SQL[query]
-    rows: list[asyncpg.Record] = await owner.fetch(found.positional, *found.arguments(values))
-    return rows

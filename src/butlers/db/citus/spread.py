@@ -55,7 +55,8 @@ async def _loosen(owner: asyncpg.Connection, tables: Sequence[str]) -> None:
 async def _functions(owner: asyncpg.Connection, tables: Sequence[str]) -> list[asyncpg.Record]:
     """Every function of ours, all it names told with its schema: each has its own way to look."""
     await owner.execute("set local search_path = pg_catalog")
-    functions = await _fetch(owner, "functions", tables=tables)
+    found = _SQL["functions"].bound(tables=tables)
+    functions: list[asyncpg.Record] = await owner.fetch(*found)
     await owner.execute("set local search_path = public")
     return functions
 
@@ -89,11 +90,13 @@ def _stated(body: str) -> str:
 
 async def _prepare(owner: asyncpg.Connection, tables: Sequence[str]) -> Sequence[asyncpg.Record]:
     """Keys hold the tenant and policies ask no table; what referred to what until now."""
-    references = await _fetch(owner, "references", tables=tables)
+    found = _SQL["references"].bound(tables=tables)
+    references: list[asyncpg.Record] = await owner.fetch(*found)
     for one in references:
         await owner.execute(f"alter table {one['name']} drop constraint {one['reference']}")
-    for one in await _fetch(owner, "keys", tables=tables):
-        for twin in await _fetch(owner, "twins", table=one["name"], columns=one["columns"]):
+    for one in await owner.fetch(*_SQL["keys"].bound(tables=tables)):
+        twins = _SQL["twins"].bound(table=one["name"], columns=one["columns"])
+        for twin in await owner.fetch(*twins):
             await owner.execute(f"alter table {one['name']} drop constraint {twin['name']}")
         columns = ", ".join(["tenant_id", *one["columns"]])
         await owner.execute(
@@ -101,7 +104,7 @@ async def _prepare(owner: asyncpg.Connection, tables: Sequence[str]) -> Sequence
             f"add constraint {one['key']} primary key ({columns})"
         )
     own = "tenant_id = proven_tenant()"
-    for policy in await _fetch(owner, "policies", tables=tables):
+    for policy in await owner.fetch(*_SQL["policies"].bound(tables=tables)):
         await owner.execute(
             f"alter policy {policy['policy']} on {policy['name']} using ({own}) with check ({own})"
         )
@@ -153,9 +156,3 @@ async def _teach(owner: asyncpg.Connection, tables: Sequence[str]) -> None:
             function["name"],
             _ANCHOR,
         )
-
-
-async def _fetch(owner: asyncpg.Connection, name: str, **values: object) -> list[asyncpg.Record]:
-    query = _SQL[name]
-    rows: list[asyncpg.Record] = await owner.fetch(query.positional, *query.arguments(values))
-    return rows

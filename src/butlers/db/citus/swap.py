@@ -58,7 +58,7 @@ class Standing:
 
 async def standing(server: asyncpg.Connection, of: Names) -> Standing:
     """What a node has."""
-    rows = await _fetch(server, "known", names=[of.now, of.next, of.before])
+    rows = await server.fetch(*_SQL["known"].bound(names=[of.now, of.next, of.before]))
     found = {row["name"]: row for row in rows}
     return Standing(
         now=of.now in found,
@@ -80,7 +80,7 @@ async def close(server: asyncpg.Connection, database: str, but: int) -> None:
     await let_in(server, database, False)
     seen_empty = 0
     for _ in range(_TRIES):
-        ended = await _fetch(server, "end_others", database=database, but=but)
+        ended = await server.fetch(*_SQL["end_others"].bound(database=database, but=but))
         # Once more: who was coming in just then is seen a moment later.
         seen_empty = 0 if ended else seen_empty + 1
         if seen_empty > 1:
@@ -119,7 +119,7 @@ async def _swap_at(server: asyncpg.Connection, of: Names, *, is_there: bool) -> 
     for _ in range(_TRIES):
         for database, _, _ in steps:
             await let_in(server, database, False)
-            await _fetch(server, "end_all", database=database)
+            await server.fetch(*_SQL["end_all"].bound(database=database))
         try:
             return await _rename(server, steps, of.now, said)
         except asyncpg.ObjectInUseError:
@@ -148,9 +148,3 @@ async def drop(server: asyncpg.Connection, nodes: Sequence[Node], url: str, data
 
 async def _drop_at(server: asyncpg.Connection, database: str) -> None:
     await server.execute(f"drop database if exists {name(database)} with (force)")
-
-
-async def _fetch(server: asyncpg.Connection, query: str, **values: object) -> list[asyncpg.Record]:
-    found = _SQL[query]
-    rows: list[asyncpg.Record] = await server.fetch(found.positional, *found.arguments(values))
-    return rows
