@@ -72,7 +72,7 @@ class Transaction:
         if "tenant_id" in values:
             raise TypeError(f"{query.name}: the transaction says which tenant it is for")
         known = {name: self._known[name] for name in query.parameters if name in self._known}
-        return query.bound(**known, **values)
+        return query.bound(**{**known, **values})
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
