@@ -18,7 +18,7 @@ from butlers.db.citus.settle import settle
 from butlers.db.login import login_of
 from butlers.db.postgres import Transaction
 from butlers.errors import Away, Unavailable
-from butlers.memory.flows import recall, remember
+from butlers.memory.flows import recall, remember, sight
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.context import build_context
 from butlers.memory.flows.sight import Query
@@ -69,6 +69,9 @@ async def lived(memory: Any, lineage: Lineage) -> None:
 async def test_every_statement_of_a_tenant_goes_to_one_shard(memory, database, lineage, owner):
     with pytest.MonkeyPatch.context() as patch, told(patch) as seen:
         await lived(memory, lineage)
+        patch.setattr(sight, "READ_WHOLE", -1)
+        patch.setattr(sight, "AT_ONCE", -1)
+        assert await recall.recall(memory, Query("what does Ann like"), 10, lineage)
         await tell(memory, lineage, "Bob likes tea")
         report = await run_consolidation(memory, ScriptedModel(reading), lineage)
     several = []

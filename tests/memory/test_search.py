@@ -1,15 +1,18 @@
 """Searching by meaning, by words and by both."""
 
 import math
+import random
 from dataclasses import replace
+from unittest.mock import AsyncMock
 
 import pytest
 
-from butlers.errors import InvalidInput
+from butlers.errors import InvalidInput, Unavailable
 from butlers.memory.flows import forget, recall, remember, sight
 from butlers.memory.flows.sight import Query
 from butlers.memory.model import MemoryType, NewEpisode, NewFact, NewRule, SearchMode
 from butlers.memory.policy.confidence import effective_confidence
+from butlers.memory.store import search
 
 FACTS = (MemoryType.FACT,)
 EVERY_MODE = list(SearchMode)
@@ -262,6 +265,63 @@ async def test_a_large_tenant_is_searched_by_index_with_a_short_answer_made_whol
     assert ids(await find(memory, lineage, "tea 3", SearchMode.SEMANTIC, 5)) == exact
     every = await find(memory, lineage, "tea", SearchMode.SEMANTIC, 50, scope="general")
     assert set(ids(every)) == {str(one) for one in kept}
+
+
+@pytest.fixture
+def ways(memory, monkeypatch):
+    """Ask by index in turn, then at once; every statement of the second is told."""
+    fetch_as, told = type(memory.database).fetch_as, []
+
+    async def telling(self, tenant_id, query, /, **values):
+        told.append(query.name)
+        return await fetch_as(self, tenant_id, query, **values)
+
+    async def both(ask):
+        monkeypatch.setattr(sight, "READ_WHOLE", -1)
+        in_turn = await ask()
+        monkeypatch.setattr(sight, "AT_ONCE", -1)
+        monkeypatch.setattr(type(memory.database), "fetch_as", telling)
+        at_once = await ask()
+        monkeypatch.undo()
+        return in_turn, at_once, told
+
+    return both
+
+
+@pytest.mark.contract("L16", "L36")
+@pytest.mark.parametrize("scope", [None, "health", "general"])
+@pytest.mark.parametrize("asked", ["tea and a cello", "What has Ann about boats?", "kuber?", "the"])
+async def test_what_is_found_at_once_is_what_is_found_in_turn(memory, lineage, ways, asked, scope):
+    """However many may not be shown: of those nearest to a question most are another scope's."""
+    chance = random.Random(5)
+    words = ["tea", "boat", "cello", "harbour", "lamp", "kubernetes"]
+    for number in range(400):
+        text = " ".join(chance.choices(words, k=4))
+        kept = NewFact(
+            chance.choice(["Ann", "Bob"]), f"p{number}", text, scope=chance.choice(["global", "x"])
+        )
+        if number < 20:
+            kept = replace(kept, content="lamp lamp", scope="health")
+        await remember.store_fact(memory, kept, lineage)
+
+    def ask():
+        return find(memory, lineage, asked, SearchMode.HYBRID, 20, scope=scope)
+
+    in_turn, at_once, told = await ways(ask)
+    assert at_once == in_turn
+    assert in_turn
+    assert sorted(told)[:3] == ["find_candidates", "match_ahead", "near_ahead"]
+
+
+async def test_a_leg_that_fails_at_once_fails_the_question_alone(memory, lineage, monkeypatch):
+    await fact(memory, lineage, "tea")
+    for name in ("READ_WHOLE", "AT_ONCE"):
+        monkeypatch.setattr(sight, name, -1)
+    for leg in ("match_ahead", "near_ahead"):
+        with monkeypatch.context() as patch, pytest.raises(Unavailable, match="gone"):
+            patch.setattr(search, leg, AsyncMock(side_effect=Unavailable("gone")))
+            await find(memory, lineage, "tea", SearchMode.HYBRID)
+        assert len(await find(memory, lineage, "tea", SearchMode.HYBRID)) == 1
 
 
 async def test_vectors_of_another_model_are_never_compared(memory, lineage):

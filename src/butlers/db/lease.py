@@ -61,11 +61,11 @@ class Renewal:
 
 
 @asynccontextmanager
-async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def beside(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
     """Within this block the work goes on; it is stopped, and has ended, when the block ends."""
     working = asyncio.create_task(work)
     try:
-        yield
+        yield working
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)

@@ -29,7 +29,7 @@ class MemoryModule(Module):
     name: ClassVar[str] = "memory"
     dependencies: ClassVar[tuple[str, ...]] = ()
     settings_model: ClassVar[type[BaseModel]] = MemoryModuleConfig
-    migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_033")
+    migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_034")
     operations: ClassVar[Iterable[Operation]] = OPERATIONS
 
     def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
+from butlers.db.lease import beside
 from butlers.kernel.text import preprocess_search_query
 from butlers.kernel.words import prepared
 from butlers.memory.candidates import Looked
@@ -12,7 +13,7 @@ from butlers.memory.model import NOW, Lineage, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, question, scopes
 from butlers.memory.policy.question import Reading
 from butlers.memory.store import search
-from butlers.memory.store.search import Asked, Filter, Standing
+from butlers.memory.store.search import NOTHING_AHEAD, Ahead, Asked, Filter, Standing
 
 ALL_TYPES = tuple(MemoryType)
 # Rows up to which a tenant's vectors are all read: exact, and about as quick as the index.
@@ -22,6 +23,8 @@ READ_WHOLE = 10_000
 # million five hundred do, so that it takes some more for each doubling.
 NEIGHBOURS_ALONE, NEIGHBOURS, MORE_NEIGHBOURS = 1_000, 400, 30
 _ENOUGH_FOR = 100_000
+# Memories from which on words are looked for while the question is embedded, then beside meaning.
+AT_ONCE = 200_000
 MAX_QUERY = 10_000
 
 
@@ -75,15 +78,27 @@ async def _look(  # noqa: PLR0913 - a look is what is asked, by whom, how deep, 
     now, then = memory.now(), query.then
     text = question.by_every_name(query.text, standing.called)[:MAX_QUERY]
     reading = question.read(text, standing.names, then.at(now))
+    where = Filter(query.types, query.scope, query.min_confidence, now, then.as_of, then.known_at)
+    if mode is SearchMode.HYBRID and standing.memories > max(AT_ONCE, READ_WHOLE):
+        asked, ahead = await _at_once(memory, reading, lineage, depth, standing)
+    else:
+        asked, ahead = await _asked(memory, reading, mode, standing), NOTHING_AHEAD
     looked = await search.find_candidates(
-        memory.database,
-        lineage.tenant_id,
-        await _asked(memory, reading, mode, standing),
-        Filter(query.types, query.scope, query.min_confidence, now, then.as_of, then.known_at),
-        depth,
-        READ_WHOLE,
+        memory.database, lineage.tenant_id, asked, where, depth, READ_WHOLE, ahead
     )
     return Sight(reading, looked, standing.names)
+
+
+async def _at_once(
+    memory: Memory, reading: Reading, lineage: Lineage, depth: int, standing: Standing
+) -> tuple[Asked, Ahead]:
+    """What is looked up, and what both legs found of it, each on a connection of its own."""
+    database, tenant, words = memory.database, lineage.tenant_id, prepared(reading.text)
+    matched = search.match_ahead(database, tenant, words, standing.memories, depth)
+    async with beside(matched) as matching:
+        asked = await _asked(memory, reading, SearchMode.HYBRID, standing)
+        near = await search.near_ahead(database, tenant, asked, depth)
+        return asked, Ahead(**await matching, **near)
 
 
 async def _asked(memory: Memory, reading: Reading, mode: SearchMode, standing: Standing) -> Asked:

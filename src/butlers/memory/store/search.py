@@ -68,6 +68,20 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """What was found of a question before its candidates are asked for, each leg by itself."""
+
+    known: str | None = None
+    matching: list[int] | None = None
+    docs: list[int] | None = None
+    distances: list[float] | None = None
+    bare_docs: list[int] | None = None
+
+
+NOTHING_AHEAD = Ahead()
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """What may be remembered of a tenant: the models it knows, newest first, and its names.
 
@@ -87,20 +101,42 @@ class Standing:
         return next(current, None)
 
 
-async def find_candidates(
-    database: Database, tenant_id: str, asked: Asked, where: Filter, depth: int, read_whole: int
+async def find_candidates(  # noqa: PLR0913 - what is asked by whom, among what, how, known what
+    database: Database,
+    tenant_id: str,
+    asked: Asked,
+    where: Filter,
+    depth: int,
+    read_whole: int,
+    ahead: Ahead = NOTHING_AHEAD,
 ) -> Looked:
     """The best by meaning and by words, each to the same depth, with what ranks them.
 
     Tenants of up to `read_whole` memories are read whole; larger ones by index, if it finds enough.
     """
+    values = {**_values(asked), **_values(where), **_values(ahead)}
     limits = {"depth": depth, "read_whole": read_whole}
-    [row] = await database.fetch_as(
-        tenant_id, _SQL["find_candidates"], **_values(asked), **_values(where), **limits
-    )
+    [row] = await database.fetch_as(tenant_id, _SQL["find_candidates"], **values, **limits)
     told: dict[str, Any] = {name: row[name] or [] for name in _LISTS}
     told |= {name: np.array(row[name] or [], dtype=np.float64) for name in _NUMBERS}
     return Looked(header=_header(row), impacts=_impacts(row), **told)
+
+
+async def match_ahead(
+    database: Database, tenant_id: str, words: str, total_known: int, depth: int
+) -> Row:
+    """The best by words of a tenant that is searched by index: the half of `Ahead` they are."""
+    values = {"asked": words, "total_known": total_known, "depth": depth}
+    [row] = await database.fetch_as(tenant_id, _SQL["match_ahead"], **values)
+    return row
+
+
+async def near_ahead(database: Database, tenant_id: str, asked: Asked, depth: int) -> Row:
+    """The best by meaning of a tenant that is searched by index: the other half."""
+    names = ("version_id", "near", "near_bare", "neighbours")
+    values = {name: getattr(asked, name) for name in names}
+    [row] = await database.fetch_as(tenant_id, _SQL["near_ahead"], **values, depth=depth)
+    return row
 
 
 async def tell_memories(
@@ -126,7 +162,7 @@ async def tenant_standing(database: Database, tenant_id: str) -> Standing:
     return Standing(versions, frozenset(row["names"]), row["memories"], row["called"])
 
 
-def _values(given: Asked | Filter) -> dict[str, Any]:
+def _values(given: Asked | Filter | Ahead) -> dict[str, Any]:
     return {name: getattr(given, name) for name in given.__slots__}
 
 

@@ -7,9 +7,24 @@ select stale, words, bare_words, counts, weights, total, (shown).docs, (shown).k
 from act_for(:tenant_id, :actor, :proof) as tenant
 cross join lateral find_candidates(
   tenant, :version_id, :asked, :bare, :near, :near_bare, :types, :scope, :min_confidence, :now,
-  :as_of, :known_at, :depth, :names_known, :total_known, :read_whole, :neighbours
+  :as_of, :known_at, :depth, :names_known, :total_known, :read_whole, :neighbours,
+  :known, :matching, :docs, :distances, :bare_docs
 )
 order by total
+
+-- match_ahead --
+-- The best by words, and what is known of the words.
+select known, matching
+from act_for(:tenant_id, :actor, :proof) as tenant
+cross join lateral match_ahead(tenant, :asked, :total_known, :depth)
+order by known
+
+-- near_ahead --
+-- The best by meaning, with and without the names in the question.
+select docs, distances, bare_docs
+from act_for(:tenant_id, :actor, :proof) as tenant
+cross join lateral near_ahead(tenant, :version_id, :near, :near_bare, :depth, :neighbours)
+order by docs
 
 -- tell_memories --
 -- Memories as their readers get them.
