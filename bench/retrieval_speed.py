@@ -107,7 +107,7 @@ async def _measure(
         for one in loaded:
             await _count_statements(one, questions)
             await _compare(one, engine, vectors, questions)
-        await _store(loaded, questions // 2)
+        await _store(loaded, max(questions // 2, 1))
     return report({one.store: one.times for one in loaded})
 
 

@@ -135,6 +135,22 @@ async def _leave_writing_to_the_system(postgres: EmbeddedPostgres) -> None:
         await connection.execute("select pg_reload_conf()")
 
 
+@pytest.fixture
+def migrated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which databases were migrated from nothing."""
+    from butlers.db import upgrade
+
+    databases: list[str] = []
+    really = upgrade.upgrade
+
+    def noted(dsn: str, *how: object) -> None:
+        databases.append(dsn.split("@/")[1].split("?")[0])
+        really(dsn, *how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(upgrade, "upgrade", noted)
+    return databases
+
+
 @pytest.fixture(scope="session")
 async def worker_access(postgres: EmbeddedPostgres, template: str) -> Access:
     """This worker's own copy of the template."""

@@ -10,7 +10,6 @@ from structlog.testing import capture_logs
 from butlers.butler import hosting
 from butlers.butler.database import DatabaseServer
 from butlers.butler.home import Home
-from butlers.db import upgrade
 from butlers.doors.daemon import started_butlers
 from butlers.settings.files import load_house
 from doors.furnished import furnished_home
@@ -30,20 +29,6 @@ def home() -> Iterator[Home]:
         nowhere = '[database]\nurl = "postgresql://127.0.0.1:1/nothing"\n'
         home.butler_file(NAMES[0]).write_text(nowhere)
         yield home
-
-
-@pytest.fixture
-def migrated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which databases were migrated from nothing."""
-    databases: list[str] = []
-    really = upgrade.upgrade
-
-    def noted(dsn: str, *how: object) -> None:
-        databases.append(dsn.split("@/")[1].split("?")[0])
-        really(dsn, *how)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(upgrade, "upgrade", noted)
-    return databases
 
 
 async def test_many_start_side_by_side_and_one_that_cannot_keeps_no_other(

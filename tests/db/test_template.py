@@ -23,22 +23,6 @@ async def server() -> AsyncIterator[DatabaseServer]:
         await server.release()
 
 
-@pytest.fixture
-def migrated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which databases were migrated from nothing."""
-    from butlers.db import upgrade
-
-    databases: list[str] = []
-    really = upgrade.upgrade
-
-    def noted(dsn: str, *how: object) -> None:
-        databases.append(dsn.split("@/")[1].split("?")[0])
-        really(dsn, *how)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(upgrade, "upgrade", noted)
-    return databases
-
-
 async def prepared(server: DatabaseServer, butler: str, *modules: str) -> Access:
     targets = registry.targets(modules or registry.KNOWN)
     return await server.prepare(butler, DatabaseSection(), registry.branches(), targets)

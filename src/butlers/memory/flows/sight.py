@@ -1,4 +1,7 @@
-"""Looking for what may answer a question: one round trip, with what is remembered of the tenant."""
+"""Looking for what may answer a question, with what is remembered of the tenant.
+
+That is one round trip; in a large store, where both legs are looked for at once, it is two.
+"""
 
 import math
 from collections.abc import Set
