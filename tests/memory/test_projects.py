@@ -55,6 +55,24 @@ async def test_an_address_that_is_another_projects_wins_over_the_directory(memor
     assert await scope_of(memory, turned, lineage) == shop != family
 
 
+@pytest.mark.contract("L41")
+async def test_whoever_reads_in_a_project_needs_no_write(memory, lineage, owner, clock):
+    shop = await scope_of(memory, SHOP, lineage)
+    clock.advance(hours=1)
+    await owner.execute("revoke insert, update on projects from butlers_runtime")
+    try:
+        assert await projects.seen_scopes(memory, SHOP, lineage) == (shop,)
+        family = await projects.seen_scopes(memory, FAMILY, lineage)
+        await memory.uses.settle_all()
+    finally:
+        await owner.execute("grant insert, update on projects to butlers_runtime")
+    assert [one["name"] for one in await projects.find_projects(memory, lineage)] == [SHOP.name]
+    assert await projects.seen_scopes(memory, FAMILY, lineage) == family
+    told = await projects.find_projects(memory, lineage)
+    assert {one["name"] for one in told} == {SHOP.name, FAMILY.name}
+    assert (await scope_of(memory, FAMILY, lineage),) == family
+
+
 async def test_many_who_meet_a_project_at_once_meet_one(memory, lineage):
     met = await asyncio.gather(*(scope_of(memory, SHOP, lineage) for _ in range(8)))
     assert len(set(met)) == 1

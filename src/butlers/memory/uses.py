@@ -1,16 +1,18 @@
 """Counting uses after the answer: reading needs no write, and never waits for one."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
 
-from butlers.db.postgres import Database
+from butlers.db.postgres import Database, Transaction
 from butlers.errors import ButlersError
 from butlers.memory.model import MemoryRef
 from butlers.memory.store import uses
+
+Work = Callable[[Transaction], Awaitable[object]]
 
 _log = structlog.get_logger(__name__)
 # A writer that takes longer is waiting for somebody else; reading goes on without its counts.
@@ -24,7 +26,7 @@ class _Used:
 
 
 class Uses:
-    """Uses that wait to be written, tenant by tenant, in batches.
+    """Uses that wait to be written, tenant by tenant, in batches; and what else reading leaves.
 
     A crash may lose the last ones, and a disk that cannot be written loses all.
     """
@@ -32,6 +34,7 @@ class Uses:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._waiting: dict[str, dict[MemoryRef, _Used]] = {}
+        self._works: dict[str, dict[str, Work]] = {}
         self._writers: dict[str, asyncio.Task[None]] = {}
 
     def count(self, tenant_id: str, refs: Iterable[MemoryRef], now: datetime) -> None:
@@ -40,8 +43,13 @@ class Uses:
         for ref in refs:
             before = waiting.get(ref)
             waiting[ref] = _Used(before.times + 1 if before else 1, now)
-        if waiting and self._writer(tenant_id) is None:
-            self._writers[tenant_id] = asyncio.create_task(self._write(tenant_id))
+        if waiting:
+            self._begin(tenant_id)
+
+    def later(self, tenant_id: str, name: str, work: Work) -> None:
+        """Have something else written soon; once, if it is asked for twice till then."""
+        self._works.setdefault(tenant_id, {})[name] = work
+        self._begin(tenant_id)
 
     async def settle(self, tenant_id: str, patience: float = _PATIENCE_SECONDS) -> None:
         """Wait until what was noted for a tenant is written, so that the next reader sees it."""
@@ -54,6 +62,10 @@ class Uses:
         for tenant_id in list(self._writers):
             await self.settle(tenant_id, _SHUTDOWN_SECONDS)
 
+    def _begin(self, tenant_id: str) -> None:
+        if self._writer(tenant_id) is None:
+            self._writers[tenant_id] = asyncio.create_task(self._write(tenant_id))
+
     def _writer(self, tenant_id: str) -> asyncio.Task[None] | None:
         """Who writes for a tenant now; one of a loop that has ended never will."""
         writer = self._writers.get(tenant_id)
@@ -62,8 +74,12 @@ class Uses:
 
     async def _write(self, tenant_id: str) -> None:
         try:
-            while waiting := self._waiting.pop(tenant_id, None):
-                await self._write_batch(tenant_id, waiting)
+            while self._waiting.get(tenant_id) or self._works.get(tenant_id):
+                if waiting := self._waiting.pop(tenant_id, None):
+                    await self._write_batch(tenant_id, waiting)
+                for work in self._works.pop(tenant_id, {}).values():
+                    async with self.database.transaction(tenant_id, aside=True) as tx:
+                        await work(tx)
         except ButlersError as error:
             _log.warning("uses_not_counted", tenant=tenant_id, error=str(error))
         finally:

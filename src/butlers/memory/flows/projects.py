@@ -6,6 +6,7 @@ butler's name, and so is what is drawn from them.
 
 import hashlib
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from butlers.db.postgres import Row, Transaction
@@ -32,14 +33,18 @@ async def own_scope(memory: Memory, project: Project, lineage: Lineage) -> str:
 
 
 async def seen_scopes(memory: Memory, project: Project, lineage: Lineage) -> tuple[str, ...]:
-    """The scopes a session in this project is told of, beside what is global."""
+    """The scopes a session in this project is told of, beside what is global.
+
+    That it was met is noted after the answer; one that was never met has nothing of its own yet.
+    """
     async with memory.transaction(lineage) as tx:
         found = await projects.find_known(tx, keys=project.keys)
-        rows = await projects.find_scopes(tx, id=_place(found)) if found else []
+        own = _place(found) if found else _id(project)
+        rows = await projects.find_scopes(tx, id=own)
     if found is None or _has_changed(memory, found, project):
-        async with memory.original.transaction(lineage) as tx:
-            rows = await projects.find_scopes(tx, id=await _met(memory, tx, project))
-    return tuple(PROJECT + row["id"] for row in rows)
+        met = partial(_met, memory, project=project)
+        memory.uses.later(lineage.tenant_id, f"project {project.keys[0]}", met)
+    return tuple(PROJECT + id for id in sorted({own, *(row["id"] for row in rows)}))
 
 
 async def _met(memory: Memory, tx: Transaction, project: Project) -> str:
@@ -61,14 +66,18 @@ async def _met(memory: Memory, tx: Transaction, project: Project) -> str:
     return _place(found)
 
 
+def _id(project: Project) -> str:
+    """What a new one is known by: one that has a word for its key, `personal`, by that word."""
+    surest = project.keys[0]
+    return hashlib.sha256(surest.encode()).hexdigest()[:12] if ":" in surest else surest
+
+
 def _place(found: Row) -> str:
     return str(found["moved_to"] or found["id"])
 
 
 async def _add(memory: Memory, tx: Transaction, project: Project) -> None:
-    surest = project.keys[0]
-    # What has a word for its key, `personal`, has it for its id too.
-    id = hashlib.sha256(surest.encode()).hexdigest()[:12] if ":" in surest else surest
+    id = _id(project)
     name = masked(one_line(project.name)).text[:_LONGEST_NAME] or id
     keys, places = list(project.keys), list(filter(None, [project.place]))
     await projects.insert(tx, id=id, name=name, keys=keys, places=places, now=memory.now())
