@@ -3,7 +3,6 @@
 That is one round trip; in a large store, where both legs are looked for at once, it is two.
 """
 
-import math
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
@@ -23,10 +22,10 @@ ALL_TYPES = tuple(MemoryType)
 READ_WHOLE = 10_000
 # How many the vector index compares where nothing else finds an answer, and where words do too. Of
 # the true ten nearest among 100,000, a thousand miss one in 300, four hundred one in 150; among a
-# million five hundred do, so that it takes some more for each doubling.
-NEIGHBOURS_ALONE, NEIGHBOURS, MORE_NEIGHBOURS = 1_000, 400, 30
-_ENOUGH_FOR = 100_000
-# Memories from which on words are looked for while the question is embedded, then beside meaning.
+# million a thousand do.
+NEIGHBOURS_ALONE, NEIGHBOURS = 1_000, 400
+# Memories from which on words are looked for while the question is embedded, then beside meaning:
+# so long do they take that a thousand neighbours keep nobody waiting.
 AT_ONCE = 200_000
 MAX_QUERY = 10_000
 
@@ -119,14 +118,10 @@ async def _asked(memory: Memory, reading: Reading, mode: SearchMode, standing: S
     if asked is None:
         return Asked(None, *known, words)
     bare, near_bare = (prepared(reading.bare), asked.vectors[1]) if twice else (None, None)
-    neighbours = _neighbours(standing.memories) if words else NEIGHBOURS_ALONE
+    is_few = words and standing.memories <= AT_ONCE
+    neighbours = NEIGHBOURS if is_few else NEIGHBOURS_ALONE
     version, near = asked.version_id, asked.vectors[0]
     return Asked(version, *known, words, near, bare, near_bare, neighbours)
-
-
-def _neighbours(memories: int) -> int:
-    doublings = math.log2(max(memories / _ENOUGH_FOR, 1))
-    return min(NEIGHBOURS + round(MORE_NEIGHBOURS * doublings), NEIGHBOURS_ALONE)
 
 
 def _checked(query: Query) -> Query:

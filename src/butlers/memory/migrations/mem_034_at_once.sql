@@ -57,6 +57,8 @@ language plpgsql {planned} as $$
       perform set_config('butlers.tenant', tenant, true);
       perform set_config('hnsw.ef_search', neighbours::text, true);
       nearest := nearest_memories(tenant, version, near::halfvec(384), looked_at(depth), true);
+      -- What only adds to the others needs no such care.
+      perform set_config('hnsw.ef_search', (neighbours / 2)::text, true);
       nearest_bare := nearest_memories(
         tenant, version, near_bare::halfvec(384), looked_at(depth), true
       );
