@@ -102,7 +102,7 @@ class Backups:
         newest = next(iter(self.all()), None)
         return tick if tick is not None and (newest is None or newest.made_at < tick) else None
 
-    def kept(self, butlers: Mapping[str, Butler]) -> AbstractAsyncContextManager[None]:
+    def kept(self, butlers: Mapping[str, Butler]) -> AbstractAsyncContextManager[object]:
         """Within this block one is made whenever the schedule says; what was missed, once."""
         return beside(self._keep(butlers))
 

@@ -58,7 +58,7 @@ class Arrivals:
         self._trouble = ""
         self._seen = (0, 0.0)
 
-    def kept(self) -> AbstractAsyncContextManager[None]:
+    def kept(self) -> AbstractAsyncContextManager[object]:
         """Within this block whatever arrives is stored."""
         return beside(self._keep())
 

@@ -21,9 +21,9 @@ ALL_TYPES = tuple(MemoryType)
 # Rows up to which a tenant's vectors are all read: exact, and about as quick as the index.
 READ_WHOLE = 10_000
 # How many the vector index compares where nothing else finds an answer, and where words do too. Of
-# the true ten nearest among 100,000, a thousand miss one in 300, four hundred one in 150; among a
-# million a thousand do.
-NEIGHBOURS_ALONE, NEIGHBOURS = 1_000, 400
+# the true ten nearest among 100,000, a thousand miss one in 800 and five hundred one in 190; among
+# a million a thousand miss one in 150.
+NEIGHBOURS_ALONE, NEIGHBOURS = 1_000, 500
 # Memories from which on words are looked for while the question is embedded, then beside meaning:
 # so long do they take that a thousand neighbours keep nobody waiting.
 AT_ONCE = 200_000

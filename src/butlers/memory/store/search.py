@@ -64,7 +64,7 @@ class Asked:
     near: Sequence[float] | None = None
     bare: str | None = None
     near_bare: Sequence[float] | None = None
-    neighbours: int = 400
+    neighbours: int = 500
 
 
 @dataclass(frozen=True, slots=True)
