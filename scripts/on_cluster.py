@@ -16,7 +16,8 @@ from pathlib import Path
 
 import asyncpg
 
-NODES = 3
+WORKERS = 3
+"""Of which the last has not joined yet."""
 
 
 def main(citus: str, *arguments: str) -> int:
@@ -24,13 +25,15 @@ def main(citus: str, *arguments: str) -> int:
     with tempfile.TemporaryDirectory(prefix="butlers-cluster-") as directory:
         os.chmod(directory, 0o755)
         port = _free_ports()
-        command = [sys.executable, str(Path(citus) / "cluster"), directory, "--port", str(port)]
+        command = [sys.executable, str(Path(citus) / "cluster"), directory]
+        command += ["--port", str(port), "--workers", str(WORKERS)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as cluster:
             try:
                 assert cluster.stdout is not None
-                url, *workers = cluster.stdout.readline().split()
+                url, *workers, spare = cluster.stdout.readline().split()
                 asyncio.run(_join(url, workers))
                 known = {"BUTLERS_TEST_CLUSTER": url, "BUTLERS_TEST_CLUSTER_DIRECTORY": directory}
+                known["BUTLERS_TEST_CLUSTER_SPARE"] = spare
                 tests = [sys.executable, "-m", "pytest", *arguments]
                 return subprocess.run(tests, env={**os.environ, **known}, check=False).returncode
             finally:
@@ -38,12 +41,12 @@ def main(citus: str, *arguments: str) -> int:
 
 
 def _free_ports() -> int:
-    """The first of three ports in a row that nobody uses."""
+    """The first of as many ports in a row as there are servers that nobody uses."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             first: int = probe.getsockname()[1]
-        if all(_is_free(first + number) for number in range(NODES)):
+        if all(_is_free(first + number) for number in range(1 + WORKERS)):
             return first
 
 

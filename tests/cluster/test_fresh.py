@@ -1,20 +1,32 @@
-"""A new database of a cluster, made by several processes at once."""
+"""A new database of a cluster, made by several processes at once; and a cluster that grows."""
 
 import asyncio
+import os
 
 import pytest
 
-from butlers.db.citus.settle import settle
+from butlers.db.citus.nodes import Node
+from butlers.db.citus.places import rebalance
+from butlers.db.citus.settle import settle, take_in
 from butlers.db.citus.tables import is_spread
 from butlers.db.migrate import migrate
+from butlers.db.postgres import Database
 from butlers.db.provision import connected, external_access, provision
-from conftest import BRANCHES, CLUSTER
-from db.spread import drop_everywhere
+from butlers.memory.flows import recall, remember
+from butlers.memory.flows.sight import Query
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, NewFact, SearchMode
+from conftest import BRANCHES, CLUSTER, ToyEmbedder
+from db.spread import drop_everywhere, spread_database
 
 NAME = "fresh_spread"
+SPARE = os.environ.get("BUTLERS_TEST_CLUSTER_SPARE", "")
+NEEDS_CLUSTER = pytest.mark.skipif(
+    not CLUSTER, reason="no cluster: CITUS names a directory that has one"
+)
 
 
-@pytest.mark.skipif(not CLUSTER, reason="no cluster: CITUS names a directory that has one")
+@NEEDS_CLUSTER
 async def test_processes_that_start_at_once_spread_it_once():
     await drop_everywhere(CLUSTER, NAME)
     dsn = external_access(CLUSTER, NAME).owner_dsn
@@ -26,3 +38,48 @@ async def test_processes_that_start_at_once_spread_it_once():
             assert await is_spread(owner)
     finally:
         await drop_everywhere(CLUSTER, NAME)
+
+
+async def said(memory, tenant):
+    """What a tenant's facts say."""
+    found = await recall.search_memories(
+        memory, Query("who likes what"), SearchMode.HYBRID, 10, Lineage(tenant)
+    )
+    return {one["content"] for one in found}
+
+
+@NEEDS_CLUSTER
+async def test_a_node_that_joins_later_gets_its_share():
+    access = await spread_database(CLUSTER, NAME)
+    host, _, port = SPARE.partition(":")
+    tenants = [f"tenant-{number}" for number in range(12)]
+    database = await Database.open(access)
+    memory = Memory(database, ToyEmbedder, "general")
+    try:
+        for tenant in tenants:
+            await remember.store_fact(memory, NewFact("Ann", "likes", tenant), Lineage(tenant))
+        async with connected(Node(host, int(port)).dsn(CLUSTER, "postgres")) as there:
+            await there.execute("create extension if not exists citus")
+        async with connected(CLUSTER) as coordinator:
+            await coordinator.fetchval("select citus_add_node($1, $2)", host, int(port))
+        assert SPARE not in {node.node for node in (await rebalance(access.owner_dsn)).nodes}
+        for _ in range(2):
+            await take_in(CLUSTER, access.owner_dsn, NAME)
+        held = {node.node: node for node in (await rebalance(access.owner_dsn)).nodes}
+        assert len(held) == 3
+        assert held[SPARE].shards > 0 and held[SPARE].tenants > 0
+        assert sum(node.tenants for node in held.values()) == len(tenants)
+        for tenant in tenants:
+            await remember.store_fact(memory, NewFact("Bob", "likes", "ale"), Lineage(tenant))
+            assert await said(memory, tenant) == {tenant, "ale"}
+        assert await said(memory, "stranger") == set()
+    finally:
+        await database.close()
+        await drop_everywhere(CLUSTER, NAME)
+        async with connected(CLUSTER) as coordinator:
+            await coordinator.execute(
+                "select citus_remove_node(nodename, nodeport) from pg_dist_node "
+                "where nodename = $1 and nodeport = $2",
+                host,
+                int(port),
+            )

@@ -45,6 +45,20 @@ async def settle(maintenance_dsn: str, dsn: str, database: str) -> bool:
     return True
 
 
+async def take_in(maintenance_dsn: str, dsn: str, database: str) -> None:
+    """Nodes that joined the cluster since the database was spread may hold tenants of it too."""
+    async with (
+        connected(dsn) as owner,
+        connected(maintenance_dsn) as coordinator,
+        coordinator.transaction(),
+    ):
+        await coordinator.execute(_ONE_AT_A_TIME, database)
+        joined = set(await nodes_of(coordinator)) - set(await nodes_of(owner))
+        if joined and await is_spread(owner):
+            log.info("nodes have joined", nodes=sorted(map(str, joined)))
+            await _spread(owner, maintenance_dsn, dsn, database)
+
+
 async def _spread(owner: asyncpg.Connection, maintenance_dsn: str, dsn: str, database: str) -> None:
     try:
         await join(maintenance_dsn, dsn, database)

@@ -74,15 +74,15 @@ def isolate(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give a large tenant shards of its own, and a node if one is named.
+    """Give a large tenant shards of its own, and a node if one is named, also one that just joined.
 
     Those who write to what is moved wait meanwhile; nothing is refused that waits less than
     database.lock_timeout_seconds.
     """
     from butlers.db.citus.places import isolate as part
 
-    place = _place(name, home)
-    done = asyncio.run(part(place.dsn(place.database), tenant, node))
+    dsn = _dsn_of_all_nodes(name, home)
+    done = asyncio.run(part(dsn, tenant, node))
     if as_json:
         show_json(asdict(done))
         return
@@ -92,13 +92,23 @@ def isolate(
 def rebalance(name: ButlerArgument, home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Let the nodes hold about as much each, those that joined the cluster since too.
 
-    Nodes that joined are known after the next `butlers up`. Those who write wait as with
-    `butlers db isolate`.
+    Those who write wait as with `butlers db isolate`.
     """
     from butlers.db.citus.places import rebalance as level
 
+    _show(asyncio.run(level(_dsn_of_all_nodes(name, home))), as_json)
+
+
+def _dsn_of_all_nodes(name: str, home: "Path | None") -> str:
+    """How the owner reaches a butler's database, which knows every node of the cluster."""
+    from butlers.db.citus.settle import take_in
+    from butlers.logs import configure
+
+    configure("error")
     place = _place(name, home)
-    _show(asyncio.run(level(place.dsn(place.database))), as_json)
+    dsn = place.dsn(place.database)
+    asyncio.run(take_in(place.url, dsn, place.database))
+    return dsn
 
 
 def _run(  # noqa: PLR0913 - one for each option
