@@ -82,7 +82,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _public(data: Path, names: Sequence[str], out: Path | None) -> bool:
-    everything = {name: sets.load(data / name) for name in names}
+    # Strangers ask the same whichever sets are measured.
+    everything = {
+        name: sets.load(data / name) for name in SETS if name in names or (data / name).is_dir()
+    }
     embedder = CachedEmbedder(get_embedding_engine())
     figures = {}
     for name in names:
@@ -194,9 +197,9 @@ def _judged(figures: Mapping[str, Figures]) -> bool:
         missed |= _judge(f"{name}: hybrid recall@10", hybrid, FLOOR[name])
         missed |= _judge(f"{name}: recall in use / search", used / hybrid, LEAST_IN_USE)
     lost = [f.recall(SearchMode.HYBRID) - f.recall("recall, fresh") for f in figures.values()]
-    missed |= _judge(
-        "foreign questions, mean", -_mean_of(f.foreign for f in figures.values()), -MOST_FOREIGN
-    )
+    if len(figures) == len(SETS):
+        foreign = _mean_of(f.foreign for f in figures.values())
+        missed |= _judge("foreign questions, mean", -foreign, -MOST_FOREIGN)
     missed |= _judge("lost by the gate, mean", -_mean_of(lost), -MOST_LOST)
     return missed
 
