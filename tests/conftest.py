@@ -39,6 +39,9 @@ TEMPLATE = "butler_template"
 BRANCHES = [MemoryModule.migrations]
 # Where the tests of memory run over a database whose tenants are spread.
 CLUSTER = os.environ.get("BUTLERS_TEST_CLUSTER")
+NEEDS_CLUSTER = pytest.mark.skipif(
+    not CLUSTER, reason="no cluster: CITUS names a directory that has one"
+)
 
 
 @pytest.fixture(scope="session")

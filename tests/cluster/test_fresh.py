@@ -3,8 +3,6 @@
 import asyncio
 import os
 
-import pytest
-
 from butlers.db.citus.nodes import Node
 from butlers.db.citus.places import rebalance
 from butlers.db.citus.settle import settle, take_in
@@ -12,18 +10,14 @@ from butlers.db.citus.tables import is_spread
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
 from butlers.db.provision import connected, external_access, provision
-from butlers.memory.flows import recall, remember
-from butlers.memory.flows.sight import Query
+from butlers.memory.flows import remember
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, NewFact, SearchMode
-from conftest import BRANCHES, CLUSTER, ToyEmbedder
-from db.spread import drop_everywhere, spread_database
+from butlers.memory.model import Lineage, NewFact
+from conftest import BRANCHES, CLUSTER, NEEDS_CLUSTER, ToyEmbedder
+from db.spread import drop_everywhere, likings, spread_database
 
 NAME = "fresh_spread"
 SPARE = os.environ.get("BUTLERS_TEST_CLUSTER_SPARE", "")
-NEEDS_CLUSTER = pytest.mark.skipif(
-    not CLUSTER, reason="no cluster: CITUS names a directory that has one"
-)
 
 
 @NEEDS_CLUSTER
@@ -38,14 +32,6 @@ async def test_processes_that_start_at_once_spread_it_once():
             assert await is_spread(owner)
     finally:
         await drop_everywhere(CLUSTER, NAME)
-
-
-async def said(memory, tenant):
-    """What a tenant's facts say."""
-    found = await recall.search_memories(
-        memory, Query("who likes what"), SearchMode.HYBRID, 10, Lineage(tenant)
-    )
-    return {one["content"] for one in found}
 
 
 @NEEDS_CLUSTER
@@ -71,8 +57,8 @@ async def test_a_node_that_joins_later_gets_its_share():
         assert sum(node.tenants for node in held.values()) == len(tenants)
         for tenant in tenants:
             await remember.store_fact(memory, NewFact("Bob", "likes", "ale"), Lineage(tenant))
-            assert await said(memory, tenant) == {tenant, "ale"}
-        assert await said(memory, "stranger") == set()
+            assert await likings(memory, Lineage(tenant)) == {tenant, "ale"}
+        assert await likings(memory, Lineage("stranger")) == set()
     finally:
         await database.close()
         await drop_everywhere(CLUSTER, NAME)

@@ -23,15 +23,14 @@ from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.context import build_context
 from butlers.memory.flows.sight import Query
 from butlers.memory.flows.verify import verify_events
-from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, SearchMode
-from conftest import CLUSTER
+from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
+from conftest import CLUSTER, NEEDS_CLUSTER
 from db.databases import connected
+from db.spread import likings
 from memory.consolidation_stories import reading, tell
 from memory.scripted_model import ScriptedModel
 
-pytestmark = pytest.mark.skipif(
-    not CLUSTER, reason="no cluster: CITUS names a directory that has one"
-)
+pytestmark = NEEDS_CLUSTER
 DIRECTORY = os.environ.get("BUTLERS_TEST_CLUSTER_DIRECTORY", "")
 RUN_AT_NODES = """
     select p.proname::text as name from pg_dist_object d
@@ -231,10 +230,7 @@ async def _knows(memory: Any, lineage: Lineage) -> set[str]:
     async with asyncio.timeout(10):
         while True:
             try:
-                found = await recall.search_memories(
-                    memory, Query("who likes what"), SearchMode.HYBRID, 10, lineage
-                )
-                return {one["content"] for one in found}
+                return await likings(memory, lineage)
             except Unavailable:
                 await asyncio.sleep(0.2)
 

@@ -6,6 +6,10 @@ from butlers.db.login import own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access
 from butlers.db.provision import connected, external_access, provision
+from butlers.memory.flows import recall
+from butlers.memory.flows.sight import Query
+from butlers.memory.handle import Memory
+from butlers.memory.model import Lineage, SearchMode
 from butlers.memory.module import MemoryModule
 
 
@@ -27,3 +31,10 @@ async def drop_everywhere(url: str, name: str) -> None:
     for node in nodes:
         async with connected(node.dsn(url, "postgres")) as there:
             await there.execute(f'drop database if exists "{name}" with (force)')
+
+
+async def likings(memory: Memory, lineage: Lineage) -> set[str]:
+    """What a tenant's facts say that people like."""
+    query = Query("who likes what")
+    found = await recall.search_memories(memory, query, SearchMode.HYBRID, 10, lineage)
+    return {one["content"] for one in found}

@@ -28,13 +28,10 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact
 from butlers.memory.module import MemoryModule
 from butlers.settings.names import database_name
-from conftest import CLUSTER, ToyEmbedder
+from conftest import CLUSTER, NEEDS_CLUSTER, ToyEmbedder
 from doors.daemons import ENVIRONMENT, PROGRAM, butlers, temporary_home
 from memory.index import differences
 
-NEEDS_CLUSTER = pytest.mark.skipif(
-    not CLUSTER, reason="BUTLERS_TEST_CLUSTER names no coordinator of a Citus cluster"
-)
 TENANTS = ("acme", "rival", "quiet")
 
 
