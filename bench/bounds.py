@@ -22,9 +22,9 @@ from typing import Any
 
 import httpx2
 
-from butlers.butler.home import Home
-from butlers.butler.presence import Running, running
-from butlers.butler.tokens import TokenStore
+from butlers.host.home import Home
+from butlers.host.presence import Running, running
+from butlers.host.tokens import TokenStore
 
 CLIENTS, SLOW = 64, 1_000
 MOST = 3.0

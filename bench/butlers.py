@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from butlers.butler.home import Home
-from butlers.butler.presence import running
 from butlers.db.embedded.liveness import processes_over, read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.host.home import Home
+from butlers.host.presence import running
 
 FEW, MANY = 10, 100
 MOST = 3.0

@@ -24,8 +24,8 @@ from typing import Any
 
 import httpx2
 
-from butlers.butler.home import Home
 from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.host.home import Home
 
 CLIENTS, SECONDS, MOST_PROCESSES = 64, 20.0, 3
 TENANTS, FACTS = 16, 50

@@ -25,9 +25,9 @@ from pathlib import Path
 import asyncpg
 import httpx2
 
-from butlers.butler.database import DatabaseServer
-from butlers.butler.home import Home
-from butlers.doors.daemon import started_butlers
+from butlers.host.database import DatabaseServer
+from butlers.host.home import Home
+from butlers.interfaces.daemon import started_butlers
 from butlers.logs import configure
 from butlers.settings.files import load_house
 

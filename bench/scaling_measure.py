@@ -24,11 +24,11 @@ from bench.scaling_meter import Meter, memory_mb, relation_bytes
 from bench.speed_load import Store, Vectors, alone, copy_tenants, crowd, indexes_made_later, load
 from bench.speed_texts import fact, question
 from butlers import __version__
-from butlers.butler.database import DatabaseServer
-from butlers.butler.home import Home
-from butlers.butler.tokens import TokenStore
-from butlers.doors.daemon import started_butlers
 from butlers.embedding import get_embedding_engine
+from butlers.host.database import DatabaseServer
+from butlers.host.home import Home
+from butlers.host.tokens import TokenStore
+from butlers.interfaces.daemon import started_butlers
 from butlers.logs import configure
 from butlers.memory.handle import Memory
 from butlers.settings.files import load_house

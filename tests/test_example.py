@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from doors.daemons import ENVIRONMENT, temporary_home
+from interfaces.daemons import ENVIRONMENT, temporary_home
 
 PROJECT = Path(__file__).parents[1]
 EXAMPLE = PROJECT / "examples" / "a_week.py"

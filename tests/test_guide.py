@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from doors.daemons import ENVIRONMENT, temporary_home
+from interfaces.daemons import ENVIRONMENT, temporary_home
 from llm.command_lines import PACKAGES, NotInstallable, command_lines
 from llm.standins import Anthropic, Say, standing_in
 

@@ -12,7 +12,7 @@ import pytest
 
 from butlers.errors import Unavailable
 from butlers.logs import configure
-from doors.daemons import ENVIRONMENT
+from interfaces.daemons import ENVIRONMENT
 
 SPEAK = """
 import logging, sys

@@ -18,11 +18,11 @@ import typer
 from mcp.server.mcpserver.tools import Tool
 from pydantic import AwareDatetime
 
-from butlers.butler.registry import KNOWN
-from butlers.doors import methods as methods_module
-from butlers.doors.cli import app
-from butlers.doors.mcp.server import ButlerMCP
-from butlers.doors.methods import offered, signature_of
+from butlers.host.registry import KNOWN
+from butlers.interfaces import methods as methods_module
+from butlers.interfaces.cli import app
+from butlers.interfaces.mcp.server import ButlerMCP
+from butlers.interfaces.methods import offered, signature_of
 from butlers.module import Module, Surroundings
 from butlers.operation import Operation, Toolset
 

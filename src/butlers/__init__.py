@@ -10,7 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from butlers.doors.python import (
+    from butlers.errors import (
+        ButlersError,
+        Conflict,
+        IntegrityViolation,
+        InvalidInput,
+        NotFound,
+        SettingsError,
+        Unavailable,
+    )
+    from butlers.interfaces.python import (
         ButlerMemory,
         Context,
         MergeReport,
@@ -20,15 +29,6 @@ if TYPE_CHECKING:
         StoredFact,
         StoredRule,
         open_memory,
-    )
-    from butlers.errors import (
-        ButlersError,
-        Conflict,
-        IntegrityViolation,
-        InvalidInput,
-        NotFound,
-        SettingsError,
-        Unavailable,
     )
 
 __version__ = "0.1.0"
@@ -57,5 +57,5 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     errors = import_module("butlers.errors")
-    place = errors if hasattr(errors, name) else import_module("butlers.doors.python")
+    place = errors if hasattr(errors, name) else import_module("butlers.interfaces.python")
     return getattr(place, name)

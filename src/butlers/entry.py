@@ -11,20 +11,20 @@ from butlers.forward import forward
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from butlers.doors.http.household import Household
+    from butlers.interfaces.http.household import Household
 
 
 def main() -> None:
     """Run a command; an agent's `butlers mcp` is handed on before anything else is imported."""
     if sys.argv[1:2] == ["mcp"] and forward(sys.argv[2:]):
         return
-    from butlers.doors.cli import main as run_command
+    from butlers.interfaces.cli import main as run_command
 
     run_command(_pages)
 
 
 def _pages(household: "Household") -> "Starlette":
     """The pages and the API, imported only by a command that serves them."""
-    from butlers.doors.pages.app import build
+    from butlers.interfaces.web.app import build
 
     return build(household)

@@ -1,4 +1,4 @@
-"""The modules a butler may have, by their settings; `butler/registry.py` has the classes."""
+"""The modules a butler may have, by their settings; `host/registry.py` has the classes."""
 
 from pydantic import Field
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from butlers.butler.home import Home
-from doors.daemons import ENVIRONMENT, butlers
+from butlers.host.home import Home
+from interfaces.daemons import ENVIRONMENT, butlers
 from llm.standins import Anthropic, OpenAi, standing_in
 
 KEY = "sk-test-0123456789"

@@ -11,10 +11,10 @@ import httpx2
 import pytest
 
 from agents.agents import Agent, agent
-from butlers.butler.database import DatabaseServer
+from butlers.host.database import DatabaseServer
 from db.databases import connected as connected_to
-from doors.daemons import Daemon, butlers, until, up
-from doors.furnished import furnished_home
+from interfaces.daemons import Daemon, butlers, until, up
+from interfaces.furnished import furnished_home
 from llm.command_lines import NotInstallable, command_lines
 from llm.standins import Call, Say, Step
 

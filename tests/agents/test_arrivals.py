@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from agents.agents import Agent, agent
-from butlers.butler.database import DatabaseServer
-from butlers.butler.home import Home
+from butlers.host.database import DatabaseServer
+from butlers.host.home import Home
 from butlers.sessions.waiting import Waiting
 from db.databases import connected as connected_to
-from doors.daemons import until, up
-from doors.furnished import furnished_home
+from interfaces.daemons import until, up
+from interfaces.furnished import furnished_home
 from llm.command_lines import NotInstallable, command_lines
 from llm.standins import Say
 

@@ -12,11 +12,11 @@ import httpx2
 import pytest
 
 from agents.agents import KEY
-from butlers.butler.database import DatabaseServer
-from butlers.butler.home import Home
+from butlers.host.database import DatabaseServer
+from butlers.host.home import Home
 from db.databases import connected
-from doors.daemons import ENVIRONMENT, Daemon, butlers, until, up
-from doors.furnished import furnished_home
+from interfaces.daemons import ENVIRONMENT, Daemon, butlers, until, up
+from interfaces.furnished import furnished_home
 from llm.command_lines import NotInstallable, command_lines
 from llm.standins import Anthropic, Call, OpenAi, Say, Step, standing_in
 

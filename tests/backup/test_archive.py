@@ -15,11 +15,11 @@ from butlers.backup.archive import Archive
 from butlers.backup.backup import locked, make
 from butlers.backup.directory import Backups
 from butlers.backup.restore import restore, verify
-from butlers.butler.home import Home
-from butlers.butler.own_tokens import ensure_hook_token
-from butlers.butler.tokens import TokenStore
 from butlers.db import sqlite
 from butlers.errors import Conflict, InvalidInput
+from butlers.host.home import Home
+from butlers.host.own_tokens import ensure_hook_token
+from butlers.host.tokens import TokenStore
 from butlers.notebook.schema import ensure_memory_schema, open_notebook
 from butlers.settings.sections import BackupSection
 from conftest import WalkingClock

@@ -13,12 +13,12 @@ import httpx2
 import pytest
 
 from butlers.backup.archive import Archive
-from butlers.butler.home import Home
-from butlers.butler.presence import alone
-from butlers.butler.tokens import TokenStore
 from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.host.home import Home
+from butlers.host.presence import alone
+from butlers.host.tokens import TokenStore
 from db.embedded_servers import fetch
-from doors.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
+from interfaces.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
 
 WRITERS = 8
 

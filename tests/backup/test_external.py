@@ -10,10 +10,10 @@ import pytest
 from butlers.backup.backup import make
 from butlers.backup.restore import restore, verify
 from butlers.backup.sharing import GRACE, kept_elsewhere
-from butlers.butler.home import Home
-from butlers.butler.hosting import opened_butler
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.errors import Conflict, Unavailable
+from butlers.host.home import Home
+from butlers.host.hosting import opened_butler
 from db.databases import connected, fresh_role
 
 FACT = "insert into facts (tenant_id, subject, predicate, content) values ('a', 'Ann', 'tea', 'x')"

@@ -13,12 +13,12 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from browser.chromium import chromium, found
 from browser.story import Told, tell
-from butlers.butler.home import Home
+from butlers.host.home import Home
 from butlers.kernel.rights import Right
-from doors.daemons import Daemon, butlers, up
-from doors.furnished import furnished_home
-from doors.http.callers import token_store
-from doors.pages.visitors import browsing, link_of
+from interfaces.daemons import Daemon, butlers, up
+from interfaces.furnished import furnished_home
+from interfaces.http.callers import token_store
+from interfaces.web.visitors import browsing, link_of
 
 NewContext = Callable[..., BrowserContext]
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from butlers.butler.home import Home
-from butlers.butler.hosting import opened_butler
+from butlers.host.home import Home
+from butlers.host.hosting import opened_butler
 from butlers.memory.flows import correct, entities, feedback, forget, remember
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.decay_sweep import run_decay_sweep

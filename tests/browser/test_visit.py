@@ -8,8 +8,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from browser.conftest import Agent
 from browser.story import Told
-from doors.daemons import Daemon
-from doors.pages.visitors import link_of
+from interfaces.daemons import Daemon
+from interfaces.web.visitors import link_of
 
 NewContext = Callable[..., BrowserContext]
 HOME = "/butlers/general/memory"

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from browser.conftest import Agent
-from doors.daemons import Daemon
+from interfaces.daemons import Daemon
 
 NewContext = Callable[..., BrowserContext]
 HOME = "/butlers/general/memory"

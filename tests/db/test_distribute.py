@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from butlers.butler.home import Home
-from butlers.butler.registry import CORE
 from butlers.db.citus import swap
 from butlers.db.citus.move import Place, move
 from butlers.db.citus.nodes import nodes_of
@@ -22,6 +20,8 @@ from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
 from butlers.db.provision import connected, external_access, provision
 from butlers.errors import ButlersError, Unavailable
+from butlers.host.home import Home
+from butlers.host.registry import CORE
 from butlers.memory.flows import correct, remember
 from butlers.memory.flows.verify import verify_events
 from butlers.memory.handle import Memory
@@ -29,7 +29,7 @@ from butlers.memory.model import Lineage, NewFact
 from butlers.memory.module import MemoryModule
 from butlers.settings.names import database_name
 from conftest import CLUSTER, NEEDS_CLUSTER, ToyEmbedder
-from doors.daemons import ENVIRONMENT, PROGRAM, butlers, temporary_home
+from interfaces.daemons import ENVIRONMENT, PROGRAM, butlers, temporary_home
 from memory.index import differences
 
 TENANTS = ("acme", "rival", "quiet")

@@ -8,12 +8,12 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from butlers.butler.database import DatabaseServer
-from butlers.butler.home import Home
 from butlers.db.embedded import configuration, machine
 from butlers.db.embedded.configuration import buffers_mb, initdb_options
 from butlers.errors import Unavailable
-from doors.furnished import furnished_home
+from butlers.host.database import DatabaseServer
+from butlers.host.home import Home
+from interfaces.furnished import furnished_home
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from butlers.butler.registry import branches
 from butlers.db.branch import Branch
 from butlers.db.migrate import current_revisions, migrate
 from butlers.db.upgrade import head_revision
 from butlers.errors import Unavailable
+from butlers.host.registry import branches
 from butlers.memory.module import MemoryModule
 from db.databases import catalog, connected, fresh_database, fresh_role
 from db.embedded_servers import ENVIRONMENT

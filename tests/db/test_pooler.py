@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
-from butlers.butler.registry import CORE
 from butlers.db.address import maintenance_url
 from butlers.db.login import login_of, own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
 from butlers.db.provision import external_access, provision
+from butlers.host.registry import CORE
 from butlers.memory.flows import remember
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact
@@ -22,7 +22,7 @@ from butlers.memory.operations.storage import store_rule
 from conftest import ToyEmbedder
 from db.clusters import POOLER, Server, Servers, servers
 from db.databases import connected
-from doors.daemons import butlers, temporary_home, up
+from interfaces.daemons import butlers, temporary_home, up
 
 pytestmark = pytest.mark.skipif(POOLER is None, reason="pgbouncer is not installed")
 DATABASE = "butler_pooled"

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from butlers.butler.database import replicas_of
-from butlers.butler.registry import CORE
 from butlers.db.address import maintenance_url
 from butlers.db.login import own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import external_access, provision
 from butlers.errors import Away
+from butlers.host.database import replicas_of
+from butlers.host.registry import CORE
 from butlers.memory.flows import remember
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from butlers.butler import registry
-from butlers.butler.database import DatabaseServer
 from butlers.db.postgres import Access
 from butlers.db.template import TEMPLATE
+from butlers.host import registry
+from butlers.host.database import DatabaseServer
 from butlers.settings.database import DatabaseSection
 from db.databases import catalog, connected
-from doors.furnished import furnished_home
+from interfaces.furnished import furnished_home
 
 
 @pytest.fixture

@@ -11,16 +11,16 @@ import asyncpg
 import pytest
 
 from butlers import witness
-from butlers.butler.database import DatabaseServer
-from butlers.butler.home import Home
-from butlers.butler.tokens import TokenStore
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.doctor import checks as doctor
 from butlers.doctor.checks import examine
 from butlers.doctor.finding import Finding, Verdict
+from butlers.host.database import DatabaseServer
+from butlers.host.home import Home
+from butlers.host.tokens import TokenStore
 from butlers.sessions.waiting import Waiting
-from doors.daemons import butlers, temporary_home, up
-from doors.furnished import furnished_home
+from interfaces.daemons import butlers, temporary_home, up
+from interfaces.furnished import furnished_home
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ USUAL_FUNCTION, LONG_FUNCTION = 6, 15
 # Where an error of any kind ends, and why it may.
 GUARDS = {
     "sessions/fail_open.py": "a session never fails because its memory does",
-    "butler/arrivals.py": "one session that cannot be stored keeps no other from being stored",
+    "host/arrivals.py": "one session that cannot be stored keeps no other from being stored",
     "backup/directory.py": "a backup that fails keeps no later one from being made",
-    "butler/butler.py": "one module that cannot start or stop keeps no other from it",
+    "host/butler.py": "one module that cannot start or stop keeps no other from it",
     "doctor/checks.py": "a check that breaks is itself a finding",
     "jobs/schedule.py": "a job that fails is a line in the history, not the end of the schedule",
-    "doors/http/fanout.py": "one butler that fails leaves what the others say complete",
+    "interfaces/http/fanout.py": "one butler that fails leaves what the others say complete",
     "memory/flows/consolidate.py": "a tenant that fails leaves the other tenants alone",
     "memory/flows/consolidation_batch.py": "a group that fails leaves the other groups alone",
     "memory/flows/consolidation_apply.py": "an action that fails leaves the others alone",

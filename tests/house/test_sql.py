@@ -11,11 +11,11 @@ import asyncpg
 import pytest
 
 import butlers
-from butlers.butler.registry import CORE
 from butlers.db.login import RUNTIME_ROLE
 from butlers.db.migrate import migrate
 from butlers.db.queries import load
 from butlers.db.statements import Rows, Statement
+from butlers.host.registry import CORE
 from butlers.memory.module import MemoryModule
 from butlers.notebook.schema import ensure_memory_schema, open_notebook
 from db.databases import connected, fresh_database

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from butlers.butler.registry import CORE
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.login import login_of
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import provision
+from butlers.host.registry import CORE
 from db.databases import connected
 
 EMPTY = (

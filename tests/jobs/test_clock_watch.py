@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 import asyncpg
 import pytest
 
-from butlers.butler.registry import CORE
 from butlers.clock import utc_now
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
 from butlers.db.provision import provision
+from butlers.host.registry import CORE
 from butlers.jobs.clock_watch import Believed, doubt
 from butlers.witness import witness_of
 from conftest import WalkingClock

@@ -5,11 +5,11 @@ import re
 import asyncpg
 import pytest
 
-from butlers.butler.registry import CORE
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
 from butlers.db.queries import parse
+from butlers.host.registry import CORE
 from butlers.jobs import spending
 from butlers.jobs.policy import Cause, Outcome
 from butlers.sessions import log

@@ -8,7 +8,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from butler.toy_modules import settings_for, toy
 from butlers.db.postgres import Database
 from butlers.errors import BudgetExhausted, Conflict, NotFound, Unavailable
 from butlers.jobs.planned import NO_SESSIONS, jobs_of
@@ -16,6 +15,7 @@ from butlers.jobs.policy import MAX_ATTEMPTS, Cause, Outcome
 from butlers.jobs.schedule import KEPT_RUNS, Pace, Schedule
 from butlers.module import Job
 from conftest import WalkingClock
+from host.toy_modules import settings_for, toy
 
 DAILY = "0 3 * * *"
 Work = Callable[[], Awaitable[dict[str, Any]]]

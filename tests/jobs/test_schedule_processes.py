@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from butlers.db.postgres import Access
-from doors.daemons import ENVIRONMENT, until
+from interfaces.daemons import ENVIRONMENT, until
 
 WORKER = Path(__file__).parent / "schedule_worker.py"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from butlers.butler import registry
 from butlers.errors import InvalidInput, NotFound, Unavailable
+from butlers.host import registry
 from butlers.module import Caller, Surroundings
 from butlers.notebook import open_notebook, owner_id
 from butlers.notebook.manager import FILE

@@ -9,11 +9,11 @@ import httpx2
 import pytest
 from mcp import Client
 
-from butlers.butler.tokens import TokenStore
+from butlers.host.tokens import TokenStore
 from butlers.kernel.rights import Right
-from doors.daemons import Daemon, butlers, up
-from doors.furnished import furnished_home
-from doors.mcp.clients import call, over_http, over_stdio, refusal
+from interfaces.daemons import Daemon, butlers, up
+from interfaces.furnished import furnished_home
+from interfaces.mcp.clients import call, over_http, over_stdio, refusal
 
 SETTINGS = """
 [modules.memory]

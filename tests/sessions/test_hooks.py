@@ -18,16 +18,16 @@ import pytest
 from starlette.applications import Starlette
 
 from butlers import hook
-from butlers.butler.home import Home
-from butlers.butler.own_tokens import ensure_hook_token
-from butlers.butler.tokens import TokenStore
-from butlers.doors.http.hooks import MAX_BODY_BYTES, hook_routes
 from butlers.errors import Unavailable
+from butlers.host.home import Home
+from butlers.host.own_tokens import ensure_hook_token
+from butlers.host.tokens import TokenStore
+from butlers.interfaces.http.hooks import MAX_BODY_BYTES, hook_routes
 from butlers.kernel.turns import Turns
 from butlers.memory.handle import Memory
 from butlers.sessions.session import SessionMemory
-from doors.daemons import ENVIRONMENT, Daemon, butlers, until, up
-from doors.furnished import furnished_home
+from interfaces.daemons import ENVIRONMENT, Daemon, butlers, until, up
+from interfaces.furnished import furnished_home
 
 FACT = "the spare key hangs behind the calendar"
 SESSION = "2c0097b0-63b9-4aff-974c-3f10e9e95ab6"

@@ -11,10 +11,10 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from butlers.butler.own_tokens import ensure_hook_token
-from doors.daemons import ENVIRONMENT, Daemon, butlers, until, up
-from doors.furnished import furnished_home
-from doors.mcp.clients import call, refusal
+from butlers.host.own_tokens import ensure_hook_token
+from interfaces.daemons import ENVIRONMENT, Daemon, butlers, until, up
+from interfaces.furnished import furnished_home
+from interfaces.mcp.clients import call, refusal
 from sessions.test_hooks import run_hook
 from sessions.test_projects import git, repository
 

@@ -21,13 +21,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from butlers.butler.home import Home
-from butlers.butler.own_tokens import ensure_hook_token
 from butlers.clock import utc_now
+from butlers.host.home import Home
+from butlers.host.own_tokens import ensure_hook_token
 from butlers.sessions import spool
 from butlers.sessions.shortfalls import shortfalls
 from butlers.sessions.waiting import Arrival, Waiting, pieces
-from doors.daemons import ENVIRONMENT, until
+from interfaces.daemons import ENVIRONMENT, until
 from llm.loopback import serving
 from sessions.test_hooks import SESSION, announce, run_hook, silent_port
 

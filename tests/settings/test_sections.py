@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from butler.toy_modules import settings_for, toy
-from butlers.butler.registry import KNOWN
 from butlers.errors import NotFound
+from butlers.host.registry import KNOWN
 from butlers.jobs.planned import jobs_of
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import Surroundings
 from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings
+from host.toy_modules import settings_for, toy
 
 PLAN = (Path(__file__).parents[1] / "data" / "memory_plan.toml").read_text("utf-8")
 

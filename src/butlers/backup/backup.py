@@ -16,8 +16,6 @@ from typing import IO
 from butlers import __version__
 from butlers.backup.archive import FILES, FORMAT, ROLES, Manifest, StoredDatabase, Writing, dump_of
 from butlers.backup.contents import copy_sqlite, home_files, hooks_of, is_sqlite
-from butlers.butler.database import DatabaseServer
-from butlers.butler.home import Home
 from butlers.clock import Clock, utc_now
 from butlers.db import dump
 from butlers.db.migrate import current_revisions
@@ -25,6 +23,8 @@ from butlers.db.provision import external_access
 from butlers.embedding import get_embedding_engine
 from butlers.errors import ButlersError, Conflict, Unavailable
 from butlers.files import PRIVATE, flush_directory
+from butlers.host.database import DatabaseServer
+from butlers.host.home import Home
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.settings.files import HouseSettings, load_house
 from butlers.settings.names import database_name

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
-from butlers.butler.home import Home
 from butlers.db.sqlite import translated_errors
+from butlers.host.home import Home
 from butlers.sessions import spool
 
 BACKUPS = "backups"

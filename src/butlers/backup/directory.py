@@ -15,11 +15,11 @@ from butlers.backup.archive import Archive
 from butlers.backup.backup import Made, Tell, locked, make
 from butlers.backup.contents import BACKUPS
 from butlers.backup.sharing import kept_elsewhere
-from butlers.butler.butler import Butler
-from butlers.butler.home import Home
 from butlers.clock import Clock, utc_now
 from butlers.db.lease import beside
 from butlers.errors import ButlersError, Conflict, NotFound
+from butlers.host.butler import Butler
+from butlers.host.home import Home
 from butlers.jobs.policy import newest_tick
 from butlers.settings.sections import BackupSection
 

@@ -17,16 +17,16 @@ from pathlib import Path
 from butlers.backup.archive import ROLES, Archive, Manifest, StoredDatabase, dump_of
 from butlers.backup.backup import Tell, fingerprint
 from butlers.backup.contents import BACKUPS, belongs
-from butlers.butler import registry
-from butlers.butler.database import DatabaseServer
-from butlers.butler.home import Home
-from butlers.butler.own_tokens import renew_private_tokens
 from butlers.db import dump
 from butlers.db.embedded.places import location
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.provision import connected
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, SettingsError
 from butlers.files import PRIVATE, flush_directory, replace_file
+from butlers.host import registry
+from butlers.host.database import DatabaseServer
+from butlers.host.home import Home
+from butlers.host.own_tokens import renew_private_tokens
 from butlers.sessions import spool
 from butlers.settings.database import DatabaseSection
 from butlers.settings.files import load_butler

@@ -7,9 +7,9 @@ import socket
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from butlers.butler.butler import Butler
-from butlers.butler.home import Home
 from butlers.db.postgres import Database
+from butlers.host.butler import Butler
+from butlers.host.home import Home
 from butlers.jobs import runs
 from butlers.jobs.policy import Cause, Outcome
 from butlers.jobs.runs import Ending, Hold, Run

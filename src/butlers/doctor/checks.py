@@ -11,18 +11,18 @@ from functools import partial
 from pathlib import Path
 
 from butlers.backup.directory import Backups
-from butlers.butler import presence
-from butlers.butler.home import Home
-from butlers.butler.presence import reasons
-from butlers.butler.shared_tokens import KeptToken
-from butlers.butler.token_keeping import all_tokens
 from butlers.clock import utc_now
 from butlers.db import sqlite
 from butlers.doctor.database import databases
 from butlers.doctor.finding import Finding, ok, problem, warning
-from butlers.doors.server import listen
 from butlers.errors import ButlersError, SettingsError
 from butlers.files import PRIVATE
+from butlers.host import presence
+from butlers.host.home import Home
+from butlers.host.presence import reasons
+from butlers.host.shared_tokens import KeptToken
+from butlers.host.token_keeping import all_tokens
+from butlers.interfaces.server import listen
 from butlers.kernel.sections import Check
 from butlers.modules import ModulesSection
 from butlers.notebook.manager import FILE

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from alembic.util import CommandError
 
-from butlers.butler import registry
-from butlers.butler.home import Home
 from butlers.db.address import maintenance_url, shown
 from butlers.db.embedded.account import account_for
 from butlers.db.embedded.binaries import binaries_for
@@ -28,6 +26,8 @@ from butlers.db.upgrade import head_revision
 from butlers.doctor.finding import Finding, Verdict, ok, problem, warning
 from butlers.doctor.upkeep import upkeep
 from butlers.errors import ButlersError
+from butlers.host import registry
+from butlers.host.home import Home
 from butlers.settings.files import HouseSettings
 from butlers.settings.names import database_name
 from butlers.settings.sections import ButlerSettings

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from butlers.butler.database import replicas_of
 from butlers.db.postgres import Access, Database
 from butlers.doctor.finding import Finding, ok, warning
 from butlers.embedding import get_embedding_engine
+from butlers.host.database import replicas_of
 from butlers.jobs import runs
 from butlers.jobs.clock_watch import DOUBTED, ClockWatch
 from butlers.jobs.policy import Outcome

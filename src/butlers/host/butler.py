@@ -1,0 +1,300 @@
+"""One butler: its settings, its database and its loaded modules."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import structlog
+
+from butlers.clock import Clock, utc_now
+from butlers.db.postgres import Access, Database
+from butlers.db.scrub import scrub
+from butlers.errors import ButlersError, Unavailable
+from butlers.host import registry
+from butlers.host.database import DatabaseServer, replicas_of
+from butlers.host.home import Home
+from butlers.host.storage import Storage
+from butlers.ids import NewId, new_id
+from butlers.jobs.clock_watch import ClockWatch
+from butlers.jobs.planned import jobs_of
+from butlers.jobs.policy import Outcome
+from butlers.jobs.schedule import Schedule
+from butlers.jobs.spending import Account, Spending, limits_of, model_of
+from butlers.kernel.secrets import masked
+from butlers.kernel.turns import Turns
+from butlers.memory.handle import Memory
+from butlers.memory.module import MemoryModule
+from butlers.module import Health, Module, Surroundings
+from butlers.sessions.hands import Hands
+from butlers.sessions.log import SessionLog
+from butlers.sessions.session import SessionMemory
+from butlers.sessions.spawner import Spawner, session_model
+from butlers.settings.files import load_butler
+from butlers.settings.sections import ButlerSettings
+from butlers.witness import Witness
+
+log = structlog.get_logger(__name__)
+_HEALTH_SECONDS = 5.0
+TO_READ = (
+    "When the user's work allows it, offer to read them: memory_claim_episodes gives you some, "
+    "memory_submit_consolidation takes what you draw from them."
+)
+
+
+class Butler:
+    """Modules loaded in dependency order over one database, unloaded in reverse."""
+
+    def __init__(
+        self,
+        settings: ButlerSettings,
+        server: DatabaseServer,
+        *,
+        clock: Clock = utc_now,
+        witness: Witness | None = None,
+        new_id: NewId = new_id,
+        known: Mapping[str, type[Module]] = registry.KNOWN,
+    ) -> None:
+        self.settings = settings
+        self.name = settings.butler.name
+        self._server = server
+        self._known = known
+        self._clock = clock
+        limits, section = limits_of(settings)
+        self.spending = Spending(lambda: self.database, limits, clock, Account.MODULES, section)
+        model = model_of(settings, self.spending)
+        self._directory = server.home.butler_directory(self.name)
+        tenant = settings.butler.tenant
+        self.storage = Storage(lambda: self.database)
+        self.clock_watch = ClockWatch(lambda: self.database, clock, witness)
+        self.turns = Turns(settings.database.tenant_at_once)
+        surroundings = Surroundings(
+            self.name,
+            tenant,
+            clock,
+            new_id,
+            model,
+            self._directory,
+            self.clock_watch.doubt,
+            self.turns,
+        )
+        order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
+        self.modules: Sequence[Module] = [
+            known[name](surroundings, settings.module(name)) for name in order
+        ]
+        self._started: list[Module] = []
+        self._database: Database | None = None
+        self._access: Access | None = None
+        self.hands = Hands()
+        self.session_log = SessionLog(lambda: self.database, clock)
+
+    @property
+    def database(self) -> Database:
+        """The butler's database, open from start to stop."""
+        if self._database is None:
+            raise Unavailable(f"the database of butler {self.name} is not open")
+        return self._database
+
+    @property
+    def home(self) -> Home:
+        """The home it lives in."""
+        return self._server.home
+
+    async def scrub(self) -> list[str]:
+        """Write its database anew, without what was deleted; what could not be."""
+        assert self._access is not None, f"butler {self.name} has not started"
+        return await scrub(self._access.owner_dsn)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has started, if not with all of its modules."""
+        return self._database is not None
+
+    def schedule(self) -> Schedule:
+        """The schedule of a butler that has started; without a runtime its prompts are skipped."""
+        has_runtime = self.settings.runtime.kind != "none"
+        run_prompt = self.spawner(self.session_memory()).run_prompt if has_runtime else None
+        planned = jobs_of(self.settings, self._started, run_prompt)
+        return Schedule(
+            self.database, planned, clock=self._clock, when_ended=partial(_count_run, self.name)
+        )
+
+    def spawner(self, memory: SessionMemory, settings: ButlerSettings | None = None) -> Spawner:
+        """The sessions of its own, which take from this memory and leave there what happened."""
+        chosen = settings or self.settings
+        model = session_model(chosen, lambda: self.database)
+        return Spawner(chosen, self._directory, memory, model, self.session_log, self.hands)
+
+    def settings_now(self) -> ButlerSettings:
+        """Its settings, with what runs sessions as the file says now: that needs no new start."""
+        home = self._server.home
+        now = load_butler(home.butler_file(self.name), home_file=home.settings_file)
+        return self.settings.model_copy(update={"runtime": now.runtime})
+
+    def session_memory(self, at_most: float = 600.0) -> SessionMemory:
+        """The memory as sessions use it; it is waited for at most so many seconds."""
+
+        async def memory() -> Memory:
+            return self.memory
+
+        seconds = min(self.settings.runtime.context_timeout_seconds, at_most)
+        return SessionMemory(self.name, memory, seconds, self._invitation)
+
+    @property
+    def _invitation(self) -> str:
+        """What an agent is told that may read what waits, where no model of the butler's does."""
+        invited = self.settings.mcp.consolidate and self.settings.runtime.kind == "none"
+        return TO_READ if invited else ""
+
+    @property
+    def memory(self) -> Memory:
+        """The memory of a butler that has started; Unavailable where it has none."""
+        module = self.module(MemoryModule.name)
+        if not isinstance(module, MemoryModule):
+            raise Unavailable(f"butler {self.name} has another memory, which cannot be asked")
+        return module.memory
+
+    def module(self, name: str) -> Module:
+        """A loaded module by name."""
+        for module in self.modules:
+            if module.name == name:
+                module.check_started()
+                if module in self._started:
+                    return module
+        raise Unavailable(
+            f"butler {self.name} does not have the {name} module; "
+            f"set modules.{name}.enabled = true in its butler.toml"
+        )
+
+    async def start(self) -> None:
+        """Start what has not started; where nothing can, nothing is left behind and why is told.
+
+        A module that cannot start keeps none of the others; the next call tries it again.
+        """
+        try:
+            if self._database is None:
+                self._database = await self._open_database()
+                await self._look_at_clock()
+            for module in self.modules:
+                if module not in self._started:
+                    await self._start_module(module, self._database)
+            registry.check_tool_names(self._started)
+        except BaseException as error:
+            await self.stop()
+            for module in self.modules:
+                module.failure = _reason(error)
+            raise
+        if not self._started:
+            await self.stop()
+            for module in self.modules:
+                module.check_started()
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Why each module that could not start did not."""
+        return {module.name: module.failure for module in self.modules if module.failure}
+
+    async def start_warm(self) -> None:
+        """Started, with everything loaded that the first caller would have to wait for."""
+        await self.start()
+        for module in self._started:
+            await module.warm_up()
+
+    async def stop(self) -> None:
+        """Modules let go in reverse order; one that fails does not keep the others."""
+        while self._started:
+            await self._stop_module(self._started.pop())
+        if self._database is not None:
+            await self._database.close()
+            self._database = None
+
+    async def health(self) -> dict[str, Health]:
+        """How each module is; one that cannot say is unwell."""
+        failed = {
+            name: Health(ok=False, details={"error": why}) for name, why in self.failures.items()
+        }
+        return failed | {module.name: await self._health_of(module) for module in self._started}
+
+    async def notes(self) -> list[str]:
+        """What somebody should look at though all works; anybody is told, so no reasons."""
+        try:
+            async with asyncio.timeout(_HEALTH_SECONDS):
+                doubt = await self.clock_watch.look()
+                planned = await self.schedule().plan()
+        except (TimeoutError, ButlersError):
+            return []
+        runs = [job.last for job in planned if job.last is not None]
+        told = [f"{run.job} {run.remark}" for run in runs if run.remark]
+        told += ["a replica is not read from"] if self.database.replica_troubles() else []
+        return [*(["the clock is in doubt"] if doubt else []), *told]
+
+    async def _open_database(self) -> Database:
+        names = [module.name for module in self.modules]
+        section = self.settings.database
+        self._access = access = await self._server.prepare(
+            self.name, section, registry.branches(self._known), registry.targets(names, self._known)
+        )
+        return await Database.open(
+            access,
+            pool_min=section.pool_min,
+            pool_max=section.pool_max,
+            timeout=section.statement_timeout_seconds,
+            lock_timeout=section.lock_timeout_seconds,
+            replicas=replicas_of(access, section.replica_urls, self.name),
+            max_lag_seconds=section.max_lag_seconds,
+            share=await self._server.share(section),
+        )
+
+    async def _look_at_clock(self) -> None:
+        """Put on record what is believed; a database that cannot be written to is no obstacle."""
+        try:
+            doubt = await self.clock_watch.doubt()
+        except ButlersError as error:
+            log.warning("the clock could not be checked", butler=self.name, error=str(error))
+        else:
+            if doubt is not None:
+                log.warning("the clock is in doubt", butler=self.name, reason=doubt)
+
+    async def _start_module(self, module: Module, database: Database) -> None:
+        try:
+            for needed in self.failures.keys() & set(module.dependencies):
+                raise Unavailable(f"it needs module {needed}, which failed to start")
+            await module.on_startup(self.settings.module(module.name), database)
+        except Exception as error:  # noqa: BLE001  the others must still start
+            module.failure = _reason(error)
+            await self._stop_module(module)
+            words = {"butler": self.name, "module": module.name, "error": module.failure}
+            log.error("module failed to start", **words)
+            return
+        except BaseException:
+            await self._stop_module(module)
+            raise
+        module.failure = ""
+        self._started.append(module)
+        log.debug("module started", butler=self.name, module=module.name)
+
+    async def _stop_module(self, module: Module) -> None:
+        try:
+            await module.on_shutdown()
+        except Exception:  # noqa: BLE001  the others must still be told to stop
+            log.exception("module failed to stop", butler=self.name, module=module.name)
+
+    async def _health_of(self, module: Module) -> Health:
+        try:
+            async with asyncio.timeout(_HEALTH_SECONDS):
+                return await module.health()
+        except TimeoutError:
+            return Health(ok=False, details={"error": f"no answer in {_HEALTH_SECONDS:g} seconds"})
+        except ButlersError as error:
+            return Health(ok=False, details={"error": str(error)})
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in words that anybody may read."""
+    return masked(str(error) or type(error).__name__).text
+
+
+def _count_run(butler: str, job: str, outcome: Outcome) -> None:
+    # Only a process that runs jobs pays for the import.
+    from butlers import metrics  # noqa: PLC0415
+
+    metrics.JOB_RUNS.labels(butler, job, outcome).inc()

@@ -1,0 +1,126 @@
+"""The command line: parse, call, print.
+
+Commands import what they need when they run, so that `--help` and completion stay quick.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from butlers.errors import ButlersError
+from butlers.interfaces.cli import (
+    backup,
+    butler,
+    connect,
+    cost,
+    data,
+    distribution,
+    homes,
+    jobs,
+    logs,
+    memory,
+    notes,
+    presence,
+    service,
+    sessions,
+    tokens,
+)
+from butlers.interfaces.cli.options import example
+
+if TYPE_CHECKING:
+    from butlers.interfaces.server import Pages
+
+app = typer.Typer(
+    name="butlers",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its import would double the time --help takes
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("up", epilog=example("butlers up --port 9000"))(homes.up)
+app.command("status", epilog=example("butlers status --json"))(presence.status)
+app.command("stop", epilog=example("butlers stop"))(presence.stop)
+app.command("open", epilog=example("butlers open --browser"))(presence.open_pages)
+app.command("logs", epilog=example("butlers logs -n 100 -f"))(logs.logs)
+app.command("new", epilog=example('butlers new kitchen --description "Meals"'))(homes.new)
+app.command("list", epilog=example("butlers list"))(homes.list_butlers)
+app.command("mcp", epilog=example("butlers mcp general"))(butler.serve)
+app.command("ask", epilog=example('butlers ask general "What is due today?"'))(sessions.ask)
+app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
+app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
+app.command("doctor", epilog=example("butlers doctor"))(presence.doctor)
+app.command("cost", epilog=example("butlers cost --days 7"))(cost.cost)
+app.command("backup", epilog=example("butlers backup /mnt/usb/"))(backup.backup)
+app.command("verify", epilog=example("butlers verify home.zip --deep"))(backup.verify)
+app.command("restore", epilog=example("butlers restore home.zip --home ~/other"))(backup.restore)
+app.command("remove", epilog=example("butlers remove kitchen"))(backup.remove)
+app.command("export", epilog=example("butlers export memories.jsonl"))(data.export)
+app.command("import", epilog=example("butlers import memories.jsonl"))(data.bring)
+app.add_typer(data.erasing, name="erase", epilog=example("butlers erase --about Ida"))
+app.add_typer(butler.database, name="db", epilog=example('psql "$(butlers db url general)"'))
+butler.database.command("distribute", epilog=example("butlers db distribute general"))(
+    distribution.distribute
+)
+butler.database.command("undistribute", epilog=example("butlers db undistribute general"))(
+    distribution.undistribute
+)
+butler.database.command("places", epilog=example("butlers db places general --json"))(
+    distribution.places
+)
+butler.database.command(
+    "isolate", epilog=example("butlers db isolate general acme --node 10.0.0.3:5432")
+)(distribution.isolate)
+butler.database.command("rebalance", epilog=example("butlers db rebalance general"))(
+    distribution.rebalance
+)
+app.add_typer(tokens.app, name="token", epilog=example("butlers token list"))
+app.add_typer(memory.app, name="memory")
+app.add_typer(memory.projects, name="project")
+app.add_typer(jobs.app, name="jobs", epilog=example("butlers jobs --butler kitchen"))
+app.add_typer(sessions.app, name="sessions", epilog=example("butlers sessions list -n 5"))
+app.add_typer(notes.app, name="notes")
+app.add_typer(service.app, name="service", epilog=example("butlers service install"))
+
+
+@app.command("version", epilog=example("butlers version"))
+def version() -> None:
+    """Print the version."""
+    from butlers import __version__
+
+    typer.echo(__version__)
+
+
+def _version_option(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback(epilog=example("butlers up"))
+def butlers(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version_option, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Memory for AI agents. Start with `butlers up`."""
+
+
+def main(pages: "Pages | None" = None) -> None:
+    """Run a command; an error of ours is one line per fault, never a stack trace.
+
+    `pages` makes what `butlers up` shows in a browser.
+    """
+    try:
+        app(obj=pages)
+    except ButlersError as error:
+        for line in str(error).splitlines():
+            typer.echo(f"butlers: {line}", err=True)
+        sys.exit(1)
+    except OSError as error:
+        # What the system refuses: a disk that is full or read-only, a file of another user.
+        typer.echo(f"butlers: {error.filename or 'the system'}: {error.strerror}", err=True)
+        sys.exit(1)

@@ -1,0 +1,239 @@
+"""Operations as commands: what may be typed, made from the table when a command is asked for."""
+
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_args, get_origin
+
+import typer
+from typer.core import TyperGroup
+
+from butlers.interfaces.cli.options import ButlerOption, HomeOption, JsonOption, example
+from butlers.interfaces.cli.tables import show_json
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from butlers.operation import Operation
+
+# Fields whose option is called otherwise than they are.
+_OPTIONS = {
+    "types": ("--type",),
+    "tags": ("--tag",),
+    "aliases": ("--alias",),
+    "limit": ("--limit", "-n"),
+    "mode": ("--mode", "-m"),
+    "category": ("--category", "-c"),
+    "token_budget": ("--token-budget", "--budget"),
+    "entity_id": ("--entity-id", "--entity"),
+    "session_id": ("--session-id", "--session"),
+    "butler": ("--for-butler",),
+    "everybody": ("--all",),
+}
+_ID = "The id, or at least its first 6 digits; the kind may be left out."
+_STDIN = " - reads standard input."
+TenantOption = Annotated[
+    str | None, typer.Option("--tenant", help="Whose memories [default: the butler's own tenant].")
+]
+
+
+class Asking(Protocol):
+    """Asks an operation of a butler that was opened for this moment."""
+
+    def __call__(self, operation: "Operation", place: dict[str, Any], given: dict[str, Any]) -> Any:
+        """What it answers, as JSON can carry it."""
+        ...
+
+
+View = Callable[[Any, Mapping[str, Any]], None]
+"""Shows an answer to a person, given what was asked."""
+
+
+def lazy_group(help: str, shown: str, build: Callable[[], typer.Typer]) -> typer.Typer:
+    """A group whose commands are made when one of them is asked for, so that help stays quick."""
+
+    class Group(TyperGroup):
+        def list_commands(self, ctx: Any) -> list[str]:
+            return _built().list_commands(ctx)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            return _built().get_command(ctx, cmd_name)
+
+    def _built() -> TyperGroup:
+        if not made:
+            group = typer.main.get_command(build())
+            assert isinstance(group, TyperGroup)
+            made.append(group)
+        return made[0]
+
+    made: list[TyperGroup] = []
+    return typer.Typer(cls=Group, help=help, epilog=example(shown), no_args_is_help=True)
+
+
+def commands(
+    operations: "Iterable[Operation]",
+    asking: Asking,
+    views: Mapping[str, View],
+    prefix: str,
+    place: Mapping[str, Any],
+    written: Mapping[str, Callable[..., None]] | None = None,
+) -> typer.Typer:
+    """The commands of a module; `place` are the options that say where and as whom.
+
+    The view without a name shows the answer of an operation that has none of its own. A command
+    that cannot be made from its operation alone is `written` for it.
+    """
+    groups = {"": _group("", "")}
+    for operation in operations:
+        if "cli" in operation.left_out:
+            continue
+        group, _, name = operation.command.rpartition(" ")
+        if group not in groups:
+            shown = example(f"{prefix} {operation.example}")
+            groups[group] = _group(_GROUPS[group], shown)
+            groups[""].add_typer(groups[group], name=group)
+        command = (written or {}).get(operation.name) or _command(
+            operation, asking, views.get(operation.name, views[""]), place
+        )
+        words = _RETURNS.sub("", operation.words).strip()
+        epilog = example(f"{prefix} {operation.example}")
+        groups[group].command(name, help=words, epilog=epilog)(command)
+    return groups[""]
+
+
+def _group(help: str, shown: str) -> typer.Typer:
+    # Markup would show stored text and brackets otherwise than they are.
+    return typer.Typer(no_args_is_help=True, help=help, epilog=shown, rich_markup_mode=None)
+
+
+# What is returned is for programs; a person sees it.
+_RETURNS = re.compile(r"^Returns .*", re.MULTILINE | re.DOTALL)
+_GROUPS = {
+    "list": "List facts, rules, episodes or entities, newest first, a page at a time.",
+    "entity": "Who and what facts are about.",
+}
+
+
+def _command(
+    operation: "Operation", asking: Asking, view: View, place: Mapping[str, Any]
+) -> Callable[..., None]:
+    def run(**typed: Any) -> None:
+        as_json = typed.pop("as_json")
+        where = {name: typed.pop(name) for name in ("butler", "home", *place)}
+        given = _given(operation, typed)
+        answer = asking(operation, where, given)
+        if as_json:
+            show_json(answer)
+        else:
+            view(answer, given)
+
+    parameters = [
+        *_fields(operation),
+        _parameter("butler", ButlerOption, "general"),
+        _parameter("home", HomeOption, None),
+        *(_parameter(name, kind, None) for name, kind in place.items()),
+        _parameter("as_json", JsonOption, False),
+    ]
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def _fields(operation: "Operation") -> list[inspect.Parameter]:
+    arguments, options = [], []
+    fields = dict(operation.fields)
+    if "memory_id" in fields and "memory_type" in fields:
+        del fields["memory_id"], fields["memory_type"]
+        argument = typer.Argument(metavar="[fact|rule|episode] ID", help=_ID)
+        arguments.append(_parameter("f_given", Annotated[list[str], argument]))
+    for name, field in fields.items():
+        if name in ("agent", "detail"):  # said by the place, and by whether JSON is wanted
+            continue
+        kind = _kind(field.annotation)
+        if name in operation.arguments and (field.is_required() or kind is list):
+            arguments.append(_argument(name, field, kind))
+        else:
+            options.append(_option(operation, name, field, kind))
+    return [*arguments, *options]
+
+
+def _argument(name: str, field: "FieldInfo", kind: type) -> inspect.Parameter:
+    help = (field.description or "").rstrip(".") + "." + (_STDIN if name == "content" else "")
+    if kind is list:
+        return _parameter(
+            f"f_{name}",
+            Annotated[list[str] | None, typer.Argument(metavar=name.upper(), help=help)],
+            None,
+        )
+    return _parameter(f"f_{name}", Annotated[kind, typer.Argument(metavar=name.upper(), help=help)])
+
+
+def _option(operation: "Operation", name: str, field: "FieldInfo", kind: type) -> inspect.Parameter:
+    flag = f"--{name.replace('_', '-')}"
+    names = _OPTIONS.get(name, (f"{flag}/--no-{flag[2:]}",) if field.default is True else (flag,))
+    default = " [default: the butler's]" if name in operation.defaults else _default(field)
+    help = (field.description or "").rstrip(".") + default + "."
+    annotation: Any = {bool: bool | None, list: list[str] | None}.get(kind, kind | None)
+    return _parameter(f"f_{name}", Annotated[annotation, typer.Option(*names, help=help)], None)
+
+
+def _default(field: "FieldInfo") -> str:
+    if field.default in (None, False, True, ""):
+        return ""
+    return f" [default: {field.default}]"
+
+
+def _kind(annotation: Any) -> type:
+    """How a field is typed in: a number, a switch, several words, or a text."""
+    parts = [part for part in (get_args(annotation) or (annotation,)) if part is not type(None)]
+    kind: Any = parts[0] if get_origin(annotation) not in (list, dict) else annotation
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is list:
+        return list
+    return kind if kind in (int, float, bool) else str
+
+
+def _given(operation: "Operation", typed: dict[str, Any]) -> dict[str, Any]:
+    """What was typed, as the operation takes it."""
+    given = {name.removeprefix("f_"): value for name, value in typed.items() if value is not None}
+    if "given" in given:
+        given |= _reference(given.pop("given"))
+    if given.get("content") == "-":
+        # Bytes that are no UTF-8 are replaced.
+        given["content"] = sys.stdin.buffer.read().decode("utf-8", "replace")
+    return {name: _parsed(operation, name, value) for name, value in given.items()}
+
+
+def _reference(given: list[str]) -> dict[str, str]:
+    """The id, and its kind if one was named."""
+    from butlers.errors import InvalidInput
+
+    match given:
+        case [memory_id]:
+            return {"memory_id": memory_id}
+        case [kind, memory_id]:
+            return {"memory_id": memory_id, "memory_type": kind}
+    raise InvalidInput(f"found {len(given)} words; valid is an id, or fact, rule or episode and id")
+
+
+def _parsed(operation: "Operation", name: str, value: Any) -> Any:
+    """An object is typed in as JSON."""
+    from butlers.errors import InvalidInput
+
+    annotation = operation.fields[name].annotation
+    kinds = (annotation, *get_args(annotation))
+    if not isinstance(value, str) or not any(get_origin(kind) is dict for kind in kinds):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise InvalidInput(
+            f'{name}: found {value[:80]!r}; valid is a JSON object such as {{"a": 1}}'
+        ) from None
+
+
+def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)

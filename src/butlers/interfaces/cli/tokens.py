@@ -1,0 +1,128 @@
+"""`butlers token`: who may call a butler."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from butlers.interfaces.cli.options import (
+    ButlerOption,
+    HomeOption,
+    JsonOption,
+    example,
+    existing_home,
+    home_of,
+)
+from butlers.interfaces.cli.tables import show_json
+from butlers.kernel.rights import Right
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from butlers.host.token_record import TokenRecord
+
+app = typer.Typer(help="Tokens: who may call a butler, and as which tenant.", no_args_is_help=True)
+
+
+@app.command("new", epilog=example("butlers token new --butler general --note laptop"))
+def new(
+    butler: ButlerOption = "general",
+    tenant: Annotated[str, typer.Option(help="Whose memories the token opens.")] = "default",
+    agent: Annotated[
+        str, typer.Option(help="Whose notes it opens in the notebook [default: the butler's].")
+    ] = "",
+    note: Annotated[str, typer.Option(help="What it is for, for your own list.")] = "",
+    rights: Annotated[
+        Right, typer.Option(help="What it may do; write includes read, operate is for upkeep too.")
+    ] = Right.WRITE,
+    expires: Annotated[
+        str, typer.Option(help="When it ends: 12h, 90d, 8w or a day such as 2030-12-31.")
+    ] = "",
+    low_trust: Annotated[
+        bool, typer.Option("--low-trust", help="Its holder's word counts for less than yours.")
+    ] = False,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What alone it opens: global, a butler's name or a project's scope; repeatable."
+        ),
+    ] = None,
+    home: HomeOption = None,
+) -> None:
+    """Make a token; it is printed once, alone on the last line, and kept only as a hash."""
+    import asyncio
+
+    from butlers.clock import utc_now
+    from butlers.host.token_keeping import keep_token
+    from butlers.host.token_record import expiry, new_token
+
+    place, now = home_of(butler, home), utc_now()
+    ends = expiry(expires, now)
+    record, token = new_token(
+        butler,
+        tenant,
+        note,
+        agent,
+        now=now,
+        rights=rights,
+        expires_at=ends,
+        low_trust=low_trust,
+        scopes=scope or (),
+    )
+    asyncio.run(keep_token(place, record))
+    whose = f"tenant {tenant}" + (f", agent {agent}" if agent else "")
+    limits = f"may {rights}" + (f" until {_minute(ends)}" if ends else "") + _within(record)
+    typer.echo(f"token {record.id} for butler {butler}, {whose}, {limits}; it is not shown again:")
+    typer.echo(token)
+
+
+@app.command("list", epilog=example("butlers token list --json"))
+def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """List the tokens: whose they are, what they may do until when, and when each was last used."""
+    import asyncio
+
+    from butlers.host.token_keeping import all_tokens
+
+    found = asyncio.run(all_tokens(existing_home(home)))
+    known = [(one.record, one.used_at) for one in found]
+    if as_json:
+        show_json(
+            [one.shown() | {"last_used_at": used and used.isoformat()} for one, used in known]
+        )
+        return
+    if not known:
+        typer.echo("no tokens yet; make one with: butlers token new --butler NAME --tenant T")
+    for record, used in known:
+        typer.echo("\t".join(_columns(record, used)).rstrip())
+
+
+def _columns(record: "TokenRecord", used: "datetime | None") -> list[str]:
+    rights = f"{record.rights}{' (low trust)' if record.low_trust else ''}{_within(record)}"
+    ends = f"ends {_minute(record.expires_at)}" if record.expires_at else "does not end"
+    last = f"used {_minute(used)}" if used else "no use known"
+    made = [record.id, record.butler, record.tenant, record.created_at]
+    return [*made, rights, ends, last, record.note, record.agent]
+
+
+def _within(record: "TokenRecord") -> str:
+    return f" in {', '.join(record.scopes)}" if record.scopes else ""
+
+
+def _minute(instant: "datetime") -> str:
+    return f"{instant:%Y-%m-%d %H:%M}"
+
+
+@app.command("revoke", epilog=example("butlers token revoke 3f9c21ab"))
+def revoke(
+    token_id: Annotated[str, typer.Argument(help="The id that `butlers token list` shows.")],
+    home: HomeOption = None,
+) -> None:
+    """Revoke a token; its holder is refused from the next request on.
+
+    Where several processes share it, that takes up to two seconds.
+    """
+    import asyncio
+
+    from butlers.host.token_keeping import revoke_token
+
+    record = asyncio.run(revoke_token(existing_home(home), token_id))
+    typer.echo(f"token {record.id} for butler {record.butler}, tenant {record.tenant} is revoked")

@@ -1,0 +1,271 @@
+"""`butlers up`: every butler of a home in one process, until a signal says stop."""
+
+import asyncio
+import logging
+import os
+import resource
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+
+import structlog
+
+from butlers import __version__
+from butlers.backup.directory import Backups
+from butlers.clock import utc_now
+from butlers.db.lease import beside
+from butlers.errors import ButlersError, Unavailable
+from butlers.host.arrivals import Arrivals
+from butlers.host.butler import Butler
+from butlers.host.home import Home
+from butlers.host.hosting import hosted, start_side_by_side, started
+from butlers.host.house_tokens import HouseTokens
+from butlers.host.presence import Running, announced
+from butlers.host.token_keeping import adopt_tokens
+from butlers.interfaces.http.household import Household, Progress, Stage
+from butlers.interfaces.mcp.lines import served_lines
+from butlers.interfaces.server import (
+    FINISH_BEHIND_BALANCER_SECONDS,
+    FINISH_SECONDS,
+    Pages,
+    Server,
+    build_app,
+    listen,
+)
+from butlers.settings.files import HouseSettings
+from butlers.settings.sections import ServerSection
+
+log = structlog.get_logger(__name__)
+_MOST_FILES = 65_536
+_AGAIN_SECONDS = 60.0
+"""How long until what could not start is tried again."""
+
+
+async def run(
+    home: Home,
+    house: HouseSettings,
+    on_ready: Callable[[Running], Awaitable[None]],
+    pages: Pages | None = None,
+) -> None:
+    """Serve every butler of a home from a place that is ours; returns after a clean stop, be it
+    before all were ready."""
+    stop = _Stop(house.server.drain_seconds)
+    _allow_connections()
+    serving = asyncio.create_task(_serve(home, house, on_ready, stop, pages))
+    with stop.on_signals(serving):
+        try:
+            await serving
+        except asyncio.CancelledError:
+            if not stop.asked:
+                raise
+    log.info("butlers stopped")
+
+
+def _allow_connections() -> None:
+    """As many files as the system lets us have: a thousand slow clients use up the usual limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if most == resource.RLIM_INFINITY else min(most, _MOST_FILES)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+async def _serve(
+    home: Home,
+    house: HouseSettings,
+    on_ready: Callable[[Running], Awaitable[None]],
+    stop: "_Stop",
+    pages: Pages | None,
+) -> None:
+    async with AsyncExitStack() as stack:
+        listener = stack.enter_context(listen(house.server.host, house.server.port))
+        butlers = await stack.enter_async_context(started_butlers(home, house))
+        await adopt_tokens(home, butlers)
+        tokens = HouseTokens(home, butlers)
+        key = secrets.token_urlsafe(32)
+        household = Household(home, butlers, tokens, house.fleet, _failed(house), key, house.backup)
+        http = _http(household, house.server, pages)
+        serving = await stack.enter_async_context(_serving(http, listener))
+        port = listener.getsockname()[1]
+        await _prepare_sessions(butlers, house.server.host, port)
+        await stack.enter_async_context(_on_schedule(butlers))
+        if home.place == 1:
+            await stack.enter_async_context(_only_once(household, house))
+        stop.server, stop.progress = http, household.progress
+        running = replace(_describe(house.server.host, port, list(butlers)), key=key)
+        stack.enter_context(announced(home, running))
+        await on_ready(running)
+        log.info("butlers are up", url=running.url, butlers=list(butlers))
+        await stack.enter_async_context(beside(_warm_up(butlers, household.progress)))
+        await serving
+
+
+@asynccontextmanager
+async def _only_once(household: Household, house: HouseSettings) -> AsyncIterator[None]:
+    """Within this block everything goes on that a home has once, however many serve it."""
+    home, butlers = household.home, household.butlers
+    arrivals = Arrivals(home, butlers, household.tokens, house.sessions)
+    backups = Backups(home, house.backup)
+    async with arrivals.kept(), backups.kept(butlers), served_lines(home, butlers):
+        yield
+
+
+def _http(household: Household, settings: ServerSection, pages: Pages | None) -> Server:
+    finish = FINISH_BEHIND_BALANCER_SECONDS if settings.drain_seconds else FINISH_SECONDS
+    return Server(build_app(household, settings, pages), settings.send_seconds, finish)
+
+
+def _failed(house: HouseSettings) -> dict[str, str]:
+    """Why butlers are left out, and what to do about it."""
+    failed = {}
+    for name, error in house.failed.items():
+        failed[name] = f"{'; '.join(error.faults)}; mend the file, then start the home again"
+        log.error("butler failed to start", butler=name, error=failed[name])
+    return failed
+
+
+async def _warm_up(butlers: Mapping[str, Butler], progress: Progress) -> None:
+    """Modules load what their first callers would have to wait for; then we are ready."""
+    for butler in butlers.values():
+        for module in butler.modules:
+            try:
+                await module.warm_up()
+            except ButlersError as error:
+                # Whoever needs it is told; everything else works without.
+                log.warning("not ready", butler=butler.name, module=module.name, error=str(error))
+    if progress.stage is Stage.STARTING:
+        progress.stage = Stage.READY
+
+
+@asynccontextmanager
+async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dict[str, Butler]]:
+    """Every butler of the house, started; all are stopped at the end, whatever happens."""
+    async with hosted(home, house.butlers.values()) as (server, butlers):
+        failures = await start_side_by_side(butlers)
+        if failures and len(failures) == len(butlers):
+            raise failures[0]
+        async with server.kept_alive():
+            yield {butler.name: butler for butler in butlers}
+
+
+@asynccontextmanager
+async def _on_schedule(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
+    """Within this block every butler's jobs run on time."""
+    stop = asyncio.Event()
+    keeping = []
+    try:
+        for name, butler in butlers.items():
+            with structlog.contextvars.bound_contextvars(butler=name):
+                keeping.append(asyncio.create_task(_keep(butler, stop)))
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(*keeping)
+
+
+async def _prepare_sessions(butlers: Mapping[str, Butler], host: str, port: int) -> None:
+    """Sessions find their tools here; those that died with another process are told as such."""
+    here = _address({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
+    for name, butler in butlers.items():
+        butler.hands.url = f"{here}/butlers/{name}/mcp"
+        try:
+            await butler.session_log.end_interrupted(butler.settings.butler.tenant)
+        except ButlersError as error:
+            log.warning("sessions cannot be looked at", butler=name, error=str(error))
+
+
+async def _keep(butler: Butler, stop: asyncio.Event) -> None:
+    """Run the jobs of what has started, and with those of what recovers from then on."""
+    while not stop.is_set():
+        turn = asyncio.Event()
+        jobs = asyncio.create_task(butler.schedule().keep(turn)) if butler.is_open else None
+        await _recovered(butler, stop)
+        turn.set()
+        if jobs is not None:
+            await jobs
+
+
+async def _recovered(butler: Butler, stop: asyncio.Event) -> None:
+    """Wait until more of a butler works than before, or for the end."""
+    failed = len(butler.failures)
+    while not stop.is_set() and len(butler.failures) >= failed:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _AGAIN_SECONDS if failed else None)
+        if not stop.is_set():
+            await started(butler)
+
+
+class _Stop:
+    """What SIGINT and SIGTERM do: end a start under way, else ask the server to finish.
+
+    A balancer is told first, and given time to notice. A second signal does not wait for clients.
+    """
+
+    def __init__(self, drain_seconds: float = 0.0) -> None:
+        self.server: Server | None = None
+        self.progress = Progress()
+        self.asked = False
+        self._drain_seconds = drain_seconds
+
+    @contextmanager
+    def on_signals(self, serving: "asyncio.Task[None]") -> Iterator[None]:
+        """Within this block signals stop the task instead of killing the process."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._ask, serving)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def _ask(self, serving: "asyncio.Task[None]") -> None:
+        self.progress.stage = Stage.STOPPING
+        if self.server is None:
+            if not self.asked:
+                # Once only: a second cancellation would interrupt the cleaning up.
+                serving.cancel()
+        elif self.asked or not self._drain_seconds:
+            self._finish(self.server)
+        else:
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._drain_seconds, self._drained, self.server)
+        self.asked = True
+
+    def _drained(self, server: Server) -> None:
+        if not server.should_exit:
+            self._finish(server)
+
+    def _finish(self, server: Server) -> None:
+        server.force_exit = server.should_exit
+        # Not only a flag: this is what open event streams listen for as well. That they are
+        # cut short is then no error.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        server.handle_exit(signal.SIGTERM, None)
+
+
+@asynccontextmanager
+async def _serving(http: Server, listener: socket.socket) -> AsyncIterator["asyncio.Task[None]"]:
+    """Within this block requests are answered, until the task ends."""
+    serving = asyncio.create_task(http.serve(sockets=[listener]))
+    try:
+        while not http.started:
+            if serving.done():
+                raise Unavailable("the HTTP server ended before it was ready; its log says why")
+            await asyncio.sleep(0.01)
+        yield serving
+    finally:
+        http.should_exit = True
+        await serving
+
+
+def _describe(host: str, port: int, names: list[str]) -> Running:
+    url = _address(host, port)
+    served = {name: {"mcp": f"{url}/butlers/{name}/mcp"} for name in names}
+    return Running(url, os.getpid(), served, __version__, utc_now().isoformat(timespec="seconds"))
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,164 @@
+"""What a butler keeps of a caller is the caller's: taken along, brought in, erased.
+
+Whoever may read may take along, and see what would be erased. To bring in is to say who said what
+and when, and to erase cannot be undone: both are for whoever runs the home.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from butlers.errors import InvalidInput
+from butlers.interfaces.http.seats import Seat, Seated
+from butlers.memory.model import Lineage
+from butlers.memory.policy.erasure import Wanted
+from butlers.operation import Answer, Asked
+from butlers.portability import erase as erasing
+from butlers.portability import receipts
+from butlers.portability.formats import EXPORTS, IMPORTS, exported, imported
+
+router = APIRouter(tags=["data"])
+MOST_KEPT, LONGEST_NAME = 1_000, 200
+FILES = {"butlers": ("jsonl", "application/jsonl"), "pam": ("pam.json", "application/json")}
+_IMPORTING = "to import is to say who said what; whoever runs the home may: `butlers import FILE`"
+_ERASING = "erasing cannot be undone; whoever runs the home may: `butlers erase`"
+
+
+class AskedErasure(Asked):
+    """Whom or what to erase: one of about, entity, session or everything."""
+
+    about: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
+    """Whoever has this name."""
+    entity: UUID | None = None
+    """The entity with this id, by all its names."""
+    session: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
+    """What came of the session with this id."""
+    everything: bool = False
+    """Everything there is."""
+    keep: Annotated[list[str], Field(max_length=MOST_KEPT)] = []
+    """Ids, or how they begin, of what is kept all the same."""
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is asked, as it is done."""
+        return Wanted(self.about, self.entity, self.session, self.everything, tuple(self.keep))
+
+
+class Erasable(Answer):
+    """Something that would be erased, and why."""
+
+    kind: str
+    id: str
+    why: str
+    says: str
+    """How it begins."""
+
+
+class ErasurePreview(Answer):
+    """What would be erased."""
+
+    counts: dict[str, int]
+    found: list[Erasable]
+
+
+class Receipt(Answer):
+    """What was erased, signed with the home's own key; of whom it was, only hashes."""
+
+    at: str
+    counts: dict[str, int]
+    erased: list[dict[str, Any]]
+    signed_by: str
+    signature: str
+
+
+class Verdict(Answer):
+    """Whose a receipt is."""
+
+    signed: str
+
+
+class ImportDone(Answer):
+    """What came of an import, by kind, and what was left out."""
+
+    source: str
+    stored: dict[str, int]
+    known: dict[str, int]
+    skipped: list[str]
+
+
+class AskedVerdict(Asked):
+    """A receipt."""
+
+    receipt: dict[str, Any]
+    """The receipt as it was given."""
+
+
+@router.get("/export", response_class=StreamingResponse)
+async def export(
+    seat: Seated,
+    format: Annotated[str, Query(description=f"One of {', '.join(EXPORTS)}.")] = "butlers",
+) -> StreamingResponse:
+    """Everything the butler keeps for the caller: lines of JSON, or Portable AI Memory 1.0."""
+    stream = exported(seat.butler, lineage_of(seat), format)
+    ending, kind = FILES[format]
+    name = f'attachment; filename="{seat.butler.name}.{ending}"'
+    return StreamingResponse(stream, media_type=kind, headers={"Content-Disposition": name})
+
+
+@router.post("/import", response_model=ImportDone)
+async def bring(
+    seat: Seated,
+    request: Request,
+    source: Annotated[str | None, Query(description=f"One of {', '.join(IMPORTS)}.")] = None,
+) -> Any:
+    """Bring in the file that is the request's body, for whoever runs the home.
+
+    A larger file than one request may have is brought in by `butlers import`.
+    """
+    must_run_the_home(seat, _IMPORTING)
+    with tempfile.TemporaryDirectory(dir=seat.butler.home.root) as directory:
+        file = Path(directory) / "import"
+        with file.open("wb") as stream:
+            async for piece in request.stream():
+                stream.write(piece)
+        return await imported(seat.butler, file, source, lineage_of(seat))
+
+
+@router.post("/erase/preview", response_model=ErasurePreview)
+async def preview_erasure(seat: Seated, asked: AskedErasure) -> Any:
+    """What would be erased, listed and counted; nothing is changed."""
+    return await erasing.preview(seat.butler, asked.wanted, lineage_of(seat))
+
+
+@router.post("/erase", response_model=Receipt)
+async def erase(seat: Seated, asked: AskedErasure) -> Any:
+    """Erase for good, for whoever runs the home: rows, vectors, words, notes, files. A receipt."""
+    must_run_the_home(seat, _ERASING)
+    return await erasing.erase(seat.butler, asked.wanted, lineage_of(seat))
+
+
+@router.post("/erase/verify", response_model=Verdict)
+async def verify_receipt(seat: Seated, asked: AskedVerdict) -> Any:
+    """Whether a receipt is whole, and whether this home signed it."""
+    try:
+        return {"signed": receipts.verify(seat.butler.home, asked.receipt)}
+    except RecursionError:
+        raise InvalidInput("the receipt is not one of butlers") from None
+
+
+def lineage_of(seat: Seat) -> Lineage:
+    """On whose behalf the caller acts."""
+    return Lineage(seat.caller.tenant_id, seat.caller.actor, seat.request_id)
+
+
+def must_run_the_home(seat: Seat, why: str) -> None:
+    """403 for everybody but who runs the home."""
+    if not seat.is_operator:
+        raise HTTPException(403, why)

@@ -1,0 +1,227 @@
+"""The HTTP door of a process: every butler's MCP endpoint, health, metrics, then the pages."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Lifespan
+
+from butlers import __version__, metrics
+from butlers.errors import Unavailable
+from butlers.host.butler import Butler
+from butlers.interfaces.connections import patient
+from butlers.interfaces.http.gate import READY, Gate, bearer
+from butlers.interfaces.http.hooks import hook_routes
+from butlers.interfaces.http.household import Household, Stage
+from butlers.interfaces.mcp.server import ButlerMCP
+from butlers.settings.sections import ServerSection
+
+_LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_REMEDIES = {
+    errno.EADDRINUSE: "port {port} on {host} is in use by another program; choose another with "
+    "--port N, or --port 0 for any free one",
+    errno.EACCES: "you may not listen on port {port}; choose one above 1023 with --port N",
+    errno.EADDRNOTAVAIL: "{host} is not an address of this machine; choose another with --host",
+}
+
+
+_BACKLOG = 1024
+FINISH_SECONDS, FINISH_BEHIND_BALANCER_SECONDS = 3, 30
+"""How long a stop waits for what is being answered; a balancer promises that nothing is lost."""
+
+
+Pages: TypeAlias = Callable[[Household], Starlette]
+"""Makes the application that answers whatever is no door of ours."""
+
+
+def build_app(household: Household, settings: ServerSection, pages: Pages | None) -> Starlette:
+    """The whole HTTP surface over butlers that have started."""
+    butlers, tokens = household.butlers, household.tokens
+    servers = {name: ButlerMCP.of(butler, tokens) for name, butler in butlers.items()}
+    names = _host_names(settings)
+    guard = _guard(names)
+    shown = pages(household) if pages is not None else None
+    # The MCP guard covers its own routes only; this one covers the rest.
+    trusted = Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
+    doors = [_mcp_route(f"/butlers/{name}/mcp", one, guard) for name, one in servers.items()]
+    app = Starlette(
+        routes=[
+            *_vital_signs(household),
+            *hook_routes(butlers, tokens),
+            *doors,
+            *(one for name in household.failed for one in _closed_doors(name, household)),
+        ],
+        middleware=[
+            trusted,
+            Middleware(Gate, tokens=tokens, requests_per_minute=settings.requests_per_minute),
+        ],
+        lifespan=_lifespan(list(servers.values()), shown),
+    )
+    if shown is not None:
+        # Not mounted at the root: a mount passes over a path that holds a line break.
+        app.router.default = shown
+    return app
+
+
+def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -> Route:
+    """Exactly one path, so that the rest of what lies below a butler's name is for pages.
+
+    Every request stands for itself: the next may come to another process, or to this one after
+    it was started anew.
+    """
+    app = server.streamable_http_app(
+        streamable_http_path=path, transport_security=guard, stateless_http=True
+    )
+    return Route(path, app)
+
+
+def _closed_doors(name: str, household: Household) -> list[Route]:
+    """What agents and hooks of a butler that could not be made are told."""
+
+    async def refuse(request: Request) -> Response:
+        if household.tokens.verify(bearer(request.headers), name) is None:
+            return JSONResponse({"error": "a token of this butler is needed"}, status_code=401)
+        words = f"butler {name} failed to start: {household.failed[name]}"
+        return JSONResponse({"error": words}, status_code=503)
+
+    doors = (f"/butlers/{name}/mcp", f"/butlers/{name}/hooks/{{event}}")
+    return [Route(door, refuse, methods=["POST", "GET", "DELETE"]) for door in doors]
+
+
+def _vital_signs(household: Household) -> list[Route]:
+    async def health(request: Request) -> Response:
+        report = await _health(household)
+        status = 200 if report["status"] == "ok" else 503
+        token = bearer(request.headers)
+        if not token or not household.knows(token):
+            report = {"status": report["status"]}
+        return JSONResponse(report, status_code=status)
+
+    async def numbers(_: Request) -> Response:
+        await _health(household)
+        return Response(metrics.exposition(), media_type=metrics.CONTENT_TYPE)
+
+    async def ready(_: Request) -> Response:
+        stage = household.progress.stage
+        return JSONResponse({"status": stage}, 200 if stage is Stage.READY else 503)
+
+    return [Route(READY, ready), Route("/health", health), Route("/metrics", numbers)]
+
+
+def _lifespan(servers: Sequence[ButlerMCP], pages: Starlette | None) -> Lifespan[Starlette]:
+    @contextlib.asynccontextmanager
+    async def sessions(_: Starlette) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            for server in servers:
+                await stack.enter_async_context(server.session_manager.run())
+            if pages is not None:
+                # A mounted application is not told by itself that serving begins.
+                await stack.enter_async_context(pages.router.lifespan_context(pages))
+            yield
+
+    return sessions
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket bound before anything else starts, so that a taken port is known at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends at once (TCP_NODELAY) only where the protocol is named; else the body of every
+    # second answer on a connection waits 40 ms for the receipt of its head.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        otherwise = f"cannot listen on {host}, port {port}: {error.strerror}"
+        words = _REMEDIES.get(error.errno or 0, otherwise)
+        raise Unavailable(words.format(host=host, port=port)) from error
+    return listener
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with signals left to the daemon so that it can stop in its own order."""
+
+    def __init__(
+        self, app: Starlette, send_seconds: float = 20.0, finish_seconds: int = FINISH_SECONDS
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=patient(send_seconds),
+                ws="none",
+                # Longer than clients keep one that is idle: they should not find it just closed.
+                timeout_keep_alive=15,
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=finish_seconds,
+                server_header=False,
+                proxy_headers=False,
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The daemon has its own handlers."""
+        yield
+
+
+def _host_names(settings: ServerSection) -> list[str]:
+    """Every name a client may call us by, as it stands in a Host header."""
+    own = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return [*_LOCAL_NAMES, own, *settings.allowed_hosts]
+
+
+def _guard(names: Sequence[str]) -> TransportSecuritySettings:
+    hosts = [host for name in names for host in (name, f"{name}:*")]
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=hosts,
+        allowed_origins=[f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")],
+    )
+
+
+async def _health(household: Household) -> dict[str, object]:
+    """How every butler is; the metrics are told as well."""
+    butlers = household.butlers
+    found = await asyncio.gather(*(_health_of(butler) for butler in butlers.values()))
+    failed = {name: _failure(name, why) for name, why in household.failed.items()}
+    reports = dict(zip(butlers, found, strict=True)) | failed
+    well = all(report["status"] == "ok" for report in reports.values())
+    return {"status": _word(well), "version": __version__, "butlers": reports}
+
+
+def _failure(name: str, why: str) -> dict[str, object]:
+    metrics.UP.labels(name).set(0)
+    return {"status": "failed", "error": why, "modules": {}}
+
+
+async def _health_of(butler: Butler) -> dict[str, object]:
+    modules = await butler.health()
+    well = all(module.ok for module in modules.values())
+    trouble = await butler.storage.trouble() if well and butler.is_open else ""
+    well = well and not trouble
+    metrics.UP.labels(butler.name).set(well)
+    told = {name: {**one.details, "status": _word(one.ok)} for name, one in modules.items()}
+    for name in butler.failures.keys() & told.keys():
+        told[name]["status"] = "failed"
+    word = _word(well) if butler.is_open else "failed"
+    notes = await butler.notes() if butler.is_open else []
+    report: dict[str, object] = {"status": word, "modules": told, "notes": notes}
+    return report | {"error": trouble} if trouble else report
+
+
+def _word(well: bool) -> str:
+    return "ok" if well else "unwell"

@@ -1,0 +1,89 @@
+"""The application behind every path that is no door of the host's own."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from butlers import __version__
+from butlers.interfaces.http import api
+from butlers.interfaces.http.backups import BackupChecks
+from butlers.interfaces.http.callers import BearerTokens, Callers, Source
+from butlers.interfaces.http.envelope import Envelope
+from butlers.interfaces.http.fanout import Fleet
+from butlers.interfaces.http.faults import answer_failures
+from butlers.interfaces.http.household import Household
+from butlers.interfaces.http.jobs import JobRuns
+from butlers.interfaces.web import butler, data, entities, fleet, memories, sign_in
+from butlers.interfaces.web.routing import explained
+from butlers.interfaces.web.signin import Recognition, Sessions
+
+_TITLE = "Butlers"
+_ABOUT = (
+    "What butlers remember: read, searched and put right. A token opens one butler as one tenant; "
+    "no argument changes that."
+)
+
+
+def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
+    """API and pages over a household; `sources` recognise callers beside tokens and browsers."""
+    bearer, sessions = BearerTokens(household.tokens, household.fleet), Sessions(household)
+    app = FastAPI(
+        title=_TITLE,
+        version=__version__,
+        description=_ABOUT,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # it would load scripts from another host
+        redoc_url=None,
+        middleware=[Middleware(Envelope), Middleware(Recognition, sessions=sessions)],
+        lifespan=_lifespan,
+        redirect_slashes=False,
+    )
+    app.state.household = household
+    app.state.sessions = sessions
+    app.state.callers = Callers([bearer, sessions, *sources])
+    app.state.fleet = Fleet(household)
+    app.state.job_runs = JobRuns()
+    app.state.backup_checks = BackupChecks()
+    answer_failures(app, explained)
+    app.include_router(api.router)
+    # Fixed paths before those that take any word in the same place.
+    for part in (sign_in, fleet, butler, data, entities, memories):
+        app.include_router(part.router, include_in_schema=False)
+    app.mount("/static", Assets())
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """While serving, remote butlers can be asked; jobs begun here end with it."""
+    async with app.state.fleet.open(), app.state.job_runs.kept():
+        yield
+
+
+_DIRECTORY = Path(__file__).parent / "static"
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Asked for again each time, and not sent again while it is the same.
+    "Cache-Control": "no-cache",
+}
+
+
+class Assets(StaticFiles):
+    """Files of the package, served to anybody and fit for nothing but our own pages."""
+
+    def __init__(self) -> None:
+        super().__init__(directory=_DIRECTORY)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """A file, with what a browser may do with it."""
+        response = await super().get_response(path, scope)
+        response.headers.update(_HEADERS)
+        return response

@@ -1,0 +1,91 @@
+"""Signing in and out."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from butlers.host.invitations import Invitations
+from butlers.host.token_record import TokenRecord
+from butlers.interfaces.http.seats import household_of
+from butlers.interfaces.web.forms import sent_form
+from butlers.interfaces.web.rendering import render
+from butlers.interfaces.web.routing import PageRoute, go_to
+from butlers.interfaces.web.signin import give_cookie, take_cookie
+from butlers.interfaces.web.visits import Sending, sessions_of
+from butlers.kernel.rights import Right
+
+FIRST_PAGE = "/memory"
+router = APIRouter(route_class=PageRoute)
+_LINK_USED = (
+    "this link was used before, or is older than ten minutes; `butlers open` prints a new one, "
+    "or sign in with a token"
+)
+_UNKNOWN = "No butler knows this token. Check that all of it was pasted."
+_ONLY_HOOKS = "This token is for the hooks of agents, which see no pages."
+_LIMITED = "This token is limited to scopes, and pages show everything. Sign in with another."
+
+
+@router.get("/")
+async def front() -> Response:
+    """The fleet is the first thing to see."""
+    return go_to(FIRST_PAGE)
+
+
+@router.get("/sign-in")
+async def ask(request: Request, next: Annotated[str, Query(max_length=2_000)] = "") -> Response:
+    """The form for a token."""
+    return render(request, "sign_in.html", next=_own_path(next), refused="")
+
+
+@router.post("/sign-in")
+async def sign_in(request: Request) -> Response:
+    """Open a session for the holder of a token."""
+    form = await sent_form(request)
+    token = form["token"].strip()
+    await household_of(request).tokens.learn(token)
+    record = household_of(request).tokens.identify(token)
+    path = _own_path(form["next"])
+    if record is None or record.scopes or not record.rights.includes(Right.READ):
+        why = _refused(record) if record else household_of(request).tokens.refusal(token)
+        why = why or _UNKNOWN
+        return render(request, "sign_in.html", 403, next=path, refused=why)
+    response = go_to(path)
+    await sessions_of(request).end(request)
+    give_cookie(request, response, await sessions_of(request).begin(record))
+    return response
+
+
+@router.get("/sign-in/once/{secret}")
+async def sign_in_once(request: Request, secret: Annotated[str, Path(max_length=100)]) -> Response:
+    """Open a session for whoever holds a link of `butlers up` or `butlers open`."""
+    if "prefetch" in request.headers.get("sec-purpose", ""):
+        raise HTTPException(403, "nobody opened this link yet")
+    if not Invitations(household_of(request).home).redeem(secret):
+        raise HTTPException(403, _LINK_USED)
+    # A page of our own, not a redirect: a browser that came here from another site would not
+    # send its new cookie along with one.
+    response = render(request, "welcome.html", next=FIRST_PAGE)
+    give_cookie(request, response, await sessions_of(request).begin(None))
+    return response
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request, _: Sending) -> Response:
+    """End the session, here and in the browser."""
+    await sessions_of(request).end(request)
+    response = go_to("/sign-in")
+    take_cookie(response)
+    return response
+
+
+def _refused(record: TokenRecord) -> str:
+    return _LIMITED if record.scopes else _ONLY_HOOKS
+
+
+def _own_path(path: str) -> str:
+    """The path if it is one of ours, else the first page: nobody is sent elsewhere from here."""
+    ours = path.startswith("/") and not path.startswith(("//", "/\\", "/sign-in"))
+    return path if ours and path.isprintable() and "\\" not in path else FIRST_PAGE

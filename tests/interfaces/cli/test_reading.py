@@ -1,0 +1,41 @@
+"""What an agent does by tools, typed in: claim, submit, and deciding what waits."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from butlers.host.home import Home
+from interfaces.daemons import butlers
+from interfaces.furnished import furnished_home
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    with furnished_home("general") as home:
+        home.create_butler("general")
+        yield home
+
+
+def memory(home: Home, *arguments: str) -> str:
+    told = butlers("memory", *arguments, "--home", home.root)
+    assert told.returncode == 0, told.stdout + told.stderr
+    return told.stdout
+
+
+def test_episodes_are_read_and_what_was_drawn_is_decided_by_hand(home: Home):
+    file = home.butler_file("general")
+    file.write_text(file.read_text().replace("#review = false", "review = true"))
+    memory(home, "store-episode", "Dora owns a red bicycle")
+    claim = json.loads(memory(home, "claim-episodes", "--json"))
+    drawn = {"subject": "Dora", "predicate": "owns", "content": "a red bicycle"}
+    said = json.dumps({"new_facts": [drawn, {**drawn, "content": "a yacht"}]})
+    report = json.loads(memory(home, "submit-consolidation", claim["claim_id"], said, "--json"))
+    assert (report["proposals_made"], len(report["errors"])) == (1, 1)
+    (waiting,) = json.loads(memory(home, "proposals", "--json"))
+    assert waiting["kind"] == "new_fact" and waiting["proposed"]["content"] == "a red bicycle"
+    assert "red bicycle" in memory(home, "proposals")
+    assert "new_fact" in memory(home, "accept", waiting["id"])
+    assert json.loads(memory(home, "decline", waiting["id"], "--json")) == {"declined": False}
+    over = butlers("memory", "submit-consolidation", claim["claim_id"], "{}", "--home", home.root)
+    assert over.returncode != 0 and "this claim is over" in over.stderr
