@@ -23,7 +23,7 @@ from typing import Any
 import httpx2
 
 from butlers.host.home import Home
-from butlers.host.presence import Running, running
+from butlers.host.status import Running, running
 from butlers.host.tokens import TokenStore
 
 CLIENTS, SLOW = 64, 1_000

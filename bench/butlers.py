@@ -21,7 +21,7 @@ from pathlib import Path
 from butlers.db.embedded.liveness import processes_over, read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.host.home import Home
-from butlers.host.presence import running
+from butlers.host.status import running
 
 FEW, MANY = 10, 100
 MOST = 3.0

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from butlers.embedding import get_embedding_engine
-from butlers.memory.policy.clashes import Nearness, Side, compare
-from butlers.memory.policy.statements import predicate_words
+from butlers.memory.policy.conflict_rules import ComparedFact, Nearness, compare
+from butlers.memory.policy.fact_statements import predicate_words
 
 STORES = Path(__file__).parent / "stores" / "clashes"
 SETS = ("dev", "held out", "fresh", "later", "unseen", "last")
@@ -26,8 +26,8 @@ class Pair:
     """Two facts of one subject, the older first, and what they are to each other."""
 
     kind: str
-    older: Side
-    newer: Side
+    older: ComparedFact
+    newer: ComparedFact
 
     @property
     def texts(self) -> list[str]:
@@ -91,7 +91,7 @@ def _read(file: Path) -> Iterator[Pair]:
     for line in file.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             kind, subject, *sides = (part.strip() for part in line.split("|"))
-            yield Pair(kind, *(Side(subject, *side.split(" = ", 1)) for side in sides))
+            yield Pair(kind, *(ComparedFact(subject, *side.split(" = ", 1)) for side in sides))
 
 
 def _told(pair: Pair) -> str:

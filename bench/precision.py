@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.lab import laboratory
 from butlers.memory.flows import recall, remember
-from butlers.memory.flows.sight import Query
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, NewFact
 
@@ -54,7 +54,7 @@ async def _store(memory: Memory, beliefs: Sequence[dict[str, Any]]) -> dict[Any,
 async def _ask(memory: Memory, case: dict[str, Any], names: dict[Any, str]) -> set[str]:
     found = set()
     for scope in case["scope"]:
-        query = Query(case["query"], types=(MemoryType.FACT,), scope=scope)
+        query = CandidateQuery(case["query"], types=(MemoryType.FACT,), scope=scope)
         recalled = await recall.recall(memory, query, LIMIT, _whose("test-user"), counted=False)
         found |= {names[one.ref.id] for one in recalled}
     return found

@@ -28,7 +28,7 @@ from bench import precision, sets
 from bench.lab import CachedEmbedder, laboratory
 from butlers.embedding import get_embedding_engine
 from butlers.memory.flows import context, recall, remember
-from butlers.memory.flows.sight import Query
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, SearchMode
 
@@ -125,13 +125,13 @@ async def _measure(
 async def _searched(
     memory: Memory, store: sets.Store, question: sets.Line, mode: SearchMode
 ) -> list[str]:
-    query = Query(question["text"], types=(MemoryType.EPISODE,))
+    query = CandidateQuery(question["text"], types=(MemoryType.EPISODE,))
     found = await recall.search_memories(memory, query, mode, LIMIT, store.lineage)
     return [store.ids[one["id"]] for one in found]
 
 
 async def _recalled(memory: Memory, store: sets.Store, question: sets.Line) -> list[str]:
-    query = Query(question["text"], types=(MemoryType.EPISODE,))
+    query = CandidateQuery(question["text"], types=(MemoryType.EPISODE,))
     found = await recall.recall(memory, query, LIMIT, store.lineage)
     return [store.ids[str(one.ref.id)] for one in found]
 

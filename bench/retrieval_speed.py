@@ -42,7 +42,7 @@ from bench.speed_systems import (
 from bench.speed_texts import fact, question
 from butlers.db.postgres import Access
 from butlers.embedding import EmbeddingEngine, get_embedding_engine
-from butlers.memory.flows import sight
+from butlers.memory.flows import candidates
 
 # As many questions as it takes until a store that was kept is in memory as one just loaded is: at a
 # million, those that come after are answered in half the time of the first sixty.
@@ -204,7 +204,7 @@ async def _compare(one: Loaded, engine: EmbeddingEngine, vectors: Vectors, quest
             found = await system.nearest(tenant, text)
             one.times[name].found.append(len(exact & found) / len(exact))
         product = one.there[PRODUCT]
-        if isinstance(product, Product) and len(numbers) > sight.READ_WHOLE:
+        if isinstance(product, Product) and len(numbers) > candidates.READ_WHOLE:
             told = await product.told(tenant, text, whole=False)
             wanted = await product.told(tenant, text, whole=True)
             share = len(told & wanted) / len(wanted) if wanted else float(not told)

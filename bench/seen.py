@@ -14,7 +14,7 @@ from bench import sets
 from bench.lab import CachedEmbedder, laboratory
 from bench.learning import Numbers
 from butlers.embedding import get_embedding_engine
-from butlers.memory.flows.sight import Query, Sight, see
+from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_candidates
 from butlers.memory.handle import Memory
 from butlers.memory.model import MemoryType
 from butlers.memory.policy.signals import Signals, field, signals
@@ -32,7 +32,7 @@ HIDDEN = 0.6
 class Seen:
     """What the product saw for one question, and which of it is gold (of so many in all)."""
 
-    sight: Sight
+    sight: Candidates
     found: Signals
     gold: Numbers
     of: int
@@ -106,15 +106,15 @@ async def _ask(memory: Memory, store: sets.Store, strangers: Sequence[str], aske
 
 
 async def _one(memory: Memory, store: sets.Store, text: str, gold: set[str]) -> Seen | None:
-    query = Query(text, types=(MemoryType.EPISODE,))
-    sight = await see(memory, query, store.lineage, DEPTH)
+    query = CandidateQuery(text, types=(MemoryType.EPISODE,))
+    sight = await find_candidates(memory, query, store.lineage, DEPTH)
     if not len(sight.looked):
         return None
     marks = np.array([float(store.ids[str(one)] in gold) for one in sight.looked.ids])
     return Seen(sight, _signals(sight), marks, len(gold))
 
 
-def _signals(sight: Sight) -> Signals:
+def _signals(sight: Candidates) -> Signals:
     return signals(field(sight.looked), sight.looked, sight.reading, sight.names)
 
 

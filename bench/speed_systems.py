@@ -16,8 +16,8 @@ from pgvector.asyncpg import register_vector
 from bench.speed_load import Note, load
 from butlers.db.postgres import Access
 from butlers.embedding import EmbeddingEngine
-from butlers.memory.flows import recall, remember, sight
-from butlers.memory.flows.sight import Query
+from butlers.memory.flows import candidates, recall, remember
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, NewFact, SearchMode
 
@@ -64,7 +64,7 @@ class Product:
 
     async def ask(self, tenant: str, question: str) -> None:
         """A recall."""
-        await recall.recall(self._memory, Query(question), LIMIT, Lineage(tenant))
+        await recall.recall(self._memory, CandidateQuery(question), LIMIT, Lineage(tenant))
 
     async def rest(self) -> None:
         """Uses are counted after the answer."""
@@ -72,7 +72,7 @@ class Product:
 
     async def nearest(self, tenant: str, question: str) -> set[str]:
         """A semantic search."""
-        query = Query(question, types=(MemoryType.FACT,))
+        query = CandidateQuery(question, types=(MemoryType.FACT,))
         found = await recall.search_memories(
             self._memory, query, SearchMode.SEMANTIC, LIMIT, Lineage(tenant)
         )
@@ -80,14 +80,14 @@ class Product:
 
     async def told(self, tenant: str, question: str, *, whole: bool) -> set[UUID]:
         """What a recall tells; with every vector read, if wanted so."""
-        kept = sight.READ_WHOLE
-        sight.READ_WHOLE = 10**9 if whole else kept
+        kept = candidates.READ_WHOLE
+        candidates.READ_WHOLE = 10**9 if whole else kept
         try:
             found = await recall.recall(
-                self._memory, Query(question), LIMIT, Lineage(tenant), counted=False
+                self._memory, CandidateQuery(question), LIMIT, Lineage(tenant), counted=False
             )
         finally:
-            sight.READ_WHOLE = kept
+            candidates.READ_WHOLE = kept
         return {one.ref.id for one in found}
 
     async def store(self, tenant: str, fact: NewFact) -> None:

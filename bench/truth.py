@@ -25,12 +25,12 @@ from uuid import UUID
 from bench.lab import laboratory
 from butlers.kernel.text import normalise_whitespace
 from butlers.memory.flows import context, erase, forget, links, recall, remember
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.decay_sweep import run_decay_sweep
 from butlers.memory.flows.recall import Recalled
-from butlers.memory.flows.sight import Query
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, NewEpisode, NewFact, Permanence
-from butlers.memory.policy.erasure import Wanted
+from butlers.memory.policy.erasure import ErasureRequest
 
 Case = dict[str, str]
 CASES = Path(__file__).with_name("changes")
@@ -108,7 +108,7 @@ async def _change(memory: Memory, case: Case, ref: MemoryRef, lineage: Lineage) 
         with_sources = "about" in case
         await forget.forget_and_tell(memory, gone, lineage, with_sources=with_sources)
     elif how == "erase":
-        await erase.erase(memory, Wanted(about=case["subject"]), lineage)
+        await erase.erase(memory, ErasureRequest(about=case["subject"]), lineage)
 
 
 async def _ground(memory: Memory, ref: MemoryRef, lineage: Lineage) -> MemoryRef:
@@ -119,7 +119,7 @@ async def _ground(memory: Memory, ref: MemoryRef, lineage: Lineage) -> MemoryRef
 async def _asked(memory: Memory, case: Case, lineage: Lineage) -> tuple[list[Recalled], str]:
     """What a recall tells, and the block of a context."""
     question = case["question"]
-    told = await recall.recall(memory, Query(question), LIMIT, lineage, counted=False)
+    told = await recall.recall(memory, CandidateQuery(question), LIMIT, lineage, counted=False)
     built = await context.build_context(memory, question, "bench", BUDGET, lineage, counted=False)
     return told, built.text
 

@@ -185,11 +185,11 @@ from butlers.memory.flows.entity_merge import MergePreview, MergeReport
 from butlers.memory.flows.episode_cleanup import CleanupReport
 from butlers.memory.flows.forget import Forgotten
 from butlers.memory.flows.recall import Recalled
-from butlers.memory.flows.stored import StoredEpisode, StoredFact, StoredRule
+from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
-from butlers.memory.policy.timeline import Timeline
+from butlers.memory.policy.timeline import TimelineCounts
 from butlers.operation import Operation
 
 WIRE_FIELDS: dict[str, str]

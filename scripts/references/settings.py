@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from butlers.settings.database import HomeDatabaseSection
-from butlers.settings.fields import Table, walk
+from butlers.settings.fields import SettingsTable, walk
 from butlers.settings.sections import (
     BackupSection,
     ButlerSettings,
@@ -49,7 +49,7 @@ def settings_markdown() -> str:
     return "\n".join([HEAD, *(line for table in tables for line in _section(table))])
 
 
-def _section(table: Table) -> Iterator[str]:
+def _section(table: SettingsTable) -> Iterator[str]:
     yield from (f"## `[{table.path}]`", "", table.words, "")
     yield from ("| key | default | valid | meaning |", "|---|---|---|---|")
     for setting in table.settings:

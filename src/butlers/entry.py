@@ -11,7 +11,7 @@ from butlers.forward import forward
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from butlers.interfaces.http.household import Household
+    from butlers.interfaces.http.app_state import AppState
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     run_command(_pages)
 
 
-def _pages(household: "Household") -> "Starlette":
+def _pages(household: "AppState") -> "Starlette":
     """The pages and the API, imported only by a command that serves them."""
     from butlers.interfaces.web.app import build
 

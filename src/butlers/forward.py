@@ -27,10 +27,10 @@ _UNAVAILABLE = -32_000
 
 def forward(arguments: list[str]) -> bool:
     """Serve a client until it goes; false where that is not ours to do, and nothing was read."""
-    told = _told(arguments)
+    told = _arguments_of(arguments)
     if told is None:
         return False
-    line = Line(*told)
+    line = StdioBridge(*told)
     if not line.connect():
         return False
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -39,7 +39,7 @@ def forward(arguments: list[str]) -> bool:
     return True
 
 
-def _told(arguments: list[str]) -> tuple[str, str, bool] | None:
+def _arguments_of(arguments: list[str]) -> tuple[str, str, bool] | None:
     """The butler, its home, and whether what is said counts for less; None where more is asked."""
     home, rest = os.environ.get("BUTLERS_HOME") or "~/.butlers", list(arguments)
     names: list[str] = []
@@ -60,7 +60,7 @@ def _told(arguments: list[str]) -> tuple[str, str, bool] | None:
     return (names[0] if names else "general"), place, low_trust
 
 
-class Line:
+class StdioBridge:
     """An agent on standard input and output, and the butler it talks to.
 
     A butler that is started anew is greeted anew; what it had not answered is told to have failed,

@@ -119,7 +119,7 @@ def _inject(butler: str, home: str, name: str, told: dict[str, Any], starts: boo
     if is_start:
         signal.signal(signal.SIGALRM, give_up)
     try:
-        context = _asked(butler, home, name, told, starts)
+        context = _request(butler, home, name, told, starts)
     except (_Unheard, OSError, ValueError, KeyError, TypeError) as error:
         if is_start:
             _note(home, butler, told, str(error) if isinstance(error, _Unheard) else repr(error))
@@ -138,7 +138,7 @@ def _note(home: str, butler: str, told: dict[str, Any], why: str) -> None:
         spool.note(os.path.join(home, spool.WITHOUT_MEMORY), about)
 
 
-def _asked(butler: str, home: str, name: str, told: dict[str, Any], starts: bool) -> str:
+def _request(butler: str, home: str, name: str, told: dict[str, Any], starts: bool) -> str:
     """What the butler tells; often nothing."""
     token = _read(os.path.join(home, "hooks", f"{butler}.token")).strip()
     if not token:

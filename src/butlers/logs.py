@@ -62,10 +62,10 @@ class _PrivateFile(RotatingFileHandler):
 def _handlers(stream: TextIO, log_file: Path | None, debugging: bool) -> list[logging.Handler]:
     shown = logging.StreamHandler(stream)
     shown.setFormatter(_formatter(stream.isatty(), debugging))
-    return [shown] if log_file is None else [shown, _kept(log_file, debugging)]
+    return [shown] if log_file is None else [shown, _file_handler(log_file, debugging)]
 
 
-def _kept(log_file: Path, debugging: bool) -> logging.Handler:
+def _file_handler(log_file: Path, debugging: bool) -> logging.Handler:
     try:
         kept = _PrivateFile(log_file, maxBytes=_KEPT_BYTES, backupCount=_KEPT_FILES)
     except OSError as error:
@@ -124,15 +124,15 @@ def where_it_failed(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     given = event.pop("exc_info", None)
     error = sys.exc_info()[1] if given is True else given[1] if isinstance(given, tuple) else given
     if isinstance(error, BaseException):
-        event["exception"] = "\n".join(_told(error))
+        event["exception"] = "\n".join(_error_chain(error))
     return event
 
 
-def _told(error: BaseException) -> list[str]:
+def _error_chain(error: BaseException) -> list[str]:
     """The chain of failures, first cause first."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     frames = [
         f"  {frame.filename}:{frame.lineno} in {frame.name}"
         for frame in traceback.extract_tb(error.__traceback__)
     ]
-    return [*(_told(cause) if cause else ()), type(error).__qualname__, *frames]
+    return [*(_error_chain(cause) if cause else ()), type(error).__qualname__, *frames]

@@ -21,12 +21,12 @@ from butlers.db.branch import Branch
 from butlers.db.postgres import Database
 from butlers.errors import Forbidden, InvalidInput, Unavailable
 from butlers.ids import NewId, new_id
+from butlers.kernel.concurrency import Turns
 from butlers.kernel.rights import Right
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
-from butlers.kernel.turns import Turns
 from butlers.llm import LanguageModel
-from butlers.operation import Audience, Effect, Operation
+from butlers.operation import Audience, Operation, OperationEffect
 
 MAX_REQUEST_ID = 200
 LONGEST_SECONDS = 60.0
@@ -205,7 +205,7 @@ class Module(ABC):
         if operation.maintains:
             yield
             return
-        reads = operation.effect is Effect.READS
+        reads = operation.effect is OperationEffect.READS
         try:
             async with asyncio.timeout(LONGEST_SECONDS) as limit:
                 async with self.surroundings.turns.of((caller.tenant_id, reads)):

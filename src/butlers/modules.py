@@ -2,12 +2,12 @@
 
 from pydantic import Field
 
-from butlers.kernel.sections import ModuleSection, Section
+from butlers.kernel.sections import ModuleSection, SettingsSection
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.notebook.settings import NotebookModuleConfig
 
 
-class ModulesSection(Section):
+class ModulesSection(SettingsSection):
     """The settings of each module."""
 
     memory: MemoryModuleConfig = Field(MemoryModuleConfig(), description="Memory.")

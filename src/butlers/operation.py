@@ -26,7 +26,7 @@ _SHOWN = 80
 _MOST_FAULTS = 5
 
 
-class Effect(StrEnum):
+class OperationEffect(StrEnum):
     """What calling an operation does to what is kept."""
 
     READS = "reads"
@@ -61,7 +61,7 @@ class Detail(StrEnum):
 
 
 @runtime_checkable
-class Reading(Protocol):
+class ReadableContext(Protocol):
     """A desk at which what only reads can be done where it changes nothing, and may lag."""
 
     def reader(self, *, current: bool = False) -> Any:
@@ -69,13 +69,13 @@ class Reading(Protocol):
         ...
 
 
-class Asked(BaseModel):
+class Input(BaseModel):
     """What an operation asks for; a key that nobody knows is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class Answer(BaseModel):
+class Output(BaseModel):
     """What an operation answers; keys beyond those declared are passed on."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True, allow_inf_nan=False)
@@ -101,7 +101,7 @@ class Operation:
     example: str
     tool: str
     command: str
-    effect: Effect = Effect.READS
+    effect: OperationEffect = OperationEffect.READS
     routes: tuple[Route, ...] = ()
     toolset: Toolset = Toolset.ALL
     opt_in: str = ""
@@ -138,7 +138,7 @@ class Operation:
         """The right without which it is refused."""
         if self.maintains:
             return Right.OPERATE
-        return Right.READ if self.effect is Effect.READS else Right.WRITE
+        return Right.READ if self.effect is OperationEffect.READS else Right.WRITE
 
     @cached_property
     def words(self) -> str:
@@ -155,9 +155,9 @@ class Operation:
         return get_type_hints(self.run)
 
     @cached_property
-    def asks(self) -> type[Asked]:
+    def asks(self) -> type[Input]:
         """The model of what it asks for."""
-        asked: type[Asked] = self._hints["asked"]
+        asked: type[Input] = self._hints["asked"]
         return asked
 
     @property
@@ -184,7 +184,7 @@ class Operation:
         own = [name for name in known if name in self.asks.__annotations__]
         return {name: known[name] for name in dict.fromkeys([*self.arguments, *own, *known])}
 
-    def asked(self, given: Mapping[str, Any]) -> Asked:
+    def asked(self, given: Mapping[str, Any]) -> Input:
         """What was given, checked; InvalidInput names each fault."""
         try:
             return self.asks.model_validate(dict(given))
@@ -202,7 +202,7 @@ class Operation:
         What only reads may be read from a copy; if that fails, or the database goes away under it,
         it is asked once more, of the original. What writes is never done twice.
         """
-        if self.effect is not Effect.READS or not isinstance(desk, Reading):
+        if self.effect is not OperationEffect.READS or not isinstance(desk, ReadableContext):
             return await self.run(desk, asked)
         try:
             return await self.run(desk.reader(), asked)
@@ -218,7 +218,7 @@ class Operation:
         return brief(plain) if detail is Detail.BRIEF else plain
 
 
-class Table:
+class OperationTable:
     """The operations of a module, in the order they were declared.
 
     Unless it is told otherwise an operation's tool is called as it is, after the table's prefix,

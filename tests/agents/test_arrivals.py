@@ -15,7 +15,7 @@ import pytest
 from agents.agents import Agent, agent
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
-from butlers.sessions.waiting import Waiting
+from butlers.sessions.spool_entries import SpoolEntries
 from db.databases import connected as connected_to
 from interfaces.daemons import until, up
 from interfaces.furnished import furnished_home
@@ -61,7 +61,7 @@ def contents(home: Home) -> list[str]:
 
 
 def are_stored(home: Home) -> bool:
-    return Waiting(home.root).arrivals() == []
+    return SpoolEntries(home.root).arrivals() == []
 
 
 @pytest.mark.contract("P1", "N4.2")
@@ -74,7 +74,7 @@ def test_ten_sessions_of_the_real_agents_with_nothing_up_are_ten_episodes(
             asked.append(f"Pump tyre number {number} for {one.name}.")
             one.api.steps = [Say(f"Pumped {number}.")]
             assert one.ask(asked[-1]) == f"Pumped {number}."
-    arrivals = Waiting(home.root).arrivals()
+    arrivals = SpoolEntries(home.root).arrivals()
     assert Counter(one.told["event"] for one in arrivals) == {"SessionEnd": len(asked)}
     assert all(one.held for one in arrivals)
     with up(home):
@@ -105,7 +105,7 @@ def test_an_agent_that_was_killed_and_one_that_runs_no_hooks_lose_nothing(
         check=True,
     )
     asked = [*(f"Mend the saddle, {one.name}." for one in agents), "Wax the chain."]
-    assert {one.told["event"] for one in Waiting(home.root).arrivals()} == {"Stop"}
+    assert {one.told["event"] for one in SpoolEntries(home.root).arrivals()} == {"Stop"}
     for _ in range(2):  # what was stored is not found again by the next start
         with up(home):
             until(lambda: sum("Wax the chain." in text for text in contents(home)) > 0)
@@ -146,7 +146,7 @@ def _kill_after_its_answer(one: Agent, prompt: str, home: Home, directory: Path)
 
 def _rests(home: Home, one: Agent) -> bool:
     """Whether the hook has seen that the agent answered."""
-    told = [arrival.told for arrival in Waiting(home.root).arrivals()]
+    told = [arrival.told for arrival in SpoolEntries(home.root).arrivals()]
     return any(t["event"] == "Stop" and t["cwd"] == str(one.project) for t in told)
 
 

@@ -15,7 +15,7 @@ import pytest
 from butlers.backup.archive import Archive
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.host.home import Home
-from butlers.host.presence import alone
+from butlers.host.status import alone
 from butlers.host.tokens import TokenStore
 from db.embedded_servers import fetch
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up

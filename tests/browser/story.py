@@ -8,11 +8,11 @@ from uuid import UUID
 from butlers.host.home import Home
 from butlers.host.hosting import opened_butler
 from butlers.memory.flows import correct, entities, feedback, forget, remember
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.decay_sweep import run_decay_sweep
 from butlers.memory.flows.every_tenant import for_every_tenant
 from butlers.memory.flows.recall import recall
-from butlers.memory.flows.sight import Query
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, Permanence
 from butlers.memory.module import MemoryModule
@@ -89,7 +89,7 @@ async def _general(teller: Teller) -> Told:
     teller.on(33)
     await for_every_tenant(memory, "schedule:decay_sweep", run_decay_sweep)
     await feedback.confirm_memory(memory, "fact", allergy, who)
-    await recall(memory, Query("what should I cook for Ann?"), 5, who)
+    await recall(memory, CandidateQuery("what should I cook for Ann?"), 5, who)
     teller.on(44.9)
     await teller.fact("Trip to Lisbon", "hotel", "Two nights near the Miradouro, paid",
                       permanence=Permanence.VOLATILE, importance=7.0, tags=("travel",))  # fmt: skip

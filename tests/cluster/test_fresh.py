@@ -3,10 +3,10 @@
 import asyncio
 import os
 
-from butlers.db.citus.nodes import Node
-from butlers.db.citus.places import rebalance
+from butlers.db.citus.nodes import ClusterNode
 from butlers.db.citus.settle import settle, take_in
-from butlers.db.citus.tables import is_spread
+from butlers.db.citus.table_copies import is_spread
+from butlers.db.citus.tenant_placement import rebalance
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
 from butlers.db.provision import connected, external_access, provision
@@ -44,7 +44,7 @@ async def test_a_node_that_joins_later_gets_its_share():
     try:
         for tenant in tenants:
             await remember.store_fact(memory, NewFact("Ann", "likes", tenant), Lineage(tenant))
-        async with connected(Node(host, int(port)).dsn(CLUSTER, "postgres")) as there:
+        async with connected(ClusterNode(host, int(port)).dsn(CLUSTER, "postgres")) as there:
             await there.execute("create extension if not exists citus")
         async with connected(CLUSTER) as coordinator:
             await coordinator.fetchval("select citus_add_node($1, $2)", host, int(port))

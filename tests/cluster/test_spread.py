@@ -12,16 +12,16 @@ from typing import Any
 import asyncpg
 import pytest
 
-from butlers.db.citus.nodes import Node, nodes_of
-from butlers.db.citus.places import isolate
+from butlers.db.citus.nodes import ClusterNode, nodes_of
 from butlers.db.citus.settle import settle
+from butlers.db.citus.tenant_placement import isolate
 from butlers.db.login import login_of
 from butlers.db.postgres import Transaction
 from butlers.errors import Away, Unavailable
-from butlers.memory.flows import recall, remember, sight
+from butlers.memory.flows import candidates, recall, remember
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.context import build_context
-from butlers.memory.flows.sight import Query
 from butlers.memory.flows.verify import verify_events
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
 from conftest import CLUSTER, NEEDS_CLUSTER
@@ -60,7 +60,7 @@ async def lived(memory: Any, lineage: Lineage) -> None:
     await remember.store_rule(memory, NewRule("Be brief"), lineage)
     await remember.store_fact(memory, TEA, lineage)
     await remember.store_fact(memory, NewFact("Ann", "likes", "coffee"), lineage)
-    await recall.recall(memory, Query("what does Ann like"), 10, lineage)
+    await recall.recall(memory, CandidateQuery("what does Ann like"), 10, lineage)
     await build_context(memory, "what does Ann like", "general", None, lineage)
     await memory.uses.settle_all()
 
@@ -68,9 +68,9 @@ async def lived(memory: Any, lineage: Lineage) -> None:
 async def test_every_statement_of_a_tenant_goes_to_one_shard(memory, database, lineage, owner):
     with pytest.MonkeyPatch.context() as patch, told(patch) as seen:
         await lived(memory, lineage)
-        patch.setattr(sight, "READ_WHOLE", -1)
-        patch.setattr(sight, "AT_ONCE", -1)
-        assert await recall.recall(memory, Query("what does Ann like"), 10, lineage)
+        patch.setattr(candidates, "READ_WHOLE", -1)
+        patch.setattr(candidates, "AT_ONCE", -1)
+        assert await recall.recall(memory, CandidateQuery("what does Ann like"), 10, lineage)
         await tell(memory, lineage, "Bob likes tea")
         report = await run_consolidation(memory, ScriptedModel(reading), lineage)
     several = []
@@ -114,7 +114,7 @@ async def test_rows_are_closed_on_the_nodes_too(memory, worker_access, lineage, 
 
 async def test_who_is_on_another_node_does_not_notice_that_one_is_down(memory, owner):
     nodes = await nodes_of(owner)
-    by_node: dict[Node, Lineage] = {}
+    by_node: dict[ClusterNode, Lineage] = {}
     for number in range(32):
         lineage = Lineage(f"tenant-{number}", "tester")
         by_node.setdefault(await _node_of(owner, lineage.tenant_id), lineage)
@@ -242,17 +242,17 @@ async def _found_again(owner: asyncpg.Connection) -> None:
             await owner.fetchval("select count(*) from facts")
 
 
-async def _node_of(owner: asyncpg.Connection, tenant: str) -> Node:
+async def _node_of(owner: asyncpg.Connection, tenant: str) -> ClusterNode:
     row = await owner.fetchrow(
         "select nodename as host, nodeport as port from citus_shards "
         "where shardid = get_shard_id_for_distribution_column('facts', $1::text)",
         tenant,
     )
-    return Node(**row)
+    return ClusterNode(**row)
 
 
 @contextmanager
-def _stopped(node: Node) -> Iterator[None]:
+def _stopped(node: ClusterNode) -> Iterator[None]:
     """A node that was killed for as long as the block lasts."""
     data = Path(DIRECTORY) / "run" / _data_of(node)
     _control("stop", "-D", str(data), "-m", "immediate")
@@ -262,7 +262,7 @@ def _stopped(node: Node) -> Iterator[None]:
         _control("start", "-D", str(data), "-l", f"{data}.log")
 
 
-def _data_of(node: Node) -> str:
+def _data_of(node: ClusterNode) -> str:
     for data in (Path(DIRECTORY) / "run").glob("worker[0-9]"):
         if f"port={node.port}\n" in (data / "postgresql.conf").read_text():
             return data.name

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from butlers.db.embedded.account import Account, account_for
+from butlers.db.embedded.account import UserAccount, account_for
 from butlers.db.embedded.binaries import binaries_for
 
 PASSWORD = "of-the-test"  # noqa: S105
@@ -51,7 +51,7 @@ def free_port() -> int:
 class Server:
     """One PostgreSQL over a directory, on a port of its own."""
 
-    def __init__(self, directory: Path, account: Account) -> None:
+    def __init__(self, directory: Path, account: UserAccount) -> None:
         self.data = directory
         self.account = account
         self.port = free_port()

@@ -7,7 +7,7 @@ from butlers.db.migrate import migrate
 from butlers.db.postgres import Access
 from butlers.db.provision import connected, external_access, provision
 from butlers.memory.flows import recall
-from butlers.memory.flows.sight import Query
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, SearchMode
 from butlers.memory.module import MemoryModule
@@ -35,6 +35,6 @@ async def drop_everywhere(url: str, name: str) -> None:
 
 async def likings(memory: Memory, lineage: Lineage) -> set[str]:
     """What a tenant's facts say that people like."""
-    query = Query("who likes what")
+    query = CandidateQuery("who likes what")
     found = await recall.search_memories(memory, query, SearchMode.HYBRID, 10, lineage)
     return {one["content"] for one in found}

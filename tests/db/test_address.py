@@ -48,8 +48,8 @@ def test_hosts_are_found_wherever_they_stand(url, hosts):
 
 
 def test_places_are_told_without_a_login():
-    assert address.shown(PAIR) == "one:5433, two:5432"
-    assert address.shown("postgresql://me:pw@/x?host=/run/a") == "a local socket"
+    assert address.without_login(PAIR) == "one:5433, two:5432"
+    assert address.without_login("postgresql://me:pw@/x?host=/run/a") == "a local socket"
 
 
 @pytest.mark.parametrize(

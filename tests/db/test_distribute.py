@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from butlers.db.citus import swap
-from butlers.db.citus.move import Place, move
+from butlers.db.citus.move import ButlerDatabase, move
 from butlers.db.citus.nodes import nodes_of
-from butlers.db.citus.tables import is_spread, tables_of
+from butlers.db.citus.table_copies import is_spread, tables_of
 from butlers.db.login import own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
@@ -192,7 +192,7 @@ async def test_a_server_that_is_no_coordinator_is_refused(postgres):
         raise AssertionError(dsn)
 
     with pytest.raises(Unavailable, match="no coordinator of a Citus cluster"):
-        await move(Place(postgres.dsn(), "butler_general", nothing), print, spreads=True)
+        await move(ButlerDatabase(postgres.dsn(), "butler_general", nothing), print, spreads=True)
 
 
 def test_a_butler_on_the_embedded_server_is_told_what_to_do():

@@ -16,7 +16,7 @@ from butlers.memory.flows import remember
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact
 from butlers.memory.module import MemoryModule
-from butlers.memory.operations import Desk
+from butlers.memory.operations import OperationContext
 from butlers.memory.operations.retrieval import context, recall, search
 from butlers.memory.operations.storage import store_rule
 from conftest import ToyEmbedder
@@ -56,7 +56,7 @@ async def database(known: Servers, server: Server, anyio_backend: str) -> AsyncI
 
 async def lives(memory: Memory, tenant: str) -> None:
     """A tenant stores and reads; all it is told is its own."""
-    desk = Desk(memory, Lineage(tenant, "tester"))
+    desk = OperationContext(memory, Lineage(tenant, "tester"))
     for number in range(3):
         fact = NewFact("Ann", f"likes {number}", f"tea {number} with {tenant}")
         await remember.store_fact(memory, fact, desk.lineage)

@@ -20,7 +20,7 @@ from butlers.memory.flows import remember
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact
 from butlers.memory.module import MemoryModule
-from butlers.memory.operations import Desk
+from butlers.memory.operations import OperationContext
 from butlers.memory.operations.retrieval import get, search
 from conftest import ToyEmbedder
 from db.clusters import PASSWORD, Server, Servers, servers
@@ -64,7 +64,7 @@ async def pair(anyio_backend: str) -> AsyncIterator[Pair]:
 
 
 @asynccontextmanager
-async def opened(pair: Pair, *urls: str, lag: float = LAG) -> AsyncIterator[Desk]:
+async def opened(pair: Pair, *urls: str, lag: float = LAG) -> AsyncIterator[OperationContext]:
     """A desk over both, with replicas that are the standby unless others are named."""
     access = await pair.access()
     replicas = replicas_of(access, urls or [pair.standby.dsn(), pair.primary.dsn()], NAME)
@@ -72,23 +72,23 @@ async def opened(pair: Pair, *urls: str, lag: float = LAG) -> AsyncIterator[Desk
     toy = ToyEmbedder()
     memory = Memory(database, lambda: toy, NAME)
     try:
-        yield Desk(memory, Lineage("acme", "tester"))
+        yield OperationContext(memory, Lineage("acme", "tester"))
     finally:
         await memory.uses.settle_all()
         await database.close()
 
 
-async def store(desk: Desk, content: str) -> str:
+async def store(desk: OperationContext, content: str) -> str:
     fact = NewFact("Ann", f"likes {content}", content)
     return str((await remember.store_fact(desk.memory, fact, desk.lineage)).id)
 
 
-async def is_found(desk: Desk, content: str) -> bool:
+async def is_found(desk: OperationContext, content: str) -> bool:
     best = await search.perform(desk, query=content, mode="keyword", limit=1)
     return [one["content"] for one in best] == [content]
 
 
-def reads_from_copy(desk: Desk) -> bool:
+def reads_from_copy(desk: OperationContext) -> bool:
     return desk.reader().memory.database.is_copy
 
 
@@ -116,7 +116,7 @@ async def test_whoever_reads_is_served_by_the_standby_and_still_sees_what_it_wro
 
         await standby.execute("select pg_wal_replay_pause()")
         try:
-            other = Desk(desk.memory, Lineage("rival", "tester"))
+            other = OperationContext(desk.memory, Lineage("rival", "tester"))
             await store(desk, "coffee")
             assert not reads_from_copy(desk), "it would not see what it wrote"
             assert await is_found(desk, "coffee")

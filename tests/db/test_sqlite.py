@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from butlers.db.queries import parse
-from butlers.db.sqlite import Database, connect
+from butlers.db.sqlite import SqliteDatabase, connect
 from butlers.notebook import MemoryManager, open_notebook
 
 QUERIES = parse(
@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def db(file: Path) -> Iterator[Database]:
+def db(file: Path) -> Iterator[SqliteDatabase]:
     with closing(connect(file)) as database:
         database.execute(QUERIES["make"])
         yield database
@@ -48,11 +48,13 @@ def elsewhere(file: Path, code: str = ADD_ELSEWHERE) -> None:
     subprocess.run([sys.executable, "-c", code, str(file)], check=True)
 
 
-def count(db: Database) -> int:
+def count(db: SqliteDatabase) -> int:
     return int(db.fetch(QUERIES["count"])[0][0])
 
 
-def test_reading_changes_no_stamp_and_every_commit_changes_it(db: Database, file: Path) -> None:
+def test_reading_changes_no_stamp_and_every_commit_changes_it(
+    db: SqliteDatabase, file: Path
+) -> None:
     stamps = [db.stamp()]
     assert count(db) == 0
     assert db.stamp() == stamps[0]
@@ -70,7 +72,7 @@ def test_reading_changes_no_stamp_and_every_commit_changes_it(db: Database, file
     assert count(db) == 4
 
 
-def test_what_is_rolled_back_changes_the_stamp_too(db: Database) -> None:
+def test_what_is_rolled_back_changes_the_stamp_too(db: SqliteDatabase) -> None:
     before = db.stamp()
     with pytest.raises(KeyError), db.transaction():
         db.execute(QUERIES["add"], x=1)
@@ -101,7 +103,7 @@ def test_a_note_read_in_an_old_snapshot_is_not_served_afterwards(file: Path) -> 
 
 @pytest.mark.parametrize("how", ["by us", "by others"])
 def test_a_second_connection_that_comes_and_goes_costs_the_first_no_lock(
-    db: Database, file: Path, how: str
+    db: SqliteDatabase, file: Path, how: str
 ) -> None:
     first = db.connection
     if how == "by others":

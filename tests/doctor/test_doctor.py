@@ -10,15 +10,15 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from butlers import witness
+from butlers import clock_sources
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.doctor import checks as doctor
 from butlers.doctor.checks import examine
-from butlers.doctor.finding import Finding, Verdict
+from butlers.doctor.finding import Finding, Severity
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from butlers.host.tokens import TokenStore
-from butlers.sessions.waiting import Waiting
+from butlers.sessions.spool_entries import SpoolEntries
 from interfaces.daemons import butlers, temporary_home, up
 from interfaces.furnished import furnished_home
 
@@ -48,7 +48,7 @@ def settle(home: Home, **sections: str) -> None:
 
 async def test_a_fresh_home_has_no_problem(home: Home) -> None:
     findings = await examine(home)
-    assert [f.check for f in findings if f.verdict is Verdict.PROBLEM] == []
+    assert [f.check for f in findings if f.verdict is Severity.PROBLEM] == []
     checks = {finding.check for finding in findings}
     assert checks >= {"python", "home", "disk", "settings", "server", "tokens"}
     assert checks >= {"embedding model", "runtime of general", "database"}
@@ -57,13 +57,13 @@ async def test_a_fresh_home_has_no_problem(home: Home) -> None:
 
 
 async def test_sessions_that_wait_or_were_set_aside_are_told_with_what_to_do(home: Home) -> None:
-    assert only(await examine(home), "sessions").verdict is Verdict.OK
-    waiting, aside = Waiting(home.root), {"butler": "general", "session": "bad"}
+    assert only(await examine(home), "sessions").verdict is Severity.OK
+    waiting, aside = SpoolEntries(home.root), {"butler": "general", "session": "bad"}
     waiting.leave({"butler": "general", "session": "good"})
     waiting.leave(aside)
     waiting.set_aside(waiting.arrivals()[-1], "it was poison")
     first, second = of(await examine(home), "sessions")
-    assert first.verdict is second.verdict is Verdict.WARNING
+    assert first.verdict is second.verdict is Severity.WARNING
     assert first.message.startswith("set aside: 1 session (") and "poison" in first.message
     assert f"{home.root}/spool/aside" in first.remedy
     assert second.message.startswith("waiting: 1 session to be stored, the oldest since 20")
@@ -71,7 +71,7 @@ async def test_sessions_that_wait_or_were_set_aside_are_told_with_what_to_do(hom
 
 async def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     findings = await examine(Home(tmp_path / "none"))
-    assert only(findings, "home").verdict is Verdict.WARNING
+    assert only(findings, "home").verdict is Severity.WARNING
     assert "butlers up" in only(findings, "home").remedy
     assert not (tmp_path / "none").exists()
 
@@ -79,14 +79,14 @@ async def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 async def test_a_home_open_to_others_is_noticed(home: Home) -> None:
     home.root.chmod(0o755)
     found = only(await examine(home), "home")
-    assert found.verdict is Verdict.WARNING
+    assert found.verdict is Severity.WARNING
     assert found.remedy == f"run: chmod go-rw {home.root}"
 
 
 async def test_every_fault_of_the_settings_is_a_problem(home: Home) -> None:
     settle(home, butler='nmae = "x"', database="pool_max = 0")
     found = of(await examine(home), "settings")
-    assert [finding.verdict for finding in found] == [Verdict.PROBLEM] * 2
+    assert [finding.verdict for finding in found] == [Severity.PROBLEM] * 2
     assert any("butler.nmae" in finding.message for finding in found)
 
 
@@ -95,7 +95,7 @@ async def test_a_port_taken_by_another_program_is_a_problem(home: Home) -> None:
         port = taken.getsockname()[1]
         home.settings_file.write_text(f"[server]\nport = {port}\n")
         found = only(await examine(home), "server")
-    assert found.verdict is Verdict.PROBLEM
+    assert found.verdict is Severity.PROBLEM
     assert f"port {port}" in found.message
     assert "--port" in found.message
 
@@ -103,16 +103,16 @@ async def test_a_port_taken_by_another_program_is_a_problem(home: Home) -> None:
 async def test_being_reachable_by_others_is_a_warning(home: Home) -> None:
     home.settings_file.write_text('[server]\nport = 0\nhost = "0.0.0.0"\nallow_remote = true\n')
     verdicts = [finding.verdict for finding in of(await examine(home), "server")]
-    assert verdicts == [Verdict.OK, Verdict.WARNING]
+    assert verdicts == [Severity.OK, Severity.WARNING]
 
 
 async def test_tokens_missing_open_or_astray_are_noticed(home: Home) -> None:
-    assert only(await examine(home), "tokens").verdict is Verdict.WARNING
+    assert only(await examine(home), "tokens").verdict is Severity.WARNING
     store = TokenStore(home.tokens_file)
     _, token = store.create("gone", "acme")
     home.tokens_file.chmod(0o644)
     found = of(await examine(home), "tokens")
-    assert "chmod 600" in next(f for f in found if f.verdict is Verdict.PROBLEM).remedy
+    assert "chmod 600" in next(f for f in found if f.verdict is Severity.PROBLEM).remedy
     told = " ".join(finding.message for finding in found)
     assert "no token opens butler general" in told
     assert "for butler gone, which is not here" in told
@@ -132,7 +132,7 @@ async def test_tokens_missing_open_or_astray_are_noticed(home: Home) -> None:
 async def test_a_runtime_that_cannot_run_is_a_problem(home: Home, runtime: str, told: str) -> None:
     settle(home, runtime=runtime)
     found = only(await examine(home), "runtime of general")
-    assert found.verdict is Verdict.PROBLEM
+    assert found.verdict is Severity.PROBLEM
     assert told in found.message
     assert found.remedy
 
@@ -146,7 +146,7 @@ async def test_a_runtime_in_the_path_is_fine(home: Home) -> None:
 async def test_a_model_that_is_not_there_is_a_problem(home: Home, tmp_path: Path) -> None:
     settle(home, modules__memory=f'embedding_model_directory = "{tmp_path / "model"}"')
     found = only(await examine(home), "embedding model")
-    assert found.verdict is Verdict.PROBLEM
+    assert found.verdict is Severity.PROBLEM
     assert "must hold model.onnx" in found.message
 
 
@@ -155,7 +155,7 @@ async def test_a_server_that_does_not_answer_is_a_problem_without_its_password(
 ) -> None:
     settle(home, database='url = "postgresql://me:hush@127.0.0.1:9/postgres"')
     found = only(await examine(home), "database of general")
-    assert found.verdict is Verdict.PROBLEM
+    assert found.verdict is Severity.PROBLEM
     assert found.message.startswith("127.0.0.1:9: the database does not answer")
     assert "hush" not in json.dumps(asdict(found))
 
@@ -203,7 +203,7 @@ def test_a_home_that_is_up_and_well_is_said_to_be(lived_in: Home) -> None:
 
 async def test_a_home_that_is_down_is_examined_and_left_down(lived_in: Home) -> None:
     findings = await examine(lived_in)
-    assert {finding.verdict for finding in findings} == {Verdict.OK}
+    assert {finding.verdict for finding in findings} == {Severity.OK}
     data = EmbeddedPostgres(lived_in.database_directory).data_directory
     assert not (data / "postmaster.pid").exists()
 
@@ -236,7 +236,7 @@ async def test_what_waits_without_a_model_is_said_and_so_is_the_bound(lived_in: 
     settle(lived_in, modules__memory__episodes="max_unread = 1")
     few, crowded = of(await examine(lived_in), "unread of general")
     await the_general(lived_in, "set session_replication_role = replica; truncate episodes cascade")
-    assert few.verdict is crowded.verdict is Verdict.WARNING
+    assert few.verdict is crowded.verdict is Severity.WARNING
     assert few.message == "no model reads episodes (1 waits; oldest 6 days); they are kept"
     assert crowded.message.startswith("tenant acme: 1 of 1 unread episodes, 0 of 1,000 MB")
 
@@ -259,10 +259,10 @@ from facts where subject = 'Ann'
 
 
 async def test_what_contradicts_is_said_with_what_to_do(lived_in: Home) -> None:
-    assert only(await examine(lived_in), "conflicts of general").verdict is Verdict.OK
+    assert only(await examine(lived_in), "conflicts of general").verdict is Severity.OK
     await the_general(lived_in, BESIDE)
     said = only(await examine(lived_in), "conflicts of general")
-    assert said.verdict is Verdict.WARNING
+    assert said.verdict is Severity.WARNING
     assert said.message == "pairs of facts that contradict or repeat each other: 1"
     assert "butlers memory conflicts" in said.remedy
     await the_general(lived_in, "set session_replication_role = replica; truncate facts cascade")
@@ -270,10 +270,10 @@ async def test_what_contradicts_is_said_with_what_to_do(lived_in: Home) -> None:
 
 @pytest.mark.contract("L37")
 async def test_what_waits_for_a_person_is_said(lived_in: Home) -> None:
-    assert only(await examine(lived_in), "review of general").verdict is Verdict.OK
+    assert only(await examine(lived_in), "review of general").verdict is Severity.OK
     await the_general(lived_in, HELD)
     said = only(await examine(lived_in), "review of general")
-    assert said.verdict is Verdict.WARNING
+    assert said.verdict is Severity.WARNING
     assert said.message == "wait for a person: 1 in quarantine, 0 proposed, 0 in doubt"
     await the_general(lived_in, "set session_replication_role = replica; truncate rules cascade")
 
@@ -296,19 +296,19 @@ async def test_a_job_that_did_not_go_well_is_told_of(lived_in: Home, run: str, t
     )
     found = only(await examine(lived_in), "jobs of general")
     await the_general(lived_in, "truncate job_runs")
-    assert (found.verdict, found.message) == (Verdict.WARNING, told)
+    assert (found.verdict, found.message) == (Severity.WARNING, told)
 
 
 @pytest.mark.contract("L42")
 async def test_a_clock_in_doubt_is_told_of(lived_in: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "_is_synchronised", lambda: False)
+    monkeypatch.setattr(clock_sources, "_is_synchronised", lambda: False)
     await the_general(lived_in, "truncate clock_boots")
     await the_general(lived_in, "update clock_believed set at = '2020-01-01', boot = 'another'")
     found = only(await examine(lived_in), "clock of general")
     await the_general(lived_in, "truncate clock_believed")
-    assert found.verdict is Verdict.WARNING
+    assert found.verdict is Severity.WARNING
     assert "since 2020-01-01 00:00" in found.message
-    assert only(await examine(lived_in), "clock of general").verdict is Verdict.OK
+    assert only(await examine(lived_in), "clock of general").verdict is Severity.OK
 
 
 STANDING = "from alembic_version where version_num like 'mem%'"
@@ -317,12 +317,12 @@ STANDING = "from alembic_version where version_num like 'mem%'"
 @pytest.mark.parametrize(
     ("revision", "verdict", "told"),
     [
-        ("mem_999", Verdict.PROBLEM, "upgrade butlers"),
-        ("mem_003", Verdict.WARNING, "the next `butlers up` migrates it"),
+        ("mem_999", Severity.PROBLEM, "upgrade butlers"),
+        ("mem_003", Severity.WARNING, "the next `butlers up` migrates it"),
     ],
 )
 async def test_a_database_of_another_version_is_noticed(
-    lived_in: Home, revision: str, verdict: Verdict, told: str
+    lived_in: Home, revision: str, verdict: Severity, told: str
 ) -> None:
     with EmbeddedPostgres(lived_in.database_directory) as server:
         connection = await asyncpg.connect(server.dsn("butler_general"))
@@ -345,6 +345,6 @@ async def test_an_external_server_is_examined_without_being_changed(
     with EmbeddedPostgres(lived_in.database_directory):
         settle(home, database=f'url = "{DatabaseServer(lived_in).running_url("general")}"')
         found = of(await examine(home), "database of general")
-    assert [finding.verdict for finding in found] == [Verdict.OK, Verdict.OK]
+    assert [finding.verdict for finding in found] == [Severity.OK, Severity.OK]
     assert "with pgvector" in found[0].message
     assert "migrated" in found[1].message

@@ -11,7 +11,7 @@ import pytest
 from butlers.host.butler import Butler
 from butlers.host.database import DatabaseServer
 from butlers.host.home import butler_settings
-from butlers.jobs.policy import Outcome
+from butlers.jobs.policy import RunOutcome
 from butlers.memory.module import MemoryModule
 from butlers.memory.operations import retrieval, storage
 from butlers.module import Caller
@@ -100,7 +100,7 @@ async def a_day_passes(butler: Butler, machine: Machine) -> None:
     machine.passes(hours=2)
 
 
-async def jobs_told(butler: Butler) -> dict[str, tuple[Outcome, str | None]]:
+async def jobs_told(butler: Butler) -> dict[str, tuple[RunOutcome, str | None]]:
     planned = await butler.schedule().plan()
     return {job.name: (job.last.outcome, job.last.error) for job in planned if job.last}
 
@@ -126,9 +126,9 @@ async def test_without_any_model_all_that_was_said_is_found_a_month_later(
     async with served(server, machine) as butler:
         assert await unfound(butler) == []
         told = await jobs_told(butler)
-        assert told["episode_cleanup"] == told["decay_sweep"] == (Outcome.OK, None)
+        assert told["episode_cleanup"] == told["decay_sweep"] == (RunOutcome.OK, None)
         outcome, reason = told["consolidate"]
-        assert outcome is Outcome.SKIPPED
+        assert outcome is RunOutcome.SKIPPED
         assert (reason or "").startswith("no model (40 wait; oldest 28 days)")
 
 
@@ -145,12 +145,12 @@ async def test_so_it_is_on_a_machine_that_was_off_for_three_weeks(
         assert await unfound(butler) == []
         await a_day_passes(butler, machine)
         outcome, reason = (await jobs_told(butler))["episode_cleanup"]
-        assert outcome is Outcome.SKIPPED
+        assert outcome is RunOutcome.SKIPPED
         assert "22 days more than anything here can vouch for" in (reason or "")
         assert await unfound(butler) == []
         machine.is_synchronised = True
         await a_day_passes(butler, machine)
-        assert (await jobs_told(butler))["episode_cleanup"] == (Outcome.OK, None)
+        assert (await jobs_told(butler))["episode_cleanup"] == (RunOutcome.OK, None)
         assert await unfound(butler) == []
 
 
@@ -172,14 +172,16 @@ async def test_a_start_ten_years_ahead_loses_and_expires_nothing(
             for _ in range(3):
                 await a_day_passes(butler, machine)
             told = await jobs_told(butler)
-            assert {told[job][0] for job in ("decay_sweep", "episode_cleanup")} == {Outcome.SKIPPED}
+            assert {told[job][0] for job in ("decay_sweep", "episode_cleanup")} == {
+                RunOutcome.SKIPPED
+            }
             assert "the clock is in doubt" in await butler.notes()
             assert "the clock says 2036" in (await butler.clock_watch.look() or "")
     machine.clock.advance(days=-3655)
     async with served(server, machine) as butler:
         await a_day_passes(butler, machine)
         told = await jobs_told(butler)
-        assert told["decay_sweep"] == told["episode_cleanup"] == (Outcome.OK, None)
+        assert told["decay_sweep"] == told["episode_cleanup"] == (RunOutcome.OK, None)
         assert await kept(server) == before
         assert await unfound(butler) == []
 

@@ -6,16 +6,16 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, create_model
 
 from butlers.db.postgres import Database
-from butlers.kernel.sections import Section
+from butlers.kernel.sections import SettingsSection
 from butlers.module import Health, Module
 from butlers.modules import ModulesSection
-from butlers.operation import Answer, Asked, Effect, Operation
+from butlers.operation import Input, Operation, OperationEffect, Output
 from butlers.settings.sections import ButlerSettings
 
 diary: list[str] = []
 
 
-class ToySettings(Section):
+class ToySettings(SettingsSection):
     """Nothing to set."""
 
 
@@ -44,7 +44,7 @@ class Toy(Module):
         return Health(ok=self.fails != "health")
 
 
-async def _nothing(desk: Any, asked: Asked) -> dict[str, Any]:
+async def _nothing(desk: Any, asked: Input) -> dict[str, Any]:
     """Nothing."""
     return {}
 
@@ -52,8 +52,8 @@ async def _nothing(desk: Any, asked: Asked) -> dict[str, Any]:
 def _offering(tool: str) -> Operation:
     return Operation(
         run=_nothing,
-        answers=Answer,
-        effect=Effect.READS,
+        answers=Output,
+        effect=OperationEffect.READS,
         example="",
         tool=tool,
         command=tool,

@@ -9,8 +9,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.recall import search_memories
-from butlers.memory.flows.sight import Query
 from butlers.memory.model import Lineage, SearchMode
 from memory.index import differences
 
@@ -96,7 +96,7 @@ async def test_a_copied_tenant_answers_as_its_original_does(bench, memory, owner
     store = load.Store("two", {"tenant 0": range(20)}, ("tenant 0", "tenant 0-as-1"))
     await load.load(memory, "tenant 0", notes)
     await load.copy_tenants(owner, store)
-    query = Query(texts.question("any", 7))
+    query = CandidateQuery(texts.question("any", 7))
     told, copied = [
         await search_memories(memory, query, mode, 20, Lineage(tenant)) for tenant in store.asked
     ]
@@ -114,7 +114,7 @@ async def test_facts_loaded_at_once_are_stored_as_the_product_stores_them(
             await load.load(memory, tenant, notes)
     await bulk.load_many(owner, "at once", vectors, range(5, 40))
     assert await differences(owner) == []
-    query = Query(bench("speed_texts").question("any", 7))
+    query = CandidateQuery(bench("speed_texts").question("any", 7))
     told = [
         await search_memories(memory, query, SearchMode.HYBRID, 50, Lineage(tenant))
         for tenant in tenants

@@ -16,7 +16,7 @@ USUAL_FUNCTION, LONG_FUNCTION = 6, 15
 # Where an error of any kind ends, and why it may.
 GUARDS = {
     "sessions/fail_open.py": "a session never fails because its memory does",
-    "host/arrivals.py": "one session that cannot be stored keeps no other from being stored",
+    "host/spool_worker.py": "one session that cannot be stored keeps no other from being stored",
     "backup/directory.py": "a backup that fails keeps no later one from being made",
     "host/butler.py": "one module that cannot start or stop keeps no other from it",
     "doctor/checks.py": "a check that breaks is itself a finding",

@@ -24,7 +24,7 @@ SOURCE = Path(butlers.__file__).parent
 # Installed with a server, not written by us.
 FOREIGN = SOURCE / "db" / "embedded" / "extensions"
 # What creates tables without a migration, and so names no columns and gives some a time by default.
-CREATING = ("db.wall", "notebook.schema", "notebook.schema_extensions")
+CREATING = ("db.tenant_proof", "notebook.schema", "notebook.schema_extensions")
 # What only the owner of a cluster runs, and is proved on one.
 OF_A_CLUSTER = "db.citus."
 
@@ -51,7 +51,7 @@ POSTGRES = [one for one in ASKING if one not in SQLITE]
 every_query = pytest.mark.parametrize(("stem", "query"), ASKING)
 
 # What commands do as the database's owner; requests may not.
-BY_OWNER = {f"butler.shared_tokens.{name}" for name in ("all", "add", "revoke")}
+BY_OWNER = {f"host.shared_tokens.{name}" for name in ("all", "add", "revoke")}
 
 # Selects of several rows whose order means nothing, and why.
 UNORDERED = {

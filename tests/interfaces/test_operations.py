@@ -14,9 +14,9 @@ from butlers.interfaces.cli import app
 from butlers.interfaces.http.routes import operation_routes
 from butlers.interfaces.mcp.server import ButlerMCP
 from butlers.kernel.tokens import count_tokens
-from butlers.memory.operations import OPERATIONS, Desk, retrieval, storage
+from butlers.memory.operations import OPERATIONS, OperationContext, retrieval, storage
 from butlers.module import Surroundings
-from butlers.operation import Detail, Effect, Operation, Toolset
+from butlers.operation import Detail, Operation, OperationEffect, Toolset
 from references import operations as docs
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -150,7 +150,7 @@ def test_sets_of_tools_hold_each_other() -> None:
 
 
 async def test_ten_recalled_memories_take_less_than_five_kilobytes(memory, lineage) -> None:
-    desk = Desk(memory, lineage)
+    desk = OperationContext(memory, lineage)
     for number in range(10):
         await storage.store_fact.perform(
             desk,
@@ -172,7 +172,7 @@ async def test_ten_recalled_memories_take_less_than_five_kilobytes(memory, linea
 
 
 async def test_brief_tells_how_long_a_cut_text_is(memory, lineage) -> None:
-    desk = Desk(memory, lineage)
+    desk = OperationContext(memory, lineage)
     stored = await storage.store_rule.perform(desk, content="tea " * 1_000)
     (found,) = await retrieval.search.perform(desk, query="tea")
     assert (len(found["content"]), found["content_length"]) == (2_000, 3_999)
@@ -182,7 +182,10 @@ async def test_brief_tells_how_long_a_cut_text_is(memory, lineage) -> None:
 
 
 async def test_metadata_is_told_as_it_was_given(memory, lineage) -> None:
-    desk, given = Desk(memory, lineage), {"seen_at": "noon", "confidence": 0.123456789, "n": None}
+    desk, given = (
+        OperationContext(memory, lineage),
+        {"seen_at": "noon", "confidence": 0.123456789, "n": None},
+    )
     await storage.store_rule.perform(desk, content="Drink tea", metadata=given)
     (found,) = await retrieval.search.perform(desk, query="tea")
     assert found["metadata"] == given
@@ -190,7 +193,7 @@ async def test_metadata_is_told_as_it_was_given(memory, lineage) -> None:
 
 def test_what_changes_something_says_so() -> None:
     """Whoever forgets to say it would be offered as reading only, and called unasked."""
-    writing = {operation.name for _, operation in ALL if operation.effect is Effect.WRITES}
+    writing = {operation.name for _, operation in ALL if operation.effect is OperationEffect.WRITES}
     assert writing == {
         "store_episode", "store_fact", "store_rule", "store_batch", "correct", "undo_correction",
         "confirm", "mark_helpful", "mark_harmful", "forget", "restore", "create_link",
@@ -203,7 +206,7 @@ def test_what_changes_something_says_so() -> None:
 
 
 def test_what_cannot_be_undone_is_known() -> None:
-    final = {operation.name for _, operation in ALL if operation.effect is Effect.FINAL}
+    final = {operation.name for _, operation in ALL if operation.effect is OperationEffect.FINAL}
     assert final == {"run_episode_cleanup"}
     assert TOOLS["memory_run_episode_cleanup"].annotations.destructive_hint is True
 

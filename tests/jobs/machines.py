@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from butlers.clock_sources import ClockSources
 from butlers.db.postgres import Database
 from butlers.jobs.clock_watch import ClockWatch
-from butlers.witness import Witness
 from conftest import WalkingClock
 
 
@@ -19,8 +19,8 @@ class Machine:
     is_synchronised: bool = False
 
     @property
-    def witness(self) -> Witness:
-        return Witness(lambda: self.boot, lambda: self.seconds, lambda: self.is_synchronised)
+    def witness(self) -> ClockSources:
+        return ClockSources(lambda: self.boot, lambda: self.seconds, lambda: self.is_synchronised)
 
     def watch(self, database: Database) -> ClockWatch:
         """As a process that starts now would have it."""

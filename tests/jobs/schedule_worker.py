@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from butlers.db.postgres import Access, Database
-from butlers.jobs.schedule import Pace, Schedule
+from butlers.jobs.schedule import Schedule, ScheduleIntervals
 from butlers.module import Job
 
 
@@ -26,7 +26,7 @@ async def main(dsns: str, cron: str, lease: float, seconds: float, file: Path) -
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     database = await Database.open(Access(*dsns.split()))
-    pace = Pace(lease_seconds=lease, look_seconds=0.2, grace_seconds=2)
+    pace = ScheduleIntervals(lease_seconds=lease, look_seconds=0.2, grace_seconds=2)
     with file.open("a") as out:
         out.write(f"ready {os.getpid()}\n")
     try:

@@ -7,13 +7,13 @@ import asyncpg
 import pytest
 
 from butlers.clock import utc_now
+from butlers.clock_sources import clock_sources_of
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
 from butlers.db.provision import provision
 from butlers.host.registry import CORE
 from butlers.jobs.clock_watch import Believed, doubt
-from butlers.witness import witness_of
 from conftest import WalkingClock
 from db.databases import connected
 from jobs.machines import Machine
@@ -161,7 +161,7 @@ async def test_an_older_home_counts_from_its_last_job(
 
 
 def test_the_machine_itself_can_be_asked() -> None:
-    witness = witness_of(utc_now)
+    witness = clock_sources_of(utc_now)
     assert witness.boot() == witness.boot() != ""
     assert 0 < witness.seconds() <= witness.seconds()
     assert witness.is_synchronised() in (True, False)
@@ -169,7 +169,7 @@ def test_the_machine_itself_can_be_asked() -> None:
 
 def test_a_clock_that_is_walked_is_its_own_witness(clock: WalkingClock) -> None:
     walked: Callable[[], datetime] = clock
-    witness = witness_of(walked)
+    witness = clock_sources_of(walked)
     before = witness.seconds()
     clock.advance(days=2)
     assert witness.seconds() - before == timedelta(days=2).total_seconds()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from butlers.jobs.spending import Account, CountedModel, Spending
-from butlers.kernel.sections import Limits
+from butlers.jobs.spending import BudgetAccount, CountedModel, Spending
+from butlers.kernel.sections import SpendingLimits
 from butlers.llm import NotReached
 from butlers.memory.flows.consolidate import consolidate_all, run_consolidation
 from butlers.memory.model import Lineage
@@ -24,7 +24,9 @@ from memory.scripted_model import ScriptedModel
 @pytest.fixture
 def counted(core, clock):
     def of(model, **limits):
-        spending = Spending(lambda: core, Limits(**limits), clock, Account.MODULES, "memory")
+        spending = Spending(
+            lambda: core, SpendingLimits(**limits), clock, BudgetAccount.MODULES, "memory"
+        )
         return CountedModel(model, spending)
 
     return of
@@ -111,7 +113,7 @@ async def test_one_tenant_does_not_use_up_everybodys_budget(
     with_settings(memory, batch_size=1)
     for number in range(9):
         await tell(memory, lineage, f"Person{number} likes tea")
-    model = counted(ScriptedModel(reading), runs=8, each=Limits(runs=5))
+    model = counted(ScriptedModel(reading), runs=8, each=SpendingLimits(runs=5))
     greedy = await run_consolidation(memory, model, lineage)
     assert greedy.episodes_consolidated == 5
     assert greedy.errors == [

@@ -11,17 +11,17 @@ from butlers.db.postgres import Database
 from butlers.db.queries import parse
 from butlers.host.registry import CORE
 from butlers.jobs import spending
-from butlers.jobs.policy import Cause, Outcome
+from butlers.jobs.policy import Cause, RunOutcome
 from butlers.sessions import log
 from db.databases import catalog, connected, fresh_database
 
 WORDS = {
     "job_runs_cause": Cause,
-    "job_runs_outcome": Outcome,
-    "language_model_spend_account": spending.Account,
-    "language_model_spend_outcome": spending.Outcome,
-    "session_log_kind": log.Kind,
-    "session_log_outcome": log.Outcome,
+    "job_runs_outcome": RunOutcome,
+    "language_model_spend_account": spending.BudgetAccount,
+    "language_model_spend_outcome": spending.CompletionOutcome,
+    "session_log_kind": log.SessionKind,
+    "session_log_outcome": log.SessionOutcome,
 }
 
 

@@ -9,16 +9,16 @@ import pytest
 from butlers.db.postgres import Database
 from butlers.errors import Conflict
 from butlers.jobs.planned import jobs_of
-from butlers.jobs.policy import Outcome
+from butlers.jobs.policy import RunOutcome
 from butlers.jobs.runs import Run
 from butlers.jobs.schedule import Schedule
 from butlers.jobs.spending import CountedModel, Spending
-from butlers.kernel.sections import Limits
+from butlers.kernel.sections import SpendingLimits
 from butlers.llm import LanguageModel
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
-from butlers.memory.operations import Desk, upkeep
+from butlers.memory.operations import OperationContext, upkeep
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import Surroundings
 from butlers.settings.sections import ButlerSettings
@@ -93,7 +93,7 @@ async def test_the_decay_sweep_runs_daily_for_every_tenant(
     clock.now = datetime(2026, 8, 1, 3, tzinfo=UTC)
     await keeper.look()
     run = await keeper.last("decay_sweep")
-    assert (run.outcome, run.fire_at) == (Outcome.OK, clock.now)
+    assert (run.outcome, run.fire_at) == (RunOutcome.OK, clock.now)
     assert run.result is not None
     assert (run.result["tenants"], run.result["facts_checked"]) == (2, 4)
     assert (run.result["facts_expired"], run.result["facts_fading"]) == (2, 2)
@@ -128,7 +128,7 @@ async def test_episodes_are_cleaned_up_daily(
         clock.now = morning(day, 4)
         await keeper.look()
         run = await keeper.last("episode_cleanup")
-        assert (run.outcome, run.fire_at) == (Outcome.OK, clock.now)
+        assert (run.outcome, run.fire_at) == (RunOutcome.OK, clock.now)
         assert run.result is not None
         assert run.result["remaining"] == left
         assert kept == 0 or await event_types(owner, unread) == ["episode_created", "episode_kept"]
@@ -166,7 +166,7 @@ async def test_a_cleanup_warns_of_what_nobody_reads(
     await tell(memory, lineage)
     clock.advance(minutes=1)
     run = await keeper.schedule.run_now("episode_cleanup")
-    assert run.outcome is Outcome.OK
+    assert run.outcome is RunOutcome.OK
     assert run.result is not None
     assert run.result["warnings"] == [
         "acme: 2 of 2 unread episodes, 0 of 1,000 MB: beyond that the oldest expire unread"
@@ -193,11 +193,11 @@ async def test_with_the_clock_in_doubt_nothing_expires_and_it_is_said(
     clock.advance(days=3650)
     for job in ("decay_sweep", "episode_cleanup"):
         run = await keeper.schedule.run_now(job)
-        assert (run.outcome, run.error) == (Outcome.SKIPPED, "the clock says 2036")
+        assert (run.outcome, run.error) == (RunOutcome.SKIPPED, "the clock says 2036")
     told = (await events(owner))[len(before) :]
     assert [(one["event_type"], one["memory_id"]) for one in told] == [("episode_kept", unread)]
     with pytest.raises(Conflict, match="the clock says 2036"):
-        await upkeep.run_episode_cleanup.perform(Desk(memory, lineage))
+        await upkeep.run_episode_cleanup.perform(OperationContext(memory, lineage))
 
 
 @pytest.mark.contract("R32.2")
@@ -235,7 +235,7 @@ async def test_episodes_are_consolidated_every_six_hours(
     clock.advance(hours=6)
     await keeper.look()
     run = await keeper.last("consolidate")
-    assert run.outcome is Outcome.OK
+    assert run.outcome is RunOutcome.OK
     assert run.result is not None
     assert (run.result["episodes_consolidated"], run.result["facts_created"]) == (1, 1)
     assert await statuses(owner) == ["consolidated"]
@@ -251,7 +251,7 @@ async def test_without_a_model_consolidation_is_skipped_and_says_what_waits(
 ) -> None:
     keeper = Keeper(core, memory)
     run = await keeper.schedule.run_now("consolidate")
-    assert run.outcome is Outcome.SKIPPED
+    assert run.outcome is RunOutcome.SKIPPED
     assert run.error == "no model (nothing waits); name one in [runtime] of butler.toml"
     await tell(memory, lineage)
     clock.advance(hours=3)
@@ -260,7 +260,7 @@ async def test_without_a_model_consolidation_is_skipped_and_says_what_waits(
     clock.advance(days=6)
     await tell(memory, stranger)
     run = await keeper.schedule.run_now("consolidate")
-    assert run.outcome is Outcome.SKIPPED
+    assert run.outcome is RunOutcome.SKIPPED
     assert (run.error or "").startswith("no model (2 wait; oldest 6 days)")
     assert await statuses(owner) == ["pending", "pending"]
 
@@ -270,7 +270,7 @@ async def test_a_consolidation_whose_session_fails_is_a_failed_run(
 ) -> None:
     await tell(memory, lineage)
     run = await Keeper(core, memory, failing()).schedule.run_now("consolidate")
-    assert run.outcome is Outcome.FAILED
+    assert run.outcome is RunOutcome.FAILED
     assert run.error == "acme: general: the session ended with status 1"
     assert run.result is not None
     assert run.result["episodes_failed"] == 1
@@ -280,14 +280,14 @@ async def test_with_the_budget_used_up_nothing_is_claimed_and_no_attempt_counts(
     core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock, owner: asyncpg.Connection
 ) -> None:
     scripted = ScriptedModel(answer(new_facts=[fact("Ann", "drinks", "tea")]))
-    model = CountedModel(scripted, Spending(lambda: core, Limits(runs=1), clock))
+    model = CountedModel(scripted, Spending(lambda: core, SpendingLimits(runs=1), clock))
     keeper = Keeper(core, memory, model)
     await tell(memory, lineage)
-    assert (await keeper.schedule.run_now("consolidate")).outcome is Outcome.OK
+    assert (await keeper.schedule.run_now("consolidate")).outcome is RunOutcome.OK
     await tell(memory, lineage, "Ann moved to Oslo")
     clock.advance(minutes=1)
     run = await keeper.schedule.run_now("consolidate")
-    assert run.outcome is Outcome.SKIPPED
+    assert run.outcome is RunOutcome.SKIPPED
     assert "today's budget is used up: 1 of the 1" in (run.error or "")
     assert len(scripted.prompts) == 1
     assert [row["attempts"] for row in await states(owner)] == [0, 0]
@@ -302,11 +302,13 @@ async def test_a_budget_that_ends_half_way_costs_no_attempt(
     clock: WalkingClock,
     owner: asyncpg.Connection,
 ) -> None:
-    model = CountedModel(ScriptedModel(answer()), Spending(lambda: core, Limits(runs=1), clock))
+    model = CountedModel(
+        ScriptedModel(answer()), Spending(lambda: core, SpendingLimits(runs=1), clock)
+    )
     for whose in (lineage, stranger):
         await tell(memory, whose)
     run = await Keeper(core, memory, model).schedule.run_now("consolidate")
-    assert run.outcome is Outcome.PARTIAL
+    assert run.outcome is RunOutcome.PARTIAL
     assert "rival: general: today's budget is used up" in (run.error or "")
     assert sorted(await statuses(owner)) == ["consolidated", "pending"]
     assert [row["attempts"] for row in await states(owner)] == [0, 0]

@@ -11,8 +11,8 @@ import pytest
 from butlers.db.postgres import Database
 from butlers.errors import BudgetExhausted, Conflict, NotFound, Unavailable
 from butlers.jobs.planned import NO_SESSIONS, jobs_of
-from butlers.jobs.policy import MAX_ATTEMPTS, Cause, Outcome
-from butlers.jobs.schedule import KEPT_RUNS, Pace, Schedule
+from butlers.jobs.policy import MAX_ATTEMPTS, Cause, RunOutcome
+from butlers.jobs.schedule import KEPT_RUNS, Schedule, ScheduleIntervals
 from butlers.module import Job
 from conftest import WalkingClock
 from host.toy_modules import settings_for, toy
@@ -34,7 +34,9 @@ class Worker:
             self.begun += 1
             return await work() if work else {"done": self.begun}
 
-        self.schedule = Schedule(core, [Job("sweep", cron, run)], clock=clock, pace=Pace(60, 1, 0))
+        self.schedule = Schedule(
+            core, [Job("sweep", cron, run)], clock=clock, pace=ScheduleIntervals(60, 1, 0)
+        )
 
     async def look(self) -> None:
         await self.schedule.look()
@@ -157,7 +159,7 @@ async def test_a_tick_that_finds_the_job_under_way_is_skipped(
     gate.open.set()
     await slow.schedule.settled()
     first, second = reversed(await slow.schedule.history())
-    assert (first.outcome, second.outcome) == (Outcome.OK, Outcome.SKIPPED)
+    assert (first.outcome, second.outcome) == (RunOutcome.OK, RunOutcome.SKIPPED)
     assert second.error == "the run of 2026-01-10 12:00:30 was still under way"
     assert slow.begun == 1
 
@@ -183,7 +185,7 @@ async def test_the_run_of_a_process_that_died_is_taken_over_thrice_at_most(
         clock.advance(seconds=1)
     await worker.look()
     (run,) = await worker.schedule.history()
-    assert (run.outcome, run.attempt) == (Outcome.FAILED, MAX_ATTEMPTS)
+    assert (run.outcome, run.attempt) == (RunOutcome.FAILED, MAX_ATTEMPTS)
     assert run.error == "the process that ran it ended before it was done"
     assert worker.begun == 0
 
@@ -204,7 +206,7 @@ async def test_who_lost_the_lease_stops_working_and_changes_nothing(
 ) -> None:
     gate = Gate()
     slow = Worker(core, clock, gate)
-    slow.schedule._pace = Pace(lease_seconds=0.3)
+    slow.schedule._pace = ScheduleIntervals(lease_seconds=0.3)
     await slow.schedule.look()
     clock.now = at(11)
     await slow.schedule.look()
@@ -213,7 +215,7 @@ async def test_who_lost_the_lease_stops_working_and_changes_nothing(
     await asyncio.wait_for(slow.schedule.settled(), 5)
     assert gate.cancelled
     (run,) = await slow.schedule.history()
-    assert (run.outcome, run.worker, run.attempt) == (Outcome.RUNNING, "another", 2)
+    assert (run.outcome, run.worker, run.attempt) == (RunOutcome.RUNNING, "another", 2)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +272,7 @@ async def test_a_run_that_was_asked_for_is_on_record_and_stands_for_the_ticks_be
     await worker.look()
     clock.now = at(11, hour=4)
     run = await worker.schedule.run_now("sweep")
-    assert (run.cause, run.outcome, run.fire_at) == (Cause.REQUEST, Outcome.OK, clock.now)
+    assert (run.cause, run.outcome, run.fire_at) == (Cause.REQUEST, RunOutcome.OK, clock.now)
     clock.advance(minutes=1)
     await worker.look()
     assert worker.begun == 1
@@ -289,7 +291,7 @@ async def test_a_job_that_is_under_way_cannot_be_asked_for(
     with pytest.raises(Conflict, match="sweep is being run by"):
         await worker.schedule.run_now("sweep")
     clock.advance(seconds=30)
-    assert (await worker.schedule.run_now("sweep")).outcome is Outcome.OK
+    assert (await worker.schedule.run_now("sweep")).outcome is RunOutcome.OK
     assert [word for word, _ in await worker.outcomes()] == ["failed", "ok"]
 
 
@@ -346,7 +348,7 @@ async def test_the_schedule_is_kept_until_told_to_stop(core: Database) -> None:
 
     every = "* * * * * *"
     planned = [Job("bad", every, bad), Job("good", every, good), Job("gate", every, gate)]
-    schedule = Schedule(core, planned, pace=Pace(5, 0.2, 0.1))
+    schedule = Schedule(core, planned, pace=ScheduleIntervals(5, 0.2, 0.1))
     stop = asyncio.Event()
     keeping = asyncio.create_task(schedule.keep(stop))
     async with asyncio.timeout(20):
@@ -357,11 +359,13 @@ async def test_the_schedule_is_kept_until_told_to_stop(core: Database) -> None:
         stop.set()
         await keeping
     latest = {job.name: job.last for job in await schedule.plan() if job.last}
-    assert latest["good"].outcome is Outcome.OK
-    assert latest["bad"].outcome is Outcome.FAILED
-    gates = [run for run in await schedule.history(["gate"]) if run.outcome is not Outcome.SKIPPED]
+    assert latest["good"].outcome is RunOutcome.OK
+    assert latest["bad"].outcome is RunOutcome.FAILED
+    gates = [
+        run for run in await schedule.history(["gate"]) if run.outcome is not RunOutcome.SKIPPED
+    ]
     assert [(run.outcome, run.error) for run in gates] == [
-        (Outcome.FAILED, "stopped before it was done")
+        (RunOutcome.FAILED, "stopped before it was done")
     ]
 
 
@@ -392,7 +396,7 @@ async def test_the_plan_tells_what_runs_when(core: Database, clock: WalkingClock
     assert (a.next_at, a.last) == (at(11), None)
     assert b.next_at is None
     assert b.last is not None
-    assert b.last.outcome is Outcome.OK
+    assert b.last.outcome is RunOutcome.OK
 
 
 # Which jobs there are
@@ -419,7 +423,7 @@ async def test_a_prompt_is_handed_to_whoever_runs_sessions(
     )
     without = Schedule(core, jobs_of(settings, []), clock=clock)
     run = await without.run_now("report")
-    assert (run.outcome, run.error) == (Outcome.SKIPPED, NO_SESSIONS)
+    assert (run.outcome, run.error) == (RunOutcome.SKIPPED, NO_SESSIONS)
     clock.advance(seconds=1)
     run = await Schedule(core, jobs_of(settings, [], run_prompt), clock=clock).run_now("report")
     assert run.result == {"name": "report", "asked": "Report"}

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from butlers.db.postgres import Access, Database
-from butlers.jobs.policy import Claim, Outcome, newest_tick
+from butlers.jobs.policy import Claim, RunOutcome, newest_tick
 from butlers.jobs.runs import Ending, Run
-from butlers.jobs.schedule import Pace, Schedule
+from butlers.jobs.schedule import Schedule, ScheduleIntervals
 from butlers.module import Job
 from conftest import WalkingClock
 from db.databases import connected
@@ -37,7 +37,7 @@ class Process(Schedule):
 
     def __init__(self, database: Database, clock: WalkingClock, name: str) -> None:
         job = Job("sweep", CRON, _never)
-        super().__init__(database, [job], clock=clock, worker=name, pace=Pace(LEASE))
+        super().__init__(database, [job], clock=clock, worker=name, pace=ScheduleIntervals(LEASE))
         self.claims: list[Claim] = []
 
     def _begin(self, job: Job, claim: Claim) -> None:
@@ -48,7 +48,7 @@ class Process(Schedule):
 
     async def finish(self) -> None:
         for claim in self.claims:
-            await self._settle(claim, Ending(Outcome.OK))
+            await self._settle(claim, Ending(RunOutcome.OK))
         self.claims = []
 
 

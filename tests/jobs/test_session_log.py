@@ -18,9 +18,9 @@ from butlers.module import Caller
 from butlers.sessions import log as logging
 from butlers.sessions.log import (
     GONE,
-    Kind,
-    Outcome,
+    SessionKind,
     SessionLog,
+    SessionOutcome,
     SessionRecord,
     excerpt,
     this_process,
@@ -38,7 +38,7 @@ def log(core: Database, clock: WalkingClock) -> SessionLog:
 def begun(clock: WalkingClock, number: int = 1, **fields: object) -> SessionRecord:
     known = {
         "id": str(UUID(int=number)),
-        "kind": Kind.ASK,
+        "kind": SessionKind.ASK,
         "asked_by": "cli",
         "agent": "claude",
         "asked": "Where is the saddle?",
@@ -55,11 +55,11 @@ async def test_a_session_is_one_row_from_its_start_to_its_end(
     session = begun(clock, told=(ONE,))
     await log.write("acme", session)
     (running,) = await log.find("acme")
-    assert (running.outcome, running.seconds) == (Outcome.RUNNING, None)
+    assert (running.outcome, running.seconds) == (SessionOutcome.RUNNING, None)
     clock.advance(seconds=4)
     ended = replace(
         session,
-        outcome=Outcome.OK,
+        outcome=SessionOutcome.OK,
         ended_at=clock(),
         input_tokens=10,
         cost_usd=0.5,
@@ -81,8 +81,8 @@ async def test_a_tenant_sees_and_touches_its_own_sessions_alone(
     assert await log.find("rival") == []
     with pytest.raises(NotFound):
         await log.get("rival", session.id)
-    await log.write("rival", replace(session, outcome=Outcome.FAILED, ended_at=clock()))
-    assert (await log.get("acme", session.id)).outcome is Outcome.RUNNING
+    await log.write("rival", replace(session, outcome=SessionOutcome.FAILED, ended_at=clock()))
+    assert (await log.get("acme", session.id)).outcome is SessionOutcome.RUNNING
     everything = parse("-- all --\n-- All.\nselect count(*) from session_log")["all"]
     claimed = parse("-- claim --\n-- Ours.\nupdate session_log set tenant_id = 'acme'")["claim"]
     async with core.system_transaction() as tx:
@@ -97,7 +97,7 @@ async def test_nobody_rewrites_the_session_of_another_caller(
 ) -> None:
     session = begun(clock)
     await log.write("acme", session)
-    await log.note_agent(Caller("acme", "token:1"), session.id, outcome=Outcome.OK)
+    await log.note_agent(Caller("acme", "token:1"), session.id, outcome=SessionOutcome.OK)
     assert await log.get("acme", session.id) == session
 
 
@@ -108,13 +108,15 @@ async def test_what_a_hook_tells_of_one_session_adds_up(
     prompt = "Deploy it; the password is hunter2secret"
     await log.note_agent(caller, "a-session", project="shop", asked=prompt, told=[ONE])
     clock.advance(days=3)
-    (open_one,) = await log.find("acme", kind=Kind.AGENT)
-    assert open_one.outcome is Outcome.RUNNING  # nobody but its hook knows when it ends
-    await log.note_agent(caller, "a-session", told=[ONE, OTHER], stored=[OTHER], outcome=Outcome.OK)
+    (open_one,) = await log.find("acme", kind=SessionKind.AGENT)
+    assert open_one.outcome is SessionOutcome.RUNNING  # nobody but its hook knows when it ends
+    await log.note_agent(
+        caller, "a-session", told=[ONE, OTHER], stored=[OTHER], outcome=SessionOutcome.OK
+    )
     (found,) = await log.find("acme")
-    assert (found.agent, found.project, found.kind) == ("codex", "shop", Kind.AGENT)
+    assert (found.agent, found.project, found.kind) == ("codex", "shop", SessionKind.AGENT)
     assert (set(found.told), found.stored) == ({ONE, OTHER}, (OTHER,))
-    assert (found.outcome, found.seconds) == (Outcome.OK, 3 * 86_400)
+    assert (found.outcome, found.seconds) == (SessionOutcome.OK, 3 * 86_400)
     assert "hunter2secret" not in str(found) and found.asked.startswith("Deploy it")
 
 
@@ -130,10 +132,10 @@ async def test_sessions_of_processes_that_are_gone_were_interrupted(
     assert await log.end_interrupted("acme") == 2
     found = {one.worker: one for one in await log.find("acme")}
     assert [found[worker].outcome for worker in workers] == [
-        Outcome.INTERRUPTED,
-        Outcome.INTERRUPTED,
-        Outcome.RUNNING,
-        Outcome.RUNNING,
+        SessionOutcome.INTERRUPTED,
+        SessionOutcome.INTERRUPTED,
+        SessionOutcome.RUNNING,
+        SessionOutcome.RUNNING,
     ]
     assert (found[workers[0]].reason, found[workers[0]].ended_at) == (GONE, clock())
     assert await log.end_interrupted("acme") == 0
@@ -145,7 +147,7 @@ async def test_a_session_that_should_have_ended_long_ago_is_told_as_interrupted(
     await log.write("acme", begun(clock, worker="elsewhere:1"))
     clock.advance(minutes=7)
     (found,) = await log.find("acme")
-    assert found.outcome is Outcome.INTERRUPTED
+    assert found.outcome is SessionOutcome.INTERRUPTED
 
 
 async def test_only_the_newest_are_kept(

@@ -11,7 +11,7 @@ import pytest
 from butlers.db.postgres import Access, Database
 from butlers.errors import BudgetExhausted, Unavailable
 from butlers.jobs.spending import (
-    Account,
+    BudgetAccount,
     CountedModel,
     Spending,
     Spent,
@@ -19,7 +19,7 @@ from butlers.jobs.spending import (
     model_of,
     refusal,
 )
-from butlers.kernel.sections import Limits
+from butlers.kernel.sections import SpendingLimits
 from butlers.llm import Completion, CompletionFailed, NotReached, Usage
 from butlers.module import Rationed
 from butlers.settings.sections import ButlerSettings
@@ -30,25 +30,27 @@ from memory.scripted_model import ScriptedModel
 def budgeted(
     database: Database, clock: WalkingClock, model: Any, **limits: float
 ) -> tuple[CountedModel, Spending]:
-    spending = Spending(lambda: database, Limits(**limits), clock)  # type: ignore[arg-type]
+    spending = Spending(lambda: database, SpendingLimits(**limits), clock)  # type: ignore[arg-type]
     return CountedModel(model, spending), spending
 
 
 @pytest.mark.parametrize(
     ("limits", "spent", "word"),
     [
-        (Limits(), Spent(10**6, 10**9, 1e6, 9), None),
-        (Limits(3), Spent(2), None),
-        (Limits(3), Spent(3), "3 of the 3 that a.b.daily_max_runs"),
-        (Limits(0, 1_000), Spent(1, 999), None),
-        (Limits(0, 1_000), Spent(1, 1_234), "1,234 of the 1,000"),
-        (Limits(0, 0, 0.5), Spent(1, 9, 0.49), None),
-        (Limits(0, 0, 0.5), Spent(1, 9, 0.5), "0.5000 of the 0.5000"),
-        (Limits(9, 1_000), Spent(1, 0, 0, 1), "not known yet"),
-        (Limits(9), Spent(1, 0, 0, 1), None),
+        (SpendingLimits(), Spent(10**6, 10**9, 1e6, 9), None),
+        (SpendingLimits(3), Spent(2), None),
+        (SpendingLimits(3), Spent(3), "3 of the 3 that a.b.daily_max_runs"),
+        (SpendingLimits(0, 1_000), Spent(1, 999), None),
+        (SpendingLimits(0, 1_000), Spent(1, 1_234), "1,234 of the 1,000"),
+        (SpendingLimits(0, 0, 0.5), Spent(1, 9, 0.49), None),
+        (SpendingLimits(0, 0, 0.5), Spent(1, 9, 0.5), "0.5000 of the 0.5000"),
+        (SpendingLimits(9, 1_000), Spent(1, 0, 0, 1), "not known yet"),
+        (SpendingLimits(9), Spent(1, 0, 0, 1), None),
     ],
 )
-def test_what_reaches_a_limit_is_refused(limits: Limits, spent: Spent, word: str | None) -> None:
+def test_what_reaches_a_limit_is_refused(
+    limits: SpendingLimits, spent: Spent, word: str | None
+) -> None:
     reason = refusal(limits, spent, "a.b")
     assert reason is None if word is None else word in str(reason)
 
@@ -156,7 +158,7 @@ async def test_an_answer_is_not_lost_because_its_cost_cannot_be_noted(
         except StopIteration:
             raise Unavailable("away") from None
 
-    model = CountedModel(ScriptedModel("yes"), Spending(database, Limits(), clock))
+    model = CountedModel(ScriptedModel("yes"), Spending(database, SpendingLimits(), clock))
     assert (await model.complete("one")).text == "yes"
     with pytest.raises(Unavailable, match="away"):
         await model.complete("two")
@@ -165,11 +167,13 @@ async def test_an_answer_is_not_lost_because_its_cost_cannot_be_noted(
 async def test_what_sessions_cost_leaves_the_budget_of_modules_alone(
     core: Database, clock: WalkingClock
 ) -> None:
-    sessions = Spending(lambda: core, Limits(), clock)
+    sessions = Spending(lambda: core, SpendingLimits(), clock)
     for _ in range(3):
         await sessions.reserve("claude", "ask", 60)
-    limits = Limits(runs=1, tokens=5)
-    await Spending(lambda: core, limits, clock, Account.MODULES).reserve("claude", "sweep", 60)
+    limits = SpendingLimits(runs=1, tokens=5)
+    await Spending(lambda: core, limits, clock, BudgetAccount.MODULES).reserve(
+        "claude", "sweep", 60
+    )
     (day,) = await sessions.days(1)
     assert day.runs == 4
     assert (await sessions.today()).runs == 3
@@ -206,7 +210,9 @@ async def test_a_model_that_does_not_answer_is_tried_ever_more_rarely_one_at_a_t
         one, two = (
             CountedModel(
                 ScriptedModel(away),
-                Spending(partial(lambda each: each, each), Limits(), clock, Account.MODULES),
+                Spending(
+                    partial(lambda each: each, each), SpendingLimits(), clock, BudgetAccount.MODULES
+                ),
             )
             for each in (core, other)
         )
@@ -232,7 +238,9 @@ async def test_a_model_that_does_not_answer_is_tried_ever_more_rarely_one_at_a_t
 
 async def test_a_failure_is_no_outage(core: Database, clock: WalkingClock) -> None:
     failing = ScriptedModel(CompletionFailed("cut off"))
-    model = CountedModel(failing, Spending(lambda: core, Limits(), clock, Account.MODULES))
+    model = CountedModel(
+        failing, Spending(lambda: core, SpendingLimits(), clock, BudgetAccount.MODULES)
+    )
     for _ in range(3):
         with pytest.raises(CompletionFailed, match="cut off"):
             await model.complete("x")
@@ -256,14 +264,17 @@ def test_the_settings_choose_the_model_and_its_budget() -> None:
     settings = ButlerSettings.model_validate(document)
     limits, section = limits_of(settings)
     spending = Spending(lambda: None, limits)  # type: ignore[arg-type,return-value]
-    assert (limits, section) == (Limits(48, each=Limits(24)), "modules.memory.consolidation")
+    assert (limits, section) == (
+        SpendingLimits(48, each=SpendingLimits(24)),
+        "modules.memory.consolidation",
+    )
     assert model_of(settings, spending) is None
     document |= {
         "runtime": {"kind": "command", "command": ["cat"]},
         "modules": {"memory": {"consolidation": {"daily_max_runs": 2, "daily_max_cost_usd": 1.5}}},
     }
     settings = ButlerSettings.model_validate(document)
-    assert limits_of(settings)[0] == Limits(2, 0, 1.5, Limits(24))
+    assert limits_of(settings)[0] == SpendingLimits(2, 0, 1.5, SpendingLimits(24))
     model = model_of(settings, spending)
     assert isinstance(model, CountedModel)
     assert isinstance(model, Rationed)

@@ -17,7 +17,7 @@ from butlers.kernel.secret_providers import PROVIDERS
 from butlers.kernel.secrets import mark, masked, masked_value
 from butlers.llm.redaction import Redaction
 from butlers.sessions.essence import of_exchange
-from butlers.settings.faults import shown
+from butlers.settings.faults import as_toml
 from kernel.secret_samples import SAMPLES, held_out, tuned
 
 KEY_BLOCK = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\nAAAAB3NzaC1\n"
@@ -175,7 +175,7 @@ def shown_of_a_program(text: str) -> str:
 
 
 def shown_of_a_setting(text: str) -> str:
-    return shown(("url",), text)
+    return as_toml(("url",), text)
 
 
 def logged(text: str) -> str:
@@ -201,4 +201,4 @@ def test_whoever_masks_masks_every_kind(door: Callable[[str], str], name: str) -
 @pytest.mark.parametrize("key", ["token", "authorization", "db_password", "api_key", "dsn"])
 def test_a_secret_by_name_is_neither_logged_nor_shown(key: str) -> None:
     assert "hunter" not in str(logs.blank_secrets(None, "", {key: "hunter"}))
-    assert "hunter" not in shown(("runtime", key), "hunter")
+    assert "hunter" not in as_toml(("runtime", key), "hunter")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from butlers.memory.flows import consolidate, history, recall, remember
-from butlers.memory.flows.sight import Query
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.model import NewEpisode, SearchMode
 from llm.standins import Say
 
@@ -39,7 +39,7 @@ async def test_an_episode_becomes_a_fact_that_names_it(kind, request, memory, li
     report = await consolidate.run_consolidation(memory, model, lineage)
     assert (report.facts_created, report.rules_created, report.errors) == (1, 1, [])
     assert report.episodes_consolidated == 1
-    query = Query("peanuts", types=(recall.MemoryType.FACT,))
+    query = CandidateQuery("peanuts", types=(recall.MemoryType.FACT,))
     [fact] = await recall.search_memories(memory, query, SearchMode.KEYWORD, 5, lineage)
     assert (fact["subject"], fact["permanence"]) == ("Ann", "permanent")
     explained = await history.explain_memory(memory, "fact", fact["id"], lineage)

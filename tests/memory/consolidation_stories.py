@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 
 from butlers.memory.flows import recall, remember
-from butlers.memory.flows.sight import Query
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Lineage,
@@ -37,7 +37,9 @@ async def tell(
 
 async def found(memory: Memory, lineage: Lineage, text: str) -> list[str]:
     """The ids of what a search finds."""
-    told = await recall.search_memories(memory, Query(text), SearchMode.HYBRID, 20, lineage)
+    told = await recall.search_memories(
+        memory, CandidateQuery(text), SearchMode.HYBRID, 20, lineage
+    )
     return [one["id"] for one in told]
 
 

@@ -11,7 +11,7 @@ import pytest
 from butlers.errors import ButlersError, InvalidInput, Unavailable
 from butlers.memory.flows import batch as flow
 from butlers.memory.model import Lineage
-from butlers.memory.operations import OPERATIONS, Desk
+from butlers.memory.operations import OPERATIONS, OperationContext
 from butlers.memory.operations.batch import MOST
 from memory import index
 from memory.audit_stream import event_types, sizes
@@ -109,8 +109,10 @@ async def test_a_batch_gives_what_storing_one_by_one_gives(memory, owner, seed):
     memories = [any_memory(chance) for _ in range(130)]
     alone, together = Lineage("alone", "tester", "r"), Lineage("together", "tester", "r")
     singly, batched = Reader("alone"), Reader("together")
-    wanted = [singly.plain(one) for one in await one_by_one(Desk(memory, alone), memories)]
-    answer = await STORE.perform(Desk(memory, together), memories=memories)
+    wanted = [
+        singly.plain(one) for one in await one_by_one(OperationContext(memory, alone), memories)
+    ]
+    answer = await STORE.perform(OperationContext(memory, together), memories=memories)
     assert [batched.plain(one) for one in answer["results"]] == wanted
     errors = [one for one in wanted if '"error"' in one]
     assert (answer["stored"], answer["failed"]) == (130 - len(errors), len(errors))
@@ -123,7 +125,9 @@ async def test_a_batch_gives_what_storing_one_by_one_gives(memory, owner, seed):
 
 async def test_a_later_fact_supersedes_an_earlier_one_of_the_batch(memory, lineage, owner):
     given = facts(1) + facts(1, content="other")
-    first, second = (await STORE.perform(Desk(memory, lineage), memories=given))["results"]
+    first, second = (await STORE.perform(OperationContext(memory, lineage), memories=given))[
+        "results"
+    ]
     assert (first["superseded_id"], second["superseded_id"]) == (None, first["id"])
     assert await event_types(owner) == ["fact_created", "fact_created", "fact_superseded"]
 
@@ -133,7 +137,9 @@ async def test_each_fault_is_told_in_its_place_and_loses_no_other(memory, lineag
     bad = ["no object", {}, {"memory_type": "note"}, {"memory_type": ["fact"]},
            {"memory_type": "rule"}, {"memory_type": "rule", "content": "x", "importance": 1},
            facts(1, entity_id="abcdef")[0], facts(1, content="\0")[0]]  # fmt: skip
-    answer = await STORE.perform(Desk(memory, lineage), memories=[*good[:30], *bad, *good[30:]])
+    answer = await STORE.perform(
+        OperationContext(memory, lineage), memories=[*good[:30], *bad, *good[30:]]
+    )
     assert (answer["stored"], answer["failed"]) == (60, len(bad))
     assert [one["place"] for one in answer["results"]] == list(range(60 + len(bad)))
     assert [one["error"].split(":")[0] for one in answer["results"][30 : 30 + len(bad)]] == [
@@ -148,7 +154,7 @@ async def test_each_fault_is_told_in_its_place_and_loses_no_other(memory, lineag
 @pytest.mark.parametrize("count", [0, MOST + 1])
 async def test_a_batch_has_one_to_a_thousand_memories(memory, lineage, owner, count):
     with pytest.raises(InvalidInput, match="memories: found .*at (least 1|most 1000) item"):
-        await STORE.perform(Desk(memory, lineage), memories=facts(count))
+        await STORE.perform(OperationContext(memory, lineage), memories=facts(count))
     assert (await sizes(owner))["facts"] == 0
 
 
@@ -161,13 +167,13 @@ async def test_texts_are_embedded_some_at_a_time_while_no_connection_is_held(mem
         return toy.embed_batch(texts)
 
     toy.embed_batch_async = embed
-    await STORE.perform(Desk(memory, lineage), memories=facts(300))
+    await STORE.perform(OperationContext(memory, lineage), memories=facts(300))
     assert handed == [256, 44, 1], "the texts, and the one predicate they have"
 
 
 async def test_progress_is_told_after_each_transaction(memory, lineage):
     told = []
-    desk = Desk(memory, lineage, on_progress=lambda *far: told.append(far))
+    desk = OperationContext(memory, lineage, on_progress=lambda *far: told.append(far))
     await STORE.perform(desk, memories=facts(120))
     assert told == [(50, 120), (100, 120), (120, 120)]
 
@@ -177,7 +183,10 @@ async def test_two_batches_with_the_same_keys_at_once_lose_nothing(memory, linea
     for n, one in enumerate(forth):
         one["idempotency_key"] = f"forth {n % 40}"
     answers = await asyncio.gather(
-        *(STORE.perform(Desk(memory, lineage), memories=one) for one in (forth, back, forth))
+        *(
+            STORE.perform(OperationContext(memory, lineage), memories=one)
+            for one in (forth, back, forth)
+        )
     )
     assert [one["failed"] for one in answers] == [0, 0, 0]
     rows = await owner.fetch(
@@ -205,7 +214,7 @@ async def failing(owner):
 async def test_what_was_stored_before_the_database_failed_is_told(memory, lineage, owner):
     given = facts(120)
     given[70]["content"] = "stop"
-    answer = await STORE.perform(Desk(memory, lineage), memories=given)
+    answer = await STORE.perform(OperationContext(memory, lineage), memories=given)
     assert (answer["stored"], answer["failed"]) == (flow.STORED_AT_ONCE, 70)
     assert "the database cannot serve now" in answer["results"][119]["error"]
     assert (await sizes(owner))["facts"] == 50
@@ -216,7 +225,7 @@ async def test_a_batch_of_which_nothing_was_stored_fails_as_a_whole(memory, line
     given = facts(120)
     given[40]["content"] = "stop"
     with pytest.raises(Unavailable, match="the database cannot serve now"):
-        await STORE.perform(Desk(memory, lineage), memories=given)
+        await STORE.perform(OperationContext(memory, lineage), memories=given)
     assert (await sizes(owner))["facts"] == 0
 
 

@@ -59,7 +59,9 @@ async def test_what_lies_there_shows_nowhere_else(memory, lineage, owner, gone):
     assert await found(memory, lineage, "boiler") == []
     assert await recall.get_memory(memory, MemoryType.EPISODE, gone, lineage) is None
     assert (await stats.memory_stats(memory, None, lineage))["episodes"]["total"] == 0
-    listed = await browse.browse_episodes(memory, browse.EpisodeFilter(), browse.Wanted(), lineage)
+    listed = await browse.browse_episodes(
+        memory, browse.EpisodeFilter(), browse.PageRequest(), lineage
+    )
     assert list(listed.items) == []
     for table in ("episodes", "index_memories", "index_words", "index_vectors"):
         assert await owner.fetchval(f"select count(*) from {table}") == 0, table

@@ -12,8 +12,8 @@ from butlers.memory.flows.browse import (
     EntityFilter,
     EpisodeFilter,
     FactFilter,
+    PageRequest,
     RuleFilter,
-    Wanted,
     activity_after,
     browse_entities,
     browse_episodes,
@@ -25,7 +25,7 @@ from butlers.memory.flows.entity_merge import merge_entities
 from butlers.memory.flows.forget import forget_memory
 from butlers.memory.model import NewEpisode, NewFact, NewRule, Permanence
 from butlers.memory.policy import cursors
-from butlers.memory.policy.cursors import Place
+from butlers.memory.policy.cursors import RowPosition
 
 
 async def store_facts(memory, lineage, count, **fields):
@@ -45,7 +45,7 @@ async def walk(browse, memory, where, lineage, limit):
     """The ids of every page, page by page."""
     pages, cursor = [], None
     while True:
-        page = await browse(memory, where, Wanted(limit, cursor), lineage)
+        page = await browse(memory, where, PageRequest(limit, cursor), lineage)
         pages.append([item["id"] for item in page.items])
         cursor = page.next_cursor
         if cursor is None:
@@ -53,7 +53,7 @@ async def walk(browse, memory, where, lineage, limit):
 
 
 async def ids(browse, memory, where, lineage, wanted=None):
-    page = await browse(memory, where, wanted or Wanted(), lineage)
+    page = await browse(memory, where, wanted or PageRequest(), lineage)
     return {UUID(item["id"]) for item in page.items}
 
 
@@ -69,17 +69,17 @@ async def test_pages_neither_repeat_nor_leave_out(memory, lineage, clock):
 
 async def test_what_is_stored_meanwhile_does_not_move_the_pages(memory, lineage, clock):
     stored = await store_facts(memory, lineage, 3)
-    first = await browse_facts(memory, FactFilter(), Wanted(2), lineage)
+    first = await browse_facts(memory, FactFilter(), PageRequest(2), lineage)
     clock.advance(seconds=1)
     await store_facts(memory, lineage, 2, predicate="owns")
-    rest = await browse_facts(memory, FactFilter(), Wanted(2, first.next_cursor), lineage)
+    rest = await browse_facts(memory, FactFilter(), PageRequest(2, first.next_cursor), lineage)
     assert {item["id"] for item in first.items + rest.items} == set(map(str, stored))
     assert rest.next_cursor is None
 
 
 async def test_a_full_last_page_has_no_next(memory, lineage):
     await store_facts(memory, lineage, 2)
-    page = await browse_facts(memory, FactFilter(), Wanted(2), lineage)
+    page = await browse_facts(memory, FactFilter(), PageRequest(2), lineage)
     assert len(page.items) == 2
     assert page.next_cursor is None
 
@@ -128,10 +128,10 @@ async def test_by_time(memory, lineage, clock):
     (second,) = await store_facts(memory, lineage, 1, predicate="owns")
     day = start + timedelta(days=1)
     for wanted, stored in (
-        (Wanted(created_after=day), {second}),
-        (Wanted(created_before=day), {first}),
-        (Wanted(created_after=start, created_before=day), {first}),
-        (Wanted(created_after=day, created_before=day), set()),
+        (PageRequest(created_after=day), {second}),
+        (PageRequest(created_before=day), {first}),
+        (PageRequest(created_after=start, created_before=day), {first}),
+        (PageRequest(created_after=day, created_before=day), set()),
     ):
         assert await ids(browse_facts, memory, FactFilter(), lineage, wanted) == stored
 
@@ -139,7 +139,7 @@ async def test_by_time(memory, lineage, clock):
 async def test_a_fact_is_shown_with_its_confidence_now_and_an_excerpt(memory, lineage, clock):
     await store_facts(memory, lineage, 1, content="long " * 1000)
     clock.advance(days=30)
-    (fact,) = (await browse_facts(memory, FactFilter(), Wanted(), lineage)).items
+    (fact,) = (await browse_facts(memory, FactFilter(), PageRequest(), lineage)).items
     assert fact["effective_confidence"] == pytest.approx(0.7866, abs=1e-4)
     assert len(fact["content"]) == 2000
     assert fact["content_length"] == 4999
@@ -149,7 +149,7 @@ async def test_a_fact_is_shown_with_its_confidence_now_and_an_excerpt(memory, li
 async def test_looking_is_not_a_use(memory, lineage):
     await store_facts(memory, lineage, 1)
     for _ in range(2):
-        (fact,) = (await browse_facts(memory, FactFilter(), Wanted(), lineage)).items
+        (fact,) = (await browse_facts(memory, FactFilter(), PageRequest(), lineage)).items
         assert fact["reference_count"] == 0
 
 
@@ -214,7 +214,9 @@ async def test_entities(memory, lineage):
         (EntityFilter(name="%"), {ann}),
     ):
         assert await ids(browse_entities, memory, where, lineage) == found
-    shown = (await browse_entities(memory, EntityFilter(name="Annie%"), Wanted(), lineage)).items
+    shown = (
+        await browse_entities(memory, EntityFilter(name="Annie%"), PageRequest(), lineage)
+    ).items
     assert shown[0]["active_facts"] == 1
 
 
@@ -258,8 +260,8 @@ async def test_another_tenant_sees_and_infers_nothing(memory, lineage, stranger)
         (browse_entities, EntityFilter()),
     ):
         assert await ids(browse, memory, where, stranger) == set()
-        cursor = (await browse(memory, where, Wanted(1), lineage)).next_cursor
-        assert await ids(browse, memory, where, stranger, Wanted(5, cursor)) == set()
+        cursor = (await browse(memory, where, PageRequest(1), lineage)).next_cursor
+        assert await ids(browse, memory, where, stranger, PageRequest(5, cursor)) == set()
     assert (await recent_activity(memory, 10, None, stranger)).items == []
     theirs = (await recent_activity(memory, 1, None, lineage)).items[0]["id"]
     unknown = str(UUID(int=99))
@@ -282,18 +284,18 @@ async def test_another_tenant_sees_and_infers_nothing(memory, lineage, stranger)
 )
 async def test_a_filter_that_cannot_match_is_refused_by_name(memory, lineage, where, field):
     with pytest.raises(InvalidInput, match=f"^{field}: found"):
-        await browse_facts(memory, where, Wanted(), lineage)
+        await browse_facts(memory, where, PageRequest(), lineage)
 
 
 @pytest.mark.parametrize(
     ("wanted", "field"),
     [
-        (Wanted(0), "limit"),
-        (Wanted(101), "limit"),
-        (Wanted(cursor=""), "cursor"),
-        (Wanted(cursor="not a cursor"), "cursor"),
-        (Wanted(cursor="ü" * 10), "cursor"),
-        (Wanted(cursor="YWJj" * 100), "cursor"),
+        (PageRequest(0), "limit"),
+        (PageRequest(101), "limit"),
+        (PageRequest(cursor=""), "cursor"),
+        (PageRequest(cursor="not a cursor"), "cursor"),
+        (PageRequest(cursor="ü" * 10), "cursor"),
+        (PageRequest(cursor="YWJj" * 100), "cursor"),
     ],
 )
 async def test_a_page_that_cannot_be_is_refused_by_name(memory, lineage, wanted, field):
@@ -304,11 +306,11 @@ async def test_a_page_that_cannot_be_is_refused_by_name(memory, lineage, wanted,
 async def test_a_time_without_offset_is_refused(memory, lineage, clock):
     naive = clock().replace(tzinfo=None)
     with pytest.raises(InvalidInput, match="^created_after: found"):
-        await browse_facts(memory, FactFilter(), Wanted(created_after=naive), lineage)
+        await browse_facts(memory, FactFilter(), PageRequest(created_after=naive), lineage)
 
 
 def test_a_cursor_names_its_place_and_no_other_text_does(clock):
-    place = Place(clock(), UUID(int=3))
+    place = RowPosition(clock(), UUID(int=3))
     cursor = cursors.encode(place)
     assert cursors.decode(cursor) == place
     assert cursors.decode(cursors.encode(replace(place, id=UUID(int=4)))) != place

@@ -20,7 +20,7 @@ from butlers.memory.flows import (
     undo,
 )
 from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.undo_plan import Source
+from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import (
     Holds,
     MemoryRef,
@@ -246,7 +246,7 @@ async def test_what_a_source_settled_is_open_again_when_it_is_taken_back(memory,
     agent = replace(lineage, actor="token:agent")
     await conflicts.settle(memory, conflict, Settlement.NEWER, agent)
     await conflicts.tell_predicate(memory, "city", Holds.MANY, agent)
-    await undo.undo_source(memory, Source(token="agent"), person)
+    await undo.undo_source(memory, UndoSource(token="agent"), person)
     assert (await rows(owner))[berlin]["validity"] == "active"
     assert await open_ones(memory, lineage) == [("conflict", "Berlin", "Madrid")]
     assert await conflicts.find_predicates(memory, lineage) == []
@@ -254,7 +254,7 @@ async def test_what_a_source_settled_is_open_again_when_it_is_taken_back(memory,
     rome = await told(memory, agent, "residence", "Rome", subject="Bob")
     paris = await told(memory, lineage, "city", "Paris", subject="Bob")
     await conflicts.settle(memory, paris.conflicts[0].id, Settlement.OLDER, lineage)
-    await undo.undo_source(memory, Source(token="agent"), person)
+    await undo.undo_source(memory, UndoSource(token="agent"), person)
     states = {id: row["validity"] for id, row in (await rows(owner)).items()}
     assert (states[rome.id], states[paris.id]) == ("retracted", "active")
 

@@ -8,7 +8,7 @@ import pytest
 
 from butlers.errors import Conflict, InvalidInput
 from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.consolidation_claim import claim_episodes, submit, waiting
+from butlers.memory.flows.consolidation_claim import claim_episodes, count_unread, submit
 from butlers.memory.flows.consolidation_lease import TAKEN_OVER
 from memory.audit_stream import event_types
 from memory.consolidation_stories import (
@@ -144,11 +144,11 @@ async def test_a_claim_is_its_tenants_own(memory, lineage, stranger, owner):
 
 
 async def test_how_much_waits_is_told(memory, lineage, stranger, clock):
-    assert (await waiting(memory, lineage)).oldest is None
+    assert (await count_unread(memory, lineage)).oldest is None
     await tell(memory, lineage)
     oldest = clock.now
     clock.advance(days=2)
     await tell(memory, lineage, butler="zoe")
-    found = await waiting(memory, lineage)
+    found = await count_unread(memory, lineage)
     assert (found.episodes, found.oldest) == (2, oldest)
-    assert (await waiting(memory, stranger)).episodes == 0
+    assert (await count_unread(memory, stranger)).episodes == 0

@@ -13,8 +13,8 @@ from butlers.memory.model import Maturity, Permanence
 from butlers.memory.policy.consolidation import (
     MATERIAL,
     EpisodeToRead,
-    Known,
     KnownFact,
+    KnownMemories,
     KnownRule,
     answer_schema,
     build_prompt,
@@ -37,7 +37,9 @@ def known_fact(subject: str, predicate: str, content: str) -> KnownFact:
 def prompt_of(content: str, fact_text: str = "tea", rule_text: str = "be brief") -> str:
     fact = known_fact(fact_text, fact_text, fact_text)
     rule = KnownRule(uuid.UUID(int=3), rule_text, Maturity.PROVEN)
-    return build_prompt(TEMPLATE, [episode(content)], Known({fact.id: fact}, {rule.id: rule}))
+    return build_prompt(
+        TEMPLATE, [episode(content)], KnownMemories({fact.id: fact}, {rule.id: rule})
+    )
 
 
 @pytest.mark.contract("R12.1", "R12.4")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from butlers.errors import Unavailable
 from butlers.memory.flows import decay_sweep, feedback, history, recall, remember
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.decay_sweep import SweepReport, run_decay_sweep
 from butlers.memory.flows.every_tenant import for_every_tenant
-from butlers.memory.flows.sight import Query
 from butlers.memory.model import (
     EventType,
     Lineage,
@@ -90,7 +90,7 @@ async def test_a_fact_expires_with_one_event(memory, lineage, owner, clock, swep
         "effective_confidence": pytest.approx(2.718281828459045**-3.6),
     }
     found = await recall.search_memories(
-        memory, Query("tea", min_confidence=0), SearchMode.KEYWORD, 10, lineage
+        memory, CandidateQuery("tea", min_confidence=0), SearchMode.KEYWORD, 10, lineage
     )
     assert found == []
 

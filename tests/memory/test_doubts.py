@@ -20,9 +20,9 @@ from butlers.memory.flows import (
     restore,
     undo,
 )
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.sight import Query
-from butlers.memory.flows.undo_plan import Source
+from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, Origin, Trust
 from memory.scripted_model import ScriptedModel, answer
 from memory.scripted_model import fact as drawn
@@ -79,7 +79,7 @@ async def test_it_stands_behind_and_says_so(memory, lineage, dinner):
     diet, *_ = dinner
     sure = await fact(memory, lineage, "Ann", "dinner drink", "tea with dinner")
     await forget.forget_memory(memory, "fact", diet.id, lineage)
-    told = await recall.recall(memory, Query("dinner for Ann"), 10, lineage)
+    told = await recall.recall(memory, CandidateQuery("dinner for Ann"), 10, lineage)
     order = [bool(one.row["in_doubt"]) for one in told]
     assert order == sorted(order)
     assert told[0].ref == sure
@@ -87,7 +87,7 @@ async def test_it_stands_behind_and_says_so(memory, lineage, dinner):
     assert "[dinner shopping]: rice for Ann (confidence: 1.00, in doubt)" in built.text
     assert "effectiveness: 0.00, in doubt)" in built.text
     assert "tea with dinner (confidence: 1.00)" in built.text
-    best = await recall.recall(memory, Query("dinner for Ann"), 1, lineage)
+    best = await recall.recall(memory, CandidateQuery("dinner for Ann"), 1, lineage)
     assert [one.ref for one in best] == [sure], "what is in doubt takes no place from what is not"
 
 
@@ -142,7 +142,7 @@ async def test_taking_a_source_back_leaves_what_rested_on_it_in_doubt(memory, li
     drawn = tea.type, tea.id, dish.type, dish.id
     assert await links.create_link(memory, *drawn, "depends_on", page)
     person = replace(lineage, origin=Origin.OPERATOR)
-    done = await undo.undo_source(memory, Source("page"), person)
+    done = await undo.undo_source(memory, UndoSource("page"), person)
     assert (done.facts, done.links) == (1, 1)
     assert await in_doubt(memory, lineage) == {str(dish.id)}, "and what the source linked is not"
 

@@ -9,11 +9,11 @@ import pytest
 
 from butlers.errors import NotFound
 from butlers.memory.flows import entities, history, recall, remember
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.erase import erase, preview
-from butlers.memory.flows.sight import Query
 from butlers.memory.flows.verify import verify_events
 from butlers.memory.model import NewEpisode, NewFact
-from butlers.memory.policy.erasure import Wanted
+from butlers.memory.policy.erasure import ErasureRequest
 from butlers.memory.store import rows
 from memory.audit_stream import events
 from memory.index import differences
@@ -36,9 +36,9 @@ async def test_a_person_is_erased_from_every_row_and_nobody_else_is(
     assert len(naming(before)) > 20
     untouched = await everything(owner, stranger.tenant_id)
 
-    shown = await preview(memory, Wanted(about="ida"), lineage)
+    shown = await preview(memory, ErasureRequest(about="ida"), lineage)
     assert await everything(owner, lineage.tenant_id) == before
-    done = await erase(memory, Wanted(about="ida"), lineage)
+    done = await erase(memory, ErasureRequest(about="ida"), lineage)
     assert (done.counts, set(done.found)) == (shown.counts, set(shown.found))
     assert done.counts.keys() >= {
         "episode", "fact", "rule", "entity", "rule_application", "proposal", "binned_episode",
@@ -57,7 +57,7 @@ async def test_a_person_is_erased_from_every_row_and_nobody_else_is(
     assert trail["intact"] and 0 < trail["erased"] <= done.counts["event"]
     assert await recall.get_memory(memory, "fact", others, stranger) is not None
 
-    again = await erase(memory, Wanted(about="ida"), lineage)
+    again = await erase(memory, ErasureRequest(about="ida"), lineage)
     assert again.counts == {}
 
 
@@ -65,7 +65,7 @@ async def test_a_person_is_erased_from_every_row_and_nobody_else_is(
 async def test_events_tell_what_happened_without_what_was_said(memory, lineage, owner, clock):
     await fill(memory, lineage, owner, clock)
     told = {row["id"]: row for row in await events(owner)}
-    await erase(memory, Wanted(about="Ida"), lineage)
+    await erase(memory, ErasureRequest(about="Ida"), lineage)
     *after, last = await events(owner)
     assert last["event_type"] == "memory_erased"
     for event in after:
@@ -89,7 +89,7 @@ async def test_by_entity_all_names_count_and_what_is_kept_stays(memory, lineage,
     about_her = NewFact("the painter", "shows in", "Oslo", entity_id=known["ida"])
     hers = await remember.store_fact(memory, about_her, lineage)
     named = await remember.store_fact(memory, NewFact("Mrs Idasen", "age", "40"), lineage)
-    wanted = Wanted(entity_id=known["ida"], keep=(str(spared.id),))
+    wanted = ErasureRequest(entity_id=known["ida"], keep=(str(spared.id),))
     done = await erase(memory, wanted, lineage)
     assert {("fact", str(hers.id)), ("fact", str(named.id))} <= done.found.keys()
     rows = await everything(owner, lineage.tenant_id)
@@ -105,7 +105,7 @@ async def test_a_session_goes_with_all_that_came_of_it(memory, lineage, owner, c
     drawn = NewFact("colour", "is", "blue", source_episode_id=first.id)
     blue = await remember.store_fact(memory, drawn, lineage)
     other = await remember.store_fact(memory, NewFact("size", "is", "large"), lineage)
-    done = await erase(memory, Wanted(session=str(session)), lineage)
+    done = await erase(memory, ErasureRequest(session=str(session)), lineage)
     assert set(done.found) == {("episode", str(first.id)), ("fact", str(blue.id))}
     assert await recall.get_memory(memory, "fact", other.id, lineage) is not None
     assert not any(
@@ -120,7 +120,7 @@ async def test_everything_of_a_tenant_goes_and_only_of_that_one(
     await fill(memory, lineage, owner, clock)
     await _stranger_has(memory, stranger)
     untouched = await everything(owner, stranger.tenant_id)
-    await erase(memory, Wanted(everything=True), lineage)
+    await erase(memory, ErasureRequest(everything=True), lineage)
     left = {table for table, rows in (await everything(owner, "acme")).items() if rows}
     assert left <= {"memory_events", "embedding_versions", "memory_event_chain"}
     assert naming(await everything(owner, "acme")) == []
@@ -142,6 +142,6 @@ async def test_the_functions_that_erase_reach_no_other_tenant(memory, lineage, s
 
 async def _stranger_has(memory, stranger):
     stored = await remember.store_fact(memory, NewFact("Ida", "lives in", "Oslo"), stranger)
-    await recall.recall(memory, Query("Ida"), 3, stranger)
+    await recall.recall(memory, CandidateQuery("Ida"), 3, stranger)
     await memory.uses.settle_all()
     return stored.id

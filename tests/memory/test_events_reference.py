@@ -14,6 +14,7 @@ from butlers.memory.flows import (
     entities,
     entity_merge,
     episode_cleanup,
+    episode_retention,
     erase,
     feedback,
     forget,
@@ -24,9 +25,8 @@ from butlers.memory.flows import (
     remember,
     restore,
     undo,
-    unread,
 )
-from butlers.memory.flows.undo_plan import Source
+from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import (
     EventType,
     Holds,
@@ -39,7 +39,7 @@ from butlers.memory.model import (
     Permanence,
     Settlement,
 )
-from butlers.memory.policy.erasure import Wanted
+from butlers.memory.policy.erasure import ErasureRequest
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import Project
 from memory.audit_stream import events
@@ -111,7 +111,7 @@ async def episode_lives(memory, lineage, clock):
     await forget.forget_memory(memory, "episode", gone.id, lineage)
     await restore.restore_memory(memory, "episode", gone.id, lineage)
     clock.advance(days=30)
-    await unread.keep_unread(memory, lineage)
+    await episode_retention.keep_unread(memory, lineage)
     await forget.forget_memory(memory, "episode", bad.id, lineage)
     clock.advance(days=1)
     await episode_cleanup.run_episode_cleanup(memory, lineage)
@@ -146,7 +146,7 @@ async def conflicting_lives(memory, lineage, clock):
 async def memories_end(memory, lineage, clock):
     """Somebody is erased, who is told of in the end."""
     await remember.store_rule(memory, NewRule("greet Zoe"), lineage)
-    await erase.erase(memory, Wanted(about="Zoe"), lineage)
+    await erase.erase(memory, ErasureRequest(about="Zoe"), lineage)
 
 
 async def doubted_lives(memory, lineage, clock):
@@ -171,7 +171,7 @@ async def doubted_lives(memory, lineage, clock):
     mine = await entities.create_entity(memory, "Mallory", "person", None, None, spy)
     hers = await entities.create_entity(memory, "Ida", "person", None, None, lineage)
     await entity_merge.merge_entities(memory, hers, mine, spy)
-    await undo.undo_source(memory, Source(token="spy"), person)
+    await undo.undo_source(memory, UndoSource(token="spy"), person)
 
 
 async def other_lives(memory, lineage, clock):

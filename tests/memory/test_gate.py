@@ -10,9 +10,9 @@ import pytest
 
 from butlers.errors import InvalidInput
 from butlers.kernel.secrets import mark
-from butlers.memory.operations import OPERATIONS, Desk
+from butlers.memory.operations import OPERATIONS, OperationContext
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.operation import Effect, Operation
+from butlers.operation import Operation, OperationEffect
 from memory.scripted_model import answer, fact
 
 KEY = "gh" + "p_" + "x7Q" * 12
@@ -41,7 +41,7 @@ def takes_text(schema: dict[str, Any]) -> bool:
 def text_fields() -> Iterator[tuple[Operation, str, dict[str, Any]]]:
     """Every text that any writing operation may be given."""
     for operation in OPERATIONS:
-        if operation.effect is not Effect.READS:
+        if operation.effect is not OperationEffect.READS:
             for name, schema in operation.asks.model_json_schema()["properties"].items():
                 if takes_text(schema) and (operation.name, name) not in NOT_STORED:
                     yield operation, name, schema
@@ -55,7 +55,7 @@ def planted(schema: dict[str, Any], value: str) -> Any:
     return [f"use {value}"] if "array" in kinds else f"use {value}"
 
 
-async def a_home(desk: Desk) -> dict[str, dict[str, Any]]:
+async def a_home(desk: OperationContext) -> dict[str, dict[str, Any]]:
     """What operations need to be called at all, by the name of each."""
     known = {"subject": "Ann", "predicate": "drinks", "content": "tea"}
     stored = await OPERATIONS["store_fact"].perform(desk, **known)
@@ -85,7 +85,7 @@ async def whole_database(owner: asyncpg.Connection) -> str:
 
 
 async def test_every_text_of_every_writing_operation_is_masked(memory, lineage, owner) -> None:
-    desk = Desk(memory, lineage)
+    desk = OperationContext(memory, lineage)
     calls = await a_home(desk)
     walked = 0
     for operation, name, schema in text_fields():
@@ -106,7 +106,7 @@ async def test_every_text_of_every_writing_operation_is_masked(memory, lineage, 
 
 
 async def test_a_batch_and_an_agents_answer_are_masked_too(memory, lineage, owner) -> None:
-    desk = Desk(memory, lineage)
+    desk = OperationContext(memory, lineage)
     memories = [
         {"memory_type": "fact", "subject": "Ann", "predicate": "login", "content": KEY},
         {"memory_type": "episode", "content": f"Ann said {KEY}", "metadata": {KEY: [KEY]}},
@@ -123,7 +123,7 @@ async def test_a_batch_and_an_agents_answer_are_masked_too(memory, lineage, owne
 
 
 async def test_what_was_masked_is_told_and_identities_stay(memory, lineage) -> None:
-    desk, store = Desk(memory, lineage), OPERATIONS["store_fact"]
+    desk, store = OperationContext(memory, lineage), OPERATIONS["store_fact"]
     wifi = {"subject": "home", "predicate": "wifi password", "content": "swordfish"}
     first = await store.perform(desk, **wifi, idempotency_key=f"a {KEY}")
     again = await store.perform(desk, **wifi, idempotency_key=f"a {KEY}")
@@ -137,9 +137,9 @@ async def test_what_was_masked_is_told_and_identities_stay(memory, lineage) -> N
 
 
 async def test_a_butler_may_refuse_secrets_or_keep_them(memory, lineage, owner) -> None:
-    def desk_of(secrets: str) -> Desk:
+    def desk_of(secrets: str) -> OperationContext:
         config = MemoryModuleConfig.model_validate({"secrets": secrets})
-        return Desk(replace(memory, settings=config), lineage)
+        return OperationContext(replace(memory, settings=config), lineage)
 
     calls = await a_home(desk_of("mask"))
     for operation, name, schema in text_fields():

@@ -10,8 +10,8 @@ import pytest
 from butlers.db.postgres import Database
 from butlers.embedding import get_embedding_engine
 from butlers.memory.flows import context, feedback, recall, remember
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.correct import correct_fact
-from butlers.memory.flows.sight import Query
 from butlers.memory.model import MemoryType, NewEpisode, NewFact, NewRule, SearchMode
 from butlers.memory.operations.retrieval import ANSWERING
 
@@ -45,7 +45,7 @@ async def lived(real, lineage):
 
 
 async def recalled(memory, text, lineage, limit=10):
-    return [one.ref.id for one in await recall.recall(memory, Query(text), limit, lineage)]
+    return [one.ref.id for one in await recall.recall(memory, CandidateQuery(text), limit, lineage)]
 
 
 @pytest.mark.contract("L26")
@@ -75,7 +75,7 @@ async def test_what_was_just_told_is_found_at_once_beside_what_was_used_for_week
     new = NewFact("Tobias", "locker", "The code of Tobias' locker at the pool is 4711")
     told = (await remember.store_fact(real, new, lineage)).id
     question = "What is the code of Tobias' locker at the pool?"
-    found = await recall.recall(real, Query(question), 10, lineage)
+    found = await recall.recall(real, CandidateQuery(question), 10, lineage)
     assert max(found, key=lambda one: one.parts.relevance).ref.id == told
     block = await context.build_context(real, question, "general", None, lineage)
     assert "4711" in block.text
@@ -89,7 +89,7 @@ async def test_the_most_relevant_compete_and_importance_orders_them(real, lineag
     for number, drink in enumerate(("green tea", "black tea", "mint tea")):
         new = NewFact("Ann", f"drink {number}", f"likes {drink}", importance=1.0)
         await remember.store_fact(real, new, lineage)
-    found = await recall.recall(real, Query("Which green tea does Ann drink?"), 2, lineage)
+    found = await recall.recall(real, CandidateQuery("Which green tea does Ann drink?"), 2, lineage)
     assert all("tea" in one.row["content"] for one in found)
     assert any("green" in one.row["content"] for one in found)
 
@@ -100,11 +100,13 @@ async def test_nothing_is_an_answer(real, lived, lineage):
         assert await recalled(real, text, lineage) == []
         block = await context.build_context(real, text, "general", None, lineage)
         assert block.block.included[context.Section.FACTS] == []
-        best = await recall.search_memories(real, Query(text), SearchMode.HYBRID, 5, lineage)
+        best = await recall.search_memories(
+            real, CandidateQuery(text), SearchMode.HYBRID, 5, lineage
+        )
         assert len(best) == 5, "a search still tells the best matches"
         assert {one["relevance"] for one in best} == {0.0}
         gated = await recall.search_memories(
-            real, Query(text), SearchMode.HYBRID, 5, lineage, min_relevance=0.01
+            real, CandidateQuery(text), SearchMode.HYBRID, 5, lineage, min_relevance=0.01
         )
         assert gated == []
 
@@ -114,7 +116,7 @@ async def test_every_path_has_the_same_gate(real, lived, lineage):
     """What recall returns is what a search for what answers returns, down to the last."""
     for text in (*lived, *FOREIGN):
         answers = await recall.search_memories(
-            real, Query(text), SearchMode.HYBRID, 100, lineage, min_relevance=ANSWERING
+            real, CandidateQuery(text), SearchMode.HYBRID, 100, lineage, min_relevance=ANSWERING
         )
         assert {one["id"] for one in answers} == {
             str(one) for one in await recalled(real, text, lineage, 100)
@@ -138,7 +140,9 @@ async def test_a_store_that_was_used_and_left_alone_for_a_month_still_knows_what
                           session_id=session, place=place)  # fmt: skip
         await remember.store_episode(real, told, lineage)
     clock.advance(days=30)
-    found = await recall.recall(real, Query("What is the code of Tobias' locker?"), 5, lineage)
+    found = await recall.recall(
+        real, CandidateQuery("What is the code of Tobias' locker?"), 5, lineage
+    )
     assert max(found, key=lambda one: one.parts.relevance).ref.id == new
     assert old not in {one.ref.id for one in found}
     for text in FOREIGN:
@@ -147,11 +151,11 @@ async def test_a_store_that_was_used_and_left_alone_for_a_month_still_knows_what
 
 @pytest.mark.contract("L27")
 async def test_the_nearest_is_named_on_request_and_not_counted(real, lived, lineage, owner):
-    [nearest] = await recall.recall(real, Query(FOREIGN[0]), 10, lineage, nearest=True)
+    [nearest] = await recall.recall(real, CandidateQuery(FOREIGN[0]), 10, lineage, nearest=True)
     assert nearest.parts.relevance == 0.0
     await real.uses.settle_all()
     assert await owner.fetchval("select sum(reference_count) from facts") == 0
-    answering = await recall.recall(real, Query(lived[0]), 10, lineage, nearest=True)
+    answering = await recall.recall(real, CandidateQuery(lived[0]), 10, lineage, nearest=True)
     assert all(one.parts.relevance > 0 for one in answering)
 
 
@@ -177,7 +181,7 @@ async def test_only_what_is_told_counts_as_used_and_the_next_call_sees_it(memory
         (await remember.store_fact(memory, NewFact("Ann", f"tea {n}", f"tea {n}"), lineage)).id
         for n in range(4)
     ]
-    found = await recall.recall(memory, Query("tea"), 2, lineage)
+    found = await recall.recall(memory, CandidateQuery("tea"), 2, lineage)
     assert len(found) == 2
     got = await recall.get_memory(memory, MemoryType.FACT, found[0].ref.id, lineage)
     assert got["reference_count"] == 2
@@ -191,8 +195,8 @@ async def test_only_what_is_told_counts_as_used_and_the_next_call_sees_it(memory
 @pytest.mark.parametrize("mode", list(SearchMode))
 async def test_a_search_by_any_mode_sees_what_was_used_before(memory, lineage, mode):
     await remember.store_fact(memory, NewFact("Ann", "tea", "green tea"), lineage)
-    await recall.recall(memory, Query("green tea"), 5, lineage)
-    [found] = await recall.search_memories(memory, Query("green tea"), mode, 5, lineage)
+    await recall.recall(memory, CandidateQuery("green tea"), 5, lineage)
+    [found] = await recall.search_memories(memory, CandidateQuery("green tea"), mode, 5, lineage)
     assert found["reference_count"] == 1
 
 
@@ -202,12 +206,12 @@ async def test_reading_goes_on_where_nothing_can_be_written(memory, lineage, own
     await owner.execute("revoke update on facts from butlers_runtime")
     try:
         for _ in range(3):
-            assert len(await recall.recall(memory, Query("green tea"), 5, lineage)) == 1
+            assert len(await recall.recall(memory, CandidateQuery("green tea"), 5, lineage)) == 1
         await memory.uses.settle_all()
     finally:
         await owner.execute("grant update on facts to butlers_runtime")
     assert await owner.fetchval("select reference_count from facts") == 0
-    await recall.recall(memory, Query("green tea"), 5, lineage)
+    await recall.recall(memory, CandidateQuery("green tea"), 5, lineage)
     await memory.uses.settle_all()
     assert await owner.fetchval("select reference_count from facts") == 1
 
@@ -218,10 +222,10 @@ async def test_a_recall_takes_two_round_trips(memory, lineage, worker_access):
     spoken = []
     try:
         alone = replace(memory, database=database)
-        await recall.recall(alone, Query("green tea"), 5, lineage, counted=False)
+        await recall.recall(alone, CandidateQuery("green tea"), 5, lineage, counted=False)
         async with database._connections.pool.acquire() as connection:
             connection.add_query_logger(lambda record: spoken.append(record.query))
-        await recall.recall(alone, Query("green tea"), 5, lineage)
+        await recall.recall(alone, CandidateQuery("green tea"), 5, lineage)
         told = len(spoken)
         await alone.uses.settle_all()
     finally:

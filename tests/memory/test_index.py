@@ -21,11 +21,11 @@ from butlers.memory.flows import (
     remember,
     restore,
 )
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.history import _find
-from butlers.memory.flows.sight import Query
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, SearchMode
 from butlers.memory.store import search
-from butlers.memory.store.search import Asked, Filter
+from butlers.memory.store.search import Filter, IndexQuery
 from conftest import ToyEmbedder
 from memory.index import differences
 
@@ -99,7 +99,7 @@ class Walker:
             await feedback.mark_harmful(self.memory, rule, "it hurt", self.lineage)
 
     async def use(self):
-        await recall.recall(self.memory, Query(self.text()), 5, self.lineage)
+        await recall.recall(self.memory, CandidateQuery(self.text()), 5, self.lineage)
 
     async def wait(self):
         self.clock.advance(days=self.chance.choice([1, 9]))
@@ -148,7 +148,7 @@ async def test_whatever_is_done_the_index_says_what_the_memories_say(
 async def test_counting_a_use_does_not_touch_the_index(memory, lineage, owner):
     await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)
     before = await owner.fetch("select ctid, xmin from index_memories")
-    await recall.recall(memory, Query("tea"), 5, lineage)
+    await recall.recall(memory, CandidateQuery("tea"), 5, lineage)
     await memory.uses.settle_all()
     assert await owner.fetchval("select reference_count from facts") == 1
     assert await owner.fetch("select ctid, xmin from index_memories") == before
@@ -194,7 +194,7 @@ async def test_a_memo_of_a_tenant_is_renewed_when_a_search_says_so(memory, linea
     fact = NewFact("Ann", "likes", "green tea")
     stored = await remember.store_fact(memory, fact, lineage)
     [found] = await recall.search_memories(
-        memory, Query("green tea"), SearchMode.SEMANTIC, 5, lineage
+        memory, CandidateQuery("green tea"), SearchMode.SEMANTIC, 5, lineage
     )
     assert found["id"] == str(stored.id)
     assert len((await memory.standing(lineage)).versions) == 1
@@ -224,7 +224,9 @@ async def test_what_is_told_is_what_finding_tells(memory, lineage, clock, owner)
 
 
 async def found(memory, lineage, text):
-    rows = await recall.search_memories(memory, Query(text), SearchMode.KEYWORD, 10, lineage)
+    rows = await recall.search_memories(
+        memory, CandidateQuery(text), SearchMode.KEYWORD, 10, lineage
+    )
     return [row["content"] for row in rows]
 
 
@@ -272,7 +274,7 @@ async def test_a_look_says_what_it_knows_of_the_question(memory, lineage):
     for number, text in enumerate(("green tea", "black tea with milk", "kubernetes")):
         await remember.store_fact(memory, NewFact("s", f"p{number}", text), lineage)
     standing = await memory.standing(lineage)
-    asked = Asked(standing.current_id, 0, 3, "milk tea and kuber zebra", bare="tea")
+    asked = IndexQuery(standing.current_id, 0, 3, "milk tea and kuber zebra", bare="tea")
     where = Filter(tuple(MemoryType), None, 0.2, memory.now())
     looked = await search.find_candidates(
         memory.database, lineage.tenant_id, asked, where, 10, 10_000
@@ -301,7 +303,7 @@ async def test_the_best_by_words_are_those_of_all_scored(memory, lineage, owner)
         "join index_memories using (tenant_id, doc) where scope = 'global' "
         "group by memory_id, doc order by score desc, doc desc limit 7"
     )
-    query = Query("tea cello", scope="general")
+    query = CandidateQuery("tea cello", scope="general")
     got = await recall.search_memories(memory, query, SearchMode.KEYWORD, 7, lineage)
     assert [one["id"] for one in got] == [str(row["memory_id"]) for row in rows]
     assert [one["rank"] for one in got] == pytest.approx([row["score"] for row in rows])

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from butlers.db.login import RUNTIME_ROLE
-from butlers.db.wall import read_keys
+from butlers.db.tenant_proof import read_keys
 from db.databases import connected, fresh_role
 from memory.tenants import (
     APPEND_ONLY,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from butlers.errors import InvalidInput
-from butlers.memory.operations import OPERATIONS, Desk, retrieval, storage, upkeep
+from butlers.memory.operations import OPERATIONS, OperationContext, retrieval, storage, upkeep
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.operation import Answer, Asked, Operation, Table
+from butlers.operation import Input, Operation, OperationTable, Output
 
 
 @pytest.mark.parametrize("operation", list(OPERATIONS), ids=lambda one: one.name)
@@ -18,18 +18,20 @@ def test_what_it_does_not_know_is_refused(operation: Operation) -> None:
 
 
 def test_nothing_is_declared_twice() -> None:
-    async def greet(desk: Any, asked: Asked) -> None:
+    async def greet(desk: Any, asked: Input) -> None:
         """Say hello."""
 
-    table = Table("toy_")
-    first = table.add(answers=Answer, example="greet")(greet)
+    table = OperationTable("toy_")
+    first = table.add(answers=Output, example="greet")(greet)
     with pytest.raises(ValueError, match="greet is declared twice"):
-        table.add(answers=Answer, example="greet")(greet)
+        table.add(answers=Output, example="greet")(greet)
     assert list(table) == [first]
 
 
-def desk_with(memory, lineage, **settings: Any) -> Desk:
-    return Desk(replace(memory, settings=MemoryModuleConfig.model_validate(settings)), lineage)
+def desk_with(memory, lineage, **settings: Any) -> OperationContext:
+    return OperationContext(
+        replace(memory, settings=MemoryModuleConfig.model_validate(settings)), lineage
+    )
 
 
 async def test_a_search_is_as_the_settings_say_unless_it_says_otherwise(

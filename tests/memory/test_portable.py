@@ -8,8 +8,8 @@ import pytest
 
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput
 from butlers.memory.flows import portable, recall
-from butlers.memory.flows.portable import Line
-from butlers.memory.flows.sight import Query
+from butlers.memory.flows.candidates import CandidateQuery
+from butlers.memory.flows.portable import ImportLine
 from butlers.memory.store.rows import KINDS
 from memory.index import differences
 from memory.whole_store import empty, fill, tables
@@ -30,11 +30,11 @@ LEFT = {
 
 
 async def told(memory, lineage):
-    return [one async for one in portable.told(memory, lineage)]
+    return [one async for one in portable.export_rows(memory, lineage)]
 
 
 def lines(rows):
-    return [Line(n, kind, json.loads(row), row) for n, (kind, row) in enumerate(rows, 2)]
+    return [ImportLine(n, kind, json.loads(row), row) for n, (kind, row) in enumerate(rows, 2)]
 
 
 async def test_every_table_of_a_tenant_is_taken_along_or_says_why_not(owner):
@@ -68,7 +68,7 @@ async def test_a_store_that_is_taken_along_is_the_same_bytes_again(
     ]
     assert [row for kind, row in after if kind == "event"] == events[::-1]
     assert await differences(owner) == []
-    found = await recall.recall(memory, Query("what does Bob drink"), 1, lineage)
+    found = await recall.recall(memory, CandidateQuery("what does Bob drink"), 1, lineage)
     assert [one.row["content"] for one in found] == ["tea"]
 
     again = await portable.bring(memory, lines(before), lineage)
@@ -87,18 +87,18 @@ async def test_what_cannot_be_brought_in_names_its_line_and_leaves_nothing(
     fact = next(one for one in rows if one.kind == "fact")
     wrong = {**fact.row, "confidence": 7}
     others = [one for one in rows if one.kind in ("entity", "episode")]
-    bad = [*others, Line(99, "fact", wrong, json.dumps(wrong))]
+    bad = [*others, ImportLine(99, "fact", wrong, json.dumps(wrong))]
     with pytest.raises(InvalidInput, match="line 99: .*facts_confidence.*nothing was written"):
         await portable.bring(memory, bad, lineage)
     lost = {**fact.row, "entity_id": None, "source_episode_id": str(uuid.uuid4())}
     with pytest.raises(IntegrityViolation, match="neither the file nor the tenant"):
-        await portable.bring(memory, [Line(9, "fact", lost, json.dumps(lost))], lineage)
+        await portable.bring(memory, [ImportLine(9, "fact", lost, json.dumps(lost))], lineage)
     assert await told(memory, lineage) == []
 
 
 async def test_a_row_of_an_older_version_takes_what_it_lacks_from_the_table(memory, lineage):
     id = str(uuid.uuid4())
     row = {"id": id, "subject": "Ann", "predicate": "likes", "content": "tea"}
-    await portable.bring(memory, [Line(2, "fact", row, json.dumps(row))], lineage)
+    await portable.bring(memory, [ImportLine(2, "fact", row, json.dumps(row))], lineage)
     [(_, written)] = await told(memory, lineage)
     assert json.loads(written).items() >= {"validity": "active", "importance": 5, **row}.items()

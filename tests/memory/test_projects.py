@@ -6,10 +6,10 @@ import pytest
 
 from butlers.errors import InvalidInput, NotFound
 from butlers.memory.flows import projects, recall, remember
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.sight import Query
 from butlers.memory.model import NewFact, NewRule, SearchMode
-from butlers.memory.operations import Desk
+from butlers.memory.operations import OperationContext
 from butlers.memory.policy import scopes
 from butlers.module import Project
 from memory.audit_stream import event_types, sizes
@@ -26,9 +26,9 @@ async def scope_of(memory, project, lineage):
 
 async def found(memory, project, lineage, text="hazelnuts"):
     """What is found by somebody who works in a project."""
-    scope = await Desk(memory, lineage, project=project).seen(None)
+    scope = await OperationContext(memory, lineage, project=project).seen(None)
     rows = await recall.search_memories(
-        memory, Query(text, scope=scope), SearchMode.HYBRID, 50, lineage
+        memory, CandidateQuery(text, scope=scope), SearchMode.HYBRID, 50, lineage
     )
     return {row["content"] for row in rows}
 
@@ -165,8 +165,8 @@ async def test_a_project_nobody_knows_or_several_are_called_is_refused(memory, l
 
 async def test_another_projects_scope_cannot_be_asked_for_from_within_one(memory, lineage):
     shop, family = await scope_of(memory, SHOP, lineage), await scope_of(memory, FAMILY, lineage)
-    desk = Desk(memory, lineage, project=SHOP)
+    desk = OperationContext(memory, lineage, project=SHOP)
     with pytest.raises(InvalidInput, match="valid are global"):
         await desk.seen(family)
     assert scopes.several(await desk.seen("general\x1f" + family)) == [f"general {family}", shop]
-    assert await Desk(memory, lineage).seen(None) is None
+    assert await OperationContext(memory, lineage).seen(None) is None

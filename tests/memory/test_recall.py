@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from butlers.embedding import get_embedding_engine
 from butlers.memory.flows import recall, remember
-from butlers.memory.flows.sight import Query
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, SearchMode
 from butlers.memory.policy import scoring
 from butlers.memory.policy.confidence import effective_confidence
@@ -37,11 +37,13 @@ async def fact(memory, lineage, content, **more):
 @pytest.mark.contract("R08.1", "L13", "N6.2")
 async def test_the_composite_is_the_weighted_sum_of_its_parts(memory, lineage, clock):
     await fact(memory, lineage, "tea", importance=8.0, permanence="volatile")
-    await recall.recall(memory, Query("tea"), 5, lineage)
+    await recall.recall(memory, CandidateQuery("tea"), 5, lineage)
     clock.advance(days=7)
-    [one] = await recall.recall(memory, Query("tea"), 5, lineage)
+    [one] = await recall.recall(memory, CandidateQuery("tea"), 5, lineage)
     assert one.rrf_score == pytest.approx(2 / 61)
-    [found] = await recall.search_memories(memory, Query("tea"), SearchMode.HYBRID, 5, lineage)
+    [found] = await recall.search_memories(
+        memory, CandidateQuery("tea"), SearchMode.HYBRID, 5, lineage
+    )
     assert one.parts.relevance == found["relevance"]
     assert 0.5 < one.parts.relevance <= 1.0
     assert one.parts.importance == pytest.approx(0.8)
@@ -62,7 +64,7 @@ async def test_weights_come_from_settings(memory, lineage):
     weighed = replace(memory, settings=config)
     await fact(memory, lineage, "green tea green tea", importance=1.0)
     vital = await fact(memory, lineage, "green tea at once", importance=9.0)
-    recalled = await recall.recall(weighed, Query("green tea"), 5, lineage)
+    recalled = await recall.recall(weighed, CandidateQuery("green tea"), 5, lineage)
     assert recalled[0].ref.id == vital
     assert [one.composite_score for one in recalled] == pytest.approx([0.9, 0.1])
 
@@ -88,7 +90,7 @@ def test_every_part_stays_between_zero_and_one(days, importance, rrf):
 async def test_what_is_recalled_counts_as_used_and_nothing_else_does(memory, lineage, clock, owner):
     kept = [await fact(memory, lineage, f"tea {n}") for n in range(4)]
     clock.advance(hours=1)
-    recalled = await recall.recall(memory, Query("tea 1"), 2, lineage)
+    recalled = await recall.recall(memory, CandidateQuery("tea 1"), 2, lineage)
     assert len(recalled) == 2
     used = {one.ref.id for one in recalled}
     await memory.uses.settle_all()
@@ -141,7 +143,9 @@ async def store(memory, lineage, kind, text):
 async def test_two_recalls_at_once_both_count(memory, lineage, owner):
     for number in range(10):
         await fact(memory, lineage, f"tea {number}")
-    await asyncio.gather(*(recall.recall(memory, Query("tea"), 10, lineage) for _ in range(8)))
+    await asyncio.gather(
+        *(recall.recall(memory, CandidateQuery("tea"), 10, lineage) for _ in range(8))
+    )
     await memory.uses.settle_all()
     assert set(await owner.fetchval("select array_agg(reference_count) from facts")) == {8}
 
@@ -151,7 +155,7 @@ async def test_faded_memories_are_not_recalled(memory, lineage, clock):
     await fact(memory, lineage, "tea for now", permanence="ephemeral")
     lasting = await fact(memory, lineage, "tea for ever", permanence="permanent")
     clock.advance(days=20)
-    recalled = await recall.recall(memory, Query("tea"), 5, lineage)
+    recalled = await recall.recall(memory, CandidateQuery("tea"), 5, lineage)
     assert [one.ref.id for one in recalled] == [lasting]
 
 
@@ -164,7 +168,7 @@ async def test_equal_scores_go_by_newest_and_then_by_id(memory, lineage, clock):
     older = [await fact(memory, lineage, "tea", predicate=f"old {n}") for n in range(2)]
     clock.advance(days=1)
     newer = [await fact(memory, lineage, "tea", predicate=f"new {n}") for n in range(2)]
-    recalled = [one.ref.id for one in await recall.recall(even, Query("tea"), 10, lineage)]
+    recalled = [one.ref.id for one in await recall.recall(even, CandidateQuery("tea"), 10, lineage)]
     assert recalled == [*sorted(newer), *sorted(older)]
 
 
@@ -172,7 +176,7 @@ async def test_recall_covers_all_three_kinds(memory, lineage):
     await fact(memory, lineage, "tea")
     await remember.store_rule(memory, NewRule("offer tea"), lineage)
     await remember.store_episode(memory, NewEpisode("bought tea", "general"), lineage)
-    recalled = await recall.recall(memory, Query("tea"), 10, lineage)
+    recalled = await recall.recall(memory, CandidateQuery("tea"), 10, lineage)
     assert {one.ref.type for one in recalled} == set(MemoryType)
 
 
@@ -218,7 +222,7 @@ async def test_a_question_that_several_are_asked_is_embedded_once(memory, lineag
     monkeypatch.setattr(engine, "_encode", lambda batch: embedded.append(batch) or encode(batch))
     question = f"What is drunk with milk? {uuid.uuid4()}"
     for one in (memory, replace(memory, butler="other")):
-        await recall.recall(one, Query(question), 5, lineage)
+        await recall.recall(one, CandidateQuery(question), 5, lineage)
     assert len(embedded) == 1
 
 
@@ -227,5 +231,9 @@ async def test_where_every_memory_answers_some_are_told(memory, lineage):
     for turn in range(130):
         new = NewFact(f"writer {turn % 4}", f"turn {turn}", "came in between")
         await remember.store_fact(memory, new, lineage)
-    assert len(await recall.recall(memory, Query("what came in between?"), 10, lineage)) == 10
-    assert await recall.recall(memory, Query("which wine goes with fish?"), 10, lineage) == []
+    assert (
+        len(await recall.recall(memory, CandidateQuery("what came in between?"), 10, lineage)) == 10
+    )
+    assert (
+        await recall.recall(memory, CandidateQuery("which wine goes with fish?"), 10, lineage) == []
+    )

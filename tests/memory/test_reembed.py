@@ -9,14 +9,15 @@ import pytest
 from butlers.db.migrate import migrate
 from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
 from butlers.memory.flows import (
+    candidates,
     episode_cleanup,
     feedback,
     recall,
     reembed,
     remember,
-    sight,
     vectors,
 )
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.reembed import (
     discard_previous,
     finish_reembedding,
@@ -25,7 +26,6 @@ from butlers.memory.flows.reembed import (
     revert_reembedding,
     start_reembedding,
 )
-from butlers.memory.flows.sight import Query
 from butlers.memory.model import NewEpisode, NewFact, NewRule, SearchMode, VersionState
 from butlers.memory.module import MemoryModule
 from conftest import ToyEmbedder
@@ -104,7 +104,7 @@ def searchable(row):
 async def nearness(memory, lineage, question=ASKED):
     """How near each text was found to be, by meaning alone."""
     found = await recall.search_memories(
-        memory, Query(question, min_confidence=0), SearchMode.SEMANTIC, 100, lineage
+        memory, CandidateQuery(question, min_confidence=0), SearchMode.SEMANTIC, 100, lineage
     )
     assert len({row["id"] for row in found}) == len(found), "a memory was found twice"
     return {searchable(row): pytest.approx(row["similarity"], abs=1e-4) for row in found}
@@ -257,7 +257,9 @@ async def test_what_was_embedded_before_the_move_and_stored_after_it_is_healed(f
     await reembed.reembed(filled, TWO, lineage)
     async with filled.transaction(lineage) as tx:
         await remember.store_fact_in(filled, tx, new, late, lineage)
-    found = await recall.search_memories(filled, Query("Eve"), SearchMode.KEYWORD, 10, lineage)
+    found = await recall.search_memories(
+        filled, CandidateQuery("Eve"), SearchMode.KEYWORD, 10, lineage
+    )
     assert len(found) == 1
     healed = await reembed.reembed(filled, TWO, lineage)
     assert (healed.embedded, healed.current) == (1, True)
@@ -488,12 +490,12 @@ async def test_one_that_cannot_be_moved_keeps_no_other_from_it(filled, lineage, 
 
 
 @pytest.mark.contract("R31.2", "L16")
-@pytest.mark.parametrize("read_whole", [sight.READ_WHOLE, -1])
+@pytest.mark.parametrize("read_whole", [candidates.READ_WHOLE, -1])
 async def test_the_index_knows_vectors_wherever_they_lie(
     filled, lineage, owner, monkeypatch, read_whole
 ):
     """In their rows, aside, home again: the same answers by index and by reading everything."""
-    monkeypatch.setattr(sight, "READ_WHOLE", read_whole)
+    monkeypatch.setattr(candidates, "READ_WHOLE", read_whole)
     assert await nearness(filled, lineage) == by(ONE)
     await reembed.reembed(filled, TWO, lineage)
     assert await nearness(filled, lineage) == by(TWO)

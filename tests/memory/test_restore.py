@@ -7,8 +7,8 @@ import pytest
 from butlers.errors import Conflict
 from butlers.memory.flows.browse import (
     FactFilter,
+    PageRequest,
     RuleFilter,
-    Wanted,
     browse_facts,
     browse_rules,
 )
@@ -22,7 +22,7 @@ TEA = NewFact("Ann", "likes", "tea")
 
 
 async def state(memory, lineage, fact_id):
-    shown = (await browse_facts(memory, FactFilter(), Wanted(), lineage)).items
+    shown = (await browse_facts(memory, FactFilter(), PageRequest(), lineage)).items
     return next(fact["state"] for fact in shown if fact["id"] == str(fact_id))
 
 
@@ -77,7 +77,7 @@ async def test_a_forgotten_rule_is_in_use_again(memory, lineage):
     assert not await restore_memory(memory, "rule", rule, lineage)
     await forget_memory(memory, "rule", rule, lineage)
     assert await restore_memory(memory, "rule", rule, lineage)
-    in_use = await browse_rules(memory, RuleFilter(state="active"), Wanted(), lineage)
+    in_use = await browse_rules(memory, RuleFilter(state="active"), PageRequest(), lineage)
     assert [one["id"] for one in in_use.items] == [str(rule)]
     event = await last_event(memory, lineage, rule)
     assert (event["event_type"], event["payload"]) == (

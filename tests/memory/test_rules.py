@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from butlers.memory.flows import context, feedback, remember, undo
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.decay_sweep import run_decay_sweep
 from butlers.memory.flows.detail import memory_detail
 from butlers.memory.flows.history import explain_memory
 from butlers.memory.flows.recall import MAX_HARM, get_memory, recall
-from butlers.memory.flows.sight import Query
-from butlers.memory.flows.undo_plan import Source
+from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import Lineage, Maturity, MemoryRef, MemoryType, NewRule, Origin, Trust
 from memory.index import differences
 
@@ -32,7 +32,7 @@ async def helped(memory, rule_id, times, who=AGENT):
 
 
 async def recalled(memory, question):
-    found = await recall(memory, Query(question), 10, AGENT, counted=False)
+    found = await recall(memory, CandidateQuery(question), 10, AGENT, counted=False)
     return {one.row["content"]: one for one in found}
 
 
@@ -96,7 +96,7 @@ async def test_maturity_puts_a_floor_under_a_rule_that_all_agree_on(memory, cloc
         detail = await memory_detail(memory, MemoryRef(MemoryType.RULE, rules[name]), AGENT)
         assert detail["forecast"][-1]["confidence"] == left
         for least, there in ((found_by, True), (found_by + 1e-9, False)):
-            query = Query("Offer tea", min_confidence=least)
+            query = CandidateQuery("Offer tea", min_confidence=least)
             found = await recall(memory, query, 10, AGENT, counted=False)
             assert (rules[name] in [one.ref.id for one in found]) is there
     assert await differences(owner) == []
@@ -139,7 +139,7 @@ async def test_reasons_for_harm_stand_beside_the_rule_with_who_gave_them(memory,
     harm = (await get_memory(memory, MemoryType.RULE, rule, AGENT))["harm"]
     latest = {"at": clock.now.isoformat(), "by": "token:other", "reason": f"why {MAX_HARM - 1}"}
     assert (len(harm), harm[0]) == (MAX_HARM, latest)
-    await undo.undo_source(memory, Source(token="other"), PERSON)
+    await undo.undo_source(memory, UndoSource(token="other"), PERSON)
     [left] = (await get_memory(memory, MemoryType.RULE, rule, AGENT))["harm"]
     assert left["by"] == AGENT.actor and left["reason"].startswith("it leaked - the password=[")
     explained = await explain_memory(memory, "rule", rule, AGENT)

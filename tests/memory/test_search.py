@@ -8,8 +8,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 from butlers.errors import InvalidInput, Unavailable
-from butlers.memory.flows import forget, recall, remember, sight
-from butlers.memory.flows.sight import Query
+from butlers.memory.flows import candidates, forget, recall, remember
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.model import MemoryType, NewEpisode, NewFact, NewRule, SearchMode
 from butlers.memory.policy.confidence import effective_confidence
 from butlers.memory.store import search
@@ -24,7 +24,7 @@ async def fact(memory, lineage, content, subject="Ann", predicate=None, **more):
 
 
 async def find(memory, lineage, text, mode=SearchMode.HYBRID, limit=10, **query):
-    return await recall.search_memories(memory, Query(text, **query), mode, limit, lineage)
+    return await recall.search_memories(memory, CandidateQuery(text, **query), mode, limit, lineage)
 
 
 def ids(found):
@@ -261,7 +261,7 @@ async def test_a_large_tenant_is_searched_by_index_with_a_short_answer_made_whol
     kept = [await fact(memory, lineage, f"tea {n}", predicate=f"p{n}") for n in range(12)]
     await fact(memory, lineage, "tea in private", predicate="x", scope="health")
     exact = ids(await find(memory, lineage, "tea 3", SearchMode.SEMANTIC, 5))
-    monkeypatch.setattr(sight, "READ_WHOLE", 0)
+    monkeypatch.setattr(candidates, "READ_WHOLE", 0)
     assert ids(await find(memory, lineage, "tea 3", SearchMode.SEMANTIC, 5)) == exact
     every = await find(memory, lineage, "tea", SearchMode.SEMANTIC, 50, scope="general")
     assert set(ids(every)) == {str(one) for one in kept}
@@ -279,7 +279,7 @@ async def test_what_is_found_at_once_is_what_is_found_in_turn(memory, lineage, m
         if number < 20:
             kept = replace(kept, content="lamp lamp", scope="health")
         await remember.store_fact(memory, kept, lineage)
-    monkeypatch.setattr(sight, "READ_WHOLE", -1)
+    monkeypatch.setattr(candidates, "READ_WHOLE", -1)
     fetch_as, told = type(memory.database).fetch_as, []
 
     async def telling(self, tenant_id, query, /, **values):
@@ -290,7 +290,7 @@ async def test_what_is_found_at_once_is_what_is_found_in_turn(memory, lineage, m
         for scope in (None, "health", "general"):
             in_turn = await find(memory, lineage, asked, SearchMode.HYBRID, 20, scope=scope)
             with monkeypatch.context() as patch:
-                patch.setattr(sight, "AT_ONCE", -1)
+                patch.setattr(candidates, "AT_ONCE", -1)
                 patch.setattr(type(memory.database), "fetch_as", telling)
                 at_once = await find(memory, lineage, asked, SearchMode.HYBRID, 20, scope=scope)
             assert at_once == in_turn != []
@@ -301,7 +301,7 @@ async def test_what_is_found_at_once_is_what_is_found_in_turn(memory, lineage, m
 async def test_a_leg_that_fails_at_once_fails_the_question_alone(memory, lineage, monkeypatch):
     await fact(memory, lineage, "tea")
     for name in ("READ_WHOLE", "AT_ONCE"):
-        monkeypatch.setattr(sight, name, -1)
+        monkeypatch.setattr(candidates, name, -1)
     for leg in ("match_ahead", "near_ahead"):
         with monkeypatch.context() as patch, pytest.raises(Unavailable, match="gone"):
             patch.setattr(search, leg, AsyncMock(side_effect=Unavailable("gone")))

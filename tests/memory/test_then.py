@@ -6,8 +6,8 @@ import pytest
 
 from butlers.errors import InvalidInput
 from butlers.memory.flows import browse, context, forget, links, recall, remember, restore
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.history import explain_memory
-from butlers.memory.flows.sight import Query
 from butlers.memory.model import (
     Event,
     EventSubject,
@@ -46,7 +46,7 @@ def _iso(*times):
 
 async def found(memory, lineage, then, mode=SearchMode.HYBRID):
     """What a search for Ann's city says of a time, best first."""
-    query = Query("which city does Ann live in", then=then)
+    query = CandidateQuery("which city does Ann live in", then=then)
     told = await recall.search_memories(memory, query, mode, 10, lineage)
     return [one["content"] for one in told]
 
@@ -90,11 +90,15 @@ async def test_a_time_has_its_own_truth_and_its_own_beliefs(memory, owner, linea
     assert await found(memory, lineage, Then(FEBRUARY)) == [story]
     assert (await found(memory, lineage, Then(None, FEBRUARY)))[0] == "Oslo"
     listed = await browse.browse_facts(
-        memory, browse.FactFilter(subject="Ann"), browse.Wanted(), lineage, Then(None, FEBRUARY)
+        memory,
+        browse.FactFilter(subject="Ann"),
+        browse.PageRequest(),
+        lineage,
+        Then(None, FEBRUARY),
     )
     assert [one["content"] for one in listed.items] == ["Oslo"]
     now = await browse.browse_facts(
-        memory, browse.FactFilter(), browse.Wanted(), lineage, Then(MAY)
+        memory, browse.FactFilter(), browse.PageRequest(), lineage, Then(MAY)
     )
     assert [one["content"] for one in now.items] == ["Berlin"]
 
@@ -161,7 +165,7 @@ async def test_what_is_outdated_is_told_of_nobody_until_it_holds_again(
 
     async def shown():
         built = await context.build_context(memory, "Ann's city", "general", 3000, lineage)
-        told = await recall.recall(memory, Query("Ann's city"), 10, lineage)
+        told = await recall.recall(memory, CandidateQuery("Ann's city"), 10, lineage)
         last = told[-1]
         return "city is Oslo" in built.text, last.ref.id == said.id, last.row.get("outdated_by")
 
@@ -181,8 +185,8 @@ async def test_what_is_outdated_is_told_of_nobody_until_it_holds_again(
     await owner.execute("update facts set validity = 'expired' where validity = 'active'")
     assert (await shown())[:2] == (False, True)
     await forget.forget_memory(memory, "episode", other.id, lineage)
-    assert await recall.recall(memory, Query("Ann's city"), 10, lineage) == []
-    (near,) = await recall.recall(memory, Query("Ann's city"), 10, lineage, nearest=True)
+    assert await recall.recall(memory, CandidateQuery("Ann's city"), 10, lineage) == []
+    (near,) = await recall.recall(memory, CandidateQuery("Ann's city"), 10, lineage, nearest=True)
     assert near.row["outdated_by"]
 
 
@@ -204,7 +208,7 @@ async def test_sources_go_along_unless_something_else_rests_on_them(memory, line
     assert [one["id"] for one in gone.sources] == [shared]
     last = await forget.forget_and_tell(memory, ref("fact", jazz.id), lineage, with_sources=True)
     assert [one["says"] for one in last.sources_forgotten] == ["Ann likes tea and jazz"]
-    assert await recall.recall(memory, Query("what does Ann like"), 10, lineage) == []
+    assert await recall.recall(memory, CandidateQuery("what does Ann like"), 10, lineage) == []
 
 
 def ref(kind, id):

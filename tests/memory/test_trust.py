@@ -6,11 +6,11 @@ import pytest
 
 from butlers.errors import Conflict, NotFound
 from butlers.memory.flows import context, feedback, forget, proposals, quarantine, remember, restore
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.correct import correct_fact
 from butlers.memory.flows.episode_cleanup import run_episode_cleanup
 from butlers.memory.flows.recall import get_memory, recall
-from butlers.memory.flows.sight import Query
 from butlers.memory.model import (
     Lineage,
     MemoryRef,
@@ -93,7 +93,9 @@ async def test_the_more_trusted_stands_first_on_one_key(memory):
     vital = {"importance": 10.0, "permanence": "permanent"}
     await know(memory, USER, "Ann", "allergy", "peanuts it is", importance=1.0)
     await know(memory, LOW, "ann", "Allergy", "allergy none for Ann at all", **vital)
-    told = [one.row["content"] for one in await recall(memory, Query("Ann allergy"), 5, AGENT)]
+    told = [
+        one.row["content"] for one in await recall(memory, CandidateQuery("Ann allergy"), 5, AGENT)
+    ]
     assert told == ["peanuts it is", "allergy none for Ann at all"]
     text = (await context.build_context(memory, "Ann allergy", "general", 3000, AGENT)).text
     assert text.index("peanuts it is") < text.index("none for Ann")

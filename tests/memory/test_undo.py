@@ -18,10 +18,10 @@ from butlers.memory.flows import (
     remember,
     undo,
 )
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.proposals import find_proposals
-from butlers.memory.flows.sight import Query
-from butlers.memory.flows.undo_plan import Source
+from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import Lineage, NewEpisode, NewRule, Origin, Trust
 from memory.consolidation_stories import know, tell
 from memory.index import differences
@@ -135,7 +135,7 @@ async def seen(memory, owner, tenant):
         [
             # How rare a word is counts what is forgotten too: the last digits differ.
             (one.row["content"], round(one.composite_score, 2))
-            for one in await recall.recall(memory, Query(question), 10, me, counted=False)
+            for one in await recall.recall(memory, CandidateQuery(question), 10, me, counted=False)
         ]
         for question in QUESTIONS
     ]
@@ -151,11 +151,11 @@ async def test_the_memory_equals_one_that_never_saw_the_attack(memory, owner, cl
     start = clock.now
     rules = await live(memory, "acme", clock, attacked=True)
     # What the spy did to this rule is taken back before the honest mark of the other life.
-    report = await undo.preview_undo(memory, Source(token="spy"), person("acme"))
+    report = await undo.preview_undo(memory, UndoSource(token="spy"), person("acme"))
     before = await seen(memory, owner, "acme")
     assert (report.applied, report.facts, report.rules, report.episodes) == (False, 6, 1, 1)
     assert (report.confirmations, report.marks, report.forgotten_restored) == (1, 7, 1)
-    done = await undo.undo_source(memory, Source(token="spy"), person("acme"))
+    done = await undo.undo_source(memory, UndoSource(token="spy"), person("acme"))
     assert done.applied and done.facts_restored == 3
     assert (report.entities, done.entities, done.entities_left) == (4, 4, 0)
     clock.now = start + timedelta(days=2)
@@ -167,7 +167,7 @@ async def test_the_memory_equals_one_that_never_saw_the_attack(memory, owner, cl
         assert one == other
     assert before != twin
     assert await differences(owner) == []
-    again = await undo.undo_source(memory, Source(token="spy"), person("acme"))
+    again = await undo.undo_source(memory, UndoSource(token="spy"), person("acme"))
     assert (again.facts, again.facts_restored, again.marks, again.links) == (0, 0, 0, 0)
     assert await seen(memory, owner, "acme") == twin
 
@@ -181,7 +181,7 @@ async def test_an_episode_is_taken_back_with_whatever_was_drawn_from_it(memory, 
     await run_consolidation(memory, ScriptedModel(drawn), me)
     born = await owner.fetchval("select last_confirmed_at from facts where id = $1", kept)
     assert born == clock.now
-    done = await undo.undo_source(memory, Source(episode_id=episode), person("acme"))
+    done = await undo.undo_source(memory, UndoSource(episode_id=episode), person("acme"))
     assert (done.episodes, done.facts, done.confirmations) == (1, 1, 1)
     states = dict(await owner.fetch("select content, validity from facts"))
     assert states == {"ale": "active", "tea": "retracted"}
@@ -197,25 +197,29 @@ async def test_a_session_and_a_time_name_what_came_then(memory, clock):
     await remember.store_episode(memory, NewEpisode("Bob called", "general"), honest("acme"))
     told = [
         await undo.preview_undo(memory, source, person("acme"))
-        for source in (Source(session="s1"), Source(since=later), Source("honest", since=later))
+        for source in (
+            UndoSource(session="s1"),
+            UndoSource(since=later),
+            UndoSource("honest", since=later),
+        )
     ]
     assert [(one.episodes, one.facts) for one in told] == [(0, 1), (1, 0), (1, 0)]
 
 
 async def test_only_a_person_takes_back_and_a_source_must_be_named(memory):
     with pytest.raises(Conflict, match="only a person"):
-        await undo.undo_source(memory, Source(token="spy"), spy("acme"))
+        await undo.undo_source(memory, UndoSource(token="spy"), spy("acme"))
     with pytest.raises(InvalidInput, match="name a token"):
-        Source()
+        UndoSource()
     with pytest.raises(InvalidInput, match="stands alone"):
-        Source(token="spy", episode_id=person("acme").tenant_id)  # type: ignore[arg-type]
+        UndoSource(token="spy", episode_id=person("acme").tenant_id)  # type: ignore[arg-type]
 
 
 async def test_a_later_honest_fact_stays_and_follows_what_was_before(memory, owner):
     me, them = honest("acme"), spy("acme")
     for who, content in ((me, "tea"), (them, "coffee"), (me, "mate")):
         await know(memory, who, "Ann", "drinks", content)
-    await undo.undo_source(memory, Source(token="spy"), person("acme"))
+    await undo.undo_source(memory, UndoSource(token="spy"), person("acme"))
     rows = await owner.fetch(
         "select f.content, f.validity, p.content as replaced from facts f "
         "left join facts p on p.id = f.supersedes_id order by f.created_at, f.id"
@@ -232,7 +236,7 @@ async def test_two_who_take_back_at_once_and_a_writer_between_them_leave_one_fac
     for who, content in ((me, "tea"), (them, "coffee")):
         for number in range(5):
             await know(memory, who, "Ann", f"drinks {number}", content)
-    source = Source(token="spy")
+    source = UndoSource(token="spy")
     await asyncio.gather(
         *(undo.undo_source(memory, source, person("acme")) for _ in range(3)),
         *(know(memory, me, "Ann", f"drinks {number}", "mate") for number in range(5)),
@@ -247,7 +251,7 @@ async def test_what_a_source_proposed_is_declined_and_told(memory, owner):
     await know(memory, honest("acme"), "Ann", "drinks", "tea")
     low = replace(spy("acme"), ceiling=Trust.LOW)
     await know(memory, low, "Ann", "drinks", "gin")
-    done = await undo.undo_source(memory, Source(token="spy"), person("acme"))
+    done = await undo.undo_source(memory, UndoSource(token="spy"), person("acme"))
     assert done.proposals == 1
     assert await find_proposals(memory, 10, honest("acme")) == []
     told = "select count(*) from memory_events where event_type = 'proposal_declined'"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from butlers.memory.policy.validity import OPEN, Place, Standing, Window, place, room
+from butlers.memory.policy.validity import OPEN, ExistingFact, Placement, Window, place_fact, room
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = FIRST + timedelta(days=10)
@@ -31,13 +31,13 @@ windows = (
 @st.composite
 def keys(draw):
     """What is told of a key, by being told one after the other."""
-    told: list[Standing] = []
+    told: list[ExistingFact] = []
     for wanted in draw(st.lists(windows, max_size=6)):
-        told = after(place(wanted, told, NOW), told, says_same=draw(st.booleans()))
+        told = after(place_fact(wanted, told, NOW), told, says_same=draw(st.booleans()))
     return told
 
 
-def after(found: Place, told, *, says_same=False):
+def after(found: Placement, told, *, says_same=False):
     """What is told of the key once a fact has its place."""
     changes = {one.of.id: one for one in found.changes}
     left = []
@@ -50,8 +50,8 @@ def after(found: Place, told, *, says_same=False):
         for window in (change.window, change.copy):
             if window is not None and not window.is_empty:
                 since = window.valid_from or one.since
-                left.append(Standing(uuid.uuid4(), window, since, active, one.says_same))
-    new = Standing(uuid.uuid4(), found.window, found.window.valid_from or NOW, True, says_same)
+                left.append(ExistingFact(uuid.uuid4(), window, since, active, one.says_same))
+    new = ExistingFact(uuid.uuid4(), found.window, found.window.valid_from or NOW, True, says_same)
     return [*left, new]
 
 
@@ -62,7 +62,7 @@ def holding(told, at):
 @pytest.mark.contract("L38")
 @given(keys(), windows, st.none() | days)
 def test_at_any_moment_one_fact_holds_at_most_and_within_its_window_the_last(told, wanted, said):
-    found = place(wanted, told, NOW, said)
+    found = place_fact(wanted, told, NOW, said)
     assert not found.window.is_empty
     stands = after(found, told)
     for at in MOMENTS:
@@ -76,7 +76,7 @@ def test_at_any_moment_one_fact_holds_at_most_and_within_its_window_the_last(tol
 
 @given(keys(), windows)
 def test_a_time_that_is_told_is_kept_and_a_statement_of_now_holds_now(told, wanted):
-    found = place(wanted, told, NOW)
+    found = place_fact(wanted, told, NOW)
     if wanted.is_open:
         assert found.window.holds(NOW)
     if wanted.valid_from is not None:
@@ -100,12 +100,12 @@ def test_room_meets_nothing_and_lies_within(told, wanted):
 
 
 def test_what_holds_now_keeps_its_row_and_what_comes_back_is_a_copy():
-    present = Standing(uuid.uuid4(), Window(FIRST), FIRST)
+    present = ExistingFact(uuid.uuid4(), Window(FIRST), FIRST)
     away = Window(NOW + timedelta(days=2), NOW + timedelta(days=4))
-    (change,) = place(away, [present], NOW).changes
+    (change,) = place_fact(away, [present], NOW).changes
     assert change.window == Window(FIRST, away.valid_from)
     assert (change.copy, change.gives_way) == (Window(away.valid_to), False)
 
 
 def test_nothing_known_of_the_key_leaves_the_time_open():
-    assert place(OPEN, [], NOW) == Place(OPEN)
+    assert place_fact(OPEN, [], NOW) == Placement(OPEN)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from butlers.memory.flows import decay_sweep, forget, recall, remember, sight
-from butlers.memory.flows.sight import Query
+from butlers.memory.flows import candidates, decay_sweep, forget, recall, remember
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Lineage,
@@ -69,7 +69,7 @@ class Searcher:
         assert await forget.forget_memory(self.memory, kind, memory_id, self.lineage)
 
     async def found(self, limit: int, **query: object) -> list[str]:
-        asked = Query(ASKED, **{"scope": BUTLER, **query})
+        asked = CandidateQuery(ASKED, **{"scope": BUTLER, **query})
         rows = await recall.search_memories(self.memory, asked, self.mode, limit, self.lineage)
         return [row["id"] for row in rows]
 
@@ -78,7 +78,7 @@ class Searcher:
 def searcher(request, memory, clock, lineage, monkeypatch, indexed_database):
     """The three ways to search."""
     if request.param == "vector index":
-        monkeypatch.setattr(sight, "READ_WHOLE", -1)
+        monkeypatch.setattr(candidates, "READ_WHOLE", -1)
         memory = replace(memory, database=indexed_database)
     mode = SearchMode.KEYWORD if request.param == "words" else SearchMode.SEMANTIC
     return Searcher(memory, clock, lineage, mode)
@@ -219,7 +219,7 @@ async def test_the_vector_index_really_serves_the_way_named_after_it(
     memory, clock, lineage, owner, monkeypatch, indexed_database
 ):
     """Else the tests above would prove one way twice."""
-    monkeypatch.setattr(sight, "READ_WHOLE", -1)
+    monkeypatch.setattr(candidates, "READ_WHOLE", -1)
     it = Searcher(replace(memory, database=indexed_database), clock, lineage, SearchMode.SEMANTIC)
     for kind in KINDS:
         await it.store(kind, BEST)
@@ -250,8 +250,8 @@ async def test_what_the_index_misses_is_found_by_reading_everything(
     memory, clock, lineage, monkeypatch, narrow_database, hidden
 ):
     """The index sees the best match alone; may that not be shown, it comes back empty."""
-    monkeypatch.setattr(sight, "READ_WHOLE", -1)
-    monkeypatch.setattr(sight, "NEIGHBOURS_ALONE", 1)
+    monkeypatch.setattr(candidates, "READ_WHOLE", -1)
+    monkeypatch.setattr(candidates, "NEIGHBOURS_ALONE", 1)
     it = Searcher(replace(memory, database=narrow_database), clock, lineage, SearchMode.SEMANTIC)
     if hidden:
         await it.store(MemoryType.FACT, BEST, scope="health")

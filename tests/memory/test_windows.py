@@ -19,9 +19,9 @@ from butlers.memory.flows import (
     restore,
     undo,
 )
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.sight import Query
-from butlers.memory.flows.undo_plan import Source
+from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, NewEpisode, NewFact, Origin, Trust
 from butlers.memory.settings import MemoryModuleConfig
 from memory.audit_stream import event_types, events
@@ -191,7 +191,7 @@ async def test_saying_the_same_twenty_times_is_one_fact_that_is_used_and_confirm
         city("Berlin", "2020-01-01", source_episode_id=told.id, importance=9.0, tags=("home",))
     )
     for _ in range(3):
-        await recall.recall(memory, Query("Ann city Berlin"), 5, lineage)
+        await recall.recall(memory, CandidateQuery("Ann city Berlin"), 5, lineage)
     for n in range(20):
         again = await store(city(f"  BERLIN{'.' * (n % 2)}", permanence="ephemeral"))
         assert again.confirmed
@@ -220,7 +220,7 @@ async def test_what_somebody_else_said_again_outlives_the_source_it_came_from(
     told = await remember.store_episode(memory, NewEpisode("Ann lives in Berlin", "g"), lineage)
     await store(city("Berlin", source_episode_id=told.id))
     await store(city("Berlin"), replace(lineage, actor="token:other"))
-    await undo.undo_source(memory, Source(episode_id=told.id), PERSON)
+    await undo.undo_source(memory, UndoSource(episode_id=told.id), PERSON)
     assert await lived(owner, "2026-06-01") == ["Berlin"]
 
 
@@ -244,7 +244,7 @@ async def test_a_correction_takes_over_the_time_and_undoing_it_brings_all_back(
     told = await remember.store_episode(memory, NewEpisode("Ann lives in Oslo", "g"), lineage)
     new = city("Oslo", "2020-01-01", source_episode_id=told.id, author="Bob", importance=8.0)
     oslo = await store(new)
-    await recall.recall(memory, Query("Ann city Oslo"), 5, lineage)
+    await recall.recall(memory, CandidateQuery("Ann city Oslo"), 5, lineage)
     believed = clock.now
     clock.advance(days=3)
     berlin = await correct.correct_fact(memory, oslo.id, "Berlin", lineage)
@@ -292,7 +292,7 @@ async def test_taking_a_source_back_gives_every_fact_its_time_again(store, memor
     await store(city("Paris", "2027-01-01"), spy)
     await store(city("Rome", "2016-01-01", "2017-01-01"), spy)
     await store(city("Nowhere"), spy)
-    await undo.undo_source(memory, Source(token="spy"), PERSON)
+    await undo.undo_source(memory, UndoSource(token="spy"), PERSON)
     told = {key: one for key, one in (await windows(owner)).items() if key[1] != "retracted"}
     assert told == before
 

@@ -13,9 +13,9 @@ from butlers.memory.flows import (
     recall,
     remember,
 )
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidate import run_consolidation
 from butlers.memory.flows.context import build_context
-from butlers.memory.flows.sight import Query
 from butlers.memory.model import Holds, NewEpisode, NewFact, NewRule
 from butlers.module import Project
 from memory.consolidation_stories import with_settings
@@ -72,7 +72,7 @@ async def fill(memory, lineage, owner, clock, name="Ida"):
     )
     with_settings(memory, review=True)
     await _read(memory, lineage, f"{name} likes jazz.", [fact(name, "likes", "jazz")])
-    await recall.recall(memory, Query(f"where does {name} live"), 5, lineage)
+    await recall.recall(memory, CandidateQuery(f"where does {name} live"), 5, lineage)
     await build_context(memory, f"What of {name}?", "general", None, lineage)
     await memory.uses.settle_all()
     return {"ida": ida, "flat": flat.id, "tea": tea.id, "brief": brief.id}

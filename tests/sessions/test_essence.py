@@ -9,7 +9,7 @@ import pytest
 from butlers.sessions import essence
 from butlers.sessions.essence import Essence
 from butlers.sessions.spoken import own_sentences, without_pasted
-from butlers.sessions.transcripts import Said, Speaker, Transcript
+from butlers.sessions.transcripts import Speaker, Transcript, Utterance
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,8 +20,8 @@ def said(*turns: str, answer: str = "Done.") -> Transcript:
     for place, turn in enumerate(turns):
         at = f"2026-01-10T{place // 60:02}:{place % 60:02}"
         spoken += [
-            Said(Speaker.USER, turn, f"{at}:00Z"),
-            Said(Speaker.AGENT, answer, f"{at}:09Z"),
+            Utterance(Speaker.USER, turn, f"{at}:00Z"),
+            Utterance(Speaker.AGENT, answer, f"{at}:09Z"),
         ]
     return Transcript(spoken)
 

@@ -23,7 +23,7 @@ from butlers.host.home import Home
 from butlers.host.own_tokens import ensure_hook_token
 from butlers.host.tokens import TokenStore
 from butlers.interfaces.http.hooks import MAX_BODY_BYTES, hook_routes
-from butlers.kernel.turns import Turns
+from butlers.kernel.concurrency import Turns
 from butlers.memory.handle import Memory
 from butlers.sessions.session import SessionMemory
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, until, up

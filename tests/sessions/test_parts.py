@@ -8,6 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.context import build_context
 from butlers.memory.flows.episode_cleanup import run_episode_cleanup
 from butlers.memory.flows.feedback import confirm_memory
@@ -15,10 +16,9 @@ from butlers.memory.flows.forget import forget_memory
 from butlers.memory.flows.history import explain_memory
 from butlers.memory.flows.recall import search_memories
 from butlers.memory.flows.remember import store_episode, store_fact
-from butlers.memory.flows.sight import Query
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, NewEpisode, NewFact, SearchMode
-from butlers.memory.operations import Desk
+from butlers.memory.operations import OperationContext
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.sessions.parts import store_session
 from butlers.sessions.transcripts import parse
@@ -54,7 +54,7 @@ LONG = turns(*(f"Take step {number}. " + "And further. " * 30 for number in rang
 async def end(
     memory: Memory, lines: list[str], lineage: Lineage, session: str = SESSION
 ) -> str | None:
-    desk = Desk(memory, lineage)
+    desk = OperationContext(memory, lineage)
     stored = await store_session(desk, session, parse("\n".join(lines)), {"project": "x"})
     return str(stored) if stored else None
 
@@ -158,7 +158,7 @@ async def test_what_was_stated_is_found_at_once_and_says_where_it_was(
 ) -> None:
     episode = await end(memory, turns("Hello there.", *STATED), lineage)
     for sentence in STATED:
-        query = Query(sentence, scope="general", min_confidence=0.2)
+        query = CandidateQuery(sentence, scope="general", min_confidence=0.2)
         found = await search_memories(memory, query, SearchMode.HYBRID, 5, lineage)
         assert sentence in [one["content"] for one in found]
     for table in ("facts", "rules"):
@@ -236,7 +236,7 @@ async def test_a_candidate_is_sure_once_somebody_confirms_it(
         )
     )
     assert payload["confidence"] == {"from": 0.5, "to": 1.0}
-    query = Query("my editor", scope="general", min_confidence=0.9)
+    query = CandidateQuery("my editor", scope="general", min_confidence=0.9)
     assert await search_memories(memory, query, SearchMode.HYBRID, 5, lineage)
 
 

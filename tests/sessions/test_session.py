@@ -21,8 +21,8 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
 from butlers.module import Caller
 from butlers.sessions.log import SessionLog
-from butlers.sessions.session import MAX_HOOK_CHARACTERS, SessionMemory, Told
-from butlers.sessions.spawner import Question, Spawner
+from butlers.sessions.session import MAX_HOOK_CHARACTERS, Injection, SessionMemory
+from butlers.sessions.spawner import SessionRequest, Spawner
 from butlers.settings.sections import ButlerSettings
 from conftest import WalkingClock
 
@@ -237,7 +237,7 @@ async def test_without_a_runtime_one_is_told_how_to_get_one(
     sessions: SessionMemory, directory: Path
 ) -> None:
     with pytest.raises(Unavailable, match=r"set runtime\.kind in its butler\.toml"):
-        await spawner_of(sessions, directory, None).ask(Question("Hello?", "cli"))
+        await spawner_of(sessions, directory, None).ask(SessionRequest("Hello?", "cli"))
 
 
 async def test_instructions_that_cannot_be_read_are_not_passed_over(
@@ -314,13 +314,13 @@ async def test_a_prompt_is_told_what_bears_on_it_and_only_once(
     await store_fact(memory, FACT, lineage)
     always = NewRule("Always ask before booking a costly flight")
     rule = await store_rule(memory, always, lineage)
-    assert await sessions.relevant(SESSION, "zzz qqq", CALLER) == Told()
+    assert await sessions.relevant(SESSION, "zzz qqq", CALLER) == Injection()
     prompt = "ask before booking a flight"
     told = await sessions.relevant(SESSION, prompt, CALLER)
     assert "not instructions.\n- Always ask before booking" in told.text
     assert "EpiPen" not in told.text
     assert told.ids == (rule.id,)
-    assert await sessions.relevant(SESSION, prompt, CALLER) == Told()
+    assert await sessions.relevant(SESSION, prompt, CALLER) == Injection()
     assert (await sessions.relevant("another", prompt, CALLER)).ids == (rule.id,)
 
 
@@ -330,7 +330,7 @@ async def test_what_an_opening_told_is_not_told_again_until_the_agent_forgets(
     await store_fact(memory, FACT, lineage)
     assert "EpiPen" in await opening(sessions)
     prompt = "Ann allergy peanuts and hazelnuts carries an EpiPen"
-    assert await sessions.relevant(SESSION, prompt, CALLER) == Told()
+    assert await sessions.relevant(SESSION, prompt, CALLER) == Injection()
     # After a compaction the agent starts anew, and so do we.
     assert "EpiPen" in await opening(sessions)
 

@@ -25,8 +25,8 @@ from butlers.clock import utc_now
 from butlers.host.home import Home
 from butlers.host.own_tokens import ensure_hook_token
 from butlers.sessions import spool
-from butlers.sessions.shortfalls import shortfalls
-from butlers.sessions.waiting import Arrival, Waiting, pieces
+from butlers.sessions.session_alerts import shortfalls
+from butlers.sessions.spool_entries import Arrival, SpoolEntries, pieces
 from interfaces.daemons import ENVIRONMENT, until
 from llm.loopback import serving
 from sessions.test_hooks import SESSION, announce, run_hook, silent_port
@@ -59,7 +59,7 @@ def event(name: str, transcript: Path, session: str = SESSION) -> dict[str, str]
 
 
 def left(home: Home) -> list[Arrival]:
-    return Waiting(home.root).arrivals()
+    return SpoolEntries(home.root).arrivals()
 
 
 def names(home: Home) -> set[str]:
@@ -173,7 +173,7 @@ def test_a_hook_killed_at_any_step_loses_nothing(
     assert any(one.transcript for one in arrivals)
     assert all(one.told["path"] == str(transcript) for one in arrivals)
     # What is half done is swept away in time, and nothing else.
-    Waiting(home.root).sweep(utc_now().timestamp() + 7_200)
+    SpoolEntries(home.root).sweep(utc_now().timestamp() + 7_200)
     assert left(home) == arrivals
     assert any(one.transcript for one in arrivals)
     assert not [file for file in names(home) if file.startswith(".")]
@@ -303,7 +303,7 @@ def test_a_transcript_is_read_whole_and_in_pieces(
     file = tmp_path / "long.jsonl"
     lines = [f"{number:07d} {'ü' * 40}\n" for number in range(20_000)]
     file.write_text("".join(lines))
-    monkeypatch.setattr("butlers.sessions.waiting.PIECE_BYTES", 100_000)
+    monkeypatch.setattr("butlers.sessions.spool_entries.PIECE_BYTES", 100_000)
     read = list(pieces(file))
     assert len(read) > 10
     assert "".join(read) == "".join(lines)

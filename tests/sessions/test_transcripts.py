@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from butlers.sessions import essence
 from butlers.sessions.echo import Echo
 from butlers.sessions.transcripts import (
-    Said,
     Speaker,
     Transcript,
+    Utterance,
     instant_of,
     own_words,
     parse,
@@ -328,6 +328,6 @@ def test_a_file_is_read_line_by_line_the_middle_of_it_too(program: Program, tmp_
     st.lists(st.text(max_size=300), max_size=3),
 )
 def test_no_session_is_too_strange(said: list[tuple[Speaker, str]], recalled: list[str]) -> None:
-    parts = essence.of_transcript(Transcript([Said(*one) for one in said], recalled))
+    parts = essence.of_transcript(Transcript([Utterance(*one) for one in said], recalled))
     assert all(len(part.text) <= essence.MAX_CHARACTERS for part in parts)
     assert parts or not any(speaker is Speaker.USER and text.strip() for speaker, text in said)

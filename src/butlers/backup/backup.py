@@ -46,7 +46,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _BackedUpDatabase:
     """A database that a backup holds."""
 
     butler: str
@@ -131,11 +131,13 @@ def _still(file: Path, drafts: Path) -> Path:
     return copy
 
 
-async def _databases(job: _Job, stack: AsyncExitStack) -> list[_Found]:
+async def _databases(job: _Job, stack: AsyncExitStack) -> list[_BackedUpDatabase]:
     """Every butler's database; the embedded server is held, and started where it does not run."""
     external = {name: one for name, one in job.house.butlers.items() if one.database.url}
     found = [
-        _Found(name, external_access(one.database.url, database_name(name)).owner_dsn, True)
+        _BackedUpDatabase(
+            name, external_access(one.database.url, database_name(name)).owner_dsn, True
+        )
         for name, one in external.items()
         if name not in job.elsewhere
     ]
@@ -153,11 +155,13 @@ async def _databases(job: _Job, stack: AsyncExitStack) -> list[_Found]:
         with job.writing.member(ROLES) as write:
             await dump.dump_roles(dsn(), _off_the_loop(write))
         names = [one.removeprefix("butler_") for one in await dump.databases(dsn())]
-        found += [_Found(one, dsn(database_name(one))) for one in names if one not in external]
+        found += [
+            _BackedUpDatabase(one, dsn(database_name(one))) for one in names if one not in external
+        ]
     return found
 
 
-async def _keep_database(job: _Job, found: _Found) -> StoredDatabase:
+async def _keep_database(job: _Job, found: _BackedUpDatabase) -> StoredDatabase:
     async with dump.moment_of(found.dsn) as moment:
         rows = sum(moment.counts.values())
         job.tell(f"{found.butler}: {rows:,} rows in {len(moment.counts)} tables")

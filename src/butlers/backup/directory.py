@@ -30,7 +30,7 @@ _NAME = "butlers-%Y%m%d-%H%M%S.zip"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class BackupFile:
     """A backup that lies in the directory."""
 
     file: Path
@@ -49,16 +49,16 @@ class Backups:
         """Where they are kept: in the home, unless the settings name another place."""
         return (self._home.root / (self._settings.directory or BACKUPS)).expanduser()
 
-    def all(self) -> list[Kept]:
+    def all(self) -> list[BackupFile]:
         """Those that bear our name, the newest first; what is in them is not looked at."""
         found = [
-            Kept(file, made_at, file.stat().st_size)
+            BackupFile(file, made_at, file.stat().st_size)
             for file in self.directory.glob("butlers-*.zip")
             if (made_at := _made_at(file)) is not None
         ]
         return sorted(found, key=lambda one: one.made_at, reverse=True)
 
-    def find(self, name: str = "") -> Kept:
+    def find(self, name: str = "") -> BackupFile:
         """The one of this name, or the newest; a name is that of a file here and no path."""
         for one in self.all():
             if name in ("", one.file.name):

@@ -18,7 +18,7 @@ from butlers.backup.archive import ROLES, Archive, Manifest, StoredDatabase, dum
 from butlers.backup.backup import Tell, fingerprint
 from butlers.backup.contents import BACKUPS, belongs
 from butlers.db import dump
-from butlers.db.embedded.places import location
+from butlers.db.embedded.directories import location
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.provision import connected
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, SettingsError
@@ -41,7 +41,7 @@ _LAST = "butlers"
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredHome:
     """A backup that was restored, and what is to be known of it."""
 
     manifest: Manifest
@@ -64,7 +64,7 @@ async def verify(file: Path, *, deep: bool = False, tell: Tell = print) -> Manif
         return archive.manifest
 
 
-async def restore(file: Path, home: Home, tell: Tell = print) -> Restored:
+async def restore(file: Path, home: Home, tell: Tell = print) -> RestoredHome:
     """Bring a backup into an empty home; every row it says it has is there then."""
     with Archive(file) as archive, _alone_in(home) as building:
         if not (building.root / _WHOLE).exists():
@@ -81,7 +81,7 @@ async def restore(file: Path, home: Home, tell: Tell = print) -> Restored:
                 f"another backup was being restored into {home.root}, which is finished now; for "
                 "this one choose another home with --home DIR"
             )
-        return Restored(archive.manifest, tuple(_notes(archive.manifest, home)))
+        return RestoredHome(archive.manifest, tuple(_notes(archive.manifest, home)))
 
 
 async def _prove(archive: Archive) -> None:

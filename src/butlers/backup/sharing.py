@@ -11,7 +11,7 @@ from butlers.db.postgres import Database
 from butlers.host.butler import Butler
 from butlers.host.home import Home
 from butlers.jobs import runs
-from butlers.jobs.policy import Cause, Outcome
+from butlers.jobs.policy import Cause, RunOutcome
 from butlers.jobs.runs import Ending, Hold, Run
 
 _JOB = ".backup"
@@ -45,7 +45,7 @@ async def _keeper(database: Database, here: str, tick: datetime, now: datetime) 
         if not is_ours(last, here, tick, now):
             return None
         claim = await runs.start(tx, _JOB, tick, Cause.SCHEDULE, Hold(here, now, now))
-        await runs.settle(tx, claim, Ending(Outcome.OK), now)
+        await runs.settle(tx, claim, Ending(RunOutcome.OK), now)
         await runs.prune(tx, job=_JOB, kept=_KEPT_RUNS)
     return here
 

@@ -54,7 +54,7 @@ def without_password(url: str) -> tuple[str, str | None]:
     return _with_login(url, parts.netloc.partition(":")[0]), unquote(parts.password)
 
 
-def shown(url: str) -> str:
+def without_login(url: str) -> str:
     """Where a URL leads; no login is told."""
     places = [f"{host}:{port}" if host[:1] not in "/" else "" for host, port in hosts_of(url)]
     return ", ".join(place or "a local socket" for place in places)

@@ -19,10 +19,10 @@ from asyncpg.pool import PoolConnectionProxy
 from asyncpg.transaction import Transaction
 from pgvector.asyncpg import register_vector
 
-from butlers.db.door import Door
+from butlers.db.connection_quota import ConnectionQuota, WaitingLine
 from butlers.db.faults import GONE, LEFT, has_left, is_gone, translated_errors
-from butlers.db.share import Line, Share
-from butlers.db.wall import IS_UNBOUND, Keys
+from butlers.db.primary_connector import PrimaryConnector
+from butlers.db.tenant_proof import IS_UNBOUND, Keys
 from butlers.errors import Away
 from butlers.kernel.json_values import shallow_json
 
@@ -50,20 +50,24 @@ class Bounds:
     pool_max: int = 10
     timeout: float = 30.0
     lock_timeout: float = 5.0
-    share: Share | None = None
+    share: ConnectionQuota | None = None
     """What all butlers of the process have together of the server's connections."""
 
-    def line(self) -> Line:
+    def line(self) -> WaitingLine:
         """Where callers wait for a connection."""
-        share = self.share or Share(2 * self.pool_max)
+        share = self.share or ConnectionQuota(2 * self.pool_max)
         return share.line(self.pool_min, self.pool_max, self.timeout)
 
 
-class Connections:
+class ConnectionPool:
     """A pool of connections to one server, or to whichever of several is the primary."""
 
     def __init__(
-        self, pool: asyncpg.Pool, line: Line, begin_with: str, faults: Faults = translated_errors
+        self,
+        pool: asyncpg.Pool,
+        line: WaitingLine,
+        begin_with: str,
+        faults: Faults = translated_errors,
     ) -> None:
         self.pool = pool
         self._line = line
@@ -83,7 +87,7 @@ class Connections:
         *,
         pooled: bool,
         faults: Faults = translated_errors,
-    ) -> "Connections":
+    ) -> "ConnectionPool":
         """Connect; raises Unavailable when the server does not answer."""
         settings = {**_SESSION, "lock_timeout": f"{bounds.lock_timeout * 1000:.0f}ms"}
         settings |= {"role": role} if role else {}
@@ -95,7 +99,7 @@ class Connections:
                 min_size=line.pool_min,
                 max_size=bounds.pool_max,
                 command_timeout=bounds.timeout,
-                connect=Door(dsn),
+                connect=PrimaryConnector(dsn),
                 init=partial(_prepare, line.share, keys),
                 reset=_keep,
                 server_settings=_NAMED if pooled else {**_NAMED, **settings},
@@ -239,7 +243,7 @@ async def _keep(_: asyncpg.Connection) -> None:
     """
 
 
-async def _prepare(share: Share, keys: Keys, connection: asyncpg.Connection) -> None:
+async def _prepare(share: ConnectionQuota, keys: Keys, connection: asyncpg.Connection) -> None:
     """What a connection needs; the database may be another than before, that is spread."""
     share.count(connection)
     keys.unbound = keys.unbound or await connection.fetchval(IS_UNBOUND)

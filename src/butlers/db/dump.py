@@ -168,7 +168,7 @@ async def _program(name: str, major: int) -> Path:
     """The program, of this major version or a newer one."""
     found: list[str] = []
     for path in _programs(name):
-        version = re.search(rb"\(PostgreSQL\) (\d+)", await _told(path, "--version"))
+        version = re.search(rb"\(PostgreSQL\) (\d+)", await _output_of(path, "--version"))
         if version and int(version[1]) >= major:
             return path
         found += [f"{path} is of version {int(version[1])}"] if version else []
@@ -186,7 +186,7 @@ def _programs(name: str) -> Iterator[Path]:
         yield Path(elsewhere)
 
 
-async def _told(*command: str | Path) -> bytes:
+async def _output_of(*command: str | Path) -> bytes:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdout=pipe)
     return (await process.communicate())[0]

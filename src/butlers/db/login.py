@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from butlers.db import address
-from butlers.db.door import connect
 from butlers.db.faults import translated_errors
 from butlers.db.postgres import Access
-from butlers.db.wall import read_keys
+from butlers.db.primary_connector import connect
+from butlers.db.tenant_proof import read_keys
 
 RUNTIME_ROLE = "butlers_runtime"
 """What every login may do within a database: the role that owns nothing."""

@@ -14,12 +14,12 @@ from typing import Any, TypeAlias, cast
 from asyncpg.pool import PoolConnectionProxy
 
 from butlers.db import address
-from butlers.db.connections import Bounds, Connections, Isolation
-from butlers.db.door import connect
+from butlers.db.connections import Bounds, ConnectionPool, Isolation
 from butlers.db.faults import replica_errors, translated_errors
-from butlers.db.queries import Query
+from butlers.db.primary_connector import connect
+from butlers.db.queries import NamedQuery
 from butlers.db.replicas import Replica, Replicas
-from butlers.db.wall import ACT, IS_SPREAD, TENANTS, Keys, fit_keys, is_pooled, unbind
+from butlers.db.tenant_proof import ACT, IS_SPREAD, TENANTS, Keys, fit_keys, is_pooled, unbind
 
 # asyncpg's records are mappings from column to value; nothing else of theirs is used.
 Row: TypeAlias = Mapping[str, Any]
@@ -49,25 +49,25 @@ class Transaction:
         self.actor = actor
         self._known = {"tenant_id": tenant_id, "actor": actor, "proof": proof}
 
-    async def fetch(self, query: Query, /, **values: object) -> list[Row]:
+    async def fetch(self, query: NamedQuery, /, **values: object) -> list[Row]:
         """Every row of the answer."""
         rows: list[Row] = await self._connection.fetch(*self._bound(query, values))
         return rows
 
-    async def fetch_one(self, query: Query, /, **values: object) -> Row | None:
+    async def fetch_one(self, query: NamedQuery, /, **values: object) -> Row | None:
         """The first row of the answer, or None."""
         return cast(Row | None, await self._connection.fetchrow(*self._bound(query, values)))
 
-    async def fetch_value(self, query: Query, /, **values: object) -> Any:
+    async def fetch_value(self, query: NamedQuery, /, **values: object) -> Any:
         """The first column of the first row, or None."""
         return await self._connection.fetchval(*self._bound(query, values))
 
-    async def execute(self, query: Query, /, **values: object) -> int:
+    async def execute(self, query: NamedQuery, /, **values: object) -> int:
         """Run for its effect; how many rows it touched."""
         status = await self._connection.execute(*self._bound(query, values))
         return int(status.rsplit(" ", 1)[-1])
 
-    def _bound(self, query: Query, values: dict[str, Any]) -> tuple[Any, ...]:
+    def _bound(self, query: NamedQuery, values: dict[str, Any]) -> tuple[Any, ...]:
         """The statement and its arguments; whose rows it is about is nobody else's to say."""
         if "tenant_id" in values:
             raise TypeError(f"{query.name}: the transaction says which tenant it is for")
@@ -80,7 +80,7 @@ class Transaction:
         async with self._connection.transaction():
             yield
 
-    async def stream(self, query: Query, /, **values: object) -> AsyncIterator[Row]:
+    async def stream(self, query: NamedQuery, /, **values: object) -> AsyncIterator[Row]:
         """Every row of the answer, a few at a time, however many there are."""
         async for row in self._connection.cursor(*self._bound(query, values), prefetch=_FEW):
             yield cast(Row, row)
@@ -90,7 +90,7 @@ class Database:
     """One butler's database, reached as the role that owns nothing."""
 
     def __init__(
-        self, connections: Connections, keys: Keys, *, reads: bool = False, is_copy: bool = False
+        self, connections: ConnectionPool, keys: Keys, *, reads: bool = False, is_copy: bool = False
     ) -> None:
         """What only `reads` can change nothing; a copy is a replica."""
         self._connections = connections
@@ -122,7 +122,9 @@ class Database:
             finally:
                 await owner.close()
         bounds = Bounds(**within)
-        opened = partial(Connections.open, access.runtime_dsn, access.runtime_role, pooled=pooled)
+        opened = partial(
+            ConnectionPool.open, access.runtime_dsn, access.runtime_role, pooled=pooled
+        )
         database = cls(await opened(bounds, keys), keys)
         if database._connections.pool.get_min_size() < bounds.pool_min:
             await database.ping()
@@ -134,7 +136,8 @@ class Database:
             alone = replace(bounds, share=None)
             open_each = partial(_open_replica, primary=access, keys=keys, bounds=alone)
             known = [
-                Replica(address.shown(one.owner_dsn), partial(open_each, one)) for one in replicas
+                Replica(address.without_login(one.owner_dsn), partial(open_each, one))
+                for one in replicas
             ]
             database._replicas = Replicas(asked, known, max_lag_seconds)
         return database
@@ -189,13 +192,13 @@ class Database:
         async with self._connections.begun(readonly=False) as connection:
             yield Transaction(connection, _SYSTEM)
 
-    async def fetch(self, query: Query, /, **values: object) -> list[Row]:
+    async def fetch(self, query: NamedQuery, /, **values: object) -> list[Row]:
         """One statement of the butler itself, to which no tenant's rows exist."""
         async with self._connections.one() as connection:
             rows: list[Row] = await connection.fetch(*query.bound(**values))
         return rows
 
-    async def fetch_as(self, tenant_id: str, query: Query, /, **values: object) -> list[Row]:
+    async def fetch_as(self, tenant_id: str, query: NamedQuery, /, **values: object) -> list[Row]:
         """One statement for a tenant in one round trip: it begins with `act_for`.
 
         Where proofs are unbound, whoever answers is known only within a transaction.
@@ -239,7 +242,7 @@ async def _open_replica(
         if pooled and not keys.unbound:
             keys = await _unbound(primary, keys)
         faults = partial(replica_errors, replica.lost)
-        connections = await Connections.open(
+        connections = await ConnectionPool.open(
             access.runtime_dsn, access.runtime_role, bounds, keys, pooled=pooled, faults=faults
         )
     return Database(connections, keys, reads=True, is_copy=True)

@@ -5,8 +5,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from butlers.db import address, wall
-from butlers.db.door import connect
+from butlers.db import address, tenant_proof
 from butlers.db.faults import translated_errors
 from butlers.db.login import (
     RUNTIME_ROLE,
@@ -16,6 +15,7 @@ from butlers.db.login import (
     restrict,
 )
 from butlers.db.postgres import Access
+from butlers.db.primary_connector import connect
 from butlers.errors import Unavailable
 
 _OLDEST_SERVER = 15
@@ -49,8 +49,8 @@ async def equip(maintenance_dsn: str, database: str, *, sign_in: bool) -> None:
         await _ensure_vectors(connection, database)
         if sign_in:
             await restrict(connection)
-            if await connection.fetchval(wall.IS_THERE):
-                await connection.execute(wall.NEW_KEYS)
+            if await connection.fetchval(tenant_proof.IS_THERE):
+                await connection.execute(tenant_proof.NEW_KEYS)
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class NamedQuery:
     """One statement with its named parameters, in order of first appearance."""
 
     name: str
@@ -36,7 +36,7 @@ class Query:
     positional: str
 
     @property
-    def acted(self) -> "Query":
+    def acted(self) -> "NamedQuery":
         """The same for a transaction that acts for its tenant already."""
         return _query(self.name, _ACTING.sub(r"\1(\2:tenant_id", self.text))
 
@@ -55,7 +55,7 @@ def parse(
     source: str,
     shared: Mapping[str, str] | None = None,
     instead: Mapping[str, str] | None = None,
-) -> dict[str, Query]:
+) -> dict[str, NamedQuery]:
     """Every statement of one SQL text; a name given twice is a ValueError.
 
     `instead` holds fragments that stand in for the text's own.
@@ -70,7 +70,7 @@ def fragments(source: str) -> dict[str, str]:
     return {name: text for name, text in texts.items() if _is_fragment(name)}
 
 
-def load(module_file: str) -> dict[str, Query]:
+def load(module_file: str) -> dict[str, NamedQuery]:
     """The queries of the `.sql` file that lies beside a module: `load(__file__)`."""
     file = Path(module_file).with_suffix(".sql")
     common = file.with_name("fragments.sql")
@@ -105,10 +105,10 @@ def _is_fragment(name: str) -> bool:
     return name.startswith("{")
 
 
-def _query(name: str, text: str) -> Query:
+def _query(name: str, text: str) -> NamedQuery:
     found = (token["parameter"] for token in _TOKEN.finditer(text))
     parameters = tuple(dict.fromkeys(parameter for parameter in found if parameter))
-    return Query(name, text, parameters, _positional(text, parameters))
+    return NamedQuery(name, text, parameters, _positional(text, parameters))
 
 
 def _bare(body: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
-from butlers.db.queries import Query, load
+from butlers.db.queries import NamedQuery, load
 from butlers.errors import ButlersError, Unavailable
 
 log = structlog.get_logger(__name__)
@@ -26,10 +26,10 @@ _LOOK_SECONDS = 5.0
 _PLACES = 64
 
 
-class Server(Protocol):
+class QueryableServer(Protocol):
     """What can be asked where it stands."""
 
-    async def fetch(self, query: Query, /, **values: object) -> list[Mapping[str, Any]]:
+    async def fetch(self, query: NamedQuery, /, **values: object) -> list[Mapping[str, Any]]:
         """The rows of one statement that is about nobody."""
         ...
 
@@ -38,7 +38,7 @@ class Server(Protocol):
         ...
 
 
-S = TypeVar("S", bound=Server)
+S = TypeVar("S", bound=QueryableServer)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from butlers.db.queries import Query
+from butlers.db.queries import NamedQuery
 from butlers.errors import ButlersError, IntegrityViolation, InvalidInput, Unavailable
 
 Row = tuple[Any, ...]
@@ -47,7 +47,7 @@ class MissingTable(Unavailable):
     """The database has no such table."""
 
 
-class Database:
+class SqliteDatabase:
     """An open SQLite file: foreign keys on, write-ahead log, writers wait for each other."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -61,20 +61,20 @@ class Database:
         with self.lock:
             self.connection.close()
 
-    def fetch(self, query: Query, **values: Value) -> list[Row]:
+    def fetch(self, query: NamedQuery, **values: Value) -> list[Row]:
         """Every row of the answer."""
         return self._run(query.text, values)
 
-    def fetch_one(self, query: Query, **values: Value) -> Row | None:
+    def fetch_one(self, query: NamedQuery, **values: Value) -> Row | None:
         """The first row of the answer, or None."""
         rows = self._run(query.text, values)
         return rows[0] if rows else None
 
-    def execute(self, query: Query, **values: Value) -> None:
+    def execute(self, query: NamedQuery, **values: Value) -> None:
         """Run for its effect."""
         self._run(query.text, values)
 
-    def execute_many(self, query: Query, rows: Iterable[dict[str, Value]]) -> None:
+    def execute_many(self, query: NamedQuery, rows: Iterable[dict[str, Value]]) -> None:
         """Run once per row of values."""
         with self.lock, translated_errors():
             self.connection.executemany(query.text, rows)
@@ -142,7 +142,7 @@ class Database:
             return self.connection.execute(text, values or {}).fetchall()
 
 
-def connect(path: Path | str) -> Database:
+def connect(path: Path | str) -> SqliteDatabase:
     """Open the file, or make it, readable by its owner alone; `:memory:` is a private one."""
     if str(path) != MEMORY:
         with _creating:
@@ -160,7 +160,7 @@ def connect(path: Path | str) -> Database:
     except BaseException:
         connection.close()
         raise
-    return Database(connection)
+    return SqliteDatabase(connection)
 
 
 def check(path: Path) -> None:

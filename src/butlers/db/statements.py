@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from butlers.db.postgres import Row, Transaction
-from butlers.db.queries import Query
+from butlers.db.queries import NamedQuery
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Statement:
     """A statement, waiting for a transaction and its values."""
 
-    query: Query
+    query: NamedQuery
 
 
 @dataclass(frozen=True)

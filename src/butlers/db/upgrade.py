@@ -25,11 +25,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from butlers.db import wall
+from butlers.db import tenant_proof
 from butlers.db.branch import Branch
-from butlers.db.door import connect
 from butlers.db.faults import translated_errors
 from butlers.db.postgres import Row
+from butlers.db.primary_connector import connect
 from butlers.db.queries import parse
 from butlers.errors import Unavailable
 
@@ -125,7 +125,7 @@ async def _patiently(dsn: str, branches: Sequence[Branch], targets: Sequence[str
             return await _under_lock(dsn, branches, targets)
         except (DBAPIError, asyncpg.PostgresError) as error:
             is_late = time.monotonic() > deadline
-            if is_late or not isinstance(_told(error), asyncpg.QueryCanceledError):
+            if is_late or not isinstance(_driver_message(error), asyncpg.QueryCanceledError):
                 raise
             log.info("tables are in use; the migration waits")
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -157,8 +157,8 @@ async def _raise_wall(connection: AsyncConnection) -> None:
     """What every branch's policies ask is there before any of them."""
     raw = (await connection.get_raw_connection()).driver_connection
     assert raw is not None
-    if not await raw.fetchval(wall.IS_THERE):
-        for step in wall.STEPS:
+    if not await raw.fetchval(tenant_proof.IS_THERE):
+        for step in tenant_proof.STEPS:
             await raw.execute(step)
 
 
@@ -202,11 +202,11 @@ def _explained() -> Iterator[None]:
     except (DBAPIError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise Unavailable(
             "the database could not be brought up to date and is unchanged: "
-            f"{str(_told(error)).splitlines()[0]}"
+            f"{str(_driver_message(error)).splitlines()[0]}"
         ) from error
 
 
-def _told(error: Exception) -> BaseException:
+def _driver_message(error: Exception) -> BaseException:
     """What the driver said, whoever passed it on."""
     passed_on = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig else error
     return passed_on or error

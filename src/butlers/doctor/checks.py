@@ -17,17 +17,17 @@ from butlers.doctor.database import databases
 from butlers.doctor.finding import Finding, ok, problem, warning
 from butlers.errors import ButlersError, SettingsError
 from butlers.files import PRIVATE
-from butlers.host import presence
+from butlers.host import status
 from butlers.host.home import Home
-from butlers.host.presence import reasons
 from butlers.host.shared_tokens import KeptToken
+from butlers.host.status import reasons
 from butlers.host.token_keeping import all_tokens
 from butlers.interfaces.server import listen
 from butlers.kernel.sections import Check
 from butlers.modules import ModulesSection
 from butlers.notebook.manager import FILE
 from butlers.notebook.module import NotebookModule
-from butlers.sessions.shortfalls import shortfalls
+from butlers.sessions.session_alerts import shortfalls
 from butlers.settings.files import HouseSettings, load_house, override_server
 from butlers.settings.sections import RuntimeSection, ServerSection
 
@@ -148,10 +148,10 @@ def _of_modules(house: HouseSettings) -> Iterator[Finding]:
     settings = [butler.modules for butler in house.butlers.values()] or [ModulesSection()]
     checks = {check for modules in settings for each in modules.each() for check in each.checks()}
     for check in sorted(checks, key=lambda check: (check.name, check.about)):
-        yield from _guarded(check.name, partial(_looked, check))
+        yield from _guarded(check.name, partial(_run_check, check))
 
 
-def _looked(check: Check) -> Iterator[Finding]:
+def _run_check(check: Check) -> Iterator[Finding]:
     yield ok(check.name, check.look(check.about))
 
 
@@ -194,7 +194,7 @@ def _http_runtime(check: str, runtime: RuntimeSection) -> Finding:
 
 def _listening(home: Home, server: ServerSection) -> Iterator[Finding]:
     """The home is served and well, or nothing keeps it from being served."""
-    if presence.places(home):
+    if status.homes_served(home):
         yield _served(home)
     else:
         listen(server.host, server.port).close()
@@ -272,11 +272,11 @@ def _is_remote(server: ServerSection) -> bool:
 
 
 def _served(home: Home) -> Finding:
-    found = presence.served(home)
+    found = status.served(home)
     if found is None:
         return warning("server", "the butlers are starting or stopping", "ask again in a moment")
-    status, report = presence.health(found)
-    if status == "ok":
+    health, report = status.health(found)
+    if health == "ok":
         return ok("server", f"up and well at {found.url}")
     unwell = {name: butler for name, butler in report.items() if butler["status"] != "ok"}
     told = [f"{name} is {one['status']}, {'; '.join(reasons(one))}" for name, one in unwell.items()]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alembic.util import CommandError
 
-from butlers.db.address import maintenance_url, shown
+from butlers.db.address import maintenance_url, without_login
 from butlers.db.embedded.account import account_for
 from butlers.db.embedded.binaries import binaries_for
 from butlers.db.embedded.liveness import SOCKET_NAME
@@ -23,7 +23,7 @@ from butlers.db.provision import (
     external_access,
 )
 from butlers.db.upgrade import head_revision
-from butlers.doctor.finding import Finding, Verdict, ok, problem, warning
+from butlers.doctor.finding import Finding, Severity, ok, problem, warning
 from butlers.doctor.upkeep import upkeep
 from butlers.errors import ButlersError
 from butlers.host import registry
@@ -88,7 +88,7 @@ def _room(data: Path) -> Iterator[Finding]:
 async def _external(settings: ButlerSettings) -> list[Finding]:
     """A server of one's own; its address is shown, never its user's password."""
     check, url = f"database of {settings.butler.name}", settings.database.url
-    where = shown(url)
+    where = without_login(url)
     try:
         async with connected(maintenance_url(url)) as connection:
             await check_server(connection)
@@ -133,7 +133,7 @@ async def _schema(settings: ButlerSettings, maintenance: str, access: Access) ->
         if not await connection.fetchval("select 1 from pg_database where datname = $1", database):
             return [ok(check, f"{database} is not there yet; `butlers up` makes it")]
     migrated = _migrated(check, settings, await current_revisions(access.owner_dsn))
-    if migrated.verdict is not Verdict.OK:
+    if migrated.verdict is not Severity.OK:
         return [migrated]
     return [migrated, *await upkeep(settings, access)]
 

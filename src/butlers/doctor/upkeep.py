@@ -9,13 +9,13 @@ from butlers.embedding import get_embedding_engine
 from butlers.host.database import replicas_of
 from butlers.jobs import runs
 from butlers.jobs.clock_watch import DOUBTED, ClockWatch
-from butlers.jobs.policy import Outcome
+from butlers.jobs.policy import RunOutcome
 from butlers.jobs.runs import Run
 from butlers.memory.flows.conflicts import count_open
 from butlers.memory.flows.doubts import count_doubts
+from butlers.memory.flows.episode_retention import backlog, count_unread, crowded
 from butlers.memory.flows.every_tenant import for_every_tenant
 from butlers.memory.flows.quarantine import count_waiting
-from butlers.memory.flows.unread import backlog, count_unread, crowded
 from butlers.memory.handle import Memory
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.settings.sections import MODULE_JOBS, ButlerSettings
@@ -84,7 +84,7 @@ def _is_told(run: Run, settings: ButlerSettings) -> bool:
     """What kept a job from running is told as it is now: the clock, or that nobody reads."""
     is_clock = (run.error or "").startswith(DOUBTED)
     is_unread = settings.runtime.kind == "none" and run.job == "consolidate"
-    return run.outcome is Outcome.SKIPPED and (is_clock or is_unread)
+    return run.outcome is RunOutcome.SKIPPED and (is_clock or is_unread)
 
 
 def _reason(run: Run) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 import structlog
 
 from butlers.clock import Clock, utc_now
+from butlers.clock_sources import ClockSources
 from butlers.db.postgres import Access, Database
 from butlers.db.scrub import scrub
 from butlers.errors import ButlersError, Unavailable
@@ -17,21 +18,20 @@ from butlers.host.storage import Storage
 from butlers.ids import NewId, new_id
 from butlers.jobs.clock_watch import ClockWatch
 from butlers.jobs.planned import jobs_of
-from butlers.jobs.policy import Outcome
+from butlers.jobs.policy import RunOutcome
 from butlers.jobs.schedule import Schedule
-from butlers.jobs.spending import Account, Spending, limits_of, model_of
+from butlers.jobs.spending import BudgetAccount, Spending, limits_of, model_of
+from butlers.kernel.concurrency import Turns
 from butlers.kernel.secrets import masked
-from butlers.kernel.turns import Turns
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import Health, Module, Surroundings
-from butlers.sessions.hands import Hands
 from butlers.sessions.log import SessionLog
 from butlers.sessions.session import SessionMemory
+from butlers.sessions.session_tokens import SessionTokens
 from butlers.sessions.spawner import Spawner, session_model
 from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings
-from butlers.witness import Witness
 
 log = structlog.get_logger(__name__)
 _HEALTH_SECONDS = 5.0
@@ -50,7 +50,7 @@ class Butler:
         server: DatabaseServer,
         *,
         clock: Clock = utc_now,
-        witness: Witness | None = None,
+        witness: ClockSources | None = None,
         new_id: NewId = new_id,
         known: Mapping[str, type[Module]] = registry.KNOWN,
     ) -> None:
@@ -60,7 +60,9 @@ class Butler:
         self._known = known
         self._clock = clock
         limits, section = limits_of(settings)
-        self.spending = Spending(lambda: self.database, limits, clock, Account.MODULES, section)
+        self.spending = Spending(
+            lambda: self.database, limits, clock, BudgetAccount.MODULES, section
+        )
         model = model_of(settings, self.spending)
         self._directory = server.home.butler_directory(self.name)
         tenant = settings.butler.tenant
@@ -84,7 +86,7 @@ class Butler:
         self._started: list[Module] = []
         self._database: Database | None = None
         self._access: Access | None = None
-        self.hands = Hands()
+        self.hands = SessionTokens()
         self.session_log = SessionLog(lambda: self.database, clock)
 
     @property
@@ -293,7 +295,7 @@ def _reason(error: BaseException) -> str:
     return masked(str(error) or type(error).__name__).text
 
 
-def _count_run(butler: str, job: str, outcome: Outcome) -> None:
+def _count_run(butler: str, job: str, outcome: RunOutcome) -> None:
     # Only a process that runs jobs pays for the import.
     from butlers import metrics  # noqa: PLC0415
 

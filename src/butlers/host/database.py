@@ -8,18 +8,18 @@ from urllib.parse import quote
 
 import structlog
 
-from butlers.db.address import maintenance_url, shown, signed_in_like
+from butlers.db.address import maintenance_url, signed_in_like, without_login
 from butlers.db.branch import Branch
 from butlers.db.citus.settle import settle
+from butlers.db.connection_quota import ConnectionQuota, share_of
 from butlers.db.embedded.configuration import MAX_CONNECTIONS
-from butlers.db.embedded.liveness import Answer, ask, read_pid_file
+from butlers.db.embedded.liveness import SocketReply, ask, read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.lease import to_its_end
 from butlers.db.login import login_of, own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access
 from butlers.db.provision import connected, external_access, provision
-from butlers.db.share import Share, share_of
 from butlers.db.template import copy_template
 from butlers.errors import ButlersError, Unavailable
 from butlers.host.home import Home
@@ -45,7 +45,7 @@ class DatabaseServer:
         self._embedded = EmbeddedPostgres(home.database_directory)
         self._starting = asyncio.Lock()
         self._holding = False
-        self._shares: dict[str, Share] = {}
+        self._shares: dict[str, ConnectionQuota] = {}
 
     @cached_property
     def _settings(self) -> HomeDatabaseSection:
@@ -86,12 +86,12 @@ class DatabaseServer:
             await provision(self._embedded.dsn(), database, sign_in=True)
         return access
 
-    async def share(self, settings: DatabaseSection) -> Share:
+    async def share(self, settings: DatabaseSection) -> ConnectionQuota:
         """What every butler on the same server may have together of its connections."""
-        server = shown(settings.url) if settings.url else ""
+        server = without_login(settings.url) if settings.url else ""
         if server not in self._shares:
             most = self._settings.connections or share_of(await _taken_by(settings.url))
-            self._shares.setdefault(server, Share(most, self._butlers))
+            self._shares.setdefault(server, ConnectionQuota(most, self._butlers))
         return self._shares[server]
 
     @property
@@ -107,7 +107,7 @@ class DatabaseServer:
         """How to reach a butler's database on the embedded server that some process holds."""
         listed = read_pid_file(self._embedded.data_directory)
         where = listed.socket_directory if listed else None
-        if where is None or ask(where) is Answer.SILENCE:
+        if where is None or ask(where) is SocketReply.SILENCE:
             raise Unavailable(
                 f"the embedded database of {self.home.root} is not running; "
                 "start it with `butlers up`"
@@ -152,7 +152,7 @@ class DatabaseServer:
 
     def _answers(self) -> bool:
         """A look at the socket; starting anew would also look at accounts, programs and files."""
-        return ask(self._embedded.socket_directory) is Answer.WELCOME
+        return ask(self._embedded.socket_directory) is SocketReply.WELCOME
 
 
 def replicas_of(access: Access, urls: Sequence[str], butler: str) -> list[Access]:

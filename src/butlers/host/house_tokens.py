@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _CachedToken:
     """What databases said of a token, and when."""
 
     record: TokenRecord | None
@@ -46,7 +46,7 @@ class HouseTokens(TokenStore):
     def __init__(self, home: Home, butlers: Mapping[str, Butler], clock: Clock = utc_now) -> None:
         super().__init__(home.tokens_file, clock)
         self._sharing = {n: one for n, one in butlers.items() if one.settings.database.url}
-        self._told: LRUCache[_Told] = LRUCache(_MOST_TOLD, _TOLD_LIVE_MS)
+        self._told: LRUCache[_CachedToken] = LRUCache(_MOST_TOLD, _TOLD_LIVE_MS)
         self._noted: LRUCache[bool] = LRUCache(_MOST_TOLD, _BETWEEN_NOTES_SECONDS * 1000)
         self._asking: dict[str, asyncio.Task[None]] = {}
 
@@ -79,7 +79,7 @@ class HouseTokens(TokenStore):
         now = self._clock()
         found = await self._first(lambda one: shared_tokens.find_sign_in(one, digest, now), _whose)
         if found is not None:
-            self._told.set(found.record.digest, _Told(found.record, time.monotonic()))
+            self._told.set(found.record.digest, _CachedToken(found.record, time.monotonic()))
         return found
 
     async def end_sign_in(self, digest: str) -> None:
@@ -106,7 +106,7 @@ class HouseTokens(TokenStore):
     async def _ask(self, digest: str) -> None:
         asked_at = time.monotonic()
         found = await self._first(lambda one: shared_tokens.find(one, digest), _record)
-        self._told.set(digest, _Told(found, asked_at))
+        self._told.set(digest, _CachedToken(found, asked_at))
         if found is not None and self._noted.get(digest) is None:
             self._noted.set(digest, True)
             # Nobody is refused because the use of a token cannot be written down.

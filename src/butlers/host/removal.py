@@ -19,8 +19,8 @@ from butlers.host.home import Home, butler_settings
 from butlers.host.token_keeping import all_tokens
 from butlers.host.token_record import TokenRecord
 from butlers.host.tokens import TokenStore
-from butlers.sessions.catch_up import Connected, Connections
-from butlers.sessions.waiting import Arrival, Waiting
+from butlers.sessions.catch_up import Connected, ConnectionFile
+from butlers.sessions.spool_entries import Arrival, SpoolEntries
 from butlers.settings.names import database_name
 
 _MEMORIES = ("facts", "rules", "episodes", "entities")
@@ -41,7 +41,7 @@ class Belongings:
 
 async def belongings(home: Home, name: str) -> Belongings:
     """What a butler has; nothing is changed."""
-    settings, waiting = butler_settings(home, name), Waiting(home.root)
+    settings, waiting = butler_settings(home, name), SpoolEntries(home.root)
     arrivals = [*waiting.arrivals(), *waiting.set_aside_before()]
     async with _server_of(home, name) as (maintenance, dsn):
         is_there = database_name(name) in await databases(maintenance) if maintenance else False
@@ -52,7 +52,7 @@ async def belongings(home: Home, name: str) -> Belongings:
         list(settings.butler.schedule),
         [one.record for one in await all_tokens(home) if one.record.butler == name],
         [one for one in arrivals if one.butler == name],
-        [one for one in Connections(home.connections_file).all() if one.butler == name],
+        [one for one in ConnectionFile(home.connections_file).all() if one.butler == name],
     )
 
 
@@ -69,9 +69,9 @@ async def remove(home: Home, name: str) -> Belongings:
     for file in (home.hook_token_file(name), home.command_token_file(name)):
         file.unlink(missing_ok=True)
     for connection in had.connections:
-        Connections(home.connections_file).remove(connection)
+        ConnectionFile(home.connections_file).remove(connection)
     for arrival in had.sessions:
-        Waiting(home.root).done(arrival)
+        SpoolEntries(home.root).done(arrival)
     # Last, and by a name that no butler has: until then it is listed, and can be removed again.
     gone = home.butlers_directory / f".{name}.removed"
     shutil.rmtree(gone, ignore_errors=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from butlers.errors import Unavailable
 from butlers.files import replace_file
 from butlers.host.home import Home
-from butlers.sessions.connections import program
+from butlers.sessions.agent_connections import program
 
 _PATIENCE_SECONDS = 60
 _FILE_MODE = 0o644

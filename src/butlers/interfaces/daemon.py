@@ -18,20 +18,20 @@ from butlers.backup.directory import Backups
 from butlers.clock import utc_now
 from butlers.db.lease import beside
 from butlers.errors import ButlersError, Unavailable
-from butlers.host.arrivals import Arrivals
 from butlers.host.butler import Butler
 from butlers.host.home import Home
 from butlers.host.hosting import hosted, start_side_by_side, started
 from butlers.host.house_tokens import HouseTokens
-from butlers.host.presence import Running, announced
+from butlers.host.spool_worker import SpoolWorker
+from butlers.host.status import Running, announced
 from butlers.host.token_keeping import adopt_tokens
-from butlers.interfaces.http.household import Household, Progress, Stage
+from butlers.interfaces.http.app_state import AppState, Stage, StartStage
 from butlers.interfaces.mcp.lines import served_lines
 from butlers.interfaces.server import (
     FINISH_BEHIND_BALANCER_SECONDS,
     FINISH_SECONDS,
+    HttpServer,
     Pages,
-    Server,
     build_app,
     listen,
 )
@@ -85,7 +85,7 @@ async def _serve(
         await adopt_tokens(home, butlers)
         tokens = HouseTokens(home, butlers)
         key = secrets.token_urlsafe(32)
-        household = Household(home, butlers, tokens, house.fleet, _failed(house), key, house.backup)
+        household = AppState(home, butlers, tokens, house.fleet, _failed(house), key, house.backup)
         http = _http(household, house.server, pages)
         serving = await stack.enter_async_context(_serving(http, listener))
         port = listener.getsockname()[1]
@@ -103,18 +103,18 @@ async def _serve(
 
 
 @asynccontextmanager
-async def _only_once(household: Household, house: HouseSettings) -> AsyncIterator[None]:
+async def _only_once(household: AppState, house: HouseSettings) -> AsyncIterator[None]:
     """Within this block everything goes on that a home has once, however many serve it."""
     home, butlers = household.home, household.butlers
-    arrivals = Arrivals(home, butlers, household.tokens, house.sessions)
+    arrivals = SpoolWorker(home, butlers, household.tokens, house.sessions)
     backups = Backups(home, house.backup)
     async with arrivals.kept(), backups.kept(butlers), served_lines(home, butlers):
         yield
 
 
-def _http(household: Household, settings: ServerSection, pages: Pages | None) -> Server:
+def _http(household: AppState, settings: ServerSection, pages: Pages | None) -> HttpServer:
     finish = FINISH_BEHIND_BALANCER_SECONDS if settings.drain_seconds else FINISH_SECONDS
-    return Server(build_app(household, settings, pages), settings.send_seconds, finish)
+    return HttpServer(build_app(household, settings, pages), settings.send_seconds, finish)
 
 
 def _failed(house: HouseSettings) -> dict[str, str]:
@@ -126,7 +126,7 @@ def _failed(house: HouseSettings) -> dict[str, str]:
     return failed
 
 
-async def _warm_up(butlers: Mapping[str, Butler], progress: Progress) -> None:
+async def _warm_up(butlers: Mapping[str, Butler], progress: StartStage) -> None:
     """Modules load what their first callers would have to wait for; then we are ready."""
     for butler in butlers.values():
         for module in butler.modules:
@@ -204,8 +204,8 @@ class _Stop:
     """
 
     def __init__(self, drain_seconds: float = 0.0) -> None:
-        self.server: Server | None = None
-        self.progress = Progress()
+        self.server: HttpServer | None = None
+        self.progress = StartStage()
         self.asked = False
         self._drain_seconds = drain_seconds
 
@@ -234,11 +234,11 @@ class _Stop:
             loop.call_later(self._drain_seconds, self._drained, self.server)
         self.asked = True
 
-    def _drained(self, server: Server) -> None:
+    def _drained(self, server: HttpServer) -> None:
         if not server.should_exit:
             self._finish(server)
 
-    def _finish(self, server: Server) -> None:
+    def _finish(self, server: HttpServer) -> None:
         server.force_exit = server.should_exit
         # Not only a flag: this is what open event streams listen for as well. That they are
         # cut short is then no error.
@@ -247,7 +247,9 @@ class _Stop:
 
 
 @asynccontextmanager
-async def _serving(http: Server, listener: socket.socket) -> AsyncIterator["asyncio.Task[None]"]:
+async def _serving(
+    http: HttpServer, listener: socket.socket
+) -> AsyncIterator["asyncio.Task[None]"]:
     """Within this block requests are answered, until the task ends."""
     serving = asyncio.create_task(http.serve(sockets=[listener]))
     try:

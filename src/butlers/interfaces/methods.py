@@ -7,7 +7,7 @@ from typing import Any
 
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
-from butlers.memory.operations import OPERATIONS, Desk
+from butlers.memory.operations import OPERATIONS, OperationContext
 from butlers.operation import Operation
 
 WIRE_FIELDS = {"detail": "a program has the whole row at hand"}
@@ -50,7 +50,7 @@ def _method(operation: Operation) -> Callable[..., Any]:
     async def call(*given: Any, **named: Any) -> Any:
         arguments = signature.bind(*given, **named).arguments
         memory: Methods = arguments.pop("self")
-        desk = Desk(memory.handle, memory.lineage)
+        desk = OperationContext(memory.handle, memory.lineage)
         return await operation.done(desk, operation.asked(arguments))
 
     vars(call)["__signature__"] = signature

@@ -17,9 +17,9 @@ from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.entity_merge import MergeReport
 from butlers.memory.flows.recall import Recalled
-from butlers.memory.flows.stored import StoredEpisode, StoredFact, StoredRule
+from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.model import Lineage, MemoryRef
-from butlers.memory.operations import Desk
+from butlers.memory.operations import OperationContext
 from butlers.module import request_id as checked_request_id
 
 __all__ = [
@@ -49,7 +49,7 @@ class ButlerMemory(Methods):
 
     async def find(self, memory_id: str | UUID, memory_type: str | None = None) -> MemoryRef | None:
         """Which memory an id, or the beginning of one, stands for; None where there is none."""
-        return await Desk(self.handle, self.lineage).find(str(memory_id), memory_type)
+        return await OperationContext(self.handle, self.lineage).find(str(memory_id), memory_type)
 
 
 @asynccontextmanager

@@ -21,9 +21,9 @@ from butlers import __version__, metrics
 from butlers.errors import Unavailable
 from butlers.host.butler import Butler
 from butlers.interfaces.connections import patient
-from butlers.interfaces.http.gate import READY, Gate, bearer
+from butlers.interfaces.http.app_state import AppState, Stage
 from butlers.interfaces.http.hooks import hook_routes
-from butlers.interfaces.http.household import Household, Stage
+from butlers.interfaces.http.rate_limit import READY, Gate, bearer
 from butlers.interfaces.mcp.server import ButlerMCP
 from butlers.settings.sections import ServerSection
 
@@ -41,11 +41,11 @@ FINISH_SECONDS, FINISH_BEHIND_BALANCER_SECONDS = 3, 30
 """How long a stop waits for what is being answered; a balancer promises that nothing is lost."""
 
 
-Pages: TypeAlias = Callable[[Household], Starlette]
+Pages: TypeAlias = Callable[[AppState], Starlette]
 """Makes the application that answers whatever is no door of ours."""
 
 
-def build_app(household: Household, settings: ServerSection, pages: Pages | None) -> Starlette:
+def build_app(household: AppState, settings: ServerSection, pages: Pages | None) -> Starlette:
     """The whole HTTP surface over butlers that have started."""
     butlers, tokens = household.butlers, household.tokens
     servers = {name: ButlerMCP.of(butler, tokens) for name, butler in butlers.items()}
@@ -86,7 +86,7 @@ def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -
     return Route(path, app)
 
 
-def _closed_doors(name: str, household: Household) -> list[Route]:
+def _closed_doors(name: str, household: AppState) -> list[Route]:
     """What agents and hooks of a butler that could not be made are told."""
 
     async def refuse(request: Request) -> Response:
@@ -99,7 +99,7 @@ def _closed_doors(name: str, household: Household) -> list[Route]:
     return [Route(door, refuse, methods=["POST", "GET", "DELETE"]) for door in doors]
 
 
-def _vital_signs(household: Household) -> list[Route]:
+def _vital_signs(household: AppState) -> list[Route]:
     async def health(request: Request) -> Response:
         report = await _health(household)
         status = 200 if report["status"] == "ok" else 503
@@ -151,7 +151,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """uvicorn, with signals left to the daemon so that it can stop in its own order."""
 
     def __init__(
@@ -193,7 +193,7 @@ def _guard(names: Sequence[str]) -> TransportSecuritySettings:
     )
 
 
-async def _health(household: Household) -> dict[str, object]:
+async def _health(household: AppState) -> dict[str, object]:
     """How every butler is; the metrics are told as well."""
     butlers = household.butlers
     found = await asyncio.gather(*(_health_of(butler) for butler in butlers.values()))

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
 from butlers.clock import Clock, utc_now
+from butlers.clock_sources import ClockSources, clock_sources_of
 from butlers.db.postgres import Database, Transaction
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, Touched
-from butlers.witness import Witness, witness_of
 
 _SQL = load(__file__)
 
@@ -65,11 +65,11 @@ class ClockWatch:
         self,
         database: Callable[[], Database],
         clock: Clock = utc_now,
-        witness: Witness | None = None,
+        witness: ClockSources | None = None,
     ) -> None:
         self._database = database
         self._clock = clock
-        self._witness = witness or witness_of(clock)
+        self._witness = witness or clock_sources_of(clock)
 
     async def doubt(self) -> str | None:
         """Why the clock is not to be believed, or None; what is believed is put on record."""

@@ -21,7 +21,7 @@ class Cause(StrEnum):
     REQUEST = "request"
 
 
-class Outcome(StrEnum):
+class RunOutcome(StrEnum):
     """What became of a run."""
 
     RUNNING = "running"

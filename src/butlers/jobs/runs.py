@@ -10,7 +10,7 @@ from butlers.db.postgres import Database, Row, Transaction
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, OnlyValue, Touched
 from butlers.errors import ButlersError
-from butlers.jobs.policy import Cause, Claim, Outcome
+from butlers.jobs.policy import Cause, Claim, RunOutcome
 from butlers.kernel.text import one_line
 
 _SQL = load(__file__)
@@ -42,15 +42,15 @@ class Hold:
 class Ending:
     """What became of a run."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     error: str | None = None
     result: dict[str, Any] | None = None
 
 
 _REMARKS = {
-    Outcome.PARTIAL: "went well in part",
-    Outcome.FAILED: "failed",
-    Outcome.SKIPPED: "was skipped",
+    RunOutcome.PARTIAL: "went well in part",
+    RunOutcome.FAILED: "failed",
+    RunOutcome.SKIPPED: "was skipped",
 }
 
 
@@ -62,7 +62,7 @@ class Run:
     job: str
     fire_at: datetime
     cause: Cause
-    outcome: Outcome
+    outcome: RunOutcome
     attempt: int
     worker: str
     lease_until: datetime
@@ -85,8 +85,8 @@ class Run:
         return _REMARKS.get(self.outcome, "has a warning" if warns else "")
 
 
-GONE = Ending(Outcome.FAILED, "the process that ran it ended before it was done")
-STOPPED = Ending(Outcome.FAILED, "stopped before it was done")
+GONE = Ending(RunOutcome.FAILED, "the process that ran it ended before it was done")
+STOPPED = Ending(RunOutcome.FAILED, "stopped before it was done")
 
 _MAX_ERROR = 500
 _MAX_RESULT = 20_000
@@ -98,29 +98,29 @@ def ending_of(result: dict[str, Any]) -> Ending:
     kept = result if fits else {"left_out": "the result was too long to keep"}
     errors = result.get("errors")
     if not errors:
-        return Ending(Outcome.OK, result=kept)
+        return Ending(RunOutcome.OK, result=kept)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    outcome = Outcome.PARTIAL if result.get("changed") else Outcome.FAILED
+    outcome = RunOutcome.PARTIAL if result.get("changed") else RunOutcome.FAILED
     return Ending(outcome, _line(str(errors[0]))[: _MAX_ERROR - len(more)] + more, kept)
 
 
 def skipped(reason: Exception) -> Ending:
     """How a job ended that decided not to run."""
-    return Ending(Outcome.SKIPPED, _line(str(reason)))
+    return Ending(RunOutcome.SKIPPED, _line(str(reason)))
 
 
 def failed(error: Exception) -> Ending:
     """How a job ended that raised; a stranger's message may quote what the job was reading."""
     if isinstance(error, ButlersError):
-        return Ending(Outcome.FAILED, _line(str(error)) or type(error).__name__)
-    return Ending(Outcome.FAILED, f"unexpected {type(error).__name__}; the log says more")
+        return Ending(RunOutcome.FAILED, _line(str(error)) or type(error).__name__)
+    return Ending(RunOutcome.FAILED, f"unexpected {type(error).__name__}; the log says more")
 
 
 def _line(text: str) -> str:
     return one_line(text)[:_MAX_ERROR]
 
 
-async def held(tx: Transaction, job: str) -> Claim | None:
+async def get_running(tx: Transaction, job: str) -> Claim | None:
     """The run that some process began and has not ended."""
     row = await _held(tx, job=job)
     return None if row is None else Claim(**{**row, "cause": Cause(row["cause"])})
@@ -156,5 +156,5 @@ async def find_history(database: Database, names: Sequence[str], limit: int) -> 
 
 
 def _run(row: Row) -> Run:
-    words = {"cause": Cause(row["cause"]), "outcome": Outcome(row["outcome"])}
+    words = {"cause": Cause(row["cause"]), "outcome": RunOutcome(row["outcome"])}
     return Run(**{**row, **words})

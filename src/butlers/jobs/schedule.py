@@ -22,7 +22,7 @@ from butlers.db.postgres import Database, Transaction
 from butlers.errors import BudgetExhausted, ButlersError, Conflict, InvalidInput, NotFound
 from butlers.jobs import policy
 from butlers.jobs import runs as jobs
-from butlers.jobs.policy import Cause, Claim, Outcome, Step
+from butlers.jobs.policy import Cause, Claim, RunOutcome, Step
 from butlers.jobs.runs import Ending, Hold, Run
 from butlers.module import Job, NotRun
 
@@ -33,7 +33,7 @@ LOST = "its lease was lost: another process took it over, or the database was aw
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ScheduleIntervals:
     """How long a run is held, how often the schedule looks, how long a stop waits for runs."""
 
     lease_seconds: float = 60.0
@@ -61,13 +61,13 @@ class Schedule:
         *,
         clock: Clock = utc_now,
         worker: str = "",
-        pace: Pace | None = None,
-        when_ended: Callable[[str, Outcome], None] = lambda job, outcome: None,
+        pace: ScheduleIntervals | None = None,
+        when_ended: Callable[[str, RunOutcome], None] = lambda job, outcome: None,
     ) -> None:
         self._database = database
         self._jobs = {job.name: job for job in planned}
         self._clock = clock
-        self._pace = pace or Pace()
+        self._pace = pace or ScheduleIntervals()
         self._worker = worker or f"{socket.gethostname()}:{os.getpid()}"
         self._when_ended = when_ended
         self._since: dict[str, datetime] = {}
@@ -162,7 +162,7 @@ class Schedule:
     async def _act(
         self, tx: Transaction, job: Job, due: datetime | None, now: datetime
     ) -> Claim | None:
-        held, hold = await jobs.held(tx, job.name), self._hold(now)
+        held, hold = await jobs.get_running(tx, job.name), self._hold(now)
         step = policy.decide(due, held, now)
         if step is Step.GIVE_UP and held is not None:
             await jobs.settle(tx, held, jobs.GONE, now)
@@ -182,7 +182,7 @@ class Schedule:
         async with self._database.system_transaction() as tx:
             await jobs.take_turn(tx, job=job.name)
             now = self._clock()
-            held = await jobs.held(tx, job.name)
+            held = await jobs.get_running(tx, job.name)
             if held is not None and held.lease_until > now:
                 raise Conflict(
                     f"{job.name} is being run by {held.worker}; `butlers jobs` shows when it ended"

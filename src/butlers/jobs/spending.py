@@ -16,7 +16,7 @@ from butlers.db.postgres import Database, Transaction
 from butlers.db.queries import load
 from butlers.errors import BudgetExhausted, ButlersError, ShareExhausted
 from butlers.kernel.secrets import masked
-from butlers.kernel.sections import Limits
+from butlers.kernel.sections import SpendingLimits
 from butlers.llm import (
     Bounded,
     Completion,
@@ -40,14 +40,14 @@ _SHORTEST_REST, _LONGEST_REST = timedelta(minutes=1), timedelta(hours=1)
 log = structlog.get_logger(__name__)
 
 
-class Account(StrEnum):
+class BudgetAccount(StrEnum):
     """On whose account a completion goes; each has a budget of its own, or none."""
 
     MODULES = "modules"
     SESSIONS = "sessions"
 
 
-class Outcome(StrEnum):
+class CompletionOutcome(StrEnum):
     """What became of a completion."""
 
     RUNNING = "running"
@@ -98,7 +98,7 @@ class DaySpent:
 
 
 def refusal(
-    limits: Limits, spent: Spent, section: str, setting: str = "daily_max", whose: str = ""
+    limits: SpendingLimits, spent: Spent, section: str, setting: str = "daily_max", whose: str = ""
 ) -> str | None:
     """Why no completion may be asked for now, or None; `section` is where the limits stand."""
     for kind, limit, reached in (
@@ -128,9 +128,9 @@ class Spending:
     def __init__(
         self,
         database: Callable[[], Database],
-        limits: Limits,
+        limits: SpendingLimits,
         clock: Clock = utc_now,
-        account: Account = Account.SESSIONS,
+        account: BudgetAccount = BudgetAccount.SESSIONS,
         section: str = "",
         tenant: str = "",
     ) -> None:
@@ -176,7 +176,7 @@ class Spending:
             )
         return number
 
-    async def settle(self, number: int, outcome: Outcome, usage: Usage) -> None:
+    async def settle(self, number: int, outcome: CompletionOutcome, usage: Usage) -> None:
         """Note what a completion cost; an answer is not given up because that fails."""
         try:
             async with self._database().system_transaction() as tx:
@@ -202,7 +202,7 @@ class Spending:
     async def _refuse(self, tx: Transaction, now: datetime) -> None:
         row = await tx.fetch_one(_SQL["unanswered"], account=self._account, now=now)
         resting = Unanswered(**(row or {})).rest(now)
-        if resting is not None and self._account is Account.MODULES:
+        if resting is not None and self._account is BudgetAccount.MODULES:
             raise NotReached(resting)
         reason = refusal(self.limits, await self._spent(tx, now, None), self._section)
         if reason is not None:
@@ -217,10 +217,10 @@ class Spending:
         return self._clock().astimezone(UTC)
 
 
-def limits_of(settings: ButlerSettings) -> tuple[Limits, str]:
+def limits_of(settings: ButlerSettings) -> tuple[SpendingLimits, str]:
     """What a day's completions for modules may come to, and which section says so."""
     told = (module.limits() for module in settings.modules.each())
-    return next((limits for limits in told if limits is not None), (Limits(), ""))
+    return next((limits for limits in told if limits is not None), (SpendingLimits(), ""))
 
 
 def model_of(settings: ButlerSettings, spending: Spending) -> "CountedModel | None":
@@ -267,15 +267,18 @@ class CountedModel:
         """
         prompt, system = masked(prompt).text, masked(system).text
         number = await self._spending.reserve(self.name, label, timeout_seconds)
-        outcome, usage = Outcome.FAILED, Usage()
+        outcome, usage = CompletionOutcome.FAILED, Usage()
         try:
             completion = await self._model.complete(
                 prompt, system=system, schema=schema, timeout_seconds=timeout_seconds, label=label
             )
-            outcome, usage = Outcome.OK, completion.usage
+            outcome, usage = CompletionOutcome.OK, completion.usage
         except CompletionFailed as failure:
             reached = not isinstance(failure, NotReached)
-            outcome, usage = Outcome.FAILED if reached else Outcome.UNREACHED, failure.usage
+            outcome, usage = (
+                CompletionOutcome.FAILED if reached else CompletionOutcome.UNREACHED,
+                failure.usage,
+            )
             raise
         finally:
             # Also when the caller gave up waiting: the completion was asked for and counts.

@@ -17,7 +17,7 @@ from butlers.kernel import secret_checks as checks
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class SecretKind:
     """One kind of secret, under the name that its mark bears."""
 
     name: str
@@ -32,9 +32,9 @@ def kind(
     *anchors: str,
     check: Callable[[str], bool] | None = None,
     flags: int = 0,
-) -> Kind:
+) -> SecretKind:
     """A kind by its pattern as it is written in a table."""
-    return Kind(name, re.compile(pattern, flags), anchors, check)
+    return SecretKind(name, re.compile(pattern, flags), anchors, check)
 
 
 _ANY = re.IGNORECASE
@@ -141,7 +141,7 @@ _NAMES = (
 _UNQUOTED = r"[^\s\"'`,;<>&|\]})]"
 
 
-def _named(name: str, anchor: str, word: str) -> tuple[Kind, ...]:
+def _named(name: str, anchor: str, word: str) -> tuple[SecretKind, ...]:
     """What stands after a name: in quotes, or plainly, or as an option of a command."""
     said = rf"(?:{word})[\"']?\s{{0,4}}"
     quoted = r"(?P<quote>[\"'`])(?P<secret>[^\n]{1,300}?)(?P=quote)"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from butlers.kernel.secret_kinds import KINDS, Kind
+from butlers.kernel.secret_kinds import KINDS, SecretKind
 from butlers.kernel.secret_providers import LEAST_OF_A_PROVIDER, PROVIDERS
 
 _MARK = re.compile(r"\[secret: [a-z][a-z ]{1,40}\]")
@@ -61,7 +61,7 @@ def masked(text: str, mask: str = "") -> Masked:
     """
     kinds: list[str] = []
     for _ in range(_ROUNDS):
-        found = _found(text, mask)
+        found = _find_secrets(text, mask)
         if not found:
             break
         kinds += [kind for *_, kind in found]
@@ -85,9 +85,9 @@ _Span = tuple[int, int, int, str]
 class _Index:
     """Kinds by their anchors, each with its rank: what ranks lower is surer."""
 
-    def __init__(self, kinds: Sequence[Kind], rank: int = 0) -> None:
-        self.anchored: dict[str, list[tuple[int, Kind]]] = {}
-        self.scanned: list[tuple[int, Kind]] = []
+    def __init__(self, kinds: Sequence[SecretKind], rank: int = 0) -> None:
+        self.anchored: dict[str, list[tuple[int, SecretKind]]] = {}
+        self.scanned: list[tuple[int, SecretKind]] = []
         for place, kind in enumerate(kinds, rank):
             for anchor in kind.anchors:
                 self.anchored.setdefault(anchor, []).append((place, kind))
@@ -108,7 +108,7 @@ _PROVIDERS = _Index(PROVIDERS)
 _OTHERS = _Index(KINDS, len(PROVIDERS))
 
 
-def _found(text: str, mask: str) -> list[_Span]:
+def _find_secrets(text: str, mask: str) -> list[_Span]:
     """Where secrets stand, in order; of those that overlap the surest names the whole."""
     low, seen = _lowered(text), _opaque(text, mask)
     spans = list(_OTHERS.spans(seen, low, scan=_DIGITS.search(text) is not None))
@@ -135,7 +135,7 @@ def _opaque(text: str, mask: str) -> str:
     return _MARK.sub(lambda found: _OPAQUE * len(found[0]), text)
 
 
-def _spans(kind: Kind, rank: int, matches: Iterable[re.Match[str]]) -> Iterator[_Span]:
+def _spans(kind: SecretKind, rank: int, matches: Iterable[re.Match[str]]) -> Iterator[_Span]:
     group = "secret" if "secret" in kind.shape.groupindex else 0
     for match in matches:
         value = match[group].strip(_OPAQUE)
@@ -145,7 +145,7 @@ def _spans(kind: Kind, rank: int, matches: Iterable[re.Match[str]]) -> Iterator[
             yield start, start + len(value), rank, kind.name
 
 
-def _matches(kind: Kind, anchor: str, text: str, low: str) -> Iterator[re.Match[str]]:
+def _matches(kind: SecretKind, anchor: str, text: str, low: str) -> Iterator[re.Match[str]]:
     place = low.find(anchor)
     while place >= 0:
         match = kind.shape.match(text, place)

@@ -10,24 +10,24 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
 
-class Section(BaseModel):
+class SettingsSection(BaseModel):
     """A table of settings: frozen, with known keys only, where text is never taken for a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class InlineSection(Section):
+class InlineSection(SettingsSection):
     """A section that is written on one line, as `key = { … }`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SpendingLimits:
     """What a day's completions may come to; 0 sets no limit."""
 
     runs: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
-    each: "Limits | None" = None
+    each: "SpendingLimits | None" = None
     """What those for one tenant may come to."""
 
 
@@ -43,13 +43,13 @@ class Check:
     look: Callable[[str], str]
 
 
-class ModuleSection(Section):
+class ModuleSection(SettingsSection):
     """The settings of a module: what the house knows of it without loading it."""
 
     butler_jobs: ClassVar[tuple[str, ...]] = ()
     """Its jobs whose times an entry of `[butler.schedule]` sets, which then needs no prompt."""
 
-    def limits(self) -> tuple[Limits, str] | None:
+    def limits(self) -> tuple[SpendingLimits, str] | None:
         """What modules may spend on completions and which section says so, if one of these does."""
         return None
 

@@ -33,7 +33,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class CandidateColumns:
     """What a look into the index brought: of each thing that is known of the candidates, a list.
 
     A place counts from 1 within the best by meaning or by words; None where it is not among them.
@@ -67,15 +67,15 @@ class Looked:
         """Which memory a candidate is."""
         return MemoryRef(MemoryType(self.kinds[number]), self.ids[number])
 
-    def only(self, kind: MemoryType) -> "Looked":
+    def only(self, kind: MemoryType) -> "CandidateColumns":
         """The same, of one kind alone."""
         return self._kept([number for number, own in enumerate(self.kinds) if own == kind])
 
-    def without(self, ids: Set[UUID]) -> "Looked":
+    def without(self, ids: Set[UUID]) -> "CandidateColumns":
         """The same without some of them."""
         return self._kept([number for number, id in enumerate(self.ids) if id not in ids])
 
-    def _kept(self, kept: list[int]) -> "Looked":
+    def _kept(self, kept: list[int]) -> "CandidateColumns":
         return replace(self, **{name: self._some(name, kept) for name in self.__slots__[1:]})
 
     def _some(self, name: str, kept: list[int]) -> Any:

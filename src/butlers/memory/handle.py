@@ -15,12 +15,12 @@ from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
 from butlers.kernel.text import clean
 from butlers.memory.model import Event, EventSubject, Lineage, VersionState
-from butlers.memory.pace import Pace
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.memory.store import embeddings, events, search
 from butlers.memory.store.embeddings import ModelVersion
-from butlers.memory.store.search import Standing
+from butlers.memory.store.search import TenantProfile
 from butlers.memory.uses import Uses
+from butlers.memory.write_rate import WriteRate
 
 _COUNTS, _COUNTS_LIVE_MS = 256, 30_000
 # Whoever serves more tenants than this in turn asks for each anew, a round trip more.
@@ -38,7 +38,7 @@ class Embedding:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QueryVectors:
     """The vectors of a query's texts, and the one version whose vectors they compare with."""
 
     vectors: list[list[float]]
@@ -76,13 +76,13 @@ class Memory:
     embedders: Callable[[ModelVersion], Embedder | None] = installed_embedder
     counts: LRUCache[Counted] = field(default_factory=lambda: LRUCache(_COUNTS, _COUNTS_LIVE_MS))
     """What was counted last for a tenant; for the flow that counts."""
-    standings: LRUCache[Standing] = field(
+    standings: LRUCache[TenantProfile] = field(
         default_factory=lambda: LRUCache(_STANDINGS, _STANDINGS_LIVE_MS)
     )
     """What was known last of a tenant; every search says whether it still is so."""
     in_time: dict[tuple[str, str], int] = field(default_factory=dict)
     """How many episodes at once a model may manage in time, by tenant and butler."""
-    pace: Pace = field(default_factory=Pace)
+    pace: WriteRate = field(default_factory=WriteRate)
     """How fast each token stores."""
     words: LRUCache[list[float]] = field(
         default_factory=lambda: LRUCache(_WORD_VECTORS, _WORD_VECTORS_LIVE_MS)
@@ -164,17 +164,19 @@ class Memory:
         version_id = version.id if version else await self._registered(engine, lineage)
         return [Embedding(vector, version_id) for vector in vectors]
 
-    async def embed_question(self, texts: Sequence[str], standing: Standing) -> Question | None:
+    async def embed_question(
+        self, texts: Sequence[str], standing: TenantProfile
+    ) -> QueryVectors | None:
         """A query's vectors; None for a tenant that has nothing to compare them with."""
         version, engine = self._in_use(standing.versions)
         if version is None:
             return None
         if len(texts) > 1:
-            return Question(await self.vectors(engine, texts), version.id)
+            return QueryVectors(await self.vectors(engine, texts), version.id)
         # By itself it may have been embedded a moment ago, as for the butler asked before this one.
         vectors = [await engine.embed_async(texts[0])]
         self._check_length(vectors)
-        return Question(vectors, version.id)
+        return QueryVectors(vectors, version.id)
 
     async def vectors(self, engine: Embedder, texts: Sequence[str]) -> list[list[float]]:
         """Bare vectors by one model, of the length that the tables hold."""
@@ -193,7 +195,7 @@ class Memory:
                 self.words.set(f"{engine.version} {one}", made)
         return [vector for one in words if (vector := known[one]) is not None]
 
-    async def standing(self, lineage: Lineage, *, anew: bool = False) -> Standing:
+    async def standing(self, lineage: Lineage, *, anew: bool = False) -> TenantProfile:
         """What is remembered of the tenant; whoever finds it outdated has it asked `anew`."""
         known = None if anew else self.standings.get(lineage.tenant_id)
         if known is None:

@@ -8,11 +8,17 @@ from butlers.llm import LanguageModel
 from butlers.memory.flows.consolidate import consolidate_all
 from butlers.memory.flows.decay_sweep import run_decay_sweep
 from butlers.memory.flows.episode_cleanup import empty_bin, run_episode_cleanup
+from butlers.memory.flows.episode_retention import (
+    Unread,
+    backlog,
+    count_unread,
+    crowded,
+    keep_unread,
+)
 from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
-from butlers.memory.flows.unread import Unread, backlog, count_unread, crowded, keep_unread
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
-from butlers.memory.settings import ScheduleConfig
+from butlers.memory.settings import MemoryScheduleConfig
 from butlers.module import Job, NotRun, Rationed
 
 _MAX_TOLD = 20
@@ -31,7 +37,7 @@ _COUNTED_ONLY = {
 
 
 def memory_jobs(
-    memory: Callable[[], Memory], model: LanguageModel | None, schedule: ScheduleConfig
+    memory: Callable[[], Memory], model: LanguageModel | None, schedule: MemoryScheduleConfig
 ) -> list[Job]:
     """Consolidation, decay sweep and episode cleanup, at the module's own times.
 

@@ -60,7 +60,7 @@ class ConsolidationStatus(StrEnum):
     DEAD_LETTER = "dead_letter"
 
 
-class Removal(StrEnum):
+class RemovalReason(StrEnum):
     """Why the cleanup put an episode into the bin."""
 
     EXPIRED = "expired"
@@ -103,7 +103,7 @@ class SearchMode(StrEnum):
     HYBRID = "hybrid"
 
 
-class Outcome(StrEnum):
+class RuleOutcome(StrEnum):
     """What came of applying a rule."""
 
     HELPFUL = "helpful"

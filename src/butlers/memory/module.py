@@ -11,11 +11,11 @@ from butlers.db.branch import Branch
 from butlers.db.postgres import Database
 from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import ButlersError, Unavailable
-from butlers.memory.flows.unread import keep_unread
+from butlers.memory.flows.episode_retention import keep_unread
 from butlers.memory.handle import Memory
 from butlers.memory.jobs import memory_jobs
 from butlers.memory.model import Lineage
-from butlers.memory.operations import OPERATIONS, Desk
+from butlers.memory.operations import OPERATIONS, OperationContext
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import Caller, Health, Job, Module, Surroundings
 from butlers.operation import Operation
@@ -69,9 +69,11 @@ class MemoryModule(Module):
             raise Unavailable(f"the memory of butler {self.surroundings.butler} is not started")
         return self._memory
 
-    def desk(self, caller: Caller, request_id: str | None = None) -> Desk:
+    def desk(self, caller: Caller, request_id: str | None = None) -> OperationContext:
         """Where its operations are called on a caller's behalf."""
-        return Desk.of(self.memory, caller, request_id, self.surroundings.language_model)
+        return OperationContext.of(
+            self.memory, caller, request_id, self.surroundings.language_model
+        )
 
     def jobs(self) -> Sequence[Job]:
         """Consolidation, decay sweep and episode cleanup."""

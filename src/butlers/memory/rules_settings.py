@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from butlers.kernel.sections import Fault, InlineSection, Section, refuse
+from butlers.kernel.sections import Fault, InlineSection, SettingsSection, refuse
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Characters = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -33,7 +33,7 @@ class HarmfulToAntipattern(InlineSection):
     max_effectiveness: Share = Field(0.3, description="Effectiveness it is below.")
 
 
-class RulesConfig(Section):
+class RulesConfig(SettingsSection):
     """How rules rise, and how they are turned into warnings."""
 
     promote_to_established: PromoteToEstablished = Field(

@@ -5,15 +5,15 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from butlers.embedding import prove_model
-from butlers.kernel.gate import Secrets
+from butlers.kernel.secret_policy import Secrets
 from butlers.kernel.sections import (
     Check,
     Cron,
     Fault,
     InlineSection,
-    Limits,
     ModuleSection,
-    Section,
+    SettingsSection,
+    SpendingLimits,
     Valid,
     refuse,
 )
@@ -28,7 +28,7 @@ Rows = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Seconds = Annotated[int, Field(ge=1, le=86_400)]
 
 
-class EpisodesConfig(Section):
+class EpisodesConfig(SettingsSection):
     """How long episodes live and how many are kept."""
 
     default_ttl_days: Days = Field(7, description="Days an episode lives unless its writer says.")
@@ -49,7 +49,7 @@ class EpisodesConfig(Section):
     )
 
 
-class RetentionConfig(Section):
+class RetentionConfig(SettingsSection):
     """How long what was removed can be had back."""
 
     bin_days: int = Field(
@@ -57,7 +57,7 @@ class RetentionConfig(Section):
     )
 
 
-class FactsConfig(Section):
+class FactsConfig(SettingsSection):
     """When a fact, or a rule, fades and when it expires."""
 
     retrieval_confidence_threshold: Share = Field(
@@ -99,7 +99,7 @@ class ScoreWeights(InlineSection):
         return self
 
 
-class RetrievalConfig(Section):
+class RetrievalConfig(SettingsSection):
     """What search, recall and context do unless told otherwise."""
 
     default_limit: int = Field(
@@ -124,7 +124,7 @@ class RetrievalConfig(Section):
         return self
 
 
-class ContextConfig(Section):
+class ContextConfig(SettingsSection):
     """How a context is shared out between its sections."""
 
     facts_share: Share = Field(0.6, description="Share of the token budget for facts.")
@@ -143,7 +143,7 @@ class ContextConfig(Section):
         return self
 
 
-class ConsolidationConfig(Section):
+class ConsolidationConfig(SettingsSection):
     """How episodes become facts and rules, and what that may cost."""
 
     batch_size: int = Field(
@@ -184,7 +184,7 @@ class ConsolidationConfig(Section):
     )
 
 
-class StatementsConfig(Section):
+class StatementsConfig(SettingsSection):
     """What users state in sessions, in their own words."""
 
     enabled: bool = Field(
@@ -192,7 +192,7 @@ class StatementsConfig(Section):
     )
 
 
-class QuarantineConfig(Section):
+class QuarantineConfig(SettingsSection):
     """What programs store and a person should see before an agent is told of it."""
 
     enabled: bool = Field(
@@ -206,7 +206,7 @@ class QuarantineConfig(Section):
     )
 
 
-class ScheduleConfig(Section):
+class MemoryScheduleConfig(SettingsSection):
     """When the module's jobs run; an entry of the same name in `[butler.schedule]` wins."""
 
     consolidate: Cron = Field("0 */6 * * *", description="When episodes are consolidated.")
@@ -217,7 +217,7 @@ class ScheduleConfig(Section):
 class MemoryModuleConfig(ModuleSection):
     """Memory of episodes, facts and rules."""
 
-    butler_jobs: ClassVar[tuple[str, ...]] = tuple(ScheduleConfig.model_fields)
+    butler_jobs: ClassVar[tuple[str, ...]] = tuple(MemoryScheduleConfig.model_fields)
 
     enabled: bool = Field(True, description="Whether this butler has a memory.")
     secrets: Secrets = Field(
@@ -241,14 +241,16 @@ class MemoryModuleConfig(ModuleSection):
     consolidation: ConsolidationConfig = Field(ConsolidationConfig(), description="Consolidation.")
     statements: StatementsConfig = Field(StatementsConfig(), description="Statements.")
     quarantine: QuarantineConfig = Field(QuarantineConfig(), description="Quarantine.")
-    schedule: ScheduleConfig = Field(ScheduleConfig(), description="Schedule.")
+    schedule: MemoryScheduleConfig = Field(MemoryScheduleConfig(), description="Schedule.")
 
-    def limits(self) -> tuple[Limits, str]:
+    def limits(self) -> tuple[SpendingLimits, str]:
         """What modules may spend on completions."""
         budget = self.consolidation
-        each = Limits(budget.tenant_max_runs, budget.tenant_max_tokens, budget.tenant_max_cost_usd)
+        each = SpendingLimits(
+            budget.tenant_max_runs, budget.tenant_max_tokens, budget.tenant_max_cost_usd
+        )
         whole = (budget.daily_max_runs, budget.daily_max_tokens, budget.daily_max_cost_usd)
-        return Limits(*whole, each), "modules.memory.consolidation"
+        return SpendingLimits(*whole, each), "modules.memory.consolidation"
 
     def checks(self) -> tuple[Check, ...]:
         """The embedding model is there and works."""

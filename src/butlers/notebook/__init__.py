@@ -11,7 +11,8 @@ from butlers.notebook.core import (
     search_memories,
 )
 from butlers.notebook.decay import apply_decay, compute_decay_multiplier
-from butlers.notebook.handle import Limits, Notebook, owner_id
+from butlers.notebook.handle import Notebook, owner_id
+from butlers.notebook.handle import NoteLimits as Limits
 from butlers.notebook.manager import MemoryManager
 from butlers.notebook.model import (
     AgentMemory,
@@ -26,10 +27,14 @@ from butlers.notebook.model import (
     MemoryStatus,
     RelatedMemory,
     ScoredMemory,
-    SearchMode,
     SearchOptions,
     SearchResult,
-    Source,
+)
+from butlers.notebook.model import (
+    NoteSearchMode as SearchMode,
+)
+from butlers.notebook.model import (
+    ScoreSource as Source,
 )
 from butlers.notebook.schema import ensure_memory_schema, open_notebook
 from butlers.notebook.search import deep_search, fast_search, search

@@ -119,11 +119,11 @@ def categorize(key: str, content: str) -> CategoryResult:
 
 def _points(key: set[str], content: set[str]) -> Counter[MemoryCategory]:
     """What every sign found adds to its category, more where it stands in the key."""
-    named = _found(_KEYWORDS, key)
+    named = _match_phrases(_KEYWORDS, key)
     points: Counter[MemoryCategory] = Counter()
-    for sign in named | _found(_KEYWORDS, content):
+    for sign in named | _match_phrases(_KEYWORDS, content):
         points[sign[0]] += _IN_KEY if sign in named else _IN_CONTENT
-    for category, _ in _found(_NAMES, key):
+    for category, _ in _match_phrases(_NAMES, key):
         points[category] += _NAME_WEIGHTS[category]
     return points
 
@@ -142,7 +142,7 @@ _Sign = tuple[MemoryCategory, str]
 _Index = dict[str, list[_Sign]]
 
 
-def _found(index: _Index, phrases: Iterable[str]) -> set[_Sign]:
+def _match_phrases(index: _Index, phrases: Iterable[str]) -> set[_Sign]:
     return {sign for phrase in phrases for sign in index.get(phrase, ())}
 
 

@@ -1,6 +1,6 @@
 """The core: save, recall, list and search notes, without a cache."""
 
-from butlers.kernel.gate import admitted, refuse_secret
+from butlers.kernel.secret_policy import admitted, refuse_secret
 from butlers.kernel.text import clean
 from butlers.notebook import related, store, terms
 from butlers.notebook.categories import categorize

@@ -9,10 +9,10 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from butlers.clock import Clock, utc_now
-from butlers.db.sqlite import Database, Stamp
+from butlers.db.sqlite import SqliteDatabase, Stamp
 from butlers.errors import InvalidInput
 from butlers.ids import NewId, new_id
-from butlers.kernel.gate import Secrets
+from butlers.kernel.secret_policy import Secrets
 from butlers.kernel.text import clean
 from butlers.notebook.decay import to_text
 from butlers.notebook.model import MemoryCategory
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class NoteLimits:
     """How long a key and a content may be, in characters."""
 
     max_key_chars: int = 200
@@ -58,10 +58,10 @@ class Notebook:
     another writer; without one it works on the loop's own threads. Any thread may use it.
     """
 
-    sqlite: Database
+    sqlite: SqliteDatabase
     clock: Clock = utc_now
     new_id: NewId = new_id
-    limits: Limits = Limits()
+    limits: NoteLimits = NoteLimits()
     secrets: Secrets = "mask"
     frequencies: KnownFrequencies = field(default_factory=KnownFrequencies)
     worker: Executor | None = None
@@ -99,7 +99,7 @@ def checked_agent(agent_id: str) -> str:
     return agent_id
 
 
-def checked_key(key: str, limits: Limits) -> str:
+def checked_key(key: str, limits: NoteLimits) -> str:
     """The key as it is stored, if it is there and not too long."""
     cleaned = _within("key", key, limits.max_key_chars)
     if not cleaned.strip():
@@ -107,7 +107,7 @@ def checked_key(key: str, limits: Limits) -> str:
     return cleaned
 
 
-def checked_content(content: str, limits: Limits) -> str:
+def checked_content(content: str, limits: NoteLimits) -> str:
     """The content as it is stored, if it is not too long."""
     return _within("content", content, limits.max_content_chars)
 

@@ -13,7 +13,7 @@ from butlers.kernel.lru import LRUCache
 from butlers.kernel.text import clean
 from butlers.llm import LanguageModel
 from butlers.notebook import core, related, store
-from butlers.notebook.handle import Limits, Notebook, checked_agent, checked_limit
+from butlers.notebook.handle import Notebook, NoteLimits, checked_agent, checked_limit
 from butlers.notebook.model import (
     AgentMemory,
     CacheStats,
@@ -153,7 +153,7 @@ def open_manager(
     worker: Executor | None = None,
 ) -> MemoryManager:
     """The notebook of the butler whose directory this is; deep searches ask `model`."""
-    limits = Limits(config.max_key_chars, config.max_content_chars)
+    limits = NoteLimits(config.max_key_chars, config.max_content_chars)
     db = open_notebook(
         directory / FILE,
         clock=clock,

@@ -30,7 +30,7 @@ Fetch = Callable[[str], Iterable[Row]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NoteQuery:
     """What a query asks for: the words it is matched by, and the terms it is weighed by."""
 
     words: list[str]
@@ -51,7 +51,9 @@ def match_any(terms: Iterable[str], beginnings: Iterable[str] = ()) -> str:
     return " OR ".join(whole + [f"{_quoted(beginning)}*" for beginning in beginnings])
 
 
-def find_matching(db: Notebook, owner: Owner, asked: Asked, enough: int, fetch: Fetch) -> list[Row]:
+def find_matching(
+    db: Notebook, owner: Owner, asked: NoteQuery, enough: int, fetch: Fetch
+) -> list[Row]:
     """The notes with the words themselves; then, unless enough, with words that begin like them.
 
     What the agent never wrote is looked for by its beginning at once, and what no word begins

@@ -28,14 +28,14 @@ class MemoryStatus(StrEnum):
     CONFIRMED = "confirmed"
 
 
-class SearchMode(StrEnum):
+class NoteSearchMode(StrEnum):
     """Fast: index and arithmetic. Deep: a language model ranks what fast found."""
 
     FAST = "fast"
     DEEP = "deep"
 
 
-class Source(StrEnum):
+class ScoreSource(StrEnum):
     """Where a score comes from."""
 
     FTS5 = "fts5"
@@ -81,7 +81,7 @@ class ScoredMemory:
 
     memory: AgentMemory
     score: float
-    source: Source
+    source: ScoreSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class SearchResult:
     """What a search found, how it was asked to look, and among how many candidates."""
 
     memories: list[ScoredMemory]
-    mode: SearchMode
+    mode: NoteSearchMode
     total_candidates: int
 
 
@@ -112,7 +112,7 @@ class FastSearchOptions(TypedDict, total=False):
 class SearchOptions(FastSearchOptions, total=False):
     """What a search may be told; everything has a default."""
 
-    mode: SearchMode | str
+    mode: NoteSearchMode | str
 
 
 DeepSearchFn = Callable[[str, Sequence[AgentMemory], int], Awaitable[Sequence[ScoredMemory]]]

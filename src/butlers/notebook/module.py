@@ -12,7 +12,7 @@ from butlers.db.postgres import Database
 from butlers.errors import Unavailable
 from butlers.module import Caller, Health, Job, Module, Surroundings
 from butlers.notebook.manager import FILE, MemoryManager, open_manager
-from butlers.notebook.operations import OPERATIONS, Desk
+from butlers.notebook.operations import OPERATIONS, NotebookContext
 from butlers.notebook.settings import NotebookModuleConfig
 from butlers.notebook.stats import file_stats
 from butlers.notebook.summarize import summarize_everybody
@@ -58,11 +58,11 @@ class NotebookModule(Module):
             raise Unavailable(f"the notebook of butler {self.surroundings.butler} is not started")
         return self._manager
 
-    def desk(self, caller: Caller, request_id: str | None = None) -> Desk:
+    def desk(self, caller: Caller, request_id: str | None = None) -> NotebookContext:
         """Where its operations are called for a caller's agent, which may be the butler."""
         agent = caller.agent or self.surroundings.butler
         file = (self.surroundings.directory or Path()) / FILE
-        return Desk(self.manager, self.config, caller.tenant_id, agent, file)
+        return NotebookContext(self.manager, self.config, caller.tenant_id, agent, file)
 
     def jobs(self) -> Sequence[Job]:
         """The nightly summary of old notes."""

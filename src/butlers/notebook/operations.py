@@ -10,7 +10,7 @@ from butlers.errors import InvalidInput, NotFound
 from butlers.kernel.secrets import marks_in
 from butlers.notebook.handle import checked_category, owner_id
 from butlers.notebook.manager import MemoryManager
-from butlers.notebook.model import EnrichedMemory, MemoryCategory, SearchMode
+from butlers.notebook.model import EnrichedMemory, MemoryCategory, NoteSearchMode
 from butlers.notebook.related import MOST_REFERENCES
 from butlers.notebook.results import (
     CategorizedNote,
@@ -23,9 +23,9 @@ from butlers.notebook.results import (
 from butlers.notebook.settings import NotebookModuleConfig
 from butlers.notebook.stats import agent_stats, file_stats
 from butlers.notebook.summarize import summarize_everybody, summarize_old_memories
-from butlers.operation import Asked, Audience, Effect, Route, Table, Toolset
+from butlers.operation import Audience, Input, OperationEffect, OperationTable, Route, Toolset
 
-OPERATIONS = Table("note_")
+OPERATIONS = OperationTable("note_")
 # Its Python API is `butlers.notebook`, under the names of the notebook's own contract.
 _OWN_API = {"python": "butlers.notebook offers it under the names of the notebook's contract"}
 
@@ -43,7 +43,7 @@ Category = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class NotebookContext:
     """A notebook, and the agent of a tenant whose notes are read and written."""
 
     manager: MemoryManager
@@ -66,7 +66,7 @@ class Desk:
         return await self.manager.db.apart(self.manager.recall, self.owner, key)
 
 
-class Save(Asked):
+class Save(Input):
     """A note."""
 
     key: Key
@@ -78,13 +78,13 @@ class Save(Asked):
 
 @OPERATIONS.add(
     answers=CategorizedNote,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     toolset=Toolset.STANDARD,
     example='save project:alpha:deadline "12 December"',
     routes=(Route("POST", "/notes", 201),),
     left_out=_OWN_API,
 )
-async def save(desk: Desk, asked: Save) -> CategorizedNote:
+async def save(desk: NotebookContext, asked: Save) -> CategorizedNote:
     """Save a note under a key of your choice, or change the one that is there.
 
     Use it for what you want to find again by name: settings, decisions, addresses, plans.
@@ -105,7 +105,7 @@ async def save(desk: Desk, asked: Save) -> CategorizedNote:
     return note.model_copy(update={"masked": hidden}) if hidden > 0 else note
 
 
-class Recall(Asked):
+class NoteRecallInput(Input):
     """One note, by its key."""
 
     key: Key
@@ -118,7 +118,7 @@ class Recall(Asked):
     routes=(Route("GET", "/notes/{key}"),),
     left_out=_OWN_API,
 )
-async def recall(desk: Desk, asked: Recall) -> CategorizedNote | None:
+async def recall(desk: NotebookContext, asked: NoteRecallInput) -> CategorizedNote | None:
     """Read the note you saved under a key, archived or not.
 
     Use it when you know the key; note_list and note_search help when you do not.
@@ -129,15 +129,15 @@ async def recall(desk: Desk, asked: Recall) -> CategorizedNote | None:
     return CategorizedNote.of(found, desk.agent) if found else None
 
 
-class Search(Asked):
+class NoteSearchInput(Input):
     """What is looked for among the notes."""
 
     query: str
     """Words to look for, or a question."""
     limit: Limit = None
     mode: Annotated[
-        str, WithJsonSchema({"type": "string", "enum": [one.value for one in SearchMode]})
-    ] = SearchMode.FAST.value
+        str, WithJsonSchema({"type": "string", "enum": [one.value for one in NoteSearchMode]})
+    ] = NoteSearchMode.FAST.value
     """fast (words, weighed) or deep (a language model ranks what fast finds)."""
     category: Category = None
     min_similarity: float = 0.0
@@ -151,7 +151,7 @@ class Search(Asked):
     routes=(Route("GET", "/notes/search"),),
     left_out=_OWN_API,
 )
-async def search(desk: Desk, asked: Search) -> FoundNotes:
+async def search(desk: NotebookContext, asked: NoteSearchInput) -> FoundNotes:
     """Find your notes that match a query, best first; older notes count for less.
 
     A category that leaves nothing is ignored. deep takes seconds and ranks at most 50 notes;
@@ -173,7 +173,7 @@ async def search(desk: Desk, asked: Search) -> FoundNotes:
     return FoundNotes.of(found, desk.agent)
 
 
-class List(Asked):
+class List(Input):
     """Which notes."""
 
     category: Category = None
@@ -189,7 +189,7 @@ class List(Asked):
     routes=(Route("GET", "/notes"),),
     left_out=_OWN_API,
 )
-async def list_notes(desk: Desk, asked: List) -> list[Note]:
+async def list_notes(desk: NotebookContext, asked: List) -> list[Note]:
     """List your notes, the last changed first, without those that were archived.
 
     Use it to see what you have, e.g. at the start of work. Returns a list of notes.
@@ -203,7 +203,7 @@ async def list_notes(desk: Desk, asked: List) -> list[Note]:
     return [Note.of(note, desk.agent) for note in notes]
 
 
-class Related(Asked):
+class Related(Input):
     """A note, and how many that are like it."""
 
     key: Key
@@ -218,7 +218,7 @@ class Related(Asked):
     routes=(Route("GET", "/notes/{key}/related"),),
     left_out=_OWN_API,
 )
-async def related(desk: Desk, asked: Related) -> list[RelatedNote]:
+async def related(desk: NotebookContext, asked: Related) -> list[RelatedNote]:
     """Find your notes that share words with the one under a key, the most similar first.
 
     Returns a list of {memory, score}.
@@ -231,7 +231,7 @@ async def related(desk: Desk, asked: Related) -> list[RelatedNote]:
     return [RelatedNote(memory=Note.of(r.memory, desk.agent), score=r.score) for r in found]
 
 
-class Summarize(Asked):
+class Summarize(Input):
     """Whose notes, and how old."""
 
     everybody: bool = False
@@ -242,14 +242,14 @@ class Summarize(Asked):
 
 @OPERATIONS.add(
     answers=Summarized,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     maintains=True,
     callers=Audience.OWNER,
     example="summarize --older-than-days 30",
     routes=(Route("POST", "/notes/summarize"),),
     left_out=_OWN_API,
 )
-async def summarize(desk: Desk, asked: Summarize) -> dict[str, Any]:
+async def summarize(desk: NotebookContext, asked: Summarize) -> dict[str, Any]:
     """Put old notes that share a key prefix into one summary, and archive them.
 
     Returns {agents, archived, errors}.
@@ -263,7 +263,7 @@ async def summarize(desk: Desk, asked: Summarize) -> dict[str, Any]:
     return {"agents": 1, "archived": archived, "errors": []}
 
 
-class Stats(Asked):
+class NoteStatsInput(Input):
     """Nothing: all that is kept."""
 
 
@@ -274,7 +274,7 @@ class Stats(Asked):
     routes=(Route("GET", "/notes/stats"),),
     left_out=_OWN_API,
 )
-async def stats(desk: Desk, asked: Stats) -> dict[str, Any]:
+async def stats(desk: NotebookContext, asked: NoteStatsInput) -> dict[str, Any]:
     """Count your notes by category, archived ones apart, and those of the whole file.
 
     Returns {notes, archived, categories, last_change, file}.

@@ -29,7 +29,7 @@ _AT_ONCE = 500
 _TEXTS = ("id", "agent", "key", "content", "status", "created_at", "updated_at")
 
 
-def told(db: Notebook, tenant: str) -> Iterator[dict[str, Any]]:
+def export_notes(db: Notebook, tenant: str) -> Iterator[dict[str, Any]]:
     """Every note of a tenant, by agent and key."""
     after = ("", "")
     prefix = f"{quote(tenant, safe='')}/"
@@ -88,7 +88,7 @@ def find(
     db: Notebook, tenant: str, wanted: Callable[[dict[str, Any]], bool]
 ) -> list[dict[str, Any]]:
     """The notes of a tenant that are wanted."""
-    return [note for note in told(db, tenant) if wanted(note)]
+    return [note for note in export_notes(db, tenant) if wanted(note)]
 
 
 def erase(db: Notebook, ids: Iterable[str]) -> None:

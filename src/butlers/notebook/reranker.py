@@ -17,7 +17,7 @@ from butlers.notebook.model import (
     DeepSearchFn,
     MemoryCategory,
     ScoredMemory,
-    Source,
+    ScoreSource,
 )
 
 MAX_CANDIDATES = 50
@@ -99,16 +99,16 @@ def read_ranking(answer: str, candidates: Sequence[AgentMemory]) -> list[ScoredM
     for ranked in ranking:
         if 1 <= ranked.note <= len(candidates):
             memory = candidates[ranked.note - 1]
-            believed.setdefault(ranked.note, ScoredMemory(memory, ranked.score, Source.LLM))
+            believed.setdefault(ranked.note, ScoredMemory(memory, ranked.score, ScoreSource.LLM))
     return sorted(believed.values(), key=lambda found: -found.score)
 
 
 def _note(number: int, memory: AgentMemory) -> str:
     key = html.escape(one_line(memory.key), quote=True)
-    return f'<note number="{number}" key="{key}">{_shown(memory)}</note>'
+    return f'<note number="{number}" key="{key}">{_excerpt(memory)}</note>'
 
 
-def _shown(memory: AgentMemory) -> str:
+def _excerpt(memory: AgentMemory) -> str:
     """What the model is shown of a note: its beginning, but nothing of a credential."""
     if categorize(memory.key, memory.content).category is MemoryCategory.CREDENTIAL:
         return _WITHHELD

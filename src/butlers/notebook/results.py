@@ -5,10 +5,10 @@ from typing import Any, Self
 
 from butlers.notebook.decay import from_text
 from butlers.notebook.model import AgentMemory, SearchResult
-from butlers.operation import Answer
+from butlers.operation import Output
 
 
-class Note(Answer):
+class Note(Output):
     """A note."""
 
     id: str
@@ -39,7 +39,7 @@ class CategorizedNote(Note):
     """How sure the category is, 0 to 1."""
 
 
-class FoundNote(Answer):
+class FoundNote(Output):
     """A note that a search found."""
 
     memory: Note
@@ -48,7 +48,7 @@ class FoundNote(Answer):
     """What the score comes from: fts5, combined (with TF-IDF) or llm."""
 
 
-class RelatedNote(Answer):
+class RelatedNote(Output):
     """A note that shares words with another one."""
 
     memory: Note
@@ -56,7 +56,7 @@ class RelatedNote(Answer):
     """The share of all their words that both hold, 0 to 1."""
 
 
-class FoundNotes(Answer):
+class FoundNotes(Output):
     """What a search found, best first."""
 
     memories: list[FoundNote]
@@ -75,7 +75,7 @@ class FoundNotes(Answer):
         return cls(memories=found, mode=result.mode, total_candidates=result.total_candidates)
 
 
-class Summarized(Answer):
+class Summarized(Output):
     """What came of summarizing."""
 
     agents: int
@@ -84,7 +84,7 @@ class Summarized(Answer):
     errors: list[str]
 
 
-class NoteStats(Answer):
+class NoteStats(Output):
     """How much an agent has, and the whole file."""
 
     notes: int

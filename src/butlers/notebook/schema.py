@@ -6,11 +6,11 @@ from pathlib import Path
 
 from butlers.clock import Clock, utc_now
 from butlers.db import queries
-from butlers.db.queries import Query
-from butlers.db.sqlite import Database, connect
+from butlers.db.queries import NamedQuery
+from butlers.db.sqlite import SqliteDatabase, connect
 from butlers.ids import NewId, new_id
-from butlers.kernel.gate import Secrets
-from butlers.notebook.handle import Limits, Notebook
+from butlers.kernel.secret_policy import Secrets
+from butlers.notebook.handle import Notebook, NoteLimits
 from butlers.notebook.renewal import renew_notes
 
 _CORE = queries.load(__file__)
@@ -23,13 +23,13 @@ def open_notebook(
     *,
     clock: Clock = utc_now,
     new_id: NewId = new_id,
-    limits: Limits | None = None,
+    limits: NoteLimits | None = None,
     secrets: Secrets = "mask",
     worker: Executor | None = None,
 ) -> Notebook:
     """The notebook kept in a file, or in `:memory:`, with the tables of the notes themselves."""
     sqlite = connect(path)
-    db = Notebook(sqlite, clock, new_id, limits or Limits(), secrets, worker=worker)
+    db = Notebook(sqlite, clock, new_id, limits or NoteLimits(), secrets, worker=worker)
     try:
         _create(sqlite, _CORE)
         renew_notes(db)
@@ -50,7 +50,7 @@ def present_tables(db: Notebook) -> frozenset[str]:
     return frozenset(name for kind, name in db.sqlite.fetch(_MASTER["objects"]) if kind == "table")
 
 
-def _create(sqlite: Database, statements: Mapping[str, Query]) -> None:
+def _create(sqlite: SqliteDatabase, statements: Mapping[str, NamedQuery]) -> None:
     """Run them all unless every object is there, so that opening takes no write lock."""
     present = {name for _, name in sqlite.fetch(_MASTER["objects"])}
     if statements.keys() - {"adopted"} <= present:

@@ -15,16 +15,16 @@ from butlers.kernel.tfidf import IDFCorpus
 from butlers.notebook import terms as corpora
 from butlers.notebook.decay import apply_decay
 from butlers.notebook.handle import Notebook, checked_agent, checked_limit
-from butlers.notebook.matching import Asked, find_matching, stand_ins
+from butlers.notebook.matching import NoteQuery, find_matching, stand_ins
 from butlers.notebook.model import (
     AgentMemory,
     DeepSearchFn,
     FastSearchOptions,
+    NoteSearchMode,
     ScoredMemory,
-    SearchMode,
+    ScoreSource,
     SearchOptions,
     SearchResult,
-    Source,
 )
 from butlers.notebook.store import COLUMNS, kept_rows, note
 from butlers.notebook.terms import Owner
@@ -49,7 +49,7 @@ class _Wish:
     """What a search was told, checked, with every default in place."""
 
     limit: int = DEFAULT_LIMIT
-    mode: SearchMode = SearchMode.FAST
+    mode: NoteSearchMode = NoteSearchMode.FAST
     category: str | None = None
     min_similarity: float = 0.0
 
@@ -78,7 +78,7 @@ async def deep_search(
     deep_search_fn: DeepSearchFn | None = None,
 ) -> list[ScoredMemory]:
     """The candidates of a fast search as a language model ranks them; without one, as they are."""
-    deep = replace(_wish(opts), mode=SearchMode.DEEP)
+    deep = replace(_wish(opts), mode=NoteSearchMode.DEEP)
     return (await _find(db, agent_id, query, deep, deep_search_fn)).memories
 
 
@@ -117,18 +117,18 @@ def _wish(opts: SearchOptions | FastSearchOptions | None) -> _Wish:
     return _Wish(limit, _mode(given.get("mode")), category, similarity)
 
 
-def _mode(given: object) -> SearchMode:
+def _mode(given: object) -> NoteSearchMode:
     try:
-        return SearchMode(str(given or SearchMode.FAST))
+        return NoteSearchMode(str(given or NoteSearchMode.FAST))
     except ValueError:
         raise InvalidInput(
-            f"mode is {given!r}; give one of {[m.value for m in SearchMode]}"
+            f"mode is {given!r}; give one of {[m.value for m in NoteSearchMode]}"
         ) from None
 
 
 def _ranked(db: Notebook, agent_id: str, query: str, wish: _Wish) -> tuple[list[ScoredMemory], int]:
     """Every candidate similar enough, best first, and how many candidates there were."""
-    asked = Asked.by(query)
+    asked = NoteQuery.by(query)
     with db.sqlite.snapshot():
         owner = corpora.get_owner(db, checked_agent(agent_id))
         if owner is None or not asked.words:
@@ -140,7 +140,7 @@ def _ranked(db: Notebook, agent_id: str, query: str, wish: _Wish) -> tuple[list[
     return apply_decay(similar, db.clock()), len(candidates)
 
 
-def _candidates(db: Notebook, owner: Owner, asked: Asked, wish: _Wish) -> list[_Candidate]:
+def _candidates(db: Notebook, owner: Owner, asked: NoteQuery, wish: _Wish) -> list[_Candidate]:
     """Bounded, by relevance; a category that leaves none of them is dropped."""
     within: dict[str, Value] = {"first": owner.first, "last": owner.last, "limit": wish.candidates}
 
@@ -164,17 +164,19 @@ def _scored(
     """Each candidate by its place among them, blended with its TF-IDF cosine to the query."""
     vocabulary = set[str]().union(*(counts for _, counts in candidates))
     corpus = corpora.corpus(db, owner, vocabulary.union(terms))
-    wanted = _wanted(corpus, terms, vocabulary)
+    wanted = _query_vector(corpus, terms, vocabulary)
     scored = []
     for place, (memory, counts) in enumerate(candidates):
         rank = 1 - _RANK_SPAN * place / max(len(candidates), 2)
         cosine = cosine_similarity_sparse(wanted, corpus.weights(counts))
         score = FTS_SHARE * rank + TFIDF_SHARE * cosine if wanted else rank
-        scored.append(ScoredMemory(memory, score, Source.COMBINED if wanted else Source.FTS5))
+        scored.append(
+            ScoredMemory(memory, score, ScoreSource.COMBINED if wanted else ScoreSource.FTS5)
+        )
     return scored
 
 
-def _wanted(corpus: IDFCorpus, terms: list[str], vocabulary: set[str]) -> dict[str, float]:
+def _query_vector(corpus: IDFCorpus, terms: list[str], vocabulary: set[str]) -> dict[str, float]:
     """The query's TF-IDF vector over what its terms stand for; none where that is nothing."""
     shares: dict[str, float] = {}
     standing = stand_ins(terms, vocabulary)
@@ -189,7 +191,7 @@ async def _find(
     db: Notebook, agent_id: str, query: str, wish: _Wish, deep_search_fn: DeepSearchFn | None
 ) -> SearchResult:
     ranked, total = await db.apart(_ranked, db, agent_id, query, wish)
-    if wish.mode is SearchMode.DEEP and deep_search_fn is not None and ranked:
+    if wish.mode is NoteSearchMode.DEEP and deep_search_fn is not None and ranked:
         candidates = [result.memory for result in ranked]
         try:
             answer = await deep_search_fn(query, candidates, wish.limit)
@@ -210,7 +212,9 @@ def _believed(
     for result in answer:
         memory = known.get(result.memory.id)
         if memory is not None and math.isfinite(result.score) and result.score >= 0:
-            believed.setdefault(memory.id, ScoredMemory(memory, float(result.score), Source.LLM))
+            believed.setdefault(
+                memory.id, ScoredMemory(memory, float(result.score), ScoreSource.LLM)
+            )
     if answer and not believed:
         raise InvalidInput("the callback answered with none of the candidates it was given")
     return list(believed.values())

@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from butlers.kernel.gate import Secrets
-from butlers.kernel.sections import Cron, ModuleSection, Section
+from butlers.kernel.secret_policy import Secrets
+from butlers.kernel.sections import Cron, ModuleSection, SettingsSection
 
 
-class ScheduleConfig(Section):
+class NotebookScheduleConfig(SettingsSection):
     """When the notebook's job runs."""
 
     summarize: Cron = Field("30 4 * * *", description="When old entries are summarized.")
@@ -38,4 +38,4 @@ class NotebookModuleConfig(ModuleSection):
     max_key_chars: int = Field(
         200, ge=1, le=10_000, description="Longest key; a longer one is refused."
     )
-    schedule: ScheduleConfig = Field(ScheduleConfig(), description="Schedule.")
+    schedule: NotebookScheduleConfig = Field(NotebookScheduleConfig(), description="Schedule.")

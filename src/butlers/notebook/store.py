@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import astuple
 
 from butlers.db import queries
-from butlers.db.queries import Query
+from butlers.db.queries import NamedQuery
 from butlers.db.sqlite import MissingTable, Row, Value
 from butlers.notebook.handle import Notebook
 from butlers.notebook.model import (
@@ -23,7 +23,7 @@ COLUMNS = 9
 _VOCABULARY_TERMS = 50
 
 
-def kept_rows(db: Notebook, query: Query, **values: Value) -> list[Row]:
+def kept_rows(db: Notebook, query: NamedQuery, **values: Value) -> list[Row]:
     """Every row; none where the notebook goes on without the tables they would be in."""
     try:
         return db.sqlite.fetch(query, **values)

@@ -34,7 +34,7 @@ _PIECE = 6_000
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class DocumentSection:
     """A part of a document under its headings."""
 
     heading: str
@@ -80,7 +80,7 @@ def memories(name: str, text: str, butler: str, metadata: dict[str, Any]) -> Ite
             )
 
 
-def sections(text: str) -> Iterator[Section]:
+def sections(text: str) -> Iterator[DocumentSection]:
     """The sections of a Markdown text that say something."""
     trail: list[tuple[int, str]] = []
     lines: list[str] = []
@@ -109,10 +109,10 @@ def rules(text: str) -> Iterator[str]:
             yield said
 
 
-def _section(trail: list[tuple[int, str]], lines: list[str]) -> Iterator[Section]:
+def _section(trail: list[tuple[int, str]], lines: list[str]) -> Iterator[DocumentSection]:
     text = "\n".join(lines).strip()
     if text:
-        yield Section(" › ".join(heading for _, heading in trail), text)
+        yield DocumentSection(" › ".join(heading for _, heading in trail), text)
 
 
 def _pieces(text: str) -> Iterator[str]:

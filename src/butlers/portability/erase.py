@@ -21,7 +21,7 @@ from butlers.host.butler import Butler
 from butlers.kernel.mentions import Mentions
 from butlers.memory.flows import erase as memories
 from butlers.memory.model import Lineage
-from butlers.memory.policy.erasure import Selection, Wanted
+from butlers.memory.policy.erasure import ErasureRequest, Selection
 from butlers.notebook import portable as notes
 from butlers.portability import receipts, traces
 from butlers.portability.export import NOTE, notebook_of
@@ -46,7 +46,7 @@ class Beside:
         return {kind: number for kind, number in told.items() if number} | self.traces.counts
 
 
-def check(wanted: Wanted) -> None:
+def check(wanted: ErasureRequest) -> None:
     """InvalidInput unless one thing is to be erased, and it is one that can be."""
     given = [wanted.about, wanted.entity_id, wanted.session, wanted.everything]
     if sum(map(bool, given)) != 1:
@@ -57,7 +57,7 @@ def check(wanted: Wanted) -> None:
         )
 
 
-async def preview(butler: Butler, wanted: Wanted, lineage: Lineage) -> dict[str, Any]:
+async def preview(butler: Butler, wanted: ErasureRequest, lineage: Lineage) -> dict[str, Any]:
     """What would be erased, listed and counted; nothing is changed."""
     check(wanted)
     selection = await memories.preview(butler.memory, wanted, lineage)
@@ -81,7 +81,7 @@ async def preview(butler: Butler, wanted: Wanted, lineage: Lineage) -> dict[str,
     return {"counts": selection.counts | beside.counts, "found": listed}
 
 
-async def erase(butler: Butler, wanted: Wanted, lineage: Lineage) -> dict[str, Any]:
+async def erase(butler: Butler, wanted: ErasureRequest, lineage: Lineage) -> dict[str, Any]:
     """Erase for good; the receipt."""
     check(wanted)
     await _end_what_was_begun(butler)
@@ -95,7 +95,7 @@ async def erase(butler: Butler, wanted: Wanted, lineage: Lineage) -> dict[str, A
 
 
 def _receipt(
-    butler: Butler, wanted: Wanted, lineage: Lineage, selection: Selection, beside: Beside
+    butler: Butler, wanted: ErasureRequest, lineage: Lineage, selection: Selection, beside: Beside
 ) -> dict[str, Any]:
     """What a receipt says; of whom only a hash."""
     erased = [{"kind": f.kind, "id": f.id, "sha256": f.sha256} for f in selection.found.values()]
@@ -113,7 +113,7 @@ def _receipt(
 
 
 async def _find_beside(
-    butler: Butler, wanted: Wanted, mentions: Mentions, lineage: Lineage
+    butler: Butler, wanted: ErasureRequest, mentions: Mentions, lineage: Lineage
 ) -> Beside:
     def is_meant(told: Mapping[str, Any]) -> bool:
         if wanted.keeps(str(told["id"])):
@@ -131,7 +131,7 @@ async def _find_beside(
 
 
 async def _erase_beside(
-    butler: Butler, wanted: Wanted, mentions: Mentions, lineage: Lineage
+    butler: Butler, wanted: ErasureRequest, mentions: Mentions, lineage: Lineage
 ) -> Beside:
     beside = await _find_beside(butler, wanted, mentions, lineage)
     notebook = notebook_of(butler)
@@ -144,13 +144,13 @@ async def _erase_beside(
     return beside
 
 
-def _sought(butler: Butler, wanted: Wanted, mentions: Mentions, lineage: Lineage) -> Sought:
+def _sought(butler: Butler, wanted: ErasureRequest, mentions: Mentions, lineage: Lineage) -> Sought:
     return Sought(
         butler.home, butler.name, lineage.tenant_id, mentions, wanted.session, wanted.everything
     )
 
 
-async def _write_down(butler: Butler, wanted: Wanted, lineage: Lineage) -> Path:
+async def _write_down(butler: Butler, wanted: ErasureRequest, lineage: Lineage) -> Path:
     """Note what is begun, with every name there is for it: after a crash some would be gone."""
     found = await memories.preview(butler.memory, wanted, lineage)
     told = {"wanted": asdict(wanted), "names": found.names}
@@ -167,7 +167,7 @@ async def _end_what_was_begun(butler: Butler) -> None:
         told = json.loads(file.read_text("utf-8"))
         lineage = Lineage(told["tenant"], told["actor"])
         entity_id = told["wanted"]["entity_id"]
-        wanted = Wanted(**{**told["wanted"], "entity_id": entity_id and UUID(entity_id)})
+        wanted = ErasureRequest(**{**told["wanted"], "entity_id": entity_id and UUID(entity_id)})
         with suppress(NotFound):  # the entity is gone, and so is what was about it
             await memories.erase(butler.memory, wanted, lineage)
         await _erase_beside(butler, wanted, Mentions(told["names"]), lineage)

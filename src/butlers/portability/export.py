@@ -32,12 +32,12 @@ async def export_lines(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]
 async def _lines(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
     kinds = await portable.columns(butler.memory, lineage) | {NOTE: list(notes.COLUMNS)}
     yield _line(FORMAT, _json({"version": VERSION, "kinds": kinds}))
-    async for kind, row in portable.told(butler.memory, lineage):
+    async for kind, row in portable.export_rows(butler.memory, lineage):
         yield _line(kind, row)
     notebook = notebook_of(butler)
     if notebook is not None:
         db = notebook.manager.db
-        for note in await db.apart(lambda: list(notes.told(db, lineage.tenant_id))):
+        for note in await db.apart(lambda: list(notes.export_notes(db, lineage.tenant_id))):
             yield _line(NOTE, _json(note))
 
 

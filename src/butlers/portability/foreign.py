@@ -14,7 +14,7 @@ from butlers.host.butler import Butler
 from butlers.memory.flows import portable
 from butlers.memory.flows.batch import store_batch
 from butlers.memory.model import Lineage, New, NewFact, Origin
-from butlers.memory.operations import Desk
+from butlers.memory.operations import OperationContext
 from butlers.portability import conversations, documents, pam
 from butlers.portability.bring import Imported, OnStep
 from butlers.portability.conversations import Unreadable
@@ -109,7 +109,7 @@ async def _bring_conversations(
         if len(told) == 1 or name.startswith("conversations")
         for one in (given if isinstance(given, list) else [given])
     ]
-    desk = Desk(butler.memory, lineage)
+    desk = OperationContext(butler.memory, lineage)
     for place, one in enumerate(listed):
         on_step("storing conversations", place, len(listed))
         try:

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from butlers.errors import InvalidInput
-from butlers.memory.flows.portable import Line
+from butlers.memory.flows.portable import ImportLine
 from butlers.notebook import portable as notes
 from butlers.portability.export import END, FORMAT, NOTE, VERSION
 
@@ -46,13 +46,13 @@ def check(file: Path, known: Mapping[str, Sequence[str]]) -> dict[str, int]:
     return counts
 
 
-def rows(file: Path) -> Iterator[Line]:
+def rows(file: Path) -> Iterator[ImportLine]:
     """The rows of a file that was checked."""
     with file.open("rb") as stream:
         for number, written in enumerate(stream, 1):
             kind, row, text = _parsed(number, written)
             if kind not in (END, FORMAT):
-                yield Line(number, kind, row, text)
+                yield ImportLine(number, kind, row, text)
 
 
 def _parsed(number: int, written: bytes) -> tuple[str, dict[str, Any], str]:

@@ -41,7 +41,7 @@ async def export_pam(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
     memories: dict[str, dict[str, Any]] = {}
     relations: list[dict[str, Any]] = []
     replaced: dict[str, str] = {}
-    async for kind, written in portable.told(butler.memory, lineage):
+    async for kind, written in portable.export_rows(butler.memory, lineage):
         row = json.loads(written)
         if kind in _TYPES:
             memories[row["id"]] = _memory(kind, row)

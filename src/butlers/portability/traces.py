@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from butlers.db.embedded.places import recorded_place
+from butlers.db.embedded.directories import recorded_place
 from butlers.host.home import Home
 from butlers.host.tokens import TokenStore
 from butlers.kernel.mentions import Mentions
 from butlers.sessions import spool
-from butlers.sessions.waiting import Arrival, Waiting, pieces
+from butlers.sessions.spool_entries import Arrival, SpoolEntries, pieces
 
 _OVERLAP = 200
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[ntr])")
@@ -73,16 +73,18 @@ class Traces:
 
 def find(sought: Sought) -> Traces:
     """What the files of a home tell of whom is looked for."""
-    waiting = Waiting(sought.home.root)
+    waiting = SpoolEntries(sought.home.root)
     left = [*waiting.arrivals(), *waiting.set_aside_before()] if _speaks(sought) else []
     found = [one for one in left if one.butler == sought.butler and sought.has_left(one)]
-    lines = {file: sum(1 for _ in _places(file, sought)) for file in _line_files(sought.home)}
+    lines = {
+        file: sum(1 for _ in _matching_lines(file, sought)) for file in _line_files(sought.home)
+    }
     return Traces(tuple(found), {file: number for file, number in lines.items() if number})
 
 
 def remove(sought: Sought, traces: Traces) -> None:
     """Take those files and lines away; what is gone already is no fault."""
-    waiting = Waiting(sought.home.root)
+    waiting = SpoolEntries(sought.home.root)
     for one in traces.sessions:
         with contextlib.suppress(FileNotFoundError):
             waiting.done(one)
@@ -113,7 +115,7 @@ def _line_files(home: Home) -> list[Path]:
     return [file for file in (*sorted(logs), *notes) if file.is_file()]
 
 
-def _places(file: Path, sought: Sought) -> Iterator[tuple[int, bytes]]:
+def _matching_lines(file: Path, sought: Sought) -> Iterator[tuple[int, bytes]]:
     """Where the lines stand that tell of whom is looked for."""
     place = 0
     with file.open("rb") as stream:
@@ -124,7 +126,7 @@ def _places(file: Path, sought: Sought) -> Iterator[tuple[int, bytes]]:
 
 
 def _overwrite(file: Path, sought: Sought) -> None:
-    found = list(_places(file, sought))
+    found = list(_matching_lines(file, sought))
     with file.open("r+b") as stream:
         for place, line in found:
             stream.seek(place)

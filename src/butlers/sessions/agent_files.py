@@ -22,7 +22,7 @@ _OWN_DIRECTORIES = (".claude", ".codex")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """What a file says and what it is to say; None stands for no file."""
 
     path: Path
@@ -64,20 +64,20 @@ def read(path: Path) -> str | None:
         raise Unavailable(f"cannot read {path} ({error}); nothing was changed") from error
 
 
-def json_change(path: Path, edit: Callable[[dict[str, Any]], None]) -> Change:
+def json_change(path: Path, edit: Callable[[dict[str, Any]], None]) -> FileChange:
     """The change that an edit makes to a JSON file; what it leaves alone keeps its order."""
     before = read(path)
     value = _parsed_json(path, before)
     edit(value)
     if before is not None and value == _parsed_json(path, before):
-        return Change(path, before, before)
+        return FileChange(path, before, before)
     # Indented as it was.
     found = re.search(r"\n([ \t]+)\S", before or "")
     text = json.dumps(value, indent=found[1] if found else 2, ensure_ascii=False)
-    return Change(path, before, text + "\n" if value else None)
+    return FileChange(path, before, text + "\n" if value else None)
 
 
-def toml_change(path: Path, edit: Callable[[tomlkit.TOMLDocument], None]) -> Change:
+def toml_change(path: Path, edit: Callable[[tomlkit.TOMLDocument], None]) -> FileChange:
     """The change that an edit makes to a TOML file; comments and layout stay."""
     before = read(path)
     try:
@@ -87,11 +87,11 @@ def toml_change(path: Path, edit: Callable[[tomlkit.TOMLDocument], None]) -> Cha
         raise _damaged(path, str(error)) from error
     edit(document)
     if before is not None and document.unwrap() == unchanged.unwrap():
-        return Change(path, before, before)
+        return FileChange(path, before, before)
     after = tomlkit.dumps(document)
     if after.endswith("\n\n") and not (before or "").endswith("\n\n"):
         after = after[:-1]  # what stood between a table that is gone and the one before it
-    return Change(path, before, after if after.strip() else None)
+    return FileChange(path, before, after if after.strip() else None)
 
 
 def table(settings: Any, path: Path, name: str) -> Any:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from butlers.files import replace_file
 from butlers.llm.envelopes import parse_object
-from butlers.sessions.connections import Client, Connection, Scope
+from butlers.sessions.agent_connections import Client, Connection, Scope
 from butlers.sessions.projects import identify
 
 _FIRST_LINES = 50
@@ -77,7 +77,7 @@ def connected(
     )
 
 
-class Connections:
+class ConnectionFile:
     """The connections of a home, in a file of their own."""
 
     def __init__(self, file: Path) -> None:

@@ -18,7 +18,7 @@ _LONGEST = 600
 """Who says more in a sentence has pasted it."""
 
 
-class Kind(StrEnum):
+class CueKind(StrEnum):
     """What a statement is."""
 
     STANDING = "standing"
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 class Cue:
     """What a sentence states: what kind of thing, of what, and which part of it says so."""
 
-    kind: Kind
+    kind: CueKind
     rest: str
     """What it says, without the words that only ask to keep it."""
     about: str = ""
@@ -88,27 +88,27 @@ _CUE, _TURNED_BACK = _all(_TABLES["cue"]), _all(_TABLES["turned"])
 
 def may_state(sentence: str) -> bool:
     """Whether a sentence may state something to be kept, read generously."""
-    return _found(_CUE, sentence) is not None
+    return _matches(_CUE, sentence) is not None
 
 
 def turns_back(turn: str) -> bool:
     """Whether a turn begins by correcting what was done."""
-    return _found(_TURNED_BACK, _LEAD.sub("", turn[:_LONGEST])) is not None
+    return _matches(_TURNED_BACK, _LEAD.sub("", turn[:_LONGEST])) is not None
 
 
 def asks_to_remember(sentence: str) -> bool:
     """Whether a sentence asks to keep what it says, or what follows it."""
-    return _found(_REMEMBER, f"{_LEAD.sub('', sentence)} …") is not None
+    return _matches(_REMEMBER, f"{_LEAD.sub('', sentence)} …") is not None
 
 
 def points_back(sentence: str) -> bool:
     """Whether a sentence asks to keep the one before it."""
-    return _found(_REMEMBER_BACK, _LEAD.sub("", sentence)) is not None
+    return _matches(_REMEMBER_BACK, _LEAD.sub("", sentence)) is not None
 
 
 def disagrees(sentence: str) -> bool:
     """Whether a sentence says that something is otherwise."""
-    return _found(_CORRECTION, _LEAD.sub("", sentence)) is not None
+    return _matches(_CORRECTION, _LEAD.sub("", sentence)) is not None
 
 
 def stated(sentence: str, *, disagreed: bool = False) -> Cue | None:
@@ -116,55 +116,55 @@ def stated(sentence: str, *, disagreed: bool = False) -> Cue | None:
     if not may_be_kept(sentence):
         return None
     said = _LEAD.sub("", sentence)
-    asked = _found(_REMEMBER, said)
+    asked = _matches(_REMEMBER, said)
     rest = _LEAD.sub("", said[asked.end() :].strip()) if asked else said
     found = _by_itself(rest) or _put_right(rest, disagreed=disagreed)
-    if found is None and (asked or _found(_REMEMBER_AFTER, said)):
+    if found is None and (asked or _matches(_REMEMBER_AFTER, said)):
         found = to_remember(rest)
     return found if found is not None and any(map(str.isalnum, found.rest)) else None
 
 
 def to_remember(said: str) -> Cue:
     """What a sentence says that somebody asked to keep."""
-    declared = _found(_DECLARED, said)
-    return Cue(Kind.REMEMBER, said, declared["about"] if declared else "")
+    declared = _matches(_DECLARED, said)
+    return Cue(CueKind.REMEMBER, said, declared["about"] if declared else "")
 
 
 def may_be_kept(sentence: str) -> bool:
     """Whether a sentence is somebody's own, asks nothing and wants to be obeyed by nobody."""
     said = _LEAD.sub("", sentence)
-    if len(said) > _LONGEST or _found(_NEVER, said):
+    if len(said) > _LONGEST or _matches(_NEVER, said):
         return False
-    return not _found(_QUESTION, said) or _found(_ASKED_KINDLY, said) is not None
+    return not _matches(_QUESTION, said) or _matches(_ASKED_KINDLY, said) is not None
 
 
 def _by_itself(said: str) -> Cue | None:
     """What a sentence states that needs nobody to say so."""
-    if _found(_STANDING, said) and not _found(_NOT_STANDING, said):
-        return Cue(Kind.STANDING, said)
-    if _found(_NAME, said):
-        return Cue(Kind.NAME, said)
-    who = _found(_WHO, said)
+    if _matches(_STANDING, said) and not _matches(_NOT_STANDING, said):
+        return Cue(CueKind.STANDING, said)
+    if _matches(_NAME, said):
+        return Cue(CueKind.NAME, said)
+    who = _matches(_WHO, said)
     if who is not None:
-        return Cue(Kind.IDENTITY, said, who.groupdict().get("what") or "")
-    if _found(_PREFERENCE, said):
-        return Cue(Kind.PREFERENCE, said)
-    if _found(_DECISION, said) and not _found(_NOT_DECIDED, said):
-        return Cue(Kind.DECISION, said)
+        return Cue(CueKind.IDENTITY, said, who.groupdict().get("what") or "")
+    if _matches(_PREFERENCE, said):
+        return Cue(CueKind.PREFERENCE, said)
+    if _matches(_DECISION, said) and not _matches(_NOT_DECIDED, said):
+        return Cue(CueKind.DECISION, said)
     return None
 
 
 def _put_right(said: str, *, disagreed: bool) -> Cue | None:
     """What a sentence says of something, where it says that it is otherwise."""
-    begun = _found(_CORRECTION, said)
+    begun = _matches(_CORRECTION, said)
     if begun is None and not disagreed:
         return None
     rest = said[begun.end() :].strip() if begun else said
-    declared = _found(_DECLARED, rest) and (begun or ", not " in rest)
-    if declared or (_found(_CONTRAST, rest) and not _found(_ORDER, rest)):
-        return replace(to_remember(rest), kind=Kind.CORRECTION)
+    declared = _matches(_DECLARED, rest) and (begun or ", not " in rest)
+    if declared or (_matches(_CONTRAST, rest) and not _matches(_ORDER, rest)):
+        return replace(to_remember(rest), kind=CueKind.CORRECTION)
     return None
 
 
-def _found(patterns: Sequence[re.Pattern[str]], text: str) -> re.Match[str] | None:
+def _matches(patterns: Sequence[re.Pattern[str]], text: str) -> re.Match[str] | None:
     return next(filter(None, (pattern.search(text) for pattern in patterns)), None)

@@ -14,8 +14,8 @@ from butlers.kernel.text import normalise_whitespace
 from butlers.sessions import cues
 from butlers.sessions.echo import RECALLED, Echo
 from butlers.sessions.spoken import own_sentences, unlisted, without_pasted
-from butlers.sessions.statements import Statement, statements
-from butlers.sessions.transcripts import Said, Speaker, Transcript, own_words
+from butlers.sessions.spoken_statements import SpokenStatement, statements
+from butlers.sessions.transcripts import Speaker, Transcript, Utterance, own_words
 
 MAX_CHARACTERS = 8_000
 _REQUEST, _WHOLE, _STATED, _OUTCOME, _OUTCOME_BETWEEN = 2_000, 2_000, 3_000, 2_800, 800
@@ -37,7 +37,7 @@ class Essence:
     secrets_masked: int
     asked_at: str = ""
     through: str = ""
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[SpokenStatement, ...] = ()
 
 
 @dataclass(slots=True)
@@ -50,12 +50,12 @@ class _Words:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _UserTurn:
     """What a user said in one turn, and what the agent said last before the next."""
 
     at: str
     words: _Words
-    statements: tuple[Statement, ...]
+    statements: tuple[SpokenStatement, ...]
     secrets: int
     answer: str
     through: str
@@ -71,7 +71,7 @@ def of_exchange(prompt: str, answer: str, recalled: Iterable[str]) -> Essence | 
     asked, told = own_words(prompt), own_words(answer)
     if not asked or not told:
         return None
-    said = [Said(Speaker.USER, asked), Said(Speaker.AGENT, told)]
+    said = [Utterance(Speaker.USER, asked), Utterance(Speaker.AGENT, told)]
     return of_transcript(Transcript(said, list(recalled)))[0]
 
 
@@ -88,14 +88,14 @@ def of_transcript(transcript: Transcript) -> list[Essence]:
     return [one for one in found if one.text.strip()]
 
 
-def _exchanges(said: Sequence[Said]) -> Iterator[tuple[Said, Sequence[Said]]]:
+def _exchanges(said: Sequence[Utterance]) -> Iterator[tuple[Utterance, Sequence[Utterance]]]:
     """Each turn of the user with what the agent said before the next."""
     starts = [place for place, one in enumerate(said) if one.speaker is Speaker.USER]
     for start, end in pairwise([*starts, len(said)]):
         yield said[start], said[start + 1 : end]
 
 
-def _turn(said: Said, answers: Sequence[Said], echo: Echo) -> _Turn:
+def _turn(said: Utterance, answers: Sequence[Utterance], echo: Echo) -> _UserTurn:
     # Masked before it is cut or taken apart, for half a secret is not recognised.
     found = masked(_read(said.text))
     shown = normalise_whitespace(without_pasted(found.text))
@@ -108,7 +108,7 @@ def _turn(said: Said, answers: Sequence[Said], echo: Echo) -> _Turn:
     stated = tuple(one for one in stated if one.text in told)
     last = answers[-1] if answers else said
     answer = last.text if answers else ""
-    return _Turn(said.at, words, stated, found.count, answer, last.at)
+    return _UserTurn(said.at, words, stated, found.count, answer, last.at)
 
 
 def _set_apart(shown: str, own: Sequence[str], stated: set[str]) -> _Words:
@@ -130,9 +130,9 @@ def _set_apart(shown: str, own: Sequence[str], stated: set[str]) -> _Words:
     return words
 
 
-def _packed(turns: Sequence[_Turn], limit: int) -> Iterator[list[_Turn]]:
+def _packed(turns: Sequence[_UserTurn], limit: int) -> Iterator[list[_UserTurn]]:
     """The turns in parts, each as long as an episode may be."""
-    part: list[_Turn] = []
+    part: list[_UserTurn] = []
     free = _ROOM - _REQUEST
     for turn in turns:
         length = turn.length(limit)
@@ -145,7 +145,9 @@ def _packed(turns: Sequence[_Turn], limit: int) -> Iterator[list[_Turn]]:
         yield part
 
 
-def _essence(part: Sequence[_Turn], limit: int, echo: Echo, *, opens: bool, ends: bool) -> Essence:
+def _essence(
+    part: Sequence[_UserTurn], limit: int, echo: Echo, *, opens: bool, ends: bool
+) -> Essence:
     words = [turn.words for turn in part]
     lines = [line for one in words for line in one.stated]
     lines += [line for one in words for line in one.whole]
@@ -164,7 +166,7 @@ def _essence(part: Sequence[_Turn], limit: int, echo: Echo, *, opens: bool, ends
     )
 
 
-def _outcome(part: Sequence[_Turn], echo: Echo, limit: int) -> tuple[str, int]:
+def _outcome(part: Sequence[_UserTurn], echo: Echo, limit: int) -> tuple[str, int]:
     """The last thing the agent said, without what it only repeated from memory."""
     answers = [turn.answer for turn in part if turn.answer]
     if not answers:

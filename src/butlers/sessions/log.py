@@ -40,7 +40,7 @@ _INTERNAL = ("worker", "ends_by")
 GONE = "the process that ran it ended before it was done"
 
 
-class Kind(StrEnum):
+class SessionKind(StrEnum):
     """What began a session."""
 
     ASK = "ask"
@@ -48,7 +48,7 @@ class Kind(StrEnum):
     AGENT = "agent"
 
 
-class Outcome(StrEnum):
+class SessionOutcome(StrEnum):
     """What became of a session."""
 
     RUNNING = "running"
@@ -68,14 +68,14 @@ class SessionRecord:
     """A session as the log keeps it."""
 
     id: str
-    kind: Kind
+    kind: SessionKind
     asked_by: str
     agent: str
     asked: str
     started_at: datetime
     model: str = ""
     project: str = ""
-    outcome: Outcome = Outcome.RUNNING
+    outcome: SessionOutcome = SessionOutcome.RUNNING
     reason: str | None = None
     worker: str = ""
     ends_by: datetime | None = None
@@ -126,7 +126,7 @@ class SessionLog:
             await _prune(tx, kept=KEPT_SESSIONS)
 
     async def find(
-        self, tenant_id: str, limit: int = 20, kind: Kind | None = None
+        self, tenant_id: str, limit: int = 20, kind: SessionKind | None = None
     ) -> list[SessionRecord]:
         """The newest sessions of a tenant, the newest first."""
         async with self._database().transaction(tenant_id) as tx:
@@ -163,7 +163,7 @@ class SessionLog:
         asked: str = "",
         told: Sequence[UUID] = (),
         stored: Sequence[UUID] = (),
-        outcome: Outcome = Outcome.RUNNING,
+        outcome: SessionOutcome = SessionOutcome.RUNNING,
     ) -> None:
         """Put on record what a connected agent's hook tells; told and stored add up.
 
@@ -172,14 +172,14 @@ class SessionLog:
         now = self.clock()
         record = SessionRecord(
             id=session_id,
-            kind=Kind.AGENT,
+            kind=SessionKind.AGENT,
             asked_by=caller.actor,
             agent=caller.agent,
             asked=excerpt(asked),
             started_at=now,
             project=one_line(project),
             outcome=outcome,
-            ended_at=None if outcome is Outcome.RUNNING else now,
+            ended_at=None if outcome is SessionOutcome.RUNNING else now,
             told=tuple(told),
             stored=tuple(stored),
         )
@@ -197,7 +197,7 @@ class SessionLog:
 
 
 def _record(row: Row) -> SessionRecord:
-    words = {"kind": Kind(row["kind"]), "outcome": Outcome(row["outcome"])}
+    words = {"kind": SessionKind(row["kind"]), "outcome": SessionOutcome(row["outcome"])}
     ids = {"told": tuple(row["told"]), "stored": tuple(row["stored"])}
     return SessionRecord(**{**row, **words, **ids})
 

@@ -13,17 +13,17 @@ import structlog
 
 from butlers.memory.flows.session_parts import NewPart, Part, last_part, session_key, store_part
 from butlers.memory.model import NewEpisode
-from butlers.memory.operations import Desk
+from butlers.memory.operations import OperationContext
 from butlers.sessions import essence
 from butlers.sessions.essence import Essence
-from butlers.sessions.statements import candidates
+from butlers.sessions.spoken_statements import candidates
 from butlers.sessions.transcripts import Transcript, instant_of
 
 log = structlog.get_logger(__name__)
 
 
 async def store_session(
-    desk: Desk, session: str, said: Transcript, metadata: Mapping[str, Any]
+    desk: OperationContext, session: str, said: Transcript, metadata: Mapping[str, Any]
 ) -> UUID | None:
     """Store what is not stored of a session; its last new episode, None where nothing is new."""
     newest: UUID | None = None
@@ -41,7 +41,11 @@ async def store_session(
 
 
 async def store_essence(
-    desk: Desk, session: str, found: Essence, after: Part | None, metadata: Mapping[str, Any]
+    desk: OperationContext,
+    session: str,
+    found: Essence,
+    after: Part | None,
+    metadata: Mapping[str, Any],
 ) -> Part | None:
     """Store a part of a session after another; None where the session went on otherwise."""
     memory, scope = desk.memory, await desk.kept(desk.memory.butler)

@@ -9,17 +9,17 @@ from typing import Any
 from uuid import UUID
 
 from butlers.kernel.lru import LRUCache
-from butlers.memory.flows.consolidation_claim import waiting
+from butlers.memory.flows.consolidation_claim import count_unread
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.history import stored_by
 from butlers.memory.handle import Memory
 from butlers.memory.model import MemoryType, SearchMode
-from butlers.memory.operations import Desk
+from butlers.memory.operations import OperationContext
 from butlers.memory.operations.retrieval import (
     ANSWERING,
     AskedContext,
     Get,
-    Search,
+    SearchInput,
     context,
     get,
     search,
@@ -47,7 +47,7 @@ _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Injection:
     """What a session is told of its memories: the text, and which they are."""
 
     text: str = ""
@@ -70,56 +70,58 @@ class SessionMemory:
         self._context_seconds = context_seconds
         self._told = LRUCache[set[str]](_REMEMBERED_SESSIONS, _REMEMBERED_MS)
 
-    async def context(self, prompt: str, caller: Caller) -> Told | None:
+    async def context(self, prompt: str, caller: Caller) -> Injection | None:
         """What to know before answering a prompt; None when memory fails or takes too long."""
 
-        async def built() -> Told:
+        async def built() -> Injection:
             asked = AskedContext(trigger_prompt=prompt)
             found = await context.done(await self._desk(caller), asked)
             if not found.recalled and "\n## " not in found.text:
-                return Told()
-            return Told(found.text, _shown(found))
+                return Injection()
+            return Injection(found.text, _memories_in(found))
 
         seconds = self._context_seconds
         return await forgiven("context of a session", built, otherwise=None, seconds=seconds)
 
-    async def opening(self, session: str, about: str, caller: Caller) -> Told | None:
+    async def opening(self, session: str, about: str, caller: Caller) -> Injection | None:
         """What an agent is told when its session starts, short enough to be taken whole.
 
         None when memory fails or takes too long.
         """
 
-        async def built() -> Told:
+        async def built() -> Injection:
             desk = await self._desk(caller)
             allowed = (MAX_HOOK_CHARACTERS - len(PREFACE) - len(self._invitation) - 100) // 4
             budget = min(desk.memory.settings.retrieval.context_token_budget, allowed)
             asked = AskedContext(trigger_prompt=about, token_budget=budget, opening=True)
             found = await context.done(desk, asked)
-            shown = _shown(found)
+            shown = _memories_in(found)
             self._told.set(session, {str(id) for id in shown})
             text = PREFACE + found.text if shown else ""
-            return Told(await self._waiting(desk) + text, shown)
+            return Injection(await self._waiting(desk) + text, shown)
 
         seconds = self._context_seconds
         return await forgiven("opening of a session", built, otherwise=None, seconds=seconds)
 
-    async def relevant(self, session: str, prompt: str, caller: Caller) -> Told:
+    async def relevant(self, session: str, prompt: str, caller: Caller) -> Injection:
         """What bears on a prompt and was not told to this session before; often nothing."""
 
-        async def built() -> Told:
+        async def built() -> Injection:
             desk = await self._desk(caller)
             told = self._told.get(session) or set()
             near = [one for one in await _near(desk, prompt) if one["id"] not in told]
             chosen = near[:_RELEVANT_LINES]
             if not chosen:
-                return Told()
+                return Injection()
             text = "".join([await _line(desk, one) for one in chosen])
             self._told.set(session, told | {one["id"] for one in chosen})
             whole = f"{PREFACE}{lines.TITLE}{lines.NOTICE}{text}"[:MAX_HOOK_CHARACTERS]
-            return Told(whole, tuple(UUID(str(one["id"])) for one in chosen))
+            return Injection(whole, tuple(UUID(str(one["id"])) for one in chosen))
 
         seconds = self._context_seconds
-        return await forgiven("memories for a prompt", built, otherwise=Told(), seconds=seconds)
+        return await forgiven(
+            "memories for a prompt", built, otherwise=Injection(), seconds=seconds
+        )
 
     async def remember_exchange(
         self, session: UUID, prompt: str, answer: str, told: str, caller: Caller
@@ -161,19 +163,19 @@ class SessionMemory:
             said = await asyncio.to_thread(parse, transcript)
             return await store_session(desk, session, said, metadata)
 
-    async def _waiting(self, desk: Desk) -> str:
+    async def _waiting(self, desk: OperationContext) -> str:
         """A line about what nobody has read, where an agent could."""
         if not self._invitation or desk.scopes:
             return ""
-        found = await waiting(desk.memory, desk.lineage)
+        found = await count_unread(desk.memory, desk.lineage)
         if found.oldest is None:
             return ""
         many = f"{found.episodes} episodes wait" if found.episodes > 1 else "1 episode waits"
         days = max(0, (desk.memory.now() - found.oldest).days)
         return f"{many} to be read; days since the oldest: {days}. {self._invitation}\n"
 
-    async def _desk(self, caller: Caller) -> Desk:
-        return Desk.of(await self._memory(), caller)
+    async def _desk(self, caller: Caller) -> OperationContext:
+        return OperationContext.of(await self._memory(), caller)
 
     async def _kept(self, stored: Callable[[], Awaitable[UUID | None]]) -> UUID | None:
         return await forgiven(
@@ -181,14 +183,14 @@ class SessionMemory:
         )
 
 
-def _shown(found: Context) -> tuple[UUID, ...]:
+def _memories_in(found: Context) -> tuple[UUID, ...]:
     """The memories that stand in a block."""
     return tuple(line.ref.id for some in found.block.included.values() for line in some)
 
 
-async def _near(desk: Desk, prompt: str) -> list[dict[str, Any]]:
+async def _near(desk: OperationContext, prompt: str) -> list[dict[str, Any]]:
     limit = min(2 * _RELEVANT_LINES, desk.memory.settings.retrieval.max_limit)
-    asked = Search(
+    asked = SearchInput(
         query=prompt,
         types=_KNOWLEDGE,
         scope=desk.memory.butler,
@@ -200,7 +202,7 @@ async def _near(desk: Desk, prompt: str) -> list[dict[str, Any]]:
     return found
 
 
-async def _line(desk: Desk, found: dict[str, Any]) -> str:
+async def _line(desk: OperationContext, found: dict[str, Any]) -> str:
     """The line of a memory, which counts as used by being shown."""
     kind = MemoryType(found["memory_type"])
     row = await get.done(desk, Get(memory_type=kind, memory_id=found["id"])) or found

@@ -14,9 +14,9 @@ from butlers.db.lease import to_its_end
 from butlers.db.postgres import Database
 from butlers.errors import ButlersError, InvalidInput, Unavailable
 from butlers.ids import NewId, new_id
-from butlers.jobs.spending import Outcome as Spent
+from butlers.jobs.spending import CompletionOutcome as Spent
 from butlers.jobs.spending import Spending, model_of
-from butlers.kernel.sections import Limits
+from butlers.kernel.sections import SpendingLimits
 from butlers.llm import (
     Completion,
     CompletionFailed,
@@ -28,17 +28,17 @@ from butlers.llm import (
 )
 from butlers.module import Caller, Project
 from butlers.sessions.fail_open import forgiven
-from butlers.sessions.hands import Hands
 from butlers.sessions.log import (
-    Kind,
-    Outcome,
+    SessionKind,
     SessionLog,
+    SessionOutcome,
     SessionRecord,
     excerpt,
     this_process,
 )
 from butlers.sessions.projects import PERSONAL
-from butlers.sessions.session import SessionMemory, Told
+from butlers.sessions.session import Injection, SessionMemory
+from butlers.sessions.session_tokens import SessionTokens
 from butlers.settings.sections import ButlerSettings
 
 INSTRUCTIONS_FILE = "CLAUDE.md"
@@ -57,23 +57,23 @@ _TOOLS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SessionRequest:
     """What a session is asked, by whom, and on which occasion."""
 
     prompt: str
     asked_by: str
-    kind: Kind = Kind.ASK
+    kind: SessionKind = SessionKind.ASK
     label: str = "ask"
     project: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class AnsweredSession:
     """A session that was answered, before it is remembered."""
 
     record: SessionRecord
-    question: Question
-    told: Told
+    question: SessionRequest
+    told: Injection
     completion: Completion
 
 
@@ -87,7 +87,7 @@ class Spawner:
         memory: SessionMemory,
         model: LanguageModel | None,
         log: SessionLog,
-        hands: Hands | None = None,
+        hands: SessionTokens | None = None,
         new_id: NewId = new_id,
     ) -> None:
         self._settings = settings
@@ -95,10 +95,10 @@ class Spawner:
         self._memory = memory
         self._model = model
         self._log = log
-        self._hands = hands or Hands()
+        self._hands = hands or SessionTokens()
         self._new_id = new_id
 
-    async def ask(self, question: Question) -> Session:
+    async def ask(self, question: SessionRequest) -> AnsweredSession:
         """An answered session; whatever its memory does, only the model can make it fail."""
         if not question.prompt.strip():
             raise InvalidInput("prompt: found nothing; say what to ask")
@@ -108,14 +108,14 @@ class Spawner:
         async with self._on_record(record):
             told = await self._memory.context(question.prompt, self._caller(record))
             record = replace(record, had_memory=told is not None)
-            told = told or Told()
+            told = told or Injection()
             # Before the answer is waited for: what it was told is known even if it never comes.
             record = replace(record, told=told.ids)
             await self._write(record)
             completion = await self._answered(model, question, record, [instructions, told.text])
-        return Session(record, question, told, completion)
+        return AnsweredSession(record, question, told, completion)
 
-    async def remember(self, session: Session) -> tuple[SessionRecord, UUID | None]:
+    async def remember(self, session: AnsweredSession) -> tuple[SessionRecord, UUID | None]:
         """Store what happened in a session: how it ended, and its episode where there is one."""
         record, answer = session.record, session.completion
         caller = self._caller(record)
@@ -123,12 +123,12 @@ class Spawner:
             UUID(record.id), session.question.prompt, answer.text, session.told.text, caller
         )
         answered = replace(record, model=answer.model or record.model)
-        return await self._end(answered, Outcome.OK, usage=answer.usage), episode
+        return await self._end(answered, SessionOutcome.OK, usage=answer.usage), episode
 
     async def run_prompt(self, task: str, prompt: str) -> dict[str, Any]:
         """Run a scheduled prompt to its end; what the history keeps of it."""
         label = f"schedule:{task}"
-        session = await self.ask(Question(prompt, label, Kind.SCHEDULE, label))
+        session = await self.ask(SessionRequest(prompt, label, SessionKind.SCHEDULE, label))
         _, episode = await self.remember(session)
         return {
             "session_id": session.record.id,
@@ -141,7 +141,7 @@ class Spawner:
         project = Project((PERSONAL,), PERSONAL)
         return Caller(self._settings.butler.tenant, f"session:{record.id}", project=project)
 
-    def _begun(self, question: Question, model: LanguageModel) -> SessionRecord:
+    def _begun(self, question: SessionRequest, model: LanguageModel) -> SessionRecord:
         now, runtime = self._log.clock(), self._settings.runtime
         return SessionRecord(
             id=str(self._new_id()),
@@ -169,20 +169,20 @@ class Spawner:
         try:
             yield
         except asyncio.CancelledError:
-            await to_its_end(self._end(record, Outcome.INTERRUPTED, STOPPED))
+            await to_its_end(self._end(record, SessionOutcome.INTERRUPTED, STOPPED))
             raise
         except CompletionFailed as failure:
-            outcome = Outcome.CUT_OFF if _is_cut_off(failure) else Outcome.FAILED
+            outcome = SessionOutcome.CUT_OFF if _is_cut_off(failure) else SessionOutcome.FAILED
             await self._end(record, outcome, str(failure), failure.usage)
             raise
         except ButlersError as error:
-            await self._end(record, Outcome.FAILED, str(error))
+            await self._end(record, SessionOutcome.FAILED, str(error))
             raise
 
     async def _answered(
         self,
         model: LanguageModel,
-        question: Question,
+        question: SessionRequest,
         record: SessionRecord,
         system: list[str],
     ) -> Completion:
@@ -199,7 +199,7 @@ class Spawner:
     async def _end(
         self,
         record: SessionRecord,
-        outcome: Outcome,
+        outcome: SessionOutcome,
         reason: str | None = None,
         usage: Usage | None = None,
     ) -> SessionRecord:
@@ -248,7 +248,7 @@ def session_model(
     settings: ButlerSettings, database: Callable[[], Database]
 ) -> LanguageModel | None:
     """The model that a butler's settings choose for its sessions, or None."""
-    return model_of(settings, _ForgivenSpending(database, Limits()))
+    return model_of(settings, _ForgivenSpending(database, SpendingLimits()))
 
 
 class _ForgivenSpending(Spending):

@@ -66,9 +66,9 @@ def sentences(text: str) -> Iterator[str]:
     for end in _END.finditer(text):
         if _goes_on(text, start, end) or any(a < end.end() < b for a, b in quoted):
             continue
-        yield from _said(text[start : end.end()])
+        yield from _utterance(text[start : end.end()])
         start = end.end()
-    yield from _said(text[start:])
+    yield from _utterance(text[start:])
 
 
 def own_sentences(text: str) -> list[str]:
@@ -114,7 +114,7 @@ def _goes_on(text: str, start: int, end: re.Match[str]) -> bool:
     return end[0] == "." and _ABBREVIATED.search(before) is not None
 
 
-def _said(piece: str) -> Iterator[str]:
+def _utterance(piece: str) -> Iterator[str]:
     piece = piece.strip()
     if any(map(str.isalnum, piece)):
         yield piece

@@ -49,7 +49,7 @@ class Speaker(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Utterance:
     """One thing said; `at` is the instant as the file writes it, which sorts as text.
 
     Each is later than the one before: where instants are missing or equal, what was said is told
@@ -65,7 +65,7 @@ class Said:
 class Transcript:
     """A session as far as it matters: what was said, and what memory said in between."""
 
-    said: list[Said] = field(default_factory=list)
+    said: list[Utterance] = field(default_factory=list)
     recalled: list[str] = field(default_factory=list)
     memory_calls: set[str] = field(default_factory=set, compare=False)
     """The calls of tools of memory, by their ids: what they answer is recalled."""
@@ -75,7 +75,7 @@ class Transcript:
         start = bisect_right(self.said, instant, key=lambda one: one.at)
         rest = self.said[start:]
         if instant and rest and rest[0].speaker is Speaker.AGENT:
-            rest = [Said(Speaker.USER, "", rest[0].at), *rest]
+            rest = [Utterance(Speaker.USER, "", rest[0].at), *rest]
         return Transcript(rest, self.recalled)
 
 
@@ -149,10 +149,10 @@ def _say(transcript: Transcript, speaker: str, content: object, at: str) -> None
     parts = [own_words(text) for text in _texts(content)]
     text = "\n".join(filter(None, parts))
     if text:
-        transcript.said.append(Said(Speaker(speaker), text, _later(transcript.said, at)))
+        transcript.said.append(Utterance(Speaker(speaker), text, _later(transcript.said, at)))
 
 
-def _later(said: Sequence[Said], at: str) -> str:
+def _later(said: Sequence[Utterance], at: str) -> str:
     """An instant, later than everything said before it."""
     last = said[-1].at if said else ""
     return at if at > last else f"{instant_of(last)}{_NUMBERED}{len(said) + 1:06}"

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from butlers.kernel.sections import Fault, Section, refuse
+from butlers.kernel.sections import Fault, SettingsSection, refuse
 from butlers.settings.types import DatabaseUrl, ReplicaUrl, matching
 
 Memory = Annotated[
@@ -16,7 +16,7 @@ Memory = Annotated[
 ]
 
 
-class DatabaseSection(Section):
+class DatabaseSection(SettingsSection):
     """Where the memories are kept."""
 
     url: DatabaseUrl = Field(

@@ -40,16 +40,16 @@ def _faults(model: type[BaseModel], detail: ErrorDetails) -> Iterator[tuple[str,
     elif detail["type"] == "missing":
         yield key, "nothing", f"valid is {valid_text(*setting_at(model, loc))}"
     else:
-        yield key, shown(loc, detail["input"]), f"valid is {valid_text(*setting_at(model, loc))}"
+        yield key, as_toml(loc, detail["input"]), f"valid is {valid_text(*setting_at(model, loc))}"
 
 
 def _of_section(loc: Loc, fault: Fault) -> tuple[str, str, str]:
     path = [*loc, *fault.key.split(".")] if fault.key else list(loc)
     found = toml_value(fault.found) if isinstance(fault.found, Mapping) else None
-    return _dotted(path), found or shown(path, fault.found), fault.valid
+    return _dotted(path), found or as_toml(path, fault.found), fault.valid
 
 
-def shown(loc: Loc, value: object) -> str:
+def as_toml(loc: Loc, value: object) -> str:
     """The value as written in TOML, unless it is large or may hold a secret."""
     if isinstance(value, Mapping | BaseModel):
         return "a table"

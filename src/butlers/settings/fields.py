@@ -51,7 +51,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SettingsTable:
     """A section with a header of its own."""
 
     path: str
@@ -59,11 +59,11 @@ class Table:
     settings: tuple[Setting, ...]
 
 
-def walk(model: type[BaseModel], path: str) -> Iterator[Table]:
+def walk(model: type[BaseModel], path: str) -> Iterator[SettingsTable]:
     """The table of a model and those within it, in the order they stand; none that is empty."""
     fields = model.model_fields.items()
     own = (Setting.of(name, field) for name, field in fields if not _is_section(field.annotation))
-    table = Table(path, model.__doc__ or "", tuple(own))
+    table = SettingsTable(path, model.__doc__ or "", tuple(own))
     if table.settings:
         yield table
     for name, field in fields:

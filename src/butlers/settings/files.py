@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from butlers.errors import SettingsError
 from butlers.settings.database import FOR_ALL
-from butlers.settings.faults import fault_line, fault_lines, shown
+from butlers.settings.faults import as_toml, fault_line, fault_lines
 from butlers.settings.fields import toml_value
 from butlers.settings.sections import (
     BackupSection,
@@ -102,7 +102,7 @@ def _agree(
         other_file, other = agreed.get(key, (file, value))
         if other_file != home_file and other != value:
             valid = f"{other_file} says {toml_value(other)}: set it in {home_file} instead"
-            faults.append(fault_line(file, f"server.{key}", shown((key,), value), valid))
+            faults.append(fault_line(file, f"server.{key}", as_toml((key,), value), valid))
     _raise_any(faults)
     agreed.update({key: (file, value) for key, value in chosen.items() if key not in agreed})
 
@@ -127,7 +127,7 @@ def _misnamed(file: Path, document: Document) -> list[str]:
     if name == directory or not isinstance(name, str):
         return []
     valid = f"must be the name of its directory, {toml_value(directory)}"
-    return [fault_line(file, "butler.name", shown(("name",), name), valid)]
+    return [fault_line(file, "butler.name", as_toml(("name",), name), valid)]
 
 
 def _validate(file: Path, model: type[Settings], document: Document) -> Settings:

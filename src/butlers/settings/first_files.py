@@ -6,7 +6,7 @@ from typing import Literal, get_origin
 
 from pydantic import BaseModel
 
-from butlers.settings.fields import Setting, Table, toml_value, walk
+from butlers.settings.fields import Setting, SettingsTable, toml_value, walk
 from butlers.settings.sections import ButlerSettings, HomeSettings
 
 WIDTH = 100
@@ -76,7 +76,7 @@ def _file(head: str, model: type[BaseModel], own: Mapping[str, str]) -> str:
     return "\n".join([*_comment(head), *tables]) + "\n"
 
 
-def _section(table: Table, own: Mapping[str, str]) -> Iterator[str]:
+def _section(table: SettingsTable, own: Mapping[str, str]) -> Iterator[str]:
     yield from _header(table.path, table.words)
     keys = {f"{table.path}.{setting.name}": setting for setting in table.settings}
     for key, setting in keys.items():

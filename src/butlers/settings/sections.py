@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self, cast
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from butlers.errors import NotFound
-from butlers.kernel.sections import Cron, Fault, InlineSection, Section, Valid, refuse
+from butlers.kernel.sections import Cron, Fault, InlineSection, SettingsSection, Valid, refuse
 from butlers.modules import ModulesSection
 from butlers.operation import Toolset
 from butlers.settings.database import DatabaseSection, HomeDatabaseSection
@@ -29,14 +29,14 @@ TASK_NAME = "[a-z][a-z0-9_]{0,62}"
 TASK_NAME_RULE = "a name of lower-case letters, digits and underscores that starts with a letter"
 
 
-class ScheduleEntry(Section):
+class ScheduleEntry(SettingsSection):
     """A task of the butler's own."""
 
     cron: Cron = Field(description="When it runs.")
     prompt: str = Field("", description="What the session is asked; the memory's jobs need none.")
 
 
-class ButlerSection(Section):
+class ButlerSection(SettingsSection):
     """Who the butler is."""
 
     name: Name = Field(description="The butler's name, which is that of its directory.")
@@ -65,7 +65,7 @@ class ButlerSection(Section):
         return self
 
 
-class RuntimeSection(Section):
+class RuntimeSection(SettingsSection):
     """What runs a session: the model that consolidates and answers scheduled prompts."""
 
     kind: Literal["none", "claude", "codex", "command", "http"] = Field(
@@ -102,7 +102,7 @@ class RuntimeSection(Section):
         return self
 
 
-class McpSection(Section):
+class McpSection(SettingsSection):
     """What agents are offered."""
 
     tools: Toolset = Field(
@@ -120,7 +120,7 @@ class McpSection(Section):
         return ("consolidate",) if self.consolidate else ()
 
 
-class ServerSection(Section):
+class ServerSection(SettingsSection):
     """How the process that serves every butler of a home listens."""
 
     host: str = Field(
@@ -167,7 +167,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class ButlerSettings(Section):
+class ButlerSettings(SettingsSection):
     """All settings of one butler."""
 
     butler: ButlerSection = Field(description="Who the butler is.")
@@ -207,7 +207,7 @@ class RemoteButler(InlineSection):
         return f"{place}/butlers/{name}/memory"
 
 
-class FleetSection(Section):
+class FleetSection(SettingsSection):
     """Butlers of other homes, shown on the fleet page beside those of this one."""
 
     remotes: Annotated[
@@ -231,7 +231,7 @@ class FleetSection(Section):
         return self
 
 
-class SessionsSection(Section):
+class SessionsSection(SettingsSection):
     """How sessions of agents arrive that did not say goodbye."""
 
     idle_minutes: float = Field(
@@ -248,7 +248,7 @@ class SessionsSection(Section):
     )
 
 
-class BackupSection(Section):
+class BackupSection(SettingsSection):
     """The backups that are made by themselves while the butlers are up."""
 
     cron: Cron = Field("", description='When one is made; "" makes none by itself.')
@@ -260,7 +260,7 @@ class BackupSection(Section):
     keep: int = Field(7, ge=1, le=10_000, description="How many are kept, the newest.")
 
 
-class HomeSettings(Section):
+class HomeSettings(SettingsSection):
     """What `butlers.toml` may say for every butler of a home."""
 
     database: HomeDatabaseSection = Field(HomeDatabaseSection(), description="Database.")

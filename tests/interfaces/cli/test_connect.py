@@ -12,15 +12,15 @@ import pytest
 
 from butlers.hook import EVENTS
 from butlers.host.home import Home
-from butlers.sessions.catch_up import Connections
-from butlers.sessions.connections import (
+from butlers.sessions.agent_connections import (
     Client,
     Connection,
     Scope,
     connecting,
     disconnecting,
-    places,
+    files_of,
 )
+from butlers.sessions.catch_up import ConnectionFile
 from interfaces.daemons import ENVIRONMENT, butlers, temporary_home
 
 OTHER_HOOK = {"type": "command", "command": "echo hello", "timeout": 9}
@@ -182,9 +182,9 @@ def test_a_users_own_settings_can_be_chosen(
 
 def test_where_the_agents_say_their_settings_are_is_believed() -> None:
     chosen = {"HOME": "/u", "CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "/x"}
-    claude = places(Client.CLAUDE_CODE, Scope.USER, Path("/p"), chosen)
+    claude = files_of(Client.CLAUDE_CODE, Scope.USER, Path("/p"), chosen)
     assert (claude.servers, claude.hooks) == (Path("/c/.claude.json"), Path("/c/settings.json"))
-    assert places(Client.CODEX, Scope.USER, Path("/p"), chosen).hooks == Path("/x/hooks.json")
+    assert files_of(Client.CODEX, Scope.USER, Path("/p"), chosen).hooks == Path("/x/hooks.json")
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_link_stays_a_link(home: Home, project: Path) -> None:
 
 
 def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
-    where = places(Client.CLAUDE_CODE, Scope.PROJECT, tmp_path)
+    where = files_of(Client.CLAUDE_CODE, Scope.PROJECT, tmp_path)
     server, _ = connecting(Connection("general", tmp_path), Client.CLAUDE_CODE, where)
     where.servers.write_text("{}")
     with pytest.raises(ValueError, match="was changed meanwhile"):
@@ -231,7 +231,7 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
 
 
 def test_what_others_wrote_with_our_name_in_it_is_left_alone(tmp_path: Path) -> None:
-    where = places(Client.CLAUDE_CODE, Scope.PROJECT, tmp_path)
+    where = files_of(Client.CLAUDE_CODE, Scope.PROJECT, tmp_path)
     where.hooks.parent.mkdir()
     strange = [
         *({"command": "grep butlers-hook general.log"}, {"command": "butlers-hook kitchen"}),
@@ -259,7 +259,7 @@ def test_who_is_not_there_cannot_be_connected(home: Home, project: Path) -> None
 
 
 def test_a_home_knows_whom_it_is_connected_to(home: Home, project: Path) -> None:
-    known = Connections(home.connections_file)
+    known = ConnectionFile(home.connections_file)
     connect(home, project, "claude-code", "--yes")
     connect(home, project, "codex", "--yes", "--scope", "user")
     found = known.all()
@@ -283,7 +283,7 @@ def test_hooks_start_the_butlers_only_where_that_was_asked_for(home: Home, proje
     (change,) = [
         one
         for one in connecting(
-            asked, Client.CLAUDE_CODE, places(Client.CLAUDE_CODE, Scope.PROJECT, project)
+            asked, Client.CLAUDE_CODE, files_of(Client.CLAUDE_CODE, Scope.PROJECT, project)
         )
         if one.is_needed
     ]

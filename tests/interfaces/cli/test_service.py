@@ -12,7 +12,7 @@ import pytest
 from butlers.errors import Unavailable
 from butlers.host import service
 from butlers.host.home import Home
-from butlers.host.presence import alone
+from butlers.host.status import alone
 from interfaces.daemons import ENVIRONMENT, butlers
 
 FAKE = """#!{python}

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from butlers.interfaces.http.callers import Visitor
-from butlers.interfaces.http.fanout import Fleet, Question
-from butlers.interfaces.http.glance import Overview, get_overview
+from butlers.interfaces.http.fanout import Fleet, FleetQuery
+from butlers.interfaces.http.overview import ButlerOverview, get_overview
 from butlers.module import Caller
 from butlers.settings.sections import FleetSection
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, up
@@ -225,7 +225,7 @@ class Stumbling:
 async def test_a_fault_nobody_foresaw_at_one_butler_does_not_spoil_the_rest():
     household = SimpleNamespace(failed={}, butlers={"stumbling": Stumbling()}, fleet=FleetSection())
     visitor = Visitor(Caller("default", "test"), {"stumbling": "default"})
-    question = Question(Overview, get_overview, "overview", {})
+    question = FleetQuery(ButlerOverview, get_overview, "overview", {})
     (reply,) = await Fleet(household).ask(visitor, "request", question)
     assert (reply.name, reply.said) == ("stumbling", None)
     assert reply.error == "failed (ZeroDivisionError); the log says more"

@@ -15,7 +15,7 @@ import pytest
 
 from butlers.host.home import Home
 from butlers.host.tokens import TokenStore
-from butlers.interfaces.http.household import Household
+from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.web.app import build
 from butlers.interfaces.web.signin import COOKIE
 from butlers.settings.sections import FleetSection, RemoteButler
@@ -62,7 +62,7 @@ async def looking(tmp_path: Path, monkeypatch) -> AsyncIterator[httpx2.AsyncClie
     with speaking() as url:
         remote = RemoteButler(name="far", url=url, token_env="FAR_TOKEN")
         fleet = FleetSection(remotes=(remote,), timeout_seconds=10)
-        app = build(Household(home, {}, TokenStore(home.tokens_file), fleet))
+        app = build(AppState(home, {}, TokenStore(home.tokens_file), fleet))
         transport = httpx2.ASGITransport(app)
         async with (
             app.router.lifespan_context(app),

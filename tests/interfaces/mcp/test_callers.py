@@ -10,13 +10,13 @@ from mcp.server.auth.provider import AccessToken
 
 from butlers.interfaces.mcp.server import SCOPE, ButlerMCP
 from butlers.module import Caller, Surroundings
-from butlers.operation import Answer, Asked, Audience, Operation, Toolset
+from butlers.operation import Audience, Input, Operation, Output, Toolset
 from host.toy_modules import Toy
 
 asked_by: list[str] = []
 
 
-async def audit(desk: Caller, asked: Asked) -> dict[str, Any]:
+async def audit(desk: Caller, asked: Input) -> dict[str, Any]:
     """Look at what every tenant has. Returns who asked."""
     asked_by.append(desk.tenant_id)
     return {"asked_by": desk.tenant_id}
@@ -32,7 +32,7 @@ class House(Toy):
         return [
             Operation(
                 run=audit,
-                answers=Answer,
+                answers=Output,
                 example="audit",
                 tool="audit",
                 command="audit",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from butlers.interfaces.web import charts, graph, svg
 from butlers.interfaces.web.charts import Decay
-from butlers.interfaces.web.graph import Node
+from butlers.interfaces.web.graph import GraphNode
 from butlers.memory.policy.confidence import effective_confidence
 from butlers.memory.policy.forecast import Waning
 
@@ -102,11 +102,13 @@ def test_a_histogram_counts_what_it_is_given():
 
 def test_a_graph_shows_each_neighbour_and_links_only_by_address():
     before = [
-        Node("episode", "A talk", "drawn from", "/e/1"),
-        Node("episode", "gone", "drawn from"),
+        GraphNode("episode", "A talk", "drawn from", "/e/1"),
+        GraphNode("episode", "gone", "drawn from"),
     ]
     drawn = parsed(
-        graph.provenance(before, Node("this", "Tea"), [Node("fact", "Juice", "r", "/f/2")])
+        graph.provenance(
+            before, GraphNode("this", "Tea"), [GraphNode("fact", "Juice", "r", "/f/2")]
+        )
     )
     assert [one.get("href") for one in drawn.iter("a")] == ["/e/1", "/f/2"]
     assert "Tea" in "".join(drawn.itertext())
@@ -114,15 +116,17 @@ def test_a_graph_shows_each_neighbour_and_links_only_by_address():
 
 
 def test_a_graph_of_many_draws_a_few():
-    many = [Node("fact", str(number), "replaced", f"/f/{number}") for number in range(40)]
-    drawn = parsed(graph.provenance(many, Node("this", "x"), many))
+    many = [GraphNode("fact", str(number), "replaced", f"/f/{number}") for number in range(40)]
+    drawn = parsed(graph.provenance(many, GraphNode("this", "x"), many))
     assert len(list(drawn.iter("a"))) == 2 * graph.SHOWN
 
 
 @pytest.mark.contract("P5")
 def test_hostile_words_in_a_drawing_stay_words():
     drawings = [
-        graph.provenance([Node("fact", HOSTILE, HOSTILE, "/f/1")], Node("this", HOSTILE), []),
+        graph.provenance(
+            [GraphNode("fact", HOSTILE, HOSTILE, "/f/1")], GraphNode("this", HOSTILE), []
+        ),
         svg.meter(0.5, HOSTILE),
         charts.histogram(HOSTILE, [(HOSTILE, 1)]).svg,
     ]

@@ -12,7 +12,7 @@ import pytest
 
 from butlers.host.home import Home
 from butlers.host.tokens import TokenStore
-from butlers.interfaces.http.household import Household
+from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.web.app import build
 from butlers.sessions import spool
 from butlers.settings.sections import FleetSection
@@ -415,7 +415,7 @@ def test_an_address_nobody_serves_is_a_page_too(visitor: PageVisitor, path: str)
 
 async def test_a_fault_nobody_foresaw_is_a_page_without_its_reason(tmp_path: Path):
     home = Home(tmp_path)
-    app = build(Household(home, {}, TokenStore(home.tokens_file), FleetSection()))
+    app = build(AppState(home, {}, TokenStore(home.tokens_file), FleetSection()))
 
     async def broken() -> None:
         raise ZeroDivisionError("a secret that only the log may hold")

@@ -14,8 +14,14 @@ from starlette.responses import Response
 
 from butlers.host.home import Home
 from butlers.host.tokens import TokenStore
-from butlers.interfaces.http.household import Household
-from butlers.interfaces.web.signin import COOKIE, MAX_SESSIONS, SESSION_LIFE, Sessions, give_cookie
+from butlers.interfaces.http.app_state import AppState
+from butlers.interfaces.web.signin import (
+    COOKIE,
+    MAX_SESSIONS,
+    SESSION_LIFE,
+    BrowserSessions,
+    give_cookie,
+)
 from butlers.settings.sections import FleetSection
 from conftest import WalkingClock
 from interfaces.daemons import Daemon, butlers, up
@@ -161,14 +167,14 @@ def _request(cookie: str) -> Request:
 
 
 @pytest.fixture
-def household(tmp_path: Any) -> Household:
+def household(tmp_path: Any) -> AppState:
     tokens = TokenStore(tmp_path / "tokens.json")
     butler: Any = SimpleNamespace(settings=SimpleNamespace(butler=SimpleNamespace(tenant="acme")))
-    return Household(Home(tmp_path), {"general": butler}, tokens, FleetSection())
+    return AppState(Home(tmp_path), {"general": butler}, tokens, FleetSection())
 
 
-async def test_a_session_expires(household: Household, clock: WalkingClock):
-    sessions = Sessions(household, clock)
+async def test_a_session_expires(household: AppState, clock: WalkingClock):
+    sessions = BrowserSessions(household, clock)
     cookie = await sessions.begin(None)
     visitor = sessions.visitor(_request(cookie))
     assert visitor is not None and visitor.tenants == {"general": "acme"} and visitor.is_operator
@@ -179,9 +185,9 @@ async def test_a_session_expires(household: Household, clock: WalkingClock):
 
 
 async def test_sessions_are_bounded_and_the_oldest_goes_first(
-    household: Household, clock: WalkingClock
+    household: AppState, clock: WalkingClock
 ):
-    sessions = Sessions(household, clock)
+    sessions = BrowserSessions(household, clock)
     first, second = await sessions.begin(None), await sessions.begin(None)
     for _ in range(MAX_SESSIONS - 1):
         await sessions.begin(None)
@@ -189,10 +195,8 @@ async def test_sessions_are_bounded_and_the_oldest_goes_first(
     assert sessions.visitor(_request(second)) is not None
 
 
-async def test_names_of_sessions_are_kept_as_digests_only(
-    household: Household, clock: WalkingClock
-):
-    sessions = Sessions(household, clock)
+async def test_names_of_sessions_are_kept_as_digests_only(household: AppState, clock: WalkingClock):
+    sessions = BrowserSessions(household, clock)
     cookie = await sessions.begin(None)
     assert cookie not in repr(vars(sessions))
     assert sessions.visitor(_request(str(uuid.uuid4()))) is None

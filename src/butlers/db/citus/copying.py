@@ -7,7 +7,7 @@ from time import monotonic
 import asyncpg
 
 from butlers.db.citus.following import CROWDED, carrying, catch_up
-from butlers.db.citus.tables import Table, count, name, read, write
+from butlers.db.citus.table_copies import TableCopy, count, name, read, write
 from butlers.db.queries import load
 from butlers.errors import Unavailable
 
@@ -16,7 +16,7 @@ _PAGE_ROWS, _TRIES = 2_000, 60
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CopyProgress:
     """What is being done, and how far it is."""
 
     step: str
@@ -26,7 +26,7 @@ class Progress:
     rows_per_second: int = 0
 
 
-Tell = Callable[[Progress], None]
+Tell = Callable[[CopyProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Copying:
 
     source: asyncpg.Connection
     target: asyncpg.Connection
-    tables: Sequence[Table]
+    tables: Sequence[TableCopy]
     tell: Tell
 
     async def prepare(self) -> None:
@@ -58,22 +58,22 @@ class Copying:
     async def catch_up(self) -> int:
         """What changed since is carried too; how many changes that were."""
         carried = await catch_up(self.source, self.target, self.tables)
-        self.tell(Progress("catch up", rows=carried))
+        self.tell(CopyProgress("catch up", rows=carried))
         return carried
 
-    async def _copy_table(self, table: Table) -> None:
+    async def _copy_table(self, table: TableCopy) -> None:
         so_far = await self._so_far(table)
         began, at_first = monotonic(), so_far.rows
         while not so_far.is_done:
             so_far = await self._copy_page(table, so_far)
             rate = (so_far.rows - at_first) / max(monotonic() - began, 0.001)
-            self.tell(Progress("copy", table.name, so_far.rows, so_far.of_rows, round(rate)))
+            self.tell(CopyProgress("copy", table.name, so_far.rows, so_far.of_rows, round(rate)))
 
-    async def _so_far(self, table: Table) -> _Copied:
+    async def _so_far(self, table: TableCopy) -> _Copied:
         found = await self.target.fetchrow(_SQL["copied"].positional, table.name)
         return _Copied(**found) if found else _Copied(of_rows=await count(self.source, table))
 
-    async def _copy_page(self, table: Table, so_far: _Copied) -> _Copied:
+    async def _copy_page(self, table: TableCopy, so_far: _Copied) -> _Copied:
         end = await self._page_end(table, so_far.place)
         for tries in range(_TRIES):
             try:
@@ -84,7 +84,7 @@ class Copying:
                     await catch_up(self.source, self.target, self.tables)
         raise Unavailable(f"{table.name} cannot be copied: rows clash however often it is tried")
 
-    async def _page_end(self, table: Table, after: str | None) -> str | None:
+    async def _page_end(self, table: TableCopy, after: str | None) -> str | None:
         """The place of the last row of the next page; None where that is the last page."""
         ordered = ", ".join(name(column) for column, _ in table.order)
         end: str | None = await self.source.fetchval(
@@ -94,7 +94,7 @@ class Copying:
         return end
 
     async def _write_page(
-        self, table: Table, so_far: _Copied, end: str | None, *, again: bool
+        self, table: TableCopy, so_far: _Copied, end: str | None, *, again: bool
     ) -> _Copied:
         """A page is there and that it is there is noted, both or neither.
 

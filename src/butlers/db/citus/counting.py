@@ -3,7 +3,7 @@
 import asyncpg
 
 from butlers.db import address
-from butlers.db.citus.nodes import Node
+from butlers.db.citus.nodes import ClusterNode
 from butlers.db.provision import connected
 from butlers.db.queries import load
 
@@ -29,5 +29,5 @@ async def _go_on_in(
         return
     node = await target.fetchrow(_SQL["node"].positional, part)
     if node is not None:
-        async with connected(Node(**node).dsn(dsn, address.database_of(dsn))) as there:
+        async with connected(ClusterNode(**node).dsn(dsn, address.database_of(dsn))) as there:
             await there.fetchval(_SQL["go_on"].positional, sequence, top)

@@ -13,7 +13,7 @@ from itertools import islice
 
 import asyncpg
 
-from butlers.db.citus.tables import Table, name, read, write
+from butlers.db.citus.table_copies import TableCopy, name, read, write
 from butlers.db.queries import load
 from butlers.errors import Conflict, Unavailable
 
@@ -28,7 +28,7 @@ _AT_ONCE, _PIECE = 5_000, 1_000
 CROWDED = (asyncpg.UniqueViolationError, asyncpg.ExclusionViolationError)
 
 
-async def follow(source: asyncpg.Connection, tables: Sequence[Table], *, spread: bool) -> None:
+async def follow(source: asyncpg.Connection, tables: Sequence[TableCopy], *, spread: bool) -> None:
     """From here on whatever changes for a tenant is noted; again without harm."""
     await source.execute(_SQL["book"].text)
     if spread and not await source.fetchval(_IS_SPREAD):
@@ -51,7 +51,7 @@ _SPREAD_BOOK = """
 """
 
 
-async def _note_changes(source: asyncpg.Connection, table: Table) -> None:
+async def _note_changes(source: asyncpg.Connection, table: TableCopy) -> None:
     async with source.transaction():
         await source.execute(_LOCK_WAIT)
         if await source.fetchval("select to_regclass('pg_dist_partition') is not null"):
@@ -94,7 +94,7 @@ async def patiently(step: Callable[[], Awaitable[None]]) -> None:
 
 
 async def catch_up(
-    source: asyncpg.Connection, target: asyncpg.Connection, tables: Sequence[Table]
+    source: asyncpg.Connection, target: asyncpg.Connection, tables: Sequence[TableCopy]
 ) -> int:
     """Whatever was noted until now is carried; how many changes that were."""
     waiting = await source.fetch(_SQL["waiting"].text)
@@ -121,7 +121,7 @@ def _groups(waiting: Sequence[asyncpg.Record]) -> list[list[str]]:
 async def _carry(
     source: asyncpg.Connection,
     target: asyncpg.Connection,
-    tables: dict[str, Table],
+    tables: dict[str, TableCopy],
     tenants: Sequence[str],
 ) -> int:
     for _ in range(_TRIES):
@@ -143,7 +143,7 @@ async def _replace(
     source: asyncpg.Connection,
     target: asyncpg.Connection,
     tenants: Sequence[str],
-    changed: Sequence[tuple[Table, set[str]]],
+    changed: Sequence[tuple[TableCopy, set[str]]],
 ) -> None:
     """Rows are as they are at the source, or gone as they are there."""
     async with carrying(target):

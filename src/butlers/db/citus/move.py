@@ -14,13 +14,13 @@ from time import monotonic
 import asyncpg
 
 from butlers.db.citus import counting, swap
-from butlers.db.citus.copying import Copying, Progress, Tell
+from butlers.db.citus.copying import Copying, CopyProgress, Tell
 from butlers.db.citus.following import carrying, follow, patiently, unfollow
-from butlers.db.citus.nodes import Node, nodes_of, welcome
+from butlers.db.citus.nodes import ClusterNode, nodes_of, welcome
 from butlers.db.citus.settle import settle
 from butlers.db.citus.swap import Names
-from butlers.db.citus.tables import (
-    Table,
+from butlers.db.citus.table_copies import (
+    TableCopy,
     count,
     is_spread,
     name,
@@ -41,7 +41,7 @@ _LOCK_WAIT = "set local lock_timeout = '2s'"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ButlerDatabase:
     """Where a butler's database is, and what brings a fresh one to the same revision."""
 
     url: str
@@ -53,30 +53,30 @@ class Place:
         return external_access(self.url, database).owner_dsn
 
 
-async def move(place: Place, tell: Tell, *, spreads: bool) -> bool:
+async def move(place: ButlerDatabase, tell: Tell, *, spreads: bool) -> bool:
     """The database is spread over the nodes of its cluster, or plain; whether it was not before."""
     async with _alone(place) as server:
         nodes = await _fit(server)
         names = Names(place.database)
-        found = await swap.standing(server, names)
+        found = await swap.database_names(server, names)
         if not found.is_whole:
             if not found.next and await _is_done(place, spreads=spreads):
                 return False
             if found.before:
                 raise Conflict(_BEFORE.format(before=names.before))
             await _Filling(place, server, nodes, names, tell, spreads).run()
-        tell(Progress("take its place"))
+        tell(CopyProgress("take its place"))
         await swap.swap(server, nodes, place.url, names, spreads=spreads)
     async with connected(place.dsn(place.database)) as owner:
         await owner.execute("drop schema if exists moving cascade")
     return True
 
 
-async def abandon(place: Place) -> None:
+async def abandon(place: ButlerDatabase) -> None:
     """What was begun is undone; the database was in use all the time, and stays as it is."""
     async with _alone(place) as server:
         names = Names(place.database)
-        found = await swap.standing(server, names)
+        found = await swap.database_names(server, names)
         if found.is_whole:
             raise Conflict("the new database is whole already; run the command again to finish")
         await swap.let_in(server, names.now, True)
@@ -85,11 +85,11 @@ async def abandon(place: Place) -> None:
             await unfollow(owner)
 
 
-async def drop_before(place: Place) -> None:
+async def drop_before(place: ButlerDatabase) -> None:
     """The database whose place was taken is dropped."""
     async with _alone(place) as server:
         names = Names(place.database)
-        found = await swap.standing(server, names)
+        found = await swap.database_names(server, names)
         if not found.before:
             raise NotFound(f"there is no database {names.before}")
         await swap.drop(server, await nodes_of(server), place.url, names.before)
@@ -107,7 +107,7 @@ _NO_CLUSTER = (
 
 
 @asynccontextmanager
-async def _alone(place: Place) -> AsyncIterator[asyncpg.Connection]:
+async def _alone(place: ButlerDatabase) -> AsyncIterator[asyncpg.Connection]:
     """The server, as somebody who may do everything there, and nobody else at the same time."""
     with translated_errors():
         async with connected(place.url) as server:
@@ -118,14 +118,14 @@ async def _alone(place: Place) -> AsyncIterator[asyncpg.Connection]:
             yield server
 
 
-async def _fit(server: asyncpg.Connection) -> list[Node]:
+async def _fit(server: asyncpg.Connection) -> list[ClusterNode]:
     nodes = await nodes_of(server)
     if not nodes:
         raise Unavailable(_NO_CLUSTER)
     return nodes
 
 
-async def _is_done(place: Place, *, spreads: bool) -> bool:
+async def _is_done(place: ButlerDatabase, *, spreads: bool) -> bool:
     async with connected(place.dsn(place.database)) as owner:
         return await is_spread(owner) is spreads
 
@@ -134,9 +134,9 @@ async def _is_done(place: Place, *, spreads: bool) -> bool:
 class _Filling:
     """A new database that comes to have all that the old one has."""
 
-    place: Place
+    place: ButlerDatabase
     server: asyncpg.Connection
-    nodes: Sequence[Node]
+    nodes: Sequence[ClusterNode]
     names: Names
     tell: Tell
     spreads: bool
@@ -151,7 +151,7 @@ class _Filling:
                 await self._fill(source, target)
 
     async def _is_begun(self) -> bool:
-        found = await swap.standing(self.server, self.names)
+        found = await swap.database_names(self.server, self.names)
         if not found.next:
             return False
         async with connected(self.place.dsn(self.names.next)) as target:
@@ -159,7 +159,7 @@ class _Filling:
 
     async def _make(self, source: asyncpg.Connection) -> None:
         """The new database is there on every node that shall have it, and empty."""
-        self.tell(Progress("make"))
+        self.tell(CopyProgress("make"))
         new = self.names.next
         dsn = self.place.dsn(new)
         await swap.drop(self.server, self.nodes, self.place.url, new)
@@ -201,11 +201,11 @@ class _Filling:
             raise
 
     async def _finish(
-        self, copying: Copying, tables: Sequence[Table], in_doubt: Sequence[Table]
+        self, copying: Copying, tables: Sequence[TableCopy], in_doubt: Sequence[TableCopy]
     ) -> None:
         """Whoever acts for a tenant finishes, all are sent away, and the rest is copied."""
         source, target = copying.source, copying.target
-        self.tell(Progress("close the old one"))
+        self.tell(CopyProgress("close the old one"))
         await patiently(partial(self._close, source))
         if not self.spreads:
             await source.fetchval("select recover_prepared_transactions()")
@@ -235,12 +235,12 @@ async def _same_revision(source: asyncpg.Connection, target: asyncpg.Connection)
         )
 
 
-def _same_tables(old: Sequence[Table], new: Sequence[Table]) -> None:
+def _same_tables(old: Sequence[TableCopy], new: Sequence[TableCopy]) -> None:
     if [(t.name, t.columns) for t in old] != [(t.name, t.columns) for t in new]:
         raise Unavailable("the database has tables or columns that this version does not make")
 
 
-async def _until_alike(copying: Copying) -> list[Table]:
+async def _until_alike(copying: Copying) -> list[TableCopy]:
     """Caught up, and every table counted on both sides; those that change too quickly to tell."""
     in_doubt = list(copying.tables)
     for _ in range(_ROUNDS):
@@ -258,7 +258,9 @@ async def _until_alike(copying: Copying) -> list[Table]:
     return in_doubt
 
 
-async def _copy_whole(source: asyncpg.Connection, target: asyncpg.Connection, table: Table) -> None:
+async def _copy_whole(
+    source: asyncpg.Connection, target: asyncpg.Connection, table: TableCopy
+) -> None:
     """A table that is no tenant's and never large."""
     rows = await read(source, table.reading)
     async with carrying(target):
@@ -267,7 +269,7 @@ async def _copy_whole(source: asyncpg.Connection, target: asyncpg.Connection, ta
 
 
 async def _compare(
-    source: asyncpg.Connection, target: asyncpg.Connection, tables: Sequence[Table]
+    source: asyncpg.Connection, target: asyncpg.Connection, tables: Sequence[TableCopy]
 ) -> None:
     """Nothing is missing: tables have as many rows, and the chains of events the same ends."""
     for table in tables:

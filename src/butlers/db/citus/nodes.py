@@ -12,13 +12,13 @@ from butlers.db import address
 from butlers.db.login import RUNTIME_ROLE, ensure_login, login_of
 from butlers.db.provision import connected
 from butlers.db.queries import load
-from butlers.db.wall import read_keys
+from butlers.db.tenant_proof import read_keys
 
 _SQL = load(__file__)
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ClusterNode:
     """A server of the cluster."""
 
     host: str
@@ -32,14 +32,14 @@ class Node:
         return address.at(url, self.host, self.port, database)
 
 
-async def nodes_of(connection: asyncpg.Connection) -> list[Node]:
+async def nodes_of(connection: asyncpg.Connection) -> list[ClusterNode]:
     """The nodes that a database knows to hold tenants; none where there is no cluster."""
     if not await connection.fetchval(_SQL["is_cluster"].text):
         return []
-    return [Node(**row) for row in await connection.fetch(_SQL["nodes"].text)]
+    return [ClusterNode(**row) for row in await connection.fetch(_SQL["nodes"].text)]
 
 
-async def join(maintenance_dsn: str, database_dsn: str, database: str) -> list[Node]:
+async def join(maintenance_dsn: str, database_dsn: str, database: str) -> list[ClusterNode]:
     """The nodes of the cluster, all of which have the database, which knows them; maybe none."""
     async with connected(maintenance_dsn) as coordinator:
         nodes = await nodes_of(coordinator)
@@ -75,7 +75,7 @@ async def welcome(owner: asyncpg.Connection, database: str) -> None:
     )
 
 
-async def _equip(maintenance_dsn: str, node: Node, database: str) -> None:
+async def _equip(maintenance_dsn: str, node: ClusterNode, database: str) -> None:
     """A node has the database, the role that owns nothing, and what makes it one of a cluster."""
     known = address.database_of(maintenance_dsn)
     async with connected(node.dsn(maintenance_dsn, known)) as there:

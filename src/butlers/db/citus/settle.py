@@ -6,7 +6,7 @@ import structlog
 from butlers import __version__
 from butlers.db.citus.nodes import join, nodes_of, share_keys
 from butlers.db.citus.spread import spread
-from butlers.db.citus.tables import is_spread
+from butlers.db.citus.table_copies import is_spread
 from butlers.db.faults import brief
 from butlers.db.migrate import current_revisions
 from butlers.db.provision import connected

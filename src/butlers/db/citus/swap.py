@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import asyncpg
 
 from butlers.db import address
-from butlers.db.citus.nodes import Node
-from butlers.db.citus.tables import name
+from butlers.db.citus.nodes import ClusterNode
+from butlers.db.citus.table_copies import name
 from butlers.db.provision import connected
 from butlers.db.queries import load
 from butlers.errors import Unavailable
@@ -41,7 +41,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DatabaseNames:
     """Which of the three there are at a node."""
 
     now: bool = False
@@ -56,11 +56,11 @@ class Standing:
         return self.said.startswith(_WHOLE)
 
 
-async def standing(server: asyncpg.Connection, of: Names) -> Standing:
+async def database_names(server: asyncpg.Connection, of: Names) -> DatabaseNames:
     """What a node has."""
     rows = await server.fetch(*_SQL["known"].bound(names=[of.now, of.next, of.before]))
     found = {row["name"]: row for row in rows}
-    return Standing(
+    return DatabaseNames(
         now=of.now in found,
         next=of.next in found,
         before=of.before in found,
@@ -71,7 +71,7 @@ async def standing(server: asyncpg.Connection, of: Names) -> Standing:
 
 async def say_whole(server: asyncpg.Connection, of: Names) -> None:
     """From here on the new one is what counts."""
-    said = (await standing(server, of)).said
+    said = (await database_names(server, of)).said
     await server.execute(f"comment on database {name(of.next)} is '{_WHOLE}{said}'")
 
 
@@ -96,7 +96,7 @@ async def let_in(server: asyncpg.Connection, database: str, anybody: bool) -> No
 
 
 async def swap(
-    server: asyncpg.Connection, nodes: Sequence[Node], url: str, of: Names, *, spreads: bool
+    server: asyncpg.Connection, nodes: Sequence[ClusterNode], url: str, of: Names, *, spreads: bool
 ) -> None:
     """The new one has taken the place of the old one, wherever either is."""
     for node in nodes:
@@ -107,7 +107,7 @@ async def swap(
 
 async def _swap_at(server: asyncpg.Connection, of: Names, *, is_there: bool) -> None:
     """One node follows. Where the new one is to be there and is not, it has followed already."""
-    found = await standing(server, of)
+    found = await database_names(server, of)
     if is_there and not found.next:
         return None
     steps = []
@@ -138,7 +138,9 @@ async def _rename(
             await server.execute(f"comment on database {name(now)} is '{said}'")
 
 
-async def drop(server: asyncpg.Connection, nodes: Sequence[Node], url: str, database: str) -> None:
+async def drop(
+    server: asyncpg.Connection, nodes: Sequence[ClusterNode], url: str, database: str
+) -> None:
     """A database is nowhere any more; at the one that is asked first it goes last."""
     for node in nodes:
         async with connected(node.dsn(url, address.database_of(url))) as there:

@@ -13,7 +13,7 @@ UNPRIVILEGED = ("postgres", "nobody")
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class UserAccount:
     """One user of this machine, under whom programs can be run."""
 
     uid: int
@@ -76,7 +76,7 @@ class Account:
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
 
-def account_for(data: Path) -> Account:
+def account_for(data: Path) -> UserAccount:
     """The user who runs the server over `data`: for root, `data`'s owner or a lowly user."""
     ourselves = os.geteuid()
     owner = data.stat().st_uid if data.exists() else None
@@ -90,7 +90,7 @@ def account_for(data: Path) -> Account:
     return _by_uid(ourselves)
 
 
-def _unprivileged() -> Account:
+def _unprivileged() -> UserAccount:
     for name in UNPRIVILEGED:
         try:
             return _account(pwd.getpwnam(name))
@@ -102,7 +102,7 @@ def _unprivileged() -> Account:
     )
 
 
-def _by_uid(uid: int | None) -> Account:
+def _by_uid(uid: int | None) -> UserAccount:
     try:
         return _account(pwd.getpwuid(-1 if uid is None else uid))
     except KeyError:
@@ -112,5 +112,5 @@ def _by_uid(uid: int | None) -> Account:
         ) from None
 
 
-def _account(entry: pwd.struct_passwd) -> Account:
-    return Account(entry.pw_uid, entry.pw_gid, entry.pw_name)
+def _account(entry: pwd.struct_passwd) -> UserAccount:
+    return UserAccount(entry.pw_uid, entry.pw_gid, entry.pw_name)

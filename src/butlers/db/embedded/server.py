@@ -16,11 +16,11 @@ from typing import Self
 from urllib.parse import quote
 
 from butlers.db.embedded import identity
-from butlers.db.embedded.account import Account, account_for
+from butlers.db.embedded.account import UserAccount, account_for
 from butlers.db.embedded.binaries import binaries_for
 from butlers.db.embedded.cluster import Cluster
 from butlers.db.embedded.configuration import AUTO
-from butlers.db.embedded.places import reachable_place, recorded_place
+from butlers.db.embedded.directories import reachable_place, recorded_place
 from butlers.errors import Unavailable
 
 _PAUSE_SECONDS = 0.05
@@ -101,7 +101,7 @@ class EmbeddedPostgres:
         name, who = quote(database, safe=""), quote(user, safe="")
         return f"postgresql://{who}@/{name}?host={quote(str(self.socket_directory))}"
 
-    def _start_in(self, place: Path, account: Account) -> None:
+    def _start_in(self, place: Path, account: UserAccount) -> None:
         identity.claim(self._named, place)
         with ExitStack() as undo:
             if self._holder is None:

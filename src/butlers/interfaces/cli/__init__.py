@@ -21,9 +21,9 @@ from butlers.interfaces.cli import (
     logs,
     memory,
     notes,
-    presence,
     service,
     sessions,
+    status,
     tokens,
 )
 from butlers.interfaces.cli.options import example
@@ -39,9 +39,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("up", epilog=example("butlers up --port 9000"))(homes.up)
-app.command("status", epilog=example("butlers status --json"))(presence.status)
-app.command("stop", epilog=example("butlers stop"))(presence.stop)
-app.command("open", epilog=example("butlers open --browser"))(presence.open_pages)
+app.command("status", epilog=example("butlers status --json"))(status.status)
+app.command("stop", epilog=example("butlers stop"))(status.stop)
+app.command("open", epilog=example("butlers open --browser"))(status.open_pages)
 app.command("logs", epilog=example("butlers logs -n 100 -f"))(logs.logs)
 app.command("new", epilog=example('butlers new kitchen --description "Meals"'))(homes.new)
 app.command("list", epilog=example("butlers list"))(homes.list_butlers)
@@ -49,7 +49,7 @@ app.command("mcp", epilog=example("butlers mcp general"))(butler.serve)
 app.command("ask", epilog=example('butlers ask general "What is due today?"'))(sessions.ask)
 app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
 app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
-app.command("doctor", epilog=example("butlers doctor"))(presence.doctor)
+app.command("doctor", epilog=example("butlers doctor"))(status.doctor)
 app.command("cost", epilog=example("butlers cost --days 7"))(cost.cost)
 app.command("backup", epilog=example("butlers backup /mnt/usb/"))(backup.backup)
 app.command("verify", epilog=example("butlers verify home.zip --deep"))(backup.verify)

@@ -41,7 +41,7 @@ def backup(
     place = existing_home(home)
     configure("error")
     made = asyncio.run(_made(place, file, _teller(as_json)))
-    told = _told(made.manifest) | {"file": str(made.file), "bytes": made.bytes}
+    told = _manifest_lines(made.manifest) | {"file": str(made.file), "bytes": made.bytes}
     if as_json:
         show_json(told | {"seconds": round(made.seconds, 1)})
         return
@@ -66,10 +66,10 @@ def verify(
     from butlers.logs import configure
 
     configure("error")
-    chosen = file or _kept(located(home)).find().file
+    chosen = file or _list_backups(located(home)).find().file
     manifest = asyncio.run(prove(chosen, deep=deep, tell=_teller(as_json)))
     if as_json:
-        show_json({"file": str(chosen), "deep": deep, **_told(manifest)})
+        show_json({"file": str(chosen), "deep": deep, **_manifest_lines(manifest)})
         return
     how = "every row was counted" if deep else "every byte is as it was written"
     show_line(f"{chosen} is whole: {how}")
@@ -92,7 +92,7 @@ def restore(
     place = located(home)
     restored = asyncio.run(bring_back(file, place, _teller(as_json)))
     if as_json:
-        told = _told(restored.manifest)
+        told = _manifest_lines(restored.manifest)
         show_json({"home": str(place.root), "notes": restored.notes, **told})
         return
     show_line(f"{place.root} is restored, every row counted")
@@ -115,9 +115,9 @@ def remove(
 
     The home must be down. A backup of the home is made before.
     """
-    from butlers.host.presence import alone
     from butlers.host.removal import belongings
     from butlers.host.removal import remove as take_away
+    from butlers.host.status import alone
     from butlers.logs import configure
 
     place = home_of(name, home)
@@ -138,13 +138,13 @@ def remove(
 async def _made(home: "Home", file: Path | None, tell: "Tell") -> "Made":
     from butlers.backup.backup import make
 
-    kept = _kept(home)
+    kept = _list_backups(home)
     if file is None:
         return await kept.make(tell)
     return await make(home, file / kept.next_name if file.is_dir() else file, tell)
 
 
-def _kept(home: "Home") -> "Backups":
+def _list_backups(home: "Home") -> "Backups":
     from butlers.backup.directory import Backups
     from butlers.settings.files import load_home
 
@@ -156,7 +156,7 @@ def _teller(as_json: bool) -> "Tell":
     return (lambda words: None) if as_json else lambda words: typer.echo(words, err=True)
 
 
-def _told(manifest: "Manifest") -> dict[str, Any]:
+def _manifest_lines(manifest: "Manifest") -> dict[str, Any]:
     return {
         "made_at": manifest.made_at,
         "version": manifest.version,

@@ -44,7 +44,9 @@ def store_batch(
 ) -> None:
     """Store the memories of a file, and say which of its lines could not be stored."""
     with _lines(f_memories) as lines, _progress() as on_line:
-        results = with_butler(butler, home, lambda opened: _stored(opened, tenant, lines, on_line))
+        results = with_butler(
+            butler, home, lambda opened: _store_lines(opened, tenant, lines, on_line)
+        )
     failed = [one for one in results if "error" in one]
     stored = len(results) - len(failed)
     if as_json:
@@ -57,7 +59,7 @@ def store_batch(
         raise typer.Exit(1)
 
 
-async def _stored(
+async def _store_lines(
     opened: "Butler", tenant: str | None, lines: Lines, on_line: OnLine
 ) -> list[dict[str, Any]]:
     from butlers.errors import Unavailable

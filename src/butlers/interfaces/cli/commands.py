@@ -122,7 +122,7 @@ def _command(
     def run(**typed: Any) -> None:
         as_json = typed.pop("as_json")
         where = {name: typed.pop(name) for name in ("butler", "home", *place)}
-        given = _given(operation, typed)
+        given = _typed_arguments(operation, typed)
         answer = asking(operation, where, given)
         if as_json:
             show_json(answer)
@@ -196,7 +196,7 @@ def _kind(annotation: Any) -> type:
     return kind if kind in (int, float, bool) else str
 
 
-def _given(operation: "Operation", typed: dict[str, Any]) -> dict[str, Any]:
+def _typed_arguments(operation: "Operation", typed: dict[str, Any]) -> dict[str, Any]:
     """What was typed, as the operation takes it."""
     given = {name.removeprefix("f_"): value for name, value in typed.items() if value is not None}
     if "given" in given:

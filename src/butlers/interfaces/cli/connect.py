@@ -18,9 +18,9 @@ from butlers.interfaces.cli.options import (
 from butlers.interfaces.cli.tables import show_json
 
 if TYPE_CHECKING:
-    from butlers.sessions.agent_files import Change
+    from butlers.sessions.agent_connections import Client, ClientFiles, Connection
+    from butlers.sessions.agent_files import FileChange
     from butlers.sessions.catch_up import Connected
-    from butlers.sessions.connections import Client, Connection, Places
 
 
 Agent = Literal["claude-code", "codex", "mcp-json"]
@@ -85,8 +85,8 @@ def connect(
     """
     from butlers.host.home import butler_settings
     from butlers.host.own_tokens import ensure_hook_token
-    from butlers.sessions.catch_up import Connections
-    from butlers.sessions.connections import Connection, connecting
+    from butlers.sessions.agent_connections import Connection, connecting
+    from butlers.sessions.catch_up import ConnectionFile
 
     inhabited(home)
     place = home_of(butler, home)
@@ -102,7 +102,7 @@ def connect(
     ensure_hook_token(place, butler, butler_settings(place, butler).butler.tenant)
     for change in changes:
         change.apply()
-    Connections(place.connections_file).add(_record(connection, agent, scope, project))
+    ConnectionFile(place.connections_file).add(_record(connection, agent, scope, project))
     typer.echo(f"{agent} has butler {butler} now.")
     settings = butler_settings(place, butler)
     offer = () if settings.runtime.kind != "none" or settings.mcp.consolidate else (_OFFER,)
@@ -123,8 +123,8 @@ def disconnect(
 ) -> None:
     """Take back what `butlers connect` wrote; the memories stay."""
     from butlers.errors import InvalidInput
-    from butlers.sessions.catch_up import Connections
-    from butlers.sessions.connections import Connection, disconnecting
+    from butlers.sessions.agent_connections import Connection, disconnecting
+    from butlers.sessions.catch_up import ConnectionFile
 
     if agent == "mcp-json":
         raise InvalidInput("agent: found mcp-json, which writes nothing; valid: claude-code, codex")
@@ -135,11 +135,11 @@ def disconnect(
         return
     for change in changes:
         change.apply()
-    Connections(place.connections_file).remove(_record(connection, agent, scope, project))
+    ConnectionFile(place.connections_file).remove(_record(connection, agent, scope, project))
     typer.echo(f"{agent} no longer has butler {butler}.")
 
 
-def _reading(file: Path, agent: Agent, reader: Reader) -> "Change":
+def _reading(file: Path, agent: Agent, reader: Reader) -> "FileChange":
     """What lets an agent, or its command line, read what waits."""
     from butlers.sessions.agent_files import table, toml_change
 
@@ -152,19 +152,19 @@ def _reading(file: Path, agent: Agent, reader: Reader) -> "Change":
     return toml_change(file, edit)
 
 
-def _target(agent: Agent, scope: For, project: Path | None) -> "tuple[Client, Places]":
-    from butlers.sessions.connections import Client, Scope, places
+def _target(agent: Agent, scope: For, project: Path | None) -> "tuple[Client, ClientFiles]":
+    from butlers.sessions.agent_connections import Client, Scope, files_of
 
     client = Client(agent)
-    return client, places(client, Scope(scope), (project or Path.cwd()).absolute())
+    return client, files_of(client, Scope(scope), (project or Path.cwd()).absolute())
 
 
 def _record(
     connection: "Connection", agent: Agent, scope: For, project: Path | None
 ) -> "Connected":
     from butlers.clock import utc_now
+    from butlers.sessions.agent_connections import Client, Scope
     from butlers.sessions.catch_up import connected
-    from butlers.sessions.connections import Client, Scope
 
     where = (project or Path.cwd()).absolute()
     return connected(connection, Client(agent), Scope(scope), where, utc_now())
@@ -194,7 +194,7 @@ def _tried_out(connection: "Connection") -> str:
     return f"Tried out, and a session would start without memory: {done.stdout.strip()}"
 
 
-def _agreed(changes: "Sequence[Change]", yes: bool, show: bool, question: str) -> bool:
+def _agreed(changes: "Sequence[FileChange]", yes: bool, show: bool, question: str) -> bool:
     """Show what will change; whether to go ahead."""
     needed = [change for change in changes if change.is_needed]
     for change in needed:

@@ -122,11 +122,11 @@ def erase(  # noqa: PLR0913 - the options of a command
     """Show what would be erased, and with --yes erase it and give a signed receipt."""
     if context.invoked_subcommand is not None:
         return
-    from butlers.memory.policy.erasure import Wanted
+    from butlers.memory.policy.erasure import ErasureRequest
     from butlers.portability import erase as data
 
     everything = bool(tenant) and not (about or entity or session)
-    wanted = Wanted(about, _entity(entity), session, everything, tuple(keep or ()))
+    wanted = ErasureRequest(about, _entity(entity), session, everything, tuple(keep or ()))
     data.check(wanted)
     done = data.erase if yes else data.preview
     told = with_butler(butler, home, lambda opened: done(opened, wanted, _lineage(opened, tenant)))

@@ -13,9 +13,9 @@ from butlers.interfaces.cli.wording import size
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from butlers.db.citus.copying import Progress, Tell
-    from butlers.db.citus.move import Place
-    from butlers.db.citus.places import Places
+    from butlers.db.citus.copying import CopyProgress, Tell
+    from butlers.db.citus.move import ButlerDatabase
+    from butlers.db.citus.tenant_placement import TenantPlacement
 
 AbandonOption = Annotated[
     bool, typer.Option("--abandon", help="Undo what a run that was stopped has begun.")
@@ -61,9 +61,9 @@ def places(
     name: NameArgument = "general", home: HomeOption = None, as_json: JsonOption = False
 ) -> None:
     """Tell where a butler's tenants are: nodes, what each holds, and the largest tenants."""
-    from butlers.db.citus.places import places as look
+    from butlers.db.citus.tenant_placement import placement_of as look
 
-    place = _place(name, home)
+    place = _database_of(name, home)
     _show(asyncio.run(look(place.dsn(place.database))), as_json)
 
 
@@ -79,7 +79,7 @@ def isolate(
     Those who write to what is moved wait meanwhile; nothing is refused that waits less than
     database.lock_timeout_seconds.
     """
-    from butlers.db.citus.places import isolate as part
+    from butlers.db.citus.tenant_placement import isolate as part
 
     dsn = _dsn_of_all_nodes(name, home)
     done = asyncio.run(part(dsn, tenant, node))
@@ -94,7 +94,7 @@ def rebalance(name: ButlerArgument, home: HomeOption = None, as_json: JsonOption
 
     Those who write wait as with `butlers db isolate`.
     """
-    from butlers.db.citus.places import rebalance as level
+    from butlers.db.citus.tenant_placement import rebalance as level
 
     _show(asyncio.run(level(_dsn_of_all_nodes(name, home))), as_json)
 
@@ -105,7 +105,7 @@ def _dsn_of_all_nodes(name: str, home: "Path | None") -> str:
     from butlers.logs import configure
 
     configure("error")
-    place = _place(name, home)
+    place = _database_of(name, home)
     dsn = place.dsn(place.database)
     asyncio.run(take_in(place.url, dsn, place.database))
     return dsn
@@ -118,7 +118,7 @@ def _run(  # noqa: PLR0913 - one for each option
     from butlers.logs import configure
 
     configure("error")
-    place = _place(name, home)
+    place = _database_of(name, home)
     told: dict[str, Any] = {"butler": name, "database": place.database}
     if abandon:
         asyncio.run(move.abandon(place))
@@ -146,10 +146,10 @@ def _outcome(database_name: str, moved: bool, spreads: bool) -> str:
     )
 
 
-def _place(name: str, home: "Path | None") -> "Place":
+def _database_of(name: str, home: "Path | None") -> "ButlerDatabase":
     """Where a butler's database is; the embedded server is no cluster's."""
     from butlers.db.address import maintenance_url
-    from butlers.db.citus.move import Place
+    from butlers.db.citus.move import ButlerDatabase
     from butlers.db.migrate import migrate
     from butlers.errors import InvalidInput
     from butlers.host import registry
@@ -169,13 +169,13 @@ def _place(name: str, home: "Path | None") -> "Place":
     async def bring_up(dsn: str) -> None:
         await migrate(dsn, registry.branches(), targets)
 
-    return Place(maintenance_url(settings.database.url), database_name(name), bring_up)
+    return ButlerDatabase(maintenance_url(settings.database.url), database_name(name), bring_up)
 
 
 def _teller() -> "Tell":
     """Progress for whoever waits, beside what the command answers."""
 
-    def tell(now: "Progress") -> None:
+    def tell(now: "CopyProgress") -> None:
         said = now.step
         if now.table:
             said += f" {now.table}: {now.rows:,} of {now.of_rows:,} rows"
@@ -187,7 +187,7 @@ def _teller() -> "Tell":
     return tell
 
 
-def _show(found: "Places", as_json: bool) -> None:
+def _show(found: "TenantPlacement", as_json: bool) -> None:
     if as_json:
         show_json(asdict(found))
         return

@@ -10,7 +10,7 @@ from butlers.interfaces.cli.wording import happened, says, when
 Row = Mapping[str, Any]
 
 
-def standing(told: Row) -> list[tuple[str, str]]:
+def validity_lines(told: Row) -> list[tuple[str, str]]:
     """Since when a memory holds, what it rests on, and what it is outdated by."""
     grounds = [_ground(one) for one in told.get("grounds", ())]
     outdated = [_ground(one) for one in told.get("outdated_by", ())]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from butlers.host.home import Home
-    from butlers.host.presence import Running
+    from butlers.host.status import Running
     from butlers.interfaces.server import Pages
     from butlers.settings.files import HouseSettings
 
@@ -41,7 +41,7 @@ def up(
     import asyncio
     from dataclasses import replace
 
-    from butlers.host.presence import beside_others
+    from butlers.host.status import beside_others
     from butlers.logs import configure
     from butlers.settings.files import load_house, override_server
 
@@ -59,7 +59,7 @@ def up(
 
 @contextmanager
 def _alone(home: "Home") -> "Iterator[Home]":
-    from butlers.host.presence import alone
+    from butlers.host.status import alone
 
     with alone(home):
         yield home

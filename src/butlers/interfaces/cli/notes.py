@@ -13,7 +13,7 @@ from butlers.interfaces.cli.tables import Column, show_fields, show_line, show_t
 from butlers.interfaces.cli.wording import says
 
 if TYPE_CHECKING:
-    from butlers.notebook.operations import Desk
+    from butlers.notebook.operations import NotebookContext
     from butlers.operation import Operation
 
 TenantOption = Annotated[
@@ -53,7 +53,7 @@ def ask(operation: "Operation", place: dict[str, Any], given: dict[str, Any]) ->
     return asyncio.run(asked())
 
 
-def _nothing(desk: "Desk", key: str) -> Exception:
+def _nothing(desk: "NotebookContext", key: str) -> Exception:
     from butlers.errors import NotFound
 
     return NotFound(
@@ -63,7 +63,7 @@ def _nothing(desk: "Desk", key: str) -> Exception:
 
 
 @asynccontextmanager
-async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[Desk]":
+async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[NotebookContext]":
     """The notebook, beside whoever else uses it; only a deep search starts the whole butler,
     whose runtime and budget it uses."""
     from butlers.errors import Unavailable
@@ -72,7 +72,7 @@ async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[Desk]"
     from butlers.host.token_record import acting_tenant, validate_agent
     from butlers.module import Caller
     from butlers.notebook.manager import FILE, open_manager
-    from butlers.notebook.operations import Desk
+    from butlers.notebook.operations import NotebookContext
 
     name = place["butler"]
     home = home_of(name, place["home"])
@@ -92,7 +92,7 @@ async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[Desk]"
     config: Any = settings.module("notebook")
     manager = open_manager(directory, config)
     try:
-        yield Desk(manager, config, tenant, agent, directory / FILE)
+        yield NotebookContext(manager, config, tenant, agent, directory / FILE)
     finally:
         manager.db.close()
 
@@ -101,11 +101,11 @@ def _saved(note: Row, _: Row) -> None:
     show_line(f"saved {note['key']} ({note['category']})")
 
 
-def _said(note: Row, _: Row) -> None:
+def _note_line(note: Row, _: Row) -> None:
     typer.echo(visible(note["content"]))
 
 
-def _found(found: Row, _: Row) -> None:
+def _result_lines(found: Row, _: Row) -> None:
     columns = (Column("score", "right"), Column("by"), Column("key"), Column("content", wraps=True))
     rows = [(f"{one['score']:.2f}", one["source"], *_cells(one)) for one in found["memories"]]
     show_table(columns, rows)
@@ -146,9 +146,9 @@ def _counted(found: Row, _: Row) -> None:
 
 
 VIEWS: Mapping[str, View] = {
-    "": _said,
+    "": _note_line,
     "save": _saved,
-    "search": _found,
+    "search": _result_lines,
     "related": _related,
     "list_notes": _listed,
     "summarize": _summarized,

@@ -24,14 +24,14 @@ def install(
     """
     from butlers.errors import Conflict
     from butlers.host import service
-    from butlers.host.presence import places
+    from butlers.host.status import homes_served
 
     place = inhabited(home)
     manager = service.manager_of(place)
     if show:
         typer.echo(f"# {manager.file}\n{manager.text}", nl=False)
         return
-    if places(place) and not service.is_running(manager):
+    if homes_served(place) and not service.is_running(manager):
         raise Conflict(
             f"the butlers of {place.root} were started by hand; `butlers stop` them first"
         )

@@ -22,7 +22,7 @@ from butlers.kernel.text import replace_surrogates
 if TYPE_CHECKING:
     from butlers.host.butler import Butler
     from butlers.host.home import Home
-    from butlers.host.presence import Running
+    from butlers.host.status import Running
     from butlers.sessions.log import SessionRecord
     from butlers.settings.sections import ButlerSettings
 
@@ -101,7 +101,7 @@ def show_session(
 
 def _served(home: "Home", name: str) -> "Running | None":
     """The process that serves the butler, if one does."""
-    from butlers.host.presence import served
+    from butlers.host.status import served
 
     found = served(home)
     return found if found is not None and name in found.butlers else None
@@ -112,7 +112,7 @@ def _asked_there(
 ) -> dict[str, Any]:
     """Say what the process that serves the butler answers; all that it tells."""
     from butlers.host.own_tokens import command_token
-    from butlers.host.presence import post
+    from butlers.host.status import post
 
     name, tenant = settings.butler.name, settings.butler.tenant
     limits = settings.runtime
@@ -143,10 +143,10 @@ def _asked_here(home: "Home", settings: "ButlerSettings", prompt: str) -> dict[s
 
 async def _session(home: "Home", settings: "ButlerSettings", prompt: str) -> dict[str, Any]:
     from butlers.host.hosting import opened_spawner
-    from butlers.sessions.spawner import Question
+    from butlers.sessions.spawner import SessionRequest
 
     async with opened_spawner(home, settings) as spawner:
-        session = await spawner.ask(Question(prompt, "cli", project=_project()))
+        session = await spawner.ask(SessionRequest(prompt, "cli", project=_project()))
         # Said before it is stored: the answer waits for nothing.
         typer.echo(session.completion.text)
         record, episode = await spawner.remember(session)

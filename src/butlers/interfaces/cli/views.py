@@ -8,7 +8,7 @@ import typer
 from butlers.interfaces.cli import writing_views
 from butlers.interfaces.cli.commands import View
 from butlers.interfaces.cli.conflicts import show_conflicts
-from butlers.interfaces.cli.doubts import doubted, standing, with_doubts, with_sources
+from butlers.interfaces.cli.doubts import doubted, validity_lines, with_doubts, with_sources
 from butlers.interfaces.cli.tables import Column, short_id, show_fields, show_line, show_table
 from butlers.interfaces.cli.wording import (
     change,
@@ -31,7 +31,7 @@ _IN_USE = ("active", "fading")
 _MOST_COLUMNS = 6
 
 
-def _found(found: Sequence[Row], _: Row) -> None:
+def _result_lines(found: Sequence[Row], _: Row) -> None:
     if not found:
         show_line("nothing found")
         return
@@ -168,7 +168,7 @@ def _explained(told: Row, _: Row) -> None:
     fields = [
         (told["memory_type"], f"{memory['id']}\n{says(memory)}"),
         ("state", state(memory)),
-        *standing(told),
+        *validity_lines(told),
         ("confidence", _confidence(told)),
         ("stored", _by(memory["created_at"], told["stored_by"], told["source_butler"])),
         ("said by", memory["origin"] + (", less trusted" if memory["trust"] < 4 else "")),
@@ -246,12 +246,12 @@ _MODELS = _rows(
 )
 VIEWS: Mapping[str, View] = {
     "": _anything,
-    "store_episode": writing_views.stored("episode"),
-    "store_fact": with_doubts(writing_views.stored("fact")),
-    "store_rule": writing_views.stored("rule"),
-    "correct": with_doubts(writing_views.stored("fact")),
-    "undo_correction": with_doubts(writing_views.stored("fact")),
-    "search": _found,
+    "store_episode": writing_views.store_result_view("episode"),
+    "store_fact": with_doubts(writing_views.store_result_view("fact")),
+    "store_rule": writing_views.store_result_view("rule"),
+    "correct": with_doubts(writing_views.store_result_view("fact")),
+    "undo_correction": with_doubts(writing_views.store_result_view("fact")),
+    "search": _result_lines,
     "recall": _recalled,
     "context": lambda built, _: typer.echo(built["text"], nl=False),
     "history": _events,

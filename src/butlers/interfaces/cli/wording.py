@@ -69,7 +69,7 @@ def happened(event_type: str) -> str:
 def change(payload: Mapping[str, Any]) -> str:
     """What an event changed from what to what, and what else it tells."""
     moved = [_move("", payload)] if "to" in payload else []
-    told = [_told(key, value) for key, value in payload.items() if key not in ("from", "to")]
+    told = [_as_words(key, value) for key, value in payload.items() if key not in ("from", "to")]
     return "; ".join(part for part in (*moved, *told) if part)
 
 
@@ -102,7 +102,7 @@ def listed(value: Any) -> str:
     return plain(value)
 
 
-def _told(key: str, value: Any) -> str:
+def _as_words(key: str, value: Any) -> str:
     name = key.replace("_", " ")
     if key == "window":
         return f"holds: {span(value['from'])} → {span(value['to'])}"

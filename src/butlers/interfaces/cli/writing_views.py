@@ -14,7 +14,7 @@ _GIVES_WAY = Column("gives way", wraps=True)
 _MOVES = (Column("id"), Column("state"), Column("sure", "right"), Column("moves", wraps=True))
 
 
-def stored(kind: str) -> View:
+def store_result_view(kind: str) -> View:
     """What was stored, and what else came of it."""
 
     def show(answer: Row, _: Row) -> None:

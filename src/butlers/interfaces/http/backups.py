@@ -13,15 +13,15 @@ from butlers.backup.directory import Backups
 from butlers.backup.restore import verify
 from butlers.clock import utc_now
 from butlers.errors import ButlersError, Conflict
+from butlers.interfaces.http.butler_access import Visiting, household_of
 from butlers.interfaces.http.jobs import JobRuns
-from butlers.interfaces.http.seats import Visiting, household_of
-from butlers.memory.operations.answers import Instant
-from butlers.operation import Answer, Asked
+from butlers.memory.operations.results import Instant
+from butlers.operation import Input, Output
 
 router = APIRouter(tags=["backups"])
 
 
-class KeptBackup(Answer):
+class KeptBackup(Output):
     """A backup that is kept."""
 
     file: str
@@ -29,7 +29,7 @@ class KeptBackup(Answer):
     bytes: int
 
 
-class BackupChecked(Answer):
+class BackupChecked(Output):
     """How a backup was found."""
 
     file: str
@@ -44,7 +44,7 @@ class BackupChecked(Answer):
     checked_at: Instant | None
 
 
-class KeptBackups(Answer):
+class KeptBackups(Output):
     """The backups that are kept, the newest first."""
 
     directory: str
@@ -57,13 +57,13 @@ class KeptBackups(Answer):
     """The one that was checked last, since the home is up."""
 
 
-class BackupAsked(Answer):
+class BackupAsked(Output):
     """A backup that was begun; `file` is null while it is being made."""
 
     file: str | None
 
 
-class AskedCheck(Asked):
+class AskedCheck(Input):
     """Which backup, and how closely."""
 
     file: Annotated[str, Field(max_length=200)] = ""
@@ -86,13 +86,13 @@ class BackupChecks:
         self.last = begun | {"checked_at": None}
         found: dict[str, Any] = {"whole": False, "why": "the check was broken off"}
         try:
-            found = await _found(file, deep)
+            found = await _read_backup(file, deep)
         finally:
             self.last = begun | found | {"checked_at": utc_now()}
         return self.last
 
 
-async def _found(file: Path, deep: bool) -> dict[str, Any]:
+async def _read_backup(file: Path, deep: bool) -> dict[str, Any]:
     try:
         manifest = await verify(file, deep=deep, tell=lambda words: None)
     except (ButlersError, OSError) as error:
@@ -115,7 +115,7 @@ OfHome = Annotated[Backups, Depends(backups_of)]
 @router.get("/backups", response_model=KeptBackups)
 async def list_backups(request: Request, kept: OfHome) -> Any:
     """Which backups there are, when one is due, and how the last that was checked was found."""
-    return {**await asyncio.to_thread(told, kept), "checked": checks_of(request).last}
+    return {**await asyncio.to_thread(backups_view, kept), "checked": checks_of(request).last}
 
 
 @router.post("/backups", response_model=BackupAsked)
@@ -144,7 +144,7 @@ def checks_of(request: Request) -> BackupChecks:
     return checks
 
 
-def told(kept: Backups) -> dict[str, Any]:
+def backups_view(kept: Backups) -> dict[str, Any]:
     """What there is to tell of the backups."""
     return {
         "directory": str(kept.directory),

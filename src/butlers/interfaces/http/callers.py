@@ -13,8 +13,8 @@ from starlette.requests import Request
 
 from butlers.host.token_record import TokenRecord
 from butlers.host.tokens import TokenStore
-from butlers.interfaces.http.gate import bearer
-from butlers.interfaces.http.household import Household
+from butlers.interfaces.http.app_state import AppState
+from butlers.interfaces.http.rate_limit import bearer
 from butlers.module import Caller
 from butlers.settings.sections import FleetSection
 
@@ -40,7 +40,7 @@ class Visitor:
         return replace(self.who, tenant_id=tenant)
 
 
-class Source(Protocol):
+class CallerSource(Protocol):
     """A way to recognise a caller."""
 
     def visitor(self, request: Request) -> Visitor | None:
@@ -76,7 +76,7 @@ class BearerTokens:
 class Callers:
     """The sources of callers, asked in their order."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[CallerSource]) -> None:
         self._sources = tuple(sources)
 
     def visitor(self, request: Request) -> Visitor:
@@ -97,7 +97,7 @@ def visitor_of(record: TokenRecord, fleet: FleetSection) -> Visitor:
     return Visitor(record.caller, {record.butler: record.tenant}, remotes)
 
 
-def operator_of(household: Household, actor: str = "operator") -> Visitor:
+def operator_of(household: AppState, actor: str = "operator") -> Visitor:
     """Whoever runs the home: every butler as its own configured tenant, and every remote one."""
     tenants = {name: butler.settings.butler.tenant for name, butler in household.butlers.items()}
     return Visitor(

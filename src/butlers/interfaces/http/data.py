@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from butlers.errors import InvalidInput
-from butlers.interfaces.http.seats import Seat, Seated
+from butlers.interfaces.http.butler_access import ButlerAccess, Seated
 from butlers.memory.model import Lineage
-from butlers.memory.policy.erasure import Wanted
-from butlers.operation import Answer, Asked
+from butlers.memory.policy.erasure import ErasureRequest
+from butlers.operation import Input, Output
 from butlers.portability import erase as erasing
 from butlers.portability import receipts
 from butlers.portability.formats import EXPORTS, IMPORTS, exported, imported
@@ -31,7 +31,7 @@ _IMPORTING = "to import is to say who said what; whoever runs the home may: `but
 _ERASING = "erasing cannot be undone; whoever runs the home may: `butlers erase`"
 
 
-class AskedErasure(Asked):
+class AskedErasure(Input):
     """Whom or what to erase: one of about, entity, session or everything."""
 
     about: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
@@ -46,12 +46,14 @@ class AskedErasure(Asked):
     """Ids, or how they begin, of what is kept all the same."""
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> ErasureRequest:
         """What is asked, as it is done."""
-        return Wanted(self.about, self.entity, self.session, self.everything, tuple(self.keep))
+        return ErasureRequest(
+            self.about, self.entity, self.session, self.everything, tuple(self.keep)
+        )
 
 
-class Erasable(Answer):
+class Erasable(Output):
     """Something that would be erased, and why."""
 
     kind: str
@@ -61,14 +63,14 @@ class Erasable(Answer):
     """How it begins."""
 
 
-class ErasurePreview(Answer):
+class ErasurePreview(Output):
     """What would be erased."""
 
     counts: dict[str, int]
     found: list[Erasable]
 
 
-class Receipt(Answer):
+class Receipt(Output):
     """What was erased, signed with the home's own key; of whom it was, only hashes."""
 
     at: str
@@ -78,13 +80,13 @@ class Receipt(Answer):
     signature: str
 
 
-class Verdict(Answer):
+class ReceiptCheck(Output):
     """Whose a receipt is."""
 
     signed: str
 
 
-class ImportDone(Answer):
+class ImportDone(Output):
     """What came of an import, by kind, and what was left out."""
 
     source: str
@@ -93,7 +95,7 @@ class ImportDone(Answer):
     skipped: list[str]
 
 
-class AskedVerdict(Asked):
+class AskedVerdict(Input):
     """A receipt."""
 
     receipt: dict[str, Any]
@@ -144,7 +146,7 @@ async def erase(seat: Seated, asked: AskedErasure) -> Any:
     return await erasing.erase(seat.butler, asked.wanted, lineage_of(seat))
 
 
-@router.post("/erase/verify", response_model=Verdict)
+@router.post("/erase/verify", response_model=ReceiptCheck)
 async def verify_receipt(seat: Seated, asked: AskedVerdict) -> Any:
     """Whether a receipt is whole, and whether this home signed it."""
     try:
@@ -153,12 +155,12 @@ async def verify_receipt(seat: Seated, asked: AskedVerdict) -> Any:
         raise InvalidInput("the receipt is not one of butlers") from None
 
 
-def lineage_of(seat: Seat) -> Lineage:
+def lineage_of(seat: ButlerAccess) -> Lineage:
     """On whose behalf the caller acts."""
     return Lineage(seat.caller.tenant_id, seat.caller.actor, seat.request_id)
 
 
-def must_run_the_home(seat: Seat, why: str) -> None:
+def must_run_the_home(seat: ButlerAccess, why: str) -> None:
     """403 for everybody but who runs the home."""
     if not seat.is_operator:
         raise HTTPException(403, why)

@@ -16,9 +16,9 @@ import structlog
 from pydantic import BaseModel, ValidationError
 
 from butlers.errors import ButlersError, Unavailable
+from butlers.interfaces.http.app_state import AppState
+from butlers.interfaces.http.butler_access import ButlerAccess, take_seat
 from butlers.interfaces.http.callers import Visitor
-from butlers.interfaces.http.household import Household
-from butlers.interfaces.http.seats import Seat, take_seat
 from butlers.settings.sections import RemoteButler
 
 log = structlog.get_logger(__name__)
@@ -29,11 +29,11 @@ Params = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[Said]):
+class FleetQuery(Generic[Said]):
     """What is asked of every butler: of ours by a call, of others by a path below `memory`."""
 
     model: type[Said]
-    here: Callable[[Seat], Awaitable[Any]]
+    here: Callable[[ButlerAccess], Awaitable[Any]]
     path: str
     params: Params
 
@@ -51,7 +51,7 @@ class Reply(Generic[Said]):
 class Fleet:
     """The butlers of this home and those of others that its settings name."""
 
-    def __init__(self, household: Household) -> None:
+    def __init__(self, household: AppState) -> None:
         self._household = household
         self._client: httpx2.AsyncClient | None = None
 
@@ -82,7 +82,7 @@ class Fleet:
         return [*self.here(visitor), *(remote.name for remote in self.there(visitor))]
 
     async def ask(
-        self, visitor: Visitor, request_id: str, question: Question[Said]
+        self, visitor: Visitor, request_id: str, question: FleetQuery[Said]
     ) -> list[Reply[Said]]:
         """Every butler's reply, in the order of `names`."""
         replies = await asyncio.gather(
@@ -92,7 +92,7 @@ class Fleet:
         return list(replies)
 
     async def _ask_here(
-        self, name: str, visitor: Visitor, request_id: str, question: Question[Said]
+        self, name: str, visitor: Visitor, request_id: str, question: FleetQuery[Said]
     ) -> Reply[Said]:
         async def answer() -> Said:
             seat = take_seat(self._household, visitor, name, request_id)
@@ -101,7 +101,7 @@ class Fleet:
         return await self._within_time(name, answer, is_remote=False)
 
     async def _ask_there(
-        self, remote: RemoteButler, request_id: str, question: Question[Said]
+        self, remote: RemoteButler, request_id: str, question: FleetQuery[Said]
     ) -> Reply[Said]:
         async def answer() -> Said:
             body = await self._fetch(remote, request_id, question.path, question.params)

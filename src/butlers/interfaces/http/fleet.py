@@ -7,17 +7,17 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 
 from butlers.interfaces.http import jobs
-from butlers.interfaces.http.fanout import Fleet, Question, Reply
-from butlers.interfaces.http.glance import Overview, get_overview
+from butlers.interfaces.http.butler_access import MEMORY, Visiting
+from butlers.interfaces.http.fanout import Fleet, FleetQuery, Reply
 from butlers.interfaces.http.jobs import Jobs
-from butlers.interfaces.http.seats import MEMORY, Visiting
+from butlers.interfaces.http.overview import ButlerOverview, get_overview
 from butlers.kernel.ranking import best_first
 from butlers.memory.model import SearchMode
 from butlers.memory.operations import fields, listing, retrieval
-from butlers.memory.operations.answers import Happened, RememberedMemory
 from butlers.memory.operations.listing import Many
 from butlers.memory.operations.pages import Activity, FoundAll
-from butlers.operation import Answer, Asked
+from butlers.memory.operations.results import Happened, RememberedMemory
+from butlers.operation import Input, Output
 
 router = APIRouter(tags=["fleet"])
 _SCORES = {
@@ -27,7 +27,7 @@ _SCORES = {
 }
 
 
-class ButlerStatus(Answer):
+class ButlerStatus(Output):
     """Whether a butler answered; `error` says why it did not."""
 
     name: str
@@ -36,16 +36,16 @@ class ButlerStatus(Answer):
     error: str | None
 
 
-class ButlerOverview(ButlerStatus):
+class FleetButler(ButlerStatus):
     """A butler of the fleet; `overview` is null when it is down."""
 
-    overview: Overview | None
+    overview: ButlerOverview | None
 
 
-class FleetOverview(Answer):
+class FleetOverview(Output):
     """Every butler, whether or not it answered."""
 
-    butlers: list[ButlerOverview]
+    butlers: list[FleetButler]
 
 
 class FoundAtButler(RememberedMemory):
@@ -56,7 +56,7 @@ class FoundAtButler(RememberedMemory):
     """By which results of different butlers are put in one order."""
 
 
-class FleetSearch(Answer):
+class FleetSearch(Output):
     """What all butlers found, best first, and which of them did not answer."""
 
     items: list[FoundAtButler]
@@ -69,7 +69,7 @@ class HappenedAtButler(Happened):
     butler: str
 
 
-class FleetActivity(Answer):
+class FleetActivity(Output):
     """What happened at all butlers, newest first, and which of them did not answer."""
 
     items: list[HappenedAtButler]
@@ -82,19 +82,19 @@ class ButlerJobs(ButlerStatus):
     jobs: Jobs | None
 
 
-class FleetJobs(Answer):
+class FleetJobs(Output):
     """The jobs of every butler, whether or not it answered."""
 
     butlers: list[ButlerJobs]
 
 
-class Butlers(Answer):
+class Butlers(Output):
     """The butlers a caller may see."""
 
     butlers: list[str]
 
 
-class AskedFleetSearch(retrieval.Search):
+class AskedFleetSearch(retrieval.SearchInput):
     """What is looked for at every butler."""
 
     limit: Many = 20
@@ -102,7 +102,7 @@ class AskedFleetSearch(retrieval.Search):
     """0 to 1; what is less relevant is left out. Unless told so, what does not answer is."""
 
 
-class AskedFleetActivity(Asked):
+class AskedFleetActivity(Input):
     """How much of what happened."""
 
     limit: Many = 20
@@ -117,7 +117,7 @@ async def list_butlers(request: Request, visitor: Visiting) -> Any:
 @router.get("/memory/overview", response_model=FleetOverview)
 async def overview(request: Request, visitor: Visiting) -> Any:
     """Counts, backlog, last consolidation and health of every butler."""
-    question = Question(Overview, get_overview, "overview", {})
+    question = FleetQuery(ButlerOverview, get_overview, "overview", {})
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
     return {"butlers": [{**status_of(reply), "overview": reply.said} for reply in replies]}
 
@@ -134,7 +134,7 @@ async def search(
     async def here(seat: Any) -> Any:
         return {"items": await seat.perform(MEMORY, retrieval.search, params)}
 
-    question = Question(FoundAll, here, "search", params)
+    question = FleetQuery(FoundAll, here, "search", params)
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
     found = [
         {
@@ -160,7 +160,7 @@ async def activity(
         page = await seat.ask(listing.activity, limit=asked.limit)
         return {"items": page["items"], "next_cursor": None}
 
-    question = Question(Activity, here, "activity", {"limit": asked.limit})
+    question = FleetQuery(Activity, here, "activity", {"limit": asked.limit})
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
     return {
         "items": newest(
@@ -173,7 +173,7 @@ async def activity(
 @router.get("/memory/jobs", response_model=FleetJobs)
 async def list_jobs(request: Request, visitor: Visiting) -> Any:
     """When the jobs of every butler run next, and how they ran."""
-    question = Question(Jobs, jobs.list_jobs, "jobs", {})
+    question = FleetQuery(Jobs, jobs.list_jobs, "jobs", {})
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
     return {"butlers": [{**status_of(reply), "jobs": reply.said} for reply in replies]}
 

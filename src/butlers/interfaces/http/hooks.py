@@ -19,7 +19,7 @@ from butlers.errors import Forbidden
 from butlers.hook import CONNECTING
 from butlers.host.butler import Butler
 from butlers.host.tokens import TokenStore
-from butlers.interfaces.http.gate import bearer
+from butlers.interfaces.http.rate_limit import bearer
 from butlers.kernel.rights import Right
 from butlers.module import Caller, Project
 from butlers.sessions.fail_open import forgiven
@@ -36,7 +36,7 @@ Short = Annotated[str, StringConstraints(max_length=4_096)]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=4_096)]
 
 
-class Told(BaseModel):
+class HookProject(BaseModel):
     """The project a hook works in, as `sessions.projects` identified it there."""
 
     model_config = ConfigDict(frozen=True)
@@ -51,29 +51,29 @@ class Told(BaseModel):
         return Project(tuple(self.keys), self.name, self.place)
 
 
-class _Told(BaseModel):
+class HookEvent(BaseModel):
     """What every hook says; what else an agent may add is passed over."""
 
     model_config = ConfigDict(frozen=True)
 
     session_id: Annotated[str, StringConstraints(pattern=r"^[\w-]{1,100}$")]
     cwd: Short = ""
-    project: Told | None = None
+    project: HookProject | None = None
 
 
-class Started(_Told):
+class Started(HookEvent):
     """A session starts."""
 
     source: Short = "startup"
 
 
-class Prompted(_Told):
+class Prompted(HookEvent):
     """A user submits a prompt."""
 
     prompt: str
 
 
-class Ended(_Told):
+class Ended(HookEvent):
     """A session ended, with what its agent wrote down."""
 
     reason: Short = ""
@@ -81,14 +81,14 @@ class Ended(_Told):
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class HookReply:
     """What a hook is answered, and what is done once it has its answer."""
 
     body: dict[str, Any]
     afterwards: Callable[[], Awaitable[None]] | None = None
 
 
-Kind = TypeVar("Kind", bound=_Told)
+Kind = TypeVar("Kind", bound=HookEvent)
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -96,7 +96,7 @@ def hook_routes(butlers: Mapping[str, Butler], tokens: TokenStore) -> list[Route
     """One address for each event of each butler."""
     routes = []
     for name, butler in butlers.items():
-        desk = _Desk(butler.session_memory(HOOK_SECONDS), butler.session_log)
+        desk = Hooks(butler.session_memory(HOOK_SECONDS), butler.session_log)
         for event, answer in (
             ("SessionStart", _answering(butler, tokens, Started, desk.started)),
             ("UserPromptSubmit", _answering(butler, tokens, Prompted, desk.prompted)),
@@ -106,38 +106,44 @@ def hook_routes(butlers: Mapping[str, Butler], tokens: TokenStore) -> list[Route
     return routes
 
 
-class _Desk:
+class Hooks:
     """Answers the hooks of one butler."""
 
     def __init__(self, memory: SessionMemory, log: SessionLog) -> None:
         self._memory = memory
         self._log = log
 
-    async def started(self, told: Started, caller: Caller) -> _Said | None:
+    async def started(self, event: Started, caller: Caller) -> HookReply | None:
+        """Return the context for a session that starts."""
         # Nothing was asked yet: what is worked on is known by where.
-        about = place_name(told.cwd, caller)
-        found = await self._memory.opening(told.session_id, about, caller)
+        about = place_name(event.cwd, caller)
+        found = await self._memory.opening(event.session_id, about, caller)
         if found is None:
             return None
-        noting = self._noting(told, caller, told=found.ids)
-        return _Said({"context": found.text}, None if told.source == CONNECTING else noting)
+        noting = self._noting(event, caller, told=found.ids)
+        return HookReply({"context": found.text}, None if event.source == CONNECTING else noting)
 
-    async def prompted(self, told: Prompted, caller: Caller) -> _Said:
-        found = await self._memory.relevant(told.session_id, told.prompt, caller)
-        noting = self._noting(told, caller, asked=told.prompt, told=found.ids)
-        return _Said({"context": found.text}, noting)
+    async def prompted(self, event: Prompted, caller: Caller) -> HookReply:
+        """Return the context for a prompt."""
+        found = await self._memory.relevant(event.session_id, event.prompt, caller)
+        noting = self._noting(event, caller, asked=event.prompt, told=found.ids)
+        return HookReply({"context": found.text}, noting)
 
-    async def ended(self, told: Ended, caller: Caller) -> _Said | None:
-        async def stored() -> _Said:
-            place = {"project": place_name(told.cwd, caller)}
+    async def ended(self, event: Ended, caller: Caller) -> HookReply | None:
+        """Store the transcript of a session that ended."""
+
+        async def stored() -> HookReply:
+            place = {"project": place_name(event.cwd, caller)}
             episode = await self._memory.remember_transcript(
-                told.session_id, told.transcript, place, caller
+                event.session_id, event.transcript, place, caller
             )
-            return _Said({"episode_id": str(episode) if episode else None})
+            return HookReply({"episode_id": str(episode) if episode else None})
 
         return await forgiven("end of a session", stored, otherwise=None, seconds=STORING_SECONDS)
 
-    def _noting(self, hook: _Told, caller: Caller, **what: Any) -> Callable[[], Awaitable[None]]:
+    def _noting(
+        self, hook: HookEvent, caller: Caller, **what: Any
+    ) -> Callable[[], Awaitable[None]]:
         """Puts on record what a session is told, for which its agent does not wait."""
         place = place_name(hook.cwd, caller)
         noted = partial(self._log.note_agent, caller, hook.session_id, project=place, **what)
@@ -150,7 +156,7 @@ def _answering(
     butler: Butler,
     tokens: TokenStore,
     kind: type[Kind],
-    answer: Callable[[Kind, Caller], Awaitable[_Said | None]],
+    answer: Callable[[Kind, Caller], Awaitable[HookReply | None]],
 ) -> Answer:
     async def respond(request: Request) -> Response:
         try:

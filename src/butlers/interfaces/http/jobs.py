@@ -8,11 +8,11 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Path
 from starlette.requests import Request
 
-from butlers.interfaces.http.seats import Seat, Seated
+from butlers.interfaces.http.butler_access import ButlerAccess, Seated
 from butlers.jobs.runs import Run
 from butlers.jobs.schedule import Planned
-from butlers.memory.operations.answers import Instant
-from butlers.operation import Answer
+from butlers.memory.operations.results import Instant
+from butlers.operation import Output
 
 WAIT_SECONDS = 5.0
 T = TypeVar("T")
@@ -54,7 +54,7 @@ router = APIRouter(tags=["jobs"])
 _SHOWN = 20
 
 
-class JobRun(Answer):
+class JobRun(Output):
     """One run. Jobs do their work for every tenant, so only the operator is told what came of it;
     `error` and `result` are null for anybody else."""
 
@@ -67,7 +67,7 @@ class JobRun(Answer):
     result: dict[str, Any] | None
 
 
-class JobPlan(Answer):
+class JobPlan(Output):
     """A job, when it runs next and how it ran last."""
 
     name: str
@@ -76,7 +76,7 @@ class JobPlan(Answer):
     last: JobRun | None
 
 
-class Plan(Answer):
+class JobPlans(Output):
     """The jobs of a butler."""
 
     jobs: list[JobPlan]
@@ -86,13 +86,13 @@ class Plan(Answer):
     """Why what cannot be undone waits, while the clock is not believed."""
 
 
-class Jobs(Plan):
+class Jobs(JobPlans):
     """The jobs of a butler and their newest runs."""
 
     history: list[JobRun]
 
 
-class JobAsked(Answer):
+class JobAsked(Output):
     """A job that was run; `run` is null while it goes on."""
 
     job: str
@@ -103,10 +103,10 @@ class JobAsked(Answer):
 async def list_jobs(seat: Seated) -> Any:
     """Every job with its next run, and the newest runs of all."""
     history = await seat.butler.schedule().history(limit=_SHOWN)
-    return {**await plan_of(seat), "history": [_shown(run, seat) for run in history]}
+    return {**await plan_of(seat), "history": [_run_view(run, seat) for run in history]}
 
 
-class ClockAccepted(Answer):
+class ClockAccepted(Output):
     """The instant that is believed now."""
 
     believed_at: Instant
@@ -125,14 +125,14 @@ async def run_job(seat: Seated, request: Request, job: Annotated[str, Path(max_l
     _must_run(seat)
     runs: JobRuns = request.app.state.job_runs
     run = await runs.begin(seat.butler.schedule().run_now(job))
-    return {"job": job, "run": run and _shown(run, seat)}
+    return {"job": job, "run": run and _run_view(run, seat)}
 
 
-def _must_run(seat: Seat) -> None:
+def _must_run(seat: ButlerAccess) -> None:
     seat.must_run_jobs("jobs concern the whole butler; its own tenant may run them")
 
 
-async def plan_of(seat: Seat) -> dict[str, Any]:
+async def plan_of(seat: ButlerAccess) -> dict[str, Any]:
     """The jobs of one butler without their history."""
     planned = await seat.butler.schedule().plan()
     return {
@@ -142,12 +142,12 @@ async def plan_of(seat: Seat) -> dict[str, Any]:
     }
 
 
-def _planned(one: Planned, seat: Seat) -> dict[str, Any]:
-    last = _shown(one.last, seat) if one.last else None
+def _planned(one: Planned, seat: ButlerAccess) -> dict[str, Any]:
+    last = _run_view(one.last, seat) if one.last else None
     return {"name": one.name, "cron": one.cron, "next_at": one.next_at, "last": last}
 
 
-def _shown(run: Run, seat: Seat) -> dict[str, Any]:
+def _run_view(run: Run, seat: ButlerAccess) -> dict[str, Any]:
     return {
         "job": run.job,
         "cause": run.cause,

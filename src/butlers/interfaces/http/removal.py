@@ -10,13 +10,13 @@ from typing import Any
 from fastapi import APIRouter
 
 from butlers.host.removal import belongings
-from butlers.interfaces.http.seats import Seat, Seated
-from butlers.operation import Answer
+from butlers.interfaces.http.butler_access import ButlerAccess, Seated
+from butlers.operation import Output
 
 router = APIRouter(tags=["data"])
 
 
-class GivenTo(Answer):
+class GivenTo(Output):
     """An agent that was given the butler, whose own files are its user's to change."""
 
     client: str
@@ -24,7 +24,7 @@ class GivenTo(Answer):
     """Where; "" for all that its user does."""
 
 
-class Removal(Answer):
+class RemovalPreview(Output):
     """What would go with a butler, and what removes it."""
 
     memories: dict[str, int]
@@ -39,7 +39,7 @@ class Removal(Answer):
     """What removes it, typed where the home is: it must be down, and is backed up before."""
 
 
-@router.get("/removal", response_model=Removal)
+@router.get("/removal", response_model=RemovalPreview)
 async def preview_removal(seat: Seated) -> Any:
     """What would go with the butler if it were removed, and the commands that remove it.
 
@@ -58,7 +58,7 @@ async def preview_removal(seat: Seated) -> Any:
     }
 
 
-def _commands(seat: Seat) -> list[str]:
+def _commands(seat: ButlerAccess) -> list[str]:
     home = ["--home", str(seat.butler.home.root)]
     typed = (["stop"], ["remove", seat.butler.name], ["up"])
     return [shlex.join(["butlers", *words, *home]) for words in typed]

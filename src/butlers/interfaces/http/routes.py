@@ -14,9 +14,9 @@ from pydantic import BaseModel, create_model
 
 from butlers.errors import NotFound
 from butlers.host.registry import KNOWN
-from butlers.interfaces.http.seats import MEMORY, Seat, SeatedInScopes
+from butlers.interfaces.http.butler_access import MEMORY, ButlerAccess, SeatedInScopes
 from butlers.module import Module
-from butlers.operation import Answer, Asked, Effect, Operation, Route
+from butlers.operation import Input, Operation, OperationEffect, Output, Route
 
 Endpoint: TypeAlias = Callable[..., Awaitable[Any]]
 Model = TypeVar("Model", bound=BaseModel)
@@ -46,13 +46,13 @@ def _add(router: APIRouter, module: type[Module], operation: Operation, route: R
         _endpoint(module, operation, route),
         methods=[route.method],
         status_code=route.status,
-        response_model=_answers(operation, route),
+        response_model=_response_model(operation, route),
         response_model_exclude_unset=True,
         name=operation.name,
         summary=operation.headline,
         description=operation.words,
         operation_id=f"{operation.tool}{route.path}",
-        tags=[module.name, "reading" if operation.effect is Effect.READS else "writing"],
+        tags=[module.name, "reading" if operation.effect is OperationEffect.READS else "writing"],
     )
 
 
@@ -62,9 +62,9 @@ def _below(module: type[Module]) -> str:
 
 def _endpoint(module: type[Module], operation: Operation, route: Route) -> Endpoint:
     places = _IN_PATH.findall(route.path)
-    asked = _asked(operation, route, places)
+    asked = _request_body(operation, route, places)
 
-    async def answer(seat: Seat, **given: Any) -> Any:
+    async def answer(seat: ButlerAccess, **given: Any) -> Any:
         named = {place: given.pop(place) for place in places}
         if asked is not None:
             given = given["asked"].model_dump(exclude_unset=True)
@@ -89,15 +89,15 @@ def _nothing(named: dict[str, Any]) -> str:
     return "you have nothing that is what was asked for"
 
 
-def _answers(operation: Operation, route: Route) -> Any:
+def _response_model(operation: Operation, route: Route) -> Any:
     """What a route answers; a list may stand under a key."""
     if not route.wraps:
         return operation.answers
     title = f"{operation.name.title()}Answer"
-    return _made(title, Answer, {route.wraps: (operation.answers, ...)})
+    return _made(title, Output, {route.wraps: (operation.answers, ...)})
 
 
-def _asked(operation: Operation, route: Route, places: list[str]) -> type[Asked] | None:
+def _request_body(operation: Operation, route: Route, places: list[str]) -> type[Input] | None:
     """What a route asks for beside its path; None for nothing."""
     taken = {*places, *_filled(dict.fromkeys(places, ""), operation)}
     left = {
@@ -109,7 +109,7 @@ def _asked(operation: Operation, route: Route, places: list[str]) -> type[Asked]
         return None
     if len(left) == len(operation.fields):
         return operation.asks
-    return _made(operation.asks.__name__, Asked, left)
+    return _made(operation.asks.__name__, Input, left)
 
 
 def _made(name: str, base: type[Model], fields: Mapping[str, Any]) -> type[Model]:
@@ -135,7 +135,7 @@ def _kind_of(place: str, operation: Operation) -> Any:
     return Annotated[field.annotation, *field.metadata, Path(description=field.description)]
 
 
-def _asked_parameter(asked: type[Asked], route: Route) -> inspect.Parameter:
+def _asked_parameter(asked: type[Input], route: Route) -> inspect.Parameter:
     if route.method == "GET":
         return _parameter("asked", Annotated[asked, Query()])
     needed = any(field.is_required() for field in asked.model_fields.values())

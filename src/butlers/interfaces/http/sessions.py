@@ -9,12 +9,12 @@ from starlette.requests import Request
 
 from butlers.errors import SettingsError, Unavailable
 from butlers.host.butler import Butler
+from butlers.interfaces.http.butler_access import Seated
 from butlers.interfaces.http.jobs import JobRuns
-from butlers.interfaces.http.seats import Seated
-from butlers.memory.operations.answers import Instant
-from butlers.operation import Answer, Asked
-from butlers.sessions.log import Kind
-from butlers.sessions.spawner import Question
+from butlers.memory.operations.results import Instant
+from butlers.operation import Input, Output
+from butlers.sessions.log import SessionKind
+from butlers.sessions.spawner import SessionRequest
 from butlers.settings.sections import ButlerSettings
 
 router = APIRouter(tags=["sessions"])
@@ -22,7 +22,7 @@ T = TypeVar("T")
 _LOOK_SECONDS = 0.5
 
 
-class AskedSession(Asked):
+class AskedSession(Input):
     """What a butler is asked."""
 
     prompt: Annotated[str, Field(max_length=1_000_000)]
@@ -31,7 +31,7 @@ class AskedSession(Asked):
     """What is worked on, for the log."""
 
 
-class SessionShown(Answer):
+class SessionShown(Output):
     """A session as it is on record; its text is not."""
 
     id: str
@@ -60,7 +60,7 @@ class SessionShown(Answer):
     """The memories it left."""
 
 
-class SessionAnswered(Answer):
+class SessionAnswered(Output):
     """An answer, the session that gave it, and the episode that is left of it."""
 
     answer: str
@@ -68,7 +68,7 @@ class SessionAnswered(Answer):
     session: SessionShown
 
 
-class Sessions(Answer):
+class SessionList(Output):
     """Sessions, the newest first."""
 
     sessions: list[SessionShown]
@@ -84,7 +84,7 @@ async def ask(seat: Seated, request: Request, asked: AskedSession) -> Any:
     seat.must_run_jobs("a session is at the butler's cost; its own tenant may ask")
     settings = await asyncio.to_thread(_settings_now, seat.butler)
     spawner = seat.butler.spawner(seat.butler.session_memory(), settings)
-    question = Question(asked.prompt, seat.caller.actor, project=asked.project)
+    question = SessionRequest(asked.prompt, seat.caller.actor, project=asked.project)
     runs: JobRuns = request.app.state.job_runs
     session = await _while_present(request, runs.started(spawner.ask(question)))
     # An answer does not wait for long because of what becomes of it.
@@ -96,11 +96,11 @@ async def ask(seat: Seated, request: Request, asked: AskedSession) -> Any:
     }
 
 
-@router.get("/sessions", response_model=Sessions)
+@router.get("/sessions", response_model=SessionList)
 async def list_sessions(
     seat: Seated,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 20,
-    kind: Annotated[Kind | None, Query(description="Only those of this kind.")] = None,
+    kind: Annotated[SessionKind | None, Query(description="Only those of this kind.")] = None,
 ) -> Any:
     """The caller's newest sessions: those of the butler's own, and those of connected agents."""
     found = await seat.butler.session_log.find(seat.caller.tenant_id, limit, kind)

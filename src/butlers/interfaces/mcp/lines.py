@@ -80,13 +80,13 @@ class _Door:
             told = (await reader.readline()).decode("utf-8", "replace")
         greeting = parse_object(told) or {}
         server = self._servers.get(str(greeting.get("butler")))
-        answers = _Answers(writer)
+        answers = _ResponseWriter(writer)
         if server is None:
             await answers.write(json.dumps({"error": "there is no such butler here"}) + "\n")
             return
         await answers.write(json.dumps({"welcome": True}) + "\n")
         await server.run_lines(
-            _asked(reader),
+            _client_lines(reader),
             answers,
             Project.of(greeting.get("project")),
             low_trust=bool(greeting.get("low_trust")),
@@ -100,14 +100,14 @@ class _Door:
             await asyncio.wait(self._serving)
 
 
-async def _asked(reader: asyncio.StreamReader) -> AsyncIterator[str]:
+async def _client_lines(reader: asyncio.StreamReader) -> AsyncIterator[str]:
     """Each line that a client says."""
     with suppress(ValueError, OSError):  # a line without an end; a client that broke off
         while line := await reader.readline():
             yield line.decode("utf-8", "replace")
 
 
-class _Answers:
+class _ResponseWriter:
     """What a client is told, as the protocol's own transport writes it."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:

@@ -32,7 +32,7 @@ from butlers.kernel.text import one_line
 from butlers.module import MAX_REQUEST_ID, Caller, Module, Project
 from butlers.module import request_id as checked_request_id
 from butlers.operation import Operation, Toolset, faults_in_words, shortened
-from butlers.sessions.hands import Hands
+from butlers.sessions.session_tokens import SessionTokens
 
 log = structlog.get_logger(__name__)
 SCOPE = "butlers"
@@ -45,10 +45,10 @@ class ButlerTokens:
     """Verifies bearer tokens for one butler, those of its own sessions among them; what a token
     may see travels as a claim."""
 
-    def __init__(self, store: TokenStore, butler: str, hands: Hands | None = None) -> None:
+    def __init__(self, store: TokenStore, butler: str, hands: SessionTokens | None = None) -> None:
         self._store = store
         self._butler = butler
-        self._hands = hands or Hands()
+        self._hands = hands or SessionTokens()
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """The caller behind a token, or None."""
@@ -88,7 +88,7 @@ class ButlerMCP(MCPServer[Any]):
         ready: Callable[[], Awaitable[None]] | None = None,
         toolset: Toolset = Toolset.STANDARD,
         opted: Collection[str] = (),
-        hands: Hands | None = None,
+        hands: SessionTokens | None = None,
     ) -> None:
         """Without `tokens` nobody has to sign in; calls wait for `ready`, listing does not."""
         modules = list(modules)
@@ -227,7 +227,9 @@ INSTRUCTIONS = (f"{_BEGIN}. {_END}", f"{_BEGIN}; {_MARK}. {_END}")
 """What a client is told of the core tools alone, and of more than these."""
 
 
-def _authentication(tokens: TokenStore | None, butler: str, hands: Hands | None) -> dict[str, Any]:
+def _authentication(
+    tokens: TokenStore | None, butler: str, hands: SessionTokens | None
+) -> dict[str, Any]:
     if tokens is None:
         return {}
     settings = AuthSettings(

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from butlers.errors import InvalidInput
 from butlers.module import Module
-from butlers.operation import Effect, Operation, Toolset
+from butlers.operation import Operation, OperationEffect, Toolset
 
 Perform = Callable[[Module, Operation, dict[str, Any]], Awaitable[Any]]
 
@@ -126,8 +126,8 @@ def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
         fn_metadata=form.metadata,
         is_async=True,
         annotations=ToolAnnotations(
-            read_only_hint=operation.effect is Effect.READS,
-            destructive_hint=operation.effect is Effect.FINAL,
+            read_only_hint=operation.effect is OperationEffect.READS,
+            destructive_hint=operation.effect is OperationEffect.FINAL,
             open_world_hint=False,
         ),
     )

@@ -12,16 +12,16 @@ from starlette.types import Scope
 
 from butlers import __version__
 from butlers.interfaces.http import api
+from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.http.backups import BackupChecks
-from butlers.interfaces.http.callers import BearerTokens, Callers, Source
+from butlers.interfaces.http.callers import BearerTokens, Callers, CallerSource
 from butlers.interfaces.http.envelope import Envelope
 from butlers.interfaces.http.fanout import Fleet
 from butlers.interfaces.http.faults import answer_failures
-from butlers.interfaces.http.household import Household
 from butlers.interfaces.http.jobs import JobRuns
 from butlers.interfaces.web import butler, data, entities, fleet, memories, sign_in
 from butlers.interfaces.web.routing import explained
-from butlers.interfaces.web.signin import Recognition, Sessions
+from butlers.interfaces.web.signin import BrowserSessions, Recognition
 
 _TITLE = "Butlers"
 _ABOUT = (
@@ -30,9 +30,9 @@ _ABOUT = (
 )
 
 
-def build(household: Household, sources: Sequence[Source] = ()) -> FastAPI:
+def build(household: AppState, sources: Sequence[CallerSource] = ()) -> FastAPI:
     """API and pages over a household; `sources` recognise callers beside tokens and browsers."""
-    bearer, sessions = BearerTokens(household.tokens, household.fleet), Sessions(household)
+    bearer, sessions = BearerTokens(household.tokens, household.fleet), BrowserSessions(household)
     app = FastAPI(
         title=_TITLE,
         version=__version__,

@@ -7,8 +7,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from butlers.interfaces.http import jobs as api
-from butlers.interfaces.http.glance import get_overview
-from butlers.interfaces.http.seats import Seat
+from butlers.interfaces.http.butler_access import ButlerAccess
+from butlers.interfaces.http.overview import get_overview
 from butlers.interfaces.web import pictures
 from butlers.interfaces.web.pictures import retrieval_latency
 from butlers.interfaces.web.rendering import render, seated
@@ -85,7 +85,7 @@ async def run(sent: Sending, name: Name, job: Name) -> Response:
     return go_to(f"/butlers/{name}/memory/jobs?done={word}")
 
 
-async def _newest_rules(seat: Seat) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+async def _newest_rules(seat: ButlerAccess) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The newest rules to follow, and the newest warnings."""
     page = await seat.ask(listing.list_rules)
     warnings = await seat.ask(listing.list_rules, maturity=Maturity.ANTI_PATTERN, limit=_FEW)

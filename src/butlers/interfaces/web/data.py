@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from butlers.errors import InvalidInput
+from butlers.interfaces.http.butler_access import ButlerAccess
 from butlers.interfaces.http.data import AskedErasure, erase, lineage_of
 from butlers.interfaces.http.removal import preview_removal
-from butlers.interfaces.http.seats import Seat
 from butlers.interfaces.web.rendering import render, seated
 from butlers.interfaces.web.routing import PageRoute
 from butlers.interfaces.web.visits import Name, Sending, Visiting
@@ -44,7 +44,7 @@ async def confirmed(sent: Sending, name: Name) -> Response:
     """Erase what was previewed; the receipt is shown once."""
     seat = sent.visit.seat(name)
     asked = {"about": sent.form["about"].strip(), "keep": sent.form["keep"].strip()}
-    receipt = await erase(seat, _asked(asked))
+    receipt = await erase(seat, _erase_request(asked))
     return render(
         sent.visit.request,
         "data.html",
@@ -57,16 +57,16 @@ async def confirmed(sent: Sending, name: Name) -> Response:
     )
 
 
-async def _removal(seat: Seat) -> dict[str, Any] | None:
+async def _removal(seat: ButlerAccess) -> dict[str, Any] | None:
     """What would go with the butler, for whoever may ask."""
     return await preview_removal(seat) if seat.may_run_jobs else None
 
 
-async def _preview(seat: Seat, asked: dict[str, str]) -> dict[str, Any]:
-    return await erasing.preview(seat.butler, _asked(asked).wanted, lineage_of(seat))
+async def _preview(seat: ButlerAccess, asked: dict[str, str]) -> dict[str, Any]:
+    return await erasing.preview(seat.butler, _erase_request(asked).wanted, lineage_of(seat))
 
 
-def _asked(asked: dict[str, str]) -> AskedErasure:
+def _erase_request(asked: dict[str, str]) -> AskedErasure:
     """A name, or the id of an entity; ids that are kept stand between spaces."""
     given: dict[str, Any] = {"keep": asked["keep"].split()}
     try:

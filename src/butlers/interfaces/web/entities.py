@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from butlers.errors import InvalidInput, NotFound
-from butlers.interfaces.http.seats import Seat
+from butlers.interfaces.http.butler_access import ButlerAccess
 from butlers.interfaces.web import pictures
 from butlers.interfaces.web.memories import listed_page, render_list
 from butlers.interfaces.web.rendering import render, seated
@@ -99,14 +99,14 @@ async def change(sent: Sending, name: Name, entity_id: UUID) -> Response:
     return go_to(f"/butlers/{name}/memory/entities/{entity_id}?done=changed")
 
 
-async def _detail(seat: Seat, entity_id: UUID) -> Any:
+async def _detail(seat: ButlerAccess, entity_id: UUID) -> Any:
     found = await seat.ask(entities.explain_entity, entity_id=entity_id)
     if found is None:
         raise NotFound(f"entity_id: you have no entity {entity_id}")
     return found
 
 
-async def _others(seat: Seat, entity_id: UUID) -> list[dict[str, Any]]:
+async def _others(seat: ButlerAccess, entity_id: UUID) -> list[dict[str, Any]]:
     """The newest living entities beside this one, by name."""
     page = await seat.ask(listing.list_entities, state=EntityState.ACTIVE, limit=MAX_LIMIT)
     others = [one for one in page["items"] if one["id"] != str(entity_id)]

@@ -10,13 +10,13 @@ _DAY = len("2026-01-31")
 _DAYS = ("created_after", "created_before")
 
 
-def given(request: Request, *, without: tuple[str, ...] = ()) -> dict[str, str]:
+def filled_fields(request: Request, *, without: tuple[str, ...] = ()) -> dict[str, str]:
     """The fields of the address that say something."""
     pairs = request.query_params.items()
     return {key: value.strip() for key, value in pairs if value.strip() and key not in without}
 
 
-def known(operation: Operation, fields: dict[str, str]) -> dict[str, Any]:
+def operation_fields(operation: Operation, fields: dict[str, str]) -> dict[str, Any]:
     """The fields that an operation asks for, as it takes them."""
     return {
         key: _taken(key, value)

@@ -9,16 +9,16 @@ from starlette.responses import Response
 from butlers.clock import utc_now
 from butlers.interfaces.http import backups
 from butlers.interfaces.http import fleet as api
-from butlers.interfaces.http.fanout import Question
-from butlers.interfaces.http.glance import Glance, glance
-from butlers.interfaces.web.fields import given, known, searched
+from butlers.interfaces.http.fanout import FleetQuery
+from butlers.interfaces.http.overview import ButlerGlance, glance
+from butlers.interfaces.web.fields import filled_fields, operation_fields, searched
 from butlers.interfaces.web.rendering import render
 from butlers.interfaces.web.routing import PageRoute, go_to
 from butlers.interfaces.web.visits import Sending, Visit, Visiting
 from butlers.memory.model import MemoryType, SearchMode
 from butlers.memory.operations import retrieval
 from butlers.memory.operations.listing import AskedOverview
-from butlers.sessions.shortfalls import Shortfall, shortfalls
+from butlers.sessions.session_alerts import Shortfall, shortfalls
 
 router = APIRouter(route_class=PageRoute)
 _EVENTS = 15
@@ -28,7 +28,9 @@ _EVENTS = 15
 async def fleet(visit: Visiting) -> Response:
     """Every butler, the search, the feed and the jobs."""
     asked = AskedOverview(events=_EVENTS)
-    question = Question(Glance, lambda seat: glance(seat, asked), "glance", asked.model_dump())
+    question = FleetQuery(
+        ButlerGlance, lambda seat: glance(seat, asked), "glance", asked.model_dump()
+    )
     replies = await visit.fleet.ask(visit.visitor, visit.request.state.request_id, question)
     seen = {reply.name: reply.said for reply in replies if reply.said}
     return render(
@@ -89,10 +91,10 @@ async def feed(visit: Visiting) -> Response:
 @router.get("/memory/search")
 async def search(visit: Visiting) -> Response:
     """What all butlers find, in one order."""
-    fields = given(visit.request)
+    fields = filled_fields(visit.request)
     found = None
     if "q" in fields:
-        wanted = known(retrieval.search, searched(fields))
+        wanted = operation_fields(retrieval.search, searched(fields))
         retrieval.search.asked(wanted)  # refused in words
         question = api.AskedFleetSearch.model_validate(wanted)
         found = await api.search(visit.request, visit.visitor, question)

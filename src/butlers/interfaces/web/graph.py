@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from butlers.interfaces.web.shown import cut
+from butlers.interfaces.web.presented import cut
 from butlers.interfaces.web.svg import Element, add, drawing, finished, write
 
 SHOWN = 5
@@ -16,7 +16,7 @@ _WORDS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """A memory in the graph; without an address it cannot be opened."""
 
     kind: str
@@ -25,7 +25,7 @@ class Node:
     address: str = ""
 
 
-def provenance(before: Sequence[Node], this: Node, after: Sequence[Node]) -> Markup:
+def provenance(before: Sequence[GraphNode], this: GraphNode, after: Sequence[GraphNode]) -> Markup:
     """What a memory came from and replaced, the memory, and what replaced it."""
     columns = [column for column in (before[:SHOWN], [this], after[:SHOWN]) if column]
     height = max(len(column) for column in columns) * (_HIGH + _GAP) + _GAP
@@ -40,7 +40,7 @@ def provenance(before: Sequence[Node], this: Node, after: Sequence[Node]) -> Mar
     return finished(root)
 
 
-def _column(root: Element, place: int, nodes: Sequence[Node], height: float) -> list[float]:
+def _column(root: Element, place: int, nodes: Sequence[GraphNode], height: float) -> list[float]:
     """Draw nodes below each other; where the middle of each is."""
     taken = len(nodes) * (_HIGH + _GAP) - _GAP
     first = (height - taken) / 2
@@ -50,7 +50,7 @@ def _column(root: Element, place: int, nodes: Sequence[Node], height: float) -> 
     return [top + _HIGH / 2 for top in tops]
 
 
-def _box(root: Element, x: float, y: float, node: Node) -> None:
+def _box(root: Element, x: float, y: float, node: GraphNode) -> None:
     holder = add(root, "a", "node", href=node.address) if node.address else add(root, "g", "node")
     add(holder, "rect", f"box k-{node.kind}", x=x, y=y, width=_BOX, height=_HIGH, rx=6)
     write(holder, node.kind, x + 10, y + 17, "kind")
@@ -61,8 +61,8 @@ def _joined(
     root: Element,
     own: int,
     centres: Sequence[Sequence[float]],
-    before: Sequence[Node],
-    after: Sequence[Node],
+    before: Sequence[GraphNode],
+    after: Sequence[GraphNode],
 ) -> None:
     middle = centres[own][0]
     if before:
@@ -84,7 +84,7 @@ def _arrow(root: Element, start: tuple[float, float], end: tuple[float, float], 
     write(root, word, bend, (y1 + y2) / 2 - 5, "relation middle")
 
 
-def _in_words(before: Sequence[Node], after: Sequence[Node]) -> str:
+def _in_words(before: Sequence[GraphNode], after: Sequence[GraphNode]) -> str:
     came = ", ".join(f"{node.relation} {node.kind}" for node in before) or "nothing on record"
     went = ", ".join(node.kind for node in after)
     return f"Came from: {came}" + (f"; replaced by: {went}" if went else "")

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from butlers.errors import Conflict, NotFound
 from butlers.interfaces.web import charts, pictures
-from butlers.interfaces.web.fields import given, known, searched
+from butlers.interfaces.web.fields import filled_fields, operation_fields, searched
 from butlers.interfaces.web.rendering import render, seated
 from butlers.interfaces.web.routing import PageRoute, go_to
 from butlers.interfaces.web.visits import Name, Sending, Visit, Visiting
@@ -50,8 +50,8 @@ _CHANGES: dict[str, tuple[Operation, str]] = {
 @router.get(_PATH + "/search")
 async def search(visit: Visiting, name: Name) -> Response:
     """What is found, best first; looking is not counted as a use."""
-    fields = given(visit.request)
-    found = await _found(visit, name, fields) if "q" in fields else None
+    fields = filled_fields(visit.request)
+    found = await _search_results(visit, name, fields) if "q" in fields else None
     return render(
         visit.request,
         "search.html",
@@ -63,11 +63,11 @@ async def search(visit: Visiting, name: Name) -> Response:
     )
 
 
-async def _found(visit: Visit, name: str, fields: dict[str, str]) -> Any:
+async def _search_results(visit: Visit, name: str, fields: dict[str, str]) -> Any:
     seat, asked = visit.seat(name), {"limit": 20, **searched(fields)}
     if fields.get("mode", _RECALL) != _RECALL:
-        return await seat.ask(retrieval.search, **known(retrieval.search, asked))
-    asked = known(retrieval.recall, asked) | {"topic": fields["q"], "counted": False}
+        return await seat.ask(retrieval.search, **operation_fields(retrieval.search, asked))
+    asked = operation_fields(retrieval.recall, asked) | {"topic": fields["q"], "counted": False}
     return await seat.ask(retrieval.recall, **asked)
 
 
@@ -81,7 +81,9 @@ async def ask_context(visit: Visiting, name: Name) -> Response:
 async def preview_context(sent: Sending, name: Name) -> Response:
     """The block, its budget and its reasons; nothing is counted as a use."""
     fields = {key: value for key, value in sent.form.fields.items() if value.strip()}
-    asked = known(retrieval.preview_context, fields) | {"trigger_prompt": fields.get("prompt", "")}
+    asked = operation_fields(retrieval.preview_context, fields) | {
+        "trigger_prompt": fields.get("prompt", "")
+    }
     preview = await sent.visit.seat(name).ask(retrieval.preview_context, **asked)
     return _context(sent.visit, name, fields, preview)
 
@@ -184,7 +186,9 @@ async def bin(visit: Visiting, name: Name) -> Response:
 
 async def listed_page(visit: Visit, name: str, operation: Operation) -> Any:
     """The page of a listing that the address asks for."""
-    return await visit.seat(name).ask(operation, **known(operation, given(visit.request)))
+    return await visit.seat(name).ask(
+        operation, **operation_fields(operation, filled_fields(visit.request))
+    )
 
 
 def render_list(
@@ -196,7 +200,7 @@ def render_list(
         f"{section}.html",
         **seated(visit, name, section),
         **values,
-        asked=given(visit.request, without=("cursor",)),
+        asked=filled_fields(visit.request, without=("cursor",)),
         cursor=visit.request.query_params.get("cursor"),
         next_cursor=page["next_cursor"],
     )
@@ -237,7 +241,7 @@ async def one(
 async def helpful(sent: Sending, name: Name, rule_id: UUID) -> Response:
     """Say that following a rule helped."""
     await sent.visit.seat(name).ask(feedback.mark_helpful, rule_id=rule_id)
-    return _shown(name, "rules", rule_id, "helpful")
+    return _memory_link(name, "rules", rule_id, "helpful")
 
 
 @router.post(_PATH + "/rules/{rule_id}/harmful")
@@ -245,7 +249,7 @@ async def harmful(sent: Sending, name: Name, rule_id: UUID) -> Response:
     """Say that following a rule did harm, and why."""
     reason = sent.form.optional("reason")
     await sent.visit.seat(name).ask(feedback.mark_harmful, rule_id=rule_id, reason=reason)
-    return _shown(name, "rules", rule_id, "harmful")
+    return _memory_link(name, "rules", rule_id, "harmful")
 
 
 @router.post(_PATH + "/facts/{fact_id}/correct")
@@ -255,14 +259,14 @@ async def correct(sent: Sending, name: Name, fact_id: UUID) -> Response:
     stored = await sent.visit.seat(name).ask(
         storage.correct, fact_id=fact_id, content=sent.form["content"], **fields
     )
-    return _shown(name, "facts", stored["id"], "corrected")
+    return _memory_link(name, "facts", stored["id"], "corrected")
 
 
 @router.post(_PATH + "/facts/{fact_id}/undo")
 async def undo_correction(sent: Sending, name: Name, fact_id: UUID) -> Response:
     """Let a fact say again what the one it replaced said; both stay readable."""
     stored = await sent.visit.seat(name).ask(storage.undo_correction, fact_id=fact_id)
-    return _shown(name, "facts", stored["id"], "undone")
+    return _memory_link(name, "facts", stored["id"], "undone")
 
 
 @router.post(_PATH + "/episodes/{episode_id}/requeue")
@@ -271,7 +275,7 @@ async def try_again(sent: Sending, name: Name, episode_id: UUID) -> Response:
     told = await sent.visit.seat(name).ask(upkeep.requeue, episode_ids=[episode_id])
     if not told["requeued"]:
         raise Conflict("this episode is no dead letter any more; open it again to see how it is")
-    return _shown(name, "episodes", episode_id, "requeued")
+    return _memory_link(name, "episodes", episode_id, "requeued")
 
 
 # After the actions of single kinds: its path would match theirs.
@@ -290,8 +294,8 @@ async def change(
         raise Conflict(
             f"nothing was {word}: meanwhile its state changed; open it again to see how it is"
         )
-    return _shown(name, kinds, memory_id, word)
+    return _memory_link(name, kinds, memory_id, word)
 
 
-def _shown(name: str, kinds: str, memory_id: UUID | str, word: str) -> Response:
+def _memory_link(name: str, kinds: str, memory_id: UUID | str, word: str) -> Response:
     return go_to(f"/butlers/{name}/memory/{kinds}/{memory_id}?done={word}")

@@ -65,12 +65,12 @@ def event_words(event_type: str) -> str:
 def changes(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is worth telling of an event: what it was about, and from what to what."""
     about = [name for name in _ABOUT if payload.get(name)]
-    told = [(name.replace("_", " "), _told(payload[name])) for name in about]
+    told = [(name.replace("_", " "), _phrase(payload[name])) for name in about]
     if isinstance(payload.get("from"), str) and isinstance(payload.get("to"), str):
         told.append(("state", f"{payload['from']} → {payload['to']}".replace("_", " ")))
     moved = payload.get("effectiveness_score")
     if isinstance(moved, Mapping) and moved.get("from") != moved.get("to"):
-        told.append(("effectiveness", f"{_told(moved.get('from'))} → {_told(moved.get('to'))}"))
+        told.append(("effectiveness", f"{_phrase(moved.get('from'))} → {_phrase(moved.get('to'))}"))
     return told
 
 
@@ -98,5 +98,5 @@ def query(values: Mapping[str, Any]) -> str:
     return urlencode([(key, value) for key, value in values.items() if value not in (None, "")])
 
 
-def _told(value: Any) -> str:
+def _phrase(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -7,12 +7,12 @@ from typing import Any
 from markupsafe import Markup
 
 from butlers import metrics
-from butlers.interfaces.http.seats import Seat
+from butlers.interfaces.http.butler_access import ButlerAccess
 from butlers.interfaces.web import charts, graph
 from butlers.interfaces.web.charts import Chart, Decay
-from butlers.interfaces.web.graph import Node
+from butlers.interfaces.web.graph import GraphNode
 from butlers.interfaces.web.phrases import address
-from butlers.interfaces.web.shown import instant
+from butlers.interfaces.web.presented import instant
 from butlers.memory.policy.forecast import Waning
 
 _RETRIEVALS = ("memory_search", "memory_recall", "memory_context")
@@ -49,7 +49,7 @@ def _edge(seconds: float) -> str:
     return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
-def decay_of(row: Mapping[str, Any], seat: Seat) -> Decay:
+def decay_of(row: Mapping[str, Any], seat: ButlerAccess) -> Decay:
     """How a fact or a rule fades."""
     memory = seat.butler.memory
     settings = memory.settings.facts
@@ -61,7 +61,7 @@ def decay_of(row: Mapping[str, Any], seat: Seat) -> Decay:
     )
 
 
-def with_decay(rows: Sequence[Mapping[str, Any]], seat: Seat) -> list[dict[str, Any]]:
+def with_decay(rows: Sequence[Mapping[str, Any]], seat: ButlerAccess) -> list[dict[str, Any]]:
     """Facts or rules, each with its curve and the day it fades, if there is one."""
     decays = ((row, decay_of(row, seat)) for row in rows)
     return [
@@ -100,7 +100,7 @@ def provenance(name: str, detail: Mapping[str, Any]) -> Markup | None:
         ]
     if not before and not after:
         return None
-    return graph.provenance(before, Node("this", found["content"]), after)
+    return graph.provenance(before, GraphNode("this", found["content"]), after)
 
 
 def _plot(title: str, chart: Chart, otherwise: str) -> dict[str, Any]:
@@ -108,16 +108,18 @@ def _plot(title: str, chart: Chart, otherwise: str) -> dict[str, Any]:
     return {"title": title, "chart": chart if filled else None, "otherwise": otherwise}
 
 
-def _episode(name: str, source: Mapping[str, Any]) -> Node:
+def _episode(name: str, source: Mapping[str, Any]) -> GraphNode:
     if source["gone"]:
-        return Node("episode", "removed since", "drawn from")
-    return Node("episode", source["content"], "drawn from", address(name, "episode", source["id"]))
+        return GraphNode("episode", "removed since", "drawn from")
+    return GraphNode(
+        "episode", source["content"], "drawn from", address(name, "episode", source["id"])
+    )
 
 
-def _fact(name: str, row: Mapping[str, Any], relation: str) -> Node:
-    return Node("fact", row["content"], relation, address(name, "fact", row["id"]))
+def _fact(name: str, row: Mapping[str, Any], relation: str) -> GraphNode:
+    return GraphNode("fact", row["content"], relation, address(name, "fact", row["id"]))
 
 
-def _derived(name: str, link: Mapping[str, Any]) -> Node:
+def _derived(name: str, link: Mapping[str, Any]) -> GraphNode:
     kind, memory_id = link["source_type"], link["source_id"]
-    return Node(kind, str(memory_id)[:8], "led to", address(name, kind, memory_id))
+    return GraphNode(kind, str(memory_id)[:8], "led to", address(name, kind, memory_id))

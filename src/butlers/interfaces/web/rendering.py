@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse
 
 from butlers import __version__
 from butlers.clock import utc_now
-from butlers.interfaces.web import phrases, shown
+from butlers.interfaces.web import phrases, presented
 from butlers.interfaces.web.svg import meter, swatch
 from butlers.interfaces.web.visits import Visit, home_of, visit_or_none
 
@@ -43,21 +43,21 @@ def seated(visit: Visit, name: str, section: str) -> dict[str, Any]:
 
 def _when(value: datetime | str | None, otherwise: str = "never") -> Markup:
     """An instant as it is and, to whoever points at it, how long ago that was."""
-    at = shown.instant(value)
+    at = presented.instant(value)
     if at is None:
         return Markup.escape(otherwise)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        at.isoformat(), shown.distance(at, utc_now()), f"{at:%Y-%m-%d %H:%M}"
+        at.isoformat(), presented.distance(at, utc_now()), f"{at:%Y-%m-%d %H:%M}"
     )
 
 
 def _ago(value: datetime | str | None, otherwise: str = "never") -> Markup:
     """How long ago something was and, to whoever points at it, when exactly."""
-    at = shown.instant(value)
+    at = presented.instant(value)
     if at is None:
         return Markup.escape(otherwise)
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
-        at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S}", shown.distance(at, utc_now())
+        at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S}", presented.distance(at, utc_now())
     )
 
 
@@ -78,7 +78,7 @@ _environment = Environment(
     autoescape=True,
     auto_reload=False,
     undefined=StrictUndefined,
-    finalize=shown.finalized,
+    finalize=presented.finalized,
     trim_blocks=True,
     lstrip_blocks=True,
 )
@@ -88,8 +88,8 @@ _environment.filters |= {
     "decimal": _decimal,
     "count": _count,
     "words": _words,
-    "cut": shown.cut,
-    "span": shown.span_of,
+    "cut": presented.cut,
+    "span": presented.span_of,
     "query": phrases.query,
     "event": phrases.event_words,
     "changes": phrases.changes,

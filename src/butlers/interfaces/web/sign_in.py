@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from butlers.host.invitations import Invitations
 from butlers.host.token_record import TokenRecord
-from butlers.interfaces.http.seats import household_of
+from butlers.interfaces.http.butler_access import household_of
 from butlers.interfaces.web.forms import sent_form
 from butlers.interfaces.web.rendering import render
 from butlers.interfaces.web.routing import PageRoute, go_to

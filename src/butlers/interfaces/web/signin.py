@@ -22,9 +22,9 @@ from butlers.errors import ButlersError
 from butlers.host.house_tokens import FRESH_SECONDS
 from butlers.host.shared_tokens import SignIn
 from butlers.host.token_record import TokenRecord
+from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.http.callers import Visitor, operator_of, visitor_of
 from butlers.interfaces.http.faults import failure
-from butlers.interfaces.http.household import Household
 
 COOKIE = "butlers_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -33,7 +33,7 @@ MAX_SESSIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BrowserSession:
     """One browser that signed in; `token` is a digest, and None for whoever used the link."""
 
     csrf: str
@@ -47,19 +47,21 @@ class Session:
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
 
 
-class Sessions:
+class BrowserSessions:
     """Every session of this process; also how the API recognises a browser."""
 
-    def __init__(self, household: Household, clock: Clock = utc_now) -> None:
+    def __init__(self, household: AppState, clock: Clock = utc_now) -> None:
         self._household = household
         self._clock = clock
-        self._open: dict[str, Session] = {}
+        self._open: dict[str, BrowserSession] = {}
 
     async def begin(self, record: TokenRecord | None) -> str:
         """Open a session for the holder of a token, or for the operator; the cookie's value."""
         self._sweep()
         name, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        session = Session(csrf, self._clock() + SESSION_LIFE, record.digest if record else None)
+        session = BrowserSession(
+            csrf, self._clock() + SESSION_LIFE, record.digest if record else None
+        )
         if record is not None:
             signed_in = SignIn(record, csrf, session.expires_at)
             if await self._household.tokens.begin_sign_in(_key(name), signed_in):
@@ -88,11 +90,11 @@ class Sessions:
             raise
         if found is not None:
             token = found.record.digest
-            self._open[key] = Session(found.csrf, found.expires_at, token, now)
+            self._open[key] = BrowserSession(found.csrf, found.expires_at, token, now)
         else:
             self._open.pop(key, None)
 
-    def session(self, request: Request) -> Session | None:
+    def session(self, request: Request) -> BrowserSession | None:
         """The session of a request, unless it has expired."""
         found = self._open.get(_key(request.cookies.get(COOKIE, "")))
         return found if found is not None and found.expires_at > self._clock() else None
@@ -126,7 +128,7 @@ class Sessions:
 class Recognition:
     """Before a request of a browser is answered, what others know of its session is asked."""
 
-    def __init__(self, app: ASGIApp, sessions: Sessions) -> None:
+    def __init__(self, app: ASGIApp, sessions: BrowserSessions) -> None:
         self._app, self._sessions = app, sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

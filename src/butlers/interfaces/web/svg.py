@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
-from butlers.interfaces.web.shown import visible
+from butlers.interfaces.web.presented import visible
 
 Element = ElementTree.Element
 

@@ -7,12 +7,12 @@ from fastapi import Depends, Path
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from butlers.interfaces.http.app_state import AppState
+from butlers.interfaces.http.butler_access import ButlerAccess, household_of, take_seat
 from butlers.interfaces.http.callers import Visitor
 from butlers.interfaces.http.fanout import Fleet
-from butlers.interfaces.http.household import Household
-from butlers.interfaces.http.seats import Seat, household_of, take_seat
 from butlers.interfaces.web.forms import CSRF_FIELD, NOT_MEANT, Form, sent_form
-from butlers.interfaces.web.signin import Session, Sessions
+from butlers.interfaces.web.signin import BrowserSession, BrowserSessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Visit:
     """A request of somebody who signed in."""
 
     request: Request
-    session: Session
+    session: BrowserSession
     visitor: Visitor
-    household: Household
+    household: AppState
 
     @property
     def butlers(self) -> list[str]:
@@ -41,7 +41,7 @@ class Visit:
         fleet: Fleet = self.request.app.state.fleet
         return fleet
 
-    def seat(self, name: str) -> Seat:
+    def seat(self, name: str) -> ButlerAccess:
         """The visitor's seat at a butler; NotFound where there is none."""
         return take_seat(self.household, self.visitor, name, self.request.state.request_id)
 
@@ -59,9 +59,9 @@ def home_of(name: str) -> str:
     return f"/butlers/{name}/memory"
 
 
-def sessions_of(request: Request) -> Sessions:
+def sessions_of(request: Request) -> BrowserSessions:
     """The sessions of the application."""
-    sessions: Sessions = request.app.state.sessions
+    sessions: BrowserSessions = request.app.state.sessions
     return sessions
 
 

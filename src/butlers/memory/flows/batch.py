@@ -11,10 +11,10 @@ from typing import Any, TypeVar, assert_never
 
 from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Unavailable
-from butlers.memory.flows.anchoring import hold_all
-from butlers.memory.flows.clashes import know_predicates
+from butlers.memory.flows.conflict_detection import know_predicates
+from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.remember import paced, store_episode_in, store_fact_in, store_rule_in
-from butlers.memory.flows.stored import Stored, StoredEpisode, StoredFact
+from butlers.memory.flows.results import Stored, StoredEpisode, StoredFact
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Lineage,

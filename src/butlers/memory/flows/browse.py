@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row
-from butlers.db.queries import Query
+from butlers.db.queries import NamedQuery
 from butlers.errors import InvalidInput
 from butlers.kernel.json_values import as_json
 from butlers.memory.handle import Memory
@@ -22,10 +22,10 @@ from butlers.memory.model import (
     Then,
 )
 from butlers.memory.policy import cursors, inputs, scopes
-from butlers.memory.policy.cursors import Place
+from butlers.memory.policy.cursors import RowPosition
 from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
 from butlers.memory.store import browse, events
-from butlers.memory.store.browse import Window
+from butlers.memory.store.browse import PageWindow
 
 MAX_LIMIT = 100
 DEFAULT_LIMIT = 20
@@ -46,7 +46,7 @@ _SCOPES = ("scope", "butler")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PageRequest:
     """Which page of a listing, and from which time; the later bound itself is not included."""
 
     limit: int = DEFAULT_LIMIT
@@ -107,26 +107,28 @@ class Page:
 
 
 async def browse_facts(
-    memory: Memory, where: FactFilter, wanted: Wanted, lineage: Lineage, then: Then = NOW
+    memory: Memory, where: FactFilter, wanted: PageRequest, lineage: Lineage, then: Then = NOW
 ) -> Page:
     """Facts, newest first; each with its state, and its confidence now or then."""
     return await _browse(memory, browse.FACTS, _checked(where, FactState), wanted, lineage, then)
 
 
-async def browse_rules(memory: Memory, where: RuleFilter, wanted: Wanted, lineage: Lineage) -> Page:
+async def browse_rules(
+    memory: Memory, where: RuleFilter, wanted: PageRequest, lineage: Lineage
+) -> Page:
     """Rules, newest first; each with its state and its confidence now."""
     return await _browse(memory, browse.RULES, _checked(where, RuleUse), wanted, lineage)
 
 
 async def browse_episodes(
-    memory: Memory, where: EpisodeFilter, wanted: Wanted, lineage: Lineage
+    memory: Memory, where: EpisodeFilter, wanted: PageRequest, lineage: Lineage
 ) -> Page:
     """Episodes, newest first; each with its state of consolidation."""
     return await _browse(memory, browse.EPISODES, _checked(where, EpisodeState), wanted, lineage)
 
 
 async def browse_entities(
-    memory: Memory, where: EntityFilter, wanted: Wanted, lineage: Lineage
+    memory: Memory, where: EntityFilter, wanted: PageRequest, lineage: Lineage
 ) -> Page:
     """Entities, newest first, those merged away included; each with its number of facts held."""
     return await _browse(memory, browse.ENTITIES, _checked(where, EntityState), wanted, lineage)
@@ -161,15 +163,15 @@ async def activity_after(
 
 async def _browse(  # noqa: PLR0913 - what is listed, which of it, and of which time
     memory: Memory,
-    listing: Query,
+    listing: NamedQuery,
     where: Mapping[str, Any],
-    wanted: Wanted,
+    wanted: PageRequest,
     lineage: Lineage,
     then: Then = NOW,
 ) -> Page:
     limit = inputs.checked_limit(wanted.limit, MAX_LIMIT)
     place = cursors.decode(wanted.cursor)
-    window = Window(
+    window = PageWindow(
         # One more than wanted tells whether there is a next page.
         limit + 1,
         then.at(memory.now()),
@@ -189,7 +191,7 @@ def page_of(rows: list[Row], limit: int) -> Page:
     """A page of rows of which one more than the limit was asked for, with where it goes on."""
     shown = rows[:limit]
     more = len(rows) > limit
-    last = Place(shown[-1]["created_at"], shown[-1]["id"]) if more else None
+    last = RowPosition(shown[-1]["created_at"], shown[-1]["id"]) if more else None
     return Page([as_json(row) for row in shown], cursors.encode(last) if last else None)
 
 

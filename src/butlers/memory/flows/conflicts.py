@@ -10,12 +10,12 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
-from butlers.kernel.gate import admitted
 from butlers.kernel.json_values import as_json
+from butlers.kernel.secret_policy import admitted
 from butlers.memory.flows.authority import must_be_trusted
 from butlers.memory.flows.browse import MAX_LIMIT, Page, page_of
+from butlers.memory.flows.fact_windows import moved_window
 from butlers.memory.flows.feedback import confirm_in
-from butlers.memory.flows.placing import moved_window
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     ConflictKind,
@@ -31,7 +31,7 @@ from butlers.memory.model import (
     Settlement,
 )
 from butlers.memory.policy import cursors, inputs
-from butlers.memory.policy.clashes import holds_of
+from butlers.memory.policy.conflict_rules import holds_of
 from butlers.memory.policy.validity import Window
 from butlers.memory.store import conflicts, facts, links
 from butlers.memory.store.browse import EXCERPT

@@ -15,7 +15,7 @@ import structlog
 
 from butlers.llm import LanguageModel
 from butlers.memory.flows import consolidation_lease as leases
-from butlers.memory.flows.consolidation_batch import Stop, consolidate_batch, told
+from butlers.memory.flows.consolidation_batch import Stop, consolidate_batch, safe_message
 from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
@@ -50,7 +50,7 @@ async def consolidate_all(
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class _Turn:
+class _TenantTurn:
     """Whose turn it is: in each round, whoever waits longest."""
 
     round: int
@@ -88,7 +88,7 @@ class _Run:
             if again:
                 heapq.heappush(turns, again)
 
-    async def _turn(self, lineage: Lineage, number: int) -> _Turn | None:
+    async def _turn(self, lineage: Lineage, number: int) -> _TenantTurn | None:
         """The next turn of a tenant that has something to read; whatever fails is its own."""
         try:
             rows = await leases.find_waiting(self._memory, lineage)
@@ -96,14 +96,14 @@ class _Run:
             _log.warning(
                 "consolidation_failed", tenant=lineage.tenant_id, error=type(error).__name__
             )
-            self._note(lineage.tenant_id, ConsolidationReport(errors=[told(error)]))
+            self._note(lineage.tenant_id, ConsolidationReport(errors=[safe_message(error)]))
             return None
         for row in rows:
             if (lineage.tenant_id, row["butler"]) not in self._finished:
-                return _Turn(number, row["oldest"], lineage.tenant_id, row["butler"], lineage)
+                return _TenantTurn(number, row["oldest"], lineage.tenant_id, row["butler"], lineage)
         return None
 
-    async def _serve(self, turn: _Turn) -> Stop:
+    async def _serve(self, turn: _TenantTurn) -> Stop:
         """One batch; a butler none of whose episodes move is left for the next run."""
         batch = await consolidate_batch(self._memory, self._model, turn.butler, turn.lineage)
         self._note(turn.tenant_id, batch.report)

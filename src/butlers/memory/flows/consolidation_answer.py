@@ -10,19 +10,19 @@ from butlers.kernel.mentions import Mentions
 from butlers.memory.flows import consolidation_lease as leases
 from butlers.memory.flows.consolidation_apply import apply
 from butlers.memory.flows.consolidation_lease import Claimed, GivenBack
-from butlers.memory.flows.consolidation_report import Applied, ConsolidationReport, Effect
+from butlers.memory.flows.consolidation_report import ActionEffect, Applied, ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import EntityType, Lineage, Maturity, Permanence
 from butlers.memory.policy.consolidation import (
-    Known,
+    ConsolidationPrompt,
     KnownEntity,
     KnownFact,
+    KnownMemories,
     KnownRule,
-    Question,
     Reach,
 )
 from butlers.memory.policy.consolidation_parser import ConsolidationResult, parse_consolidation
-from butlers.memory.policy.consolidation_plan import Batch, plan
+from butlers.memory.policy.consolidation_plan import EpisodeBatch, plan
 from butlers.memory.policy.consolidation_quotes import in_their_words
 from butlers.memory.store import consolidation
 
@@ -34,7 +34,9 @@ _MOST_NAMED = 500
 _log = structlog.get_logger(__name__)
 
 
-async def read_known(memory: Memory, claimed: Claimed, reach: Reach, lineage: Lineage) -> Known:
+async def read_known(
+    memory: Memory, claimed: Claimed, reach: Reach, lineage: Lineage
+) -> KnownMemories:
     """What is shown of what this butler knows."""
     settings = memory.settings.consolidation
     most_facts, most_rules = map(reach.known, (settings.max_known_facts, settings.max_known_rules))
@@ -50,9 +52,9 @@ async def read_known(memory: Memory, claimed: Claimed, reach: Reach, lineage: Li
     return known_of(facts, rules, [row for row in named if _is_named(row, texts)][:MOST_ENTITIES])
 
 
-def known_of(facts: Sequence[Row], rules: Sequence[Row], entities: Sequence[Row]) -> Known:
+def known_of(facts: Sequence[Row], rules: Sequence[Row], entities: Sequence[Row]) -> KnownMemories:
     """Rows of facts, rules and entities as what is known."""
-    return Known(
+    return KnownMemories(
         facts={row["id"]: _fact(row) for row in facts},
         rules={
             row["id"]: KnownRule(row["id"], row["content"], Maturity(row["maturity"]))
@@ -63,14 +65,14 @@ def known_of(facts: Sequence[Row], rules: Sequence[Row], entities: Sequence[Row]
 
 
 async def take_answer(
-    memory: Memory, claimed: Claimed, asked: Question, answer: str, lineage: Lineage
+    memory: Memory, claimed: Claimed, asked: ConsolidationPrompt, answer: str, lineage: Lineage
 ) -> ConsolidationReport:
     """What came of an answer; one of which nothing can be used is a failed attempt."""
     result = parse_consolidation(answer, asked.shown)
     if asked.is_quoted:
         result = in_their_words(result, claimed.episodes)
     known_to_all = await _known_to_all(memory, result, lineage)
-    batch = Batch(claimed.butler, claimed.episodes, asked.instructions, known_to_all)
+    batch = EpisodeBatch(claimed.butler, claimed.episodes, asked.instructions, known_to_all)
     planned = plan(result, batch, asked.known, memory.settings)
     applied = await apply(memory, claimed, asked.known, planned, lineage)
     if applied.errors and not applied.effects:
@@ -102,11 +104,11 @@ def unfinished(claimed: Claimed, back: GivenBack, errors: list[str]) -> Consolid
 def _finished(claimed: Claimed, applied: Applied) -> ConsolidationReport:
     return ConsolidationReport(
         **_group_of(claimed),
-        facts_created=applied.effects[Effect.FACT_CREATED],
-        facts_updated=applied.effects[Effect.FACT_UPDATED],
-        rules_created=applied.effects[Effect.RULE_CREATED],
-        confirmations_made=applied.effects[Effect.CONFIRMED],
-        proposals_made=applied.effects[Effect.PROPOSED],
+        facts_created=applied.effects[ActionEffect.FACT_CREATED],
+        facts_updated=applied.effects[ActionEffect.FACT_UPDATED],
+        rules_created=applied.effects[ActionEffect.RULE_CREATED],
+        confirmations_made=applied.effects[ActionEffect.CONFIRMED],
+        proposals_made=applied.effects[ActionEffect.PROPOSED],
         episodes_consolidated=applied.consolidated,
         episodes_failed=applied.back.failed,
         episodes_dead_lettered=claimed.dead_lettered + applied.back.dead_lettered,

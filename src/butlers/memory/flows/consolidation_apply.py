@@ -11,13 +11,13 @@ from butlers.db.faults import translated_errors
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
 from butlers.kernel.text import says_the_same
-from butlers.memory.flows.anchoring import hold_all
 from butlers.memory.flows.authority import is_more_trusted
-from butlers.memory.flows.clashes import know_predicates
+from butlers.memory.flows.conflict_detection import know_predicates
 from butlers.memory.flows.consolidation_lease import TAKEN_OVER, Claimed, give_back_in
-from butlers.memory.flows.consolidation_report import Applied, Effect
+from butlers.memory.flows.consolidation_report import ActionEffect, Applied
+from butlers.memory.flows.entity_linking import hold_all
+from butlers.memory.flows.fact_windows import find_placement, in_time, window_of
 from butlers.memory.flows.links import derive_in
-from butlers.memory.flows.placing import find_place, in_time, window_of
 from butlers.memory.flows.proposals import confirm_by, proposal_of
 from butlers.memory.flows.proposing import propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
@@ -34,8 +34,14 @@ from butlers.memory.model import (
     Trust,
     Validity,
 )
-from butlers.memory.policy.consolidation import Known
-from butlers.memory.policy.consolidation_plan import Action, Confirm, Plan, StoreFact, StoreRule
+from butlers.memory.policy.consolidation import KnownMemories
+from butlers.memory.policy.consolidation_plan import (
+    Action,
+    ConfirmMemory,
+    ConsolidationPlan,
+    StoreFact,
+    StoreRule,
+)
 from butlers.memory.policy.trust import LESS_TRUSTED, why_not_replaced
 from butlers.memory.store import consolidation, episodes, facts, rules
 from butlers.memory.store.consolidation import Lease
@@ -45,14 +51,14 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _ApplyContext:
     """Everything an action needs while the transaction lasts; how far each episode is trusted."""
 
     memory: Memory
     tx: Transaction
     lineage: Lineage
     butler: str
-    known: Known
+    known: KnownMemories
     touchable: set[UUID]
     applied: Applied
     trust: dict[UUID, Trust]
@@ -67,7 +73,11 @@ class _Work:
 
 
 async def apply(
-    memory: Memory, claimed: Claimed, known: Known, plan: Plan, lineage: Lineage
+    memory: Memory,
+    claimed: Claimed,
+    known: KnownMemories,
+    plan: ConsolidationPlan,
+    lineage: Lineage,
 ) -> Applied:
     """Do what is planned and settle the episodes, in one transaction that the lease guards.
 
@@ -83,7 +93,9 @@ async def apply(
         await facts.hold_keys(tx, *map(FactKey.of, stored))
         touchable = {*known.facts, *known.rules}
         trusted = {row["id"]: Trust(row["trust"]) for row in held}
-        work = _Work(memory, tx, lineage, claimed.butler, known, touchable, applied, trusted)
+        work = _ApplyContext(
+            memory, tx, lineage, claimed.butler, known, touchable, applied, trusted
+        )
         for action, embedding in zip(actions, embeddings, strict=True):
             await _isolated(work, action, embedding)
         if applied.effects or not applied.errors:
@@ -91,12 +103,14 @@ async def apply(
     return applied
 
 
-async def _embeddings(memory: Memory, plan: Plan, lineage: Lineage) -> list[Embedding | None]:
+async def _embeddings(
+    memory: Memory, plan: ConsolidationPlan, lineage: Lineage
+) -> list[Embedding | None]:
     """A vector for each action that stores something, made before any connection is taken."""
-    news = [one.new for one in plan.actions if not isinstance(one, Confirm)]
+    news = [one.new for one in plan.actions if not isinstance(one, ConfirmMemory)]
     made = iter(await memory.embed_all([new.searchable_text for new in news], lineage))
     await know_predicates(memory, news, lineage)
-    return [None if isinstance(action, Confirm) else next(made) for action in plan.actions]
+    return [None if isinstance(action, ConfirmMemory) else next(made) for action in plan.actions]
 
 
 async def _about_whom(tx: Transaction, actions: Sequence[Action]) -> list[Action]:
@@ -114,7 +128,7 @@ def _about(action: StoreFact, found: NewFact) -> StoreFact:
     return action if action.target_id is not None else replace(action, new=found)
 
 
-async def _isolated(work: _Work, action: Action, embedding: Embedding | None) -> None:
+async def _isolated(work: _ApplyContext, action: Action, embedding: Embedding | None) -> None:
     """Do one action; its failure is undone and reported, and stops no other."""
     try:
         with translated_errors():
@@ -131,7 +145,7 @@ async def _isolated(work: _Work, action: Action, embedding: Embedding | None) ->
         work.applied.cited.update(action.cited)
 
 
-async def _do(work: _Work, action: Action, embedding: Embedding | None) -> Effect:
+async def _do(work: _ApplyContext, action: Action, embedding: Embedding | None) -> ActionEffect:
     match action:
         case StoreFact():
             assert embedding is not None, "what is stored has been embedded"
@@ -139,21 +153,21 @@ async def _do(work: _Work, action: Action, embedding: Embedding | None) -> Effec
         case StoreRule():
             assert embedding is not None, "what is stored has been embedded"
             return await _store_rule(work, action, embedding)
-        case Confirm():
+        case ConfirmMemory():
             return await _confirm(work, action.ref, action.cited)
         case _:
             assert_never(action)
 
 
-async def _store_fact(work: _Work, action: StoreFact, embedding: Embedding) -> Effect:
+async def _store_fact(work: _ApplyContext, action: StoreFact, embedding: Embedding) -> ActionEffect:
     """Store a fact unless it was stored before; one that says the same is confirmed instead."""
     key = action.new.idempotency_key
     if await facts.get_by_idempotency_key(work.tx, idempotency_key=key):
-        return Effect.UNCHANGED
+        return ActionEffect.UNCHANGED
     now = work.memory.now()
     new = await in_time(work.tx, await _said_as_its_source(work.tx, action.new), now)
     holder = await facts.get_active(work.tx, FactKey.of(new), now)
-    place = await find_place(work.tx, new, now)
+    place = await find_placement(work.tx, new, now)
     met = await facts.find(work.tx, ids=[one.of.id for one in place.changes], now=now)
     _may_replace(work, action, holder, met)
     same = _known_already(work, action, new, holder)
@@ -164,14 +178,16 @@ async def _store_fact(work: _Work, action: StoreFact, embedding: Embedding) -> E
         return await _propose(work, replace(action, new=new), reason, _first(place.replaced, met))
     stored = await store_fact_in(work.memory, work.tx, new, embedding, who)
     await _created(work, MemoryRef(MemoryType.FACT, stored.id), action.sources)
-    return Effect.FACT_CREATED if action.target_id is None else Effect.FACT_UPDATED
+    return ActionEffect.FACT_CREATED if action.target_id is None else ActionEffect.FACT_UPDATED
 
 
 def _first(replaced: UUID | None, met: Sequence[Row]) -> UUID | None:
     return replaced or next((row["id"] for row in met), None)
 
 
-def _known_already(work: _Work, action: StoreFact, new: NewFact, holder: Row | None) -> UUID | None:
+def _known_already(
+    work: _ApplyContext, action: StoreFact, new: NewFact, holder: Row | None
+) -> UUID | None:
     """The fact that says the same: under its key, or of the same subject under another."""
     if not window_of(new).is_open:
         return None
@@ -186,7 +202,9 @@ def _known_already(work: _Work, action: StoreFact, new: NewFact, holder: Row | N
     return None
 
 
-def _why_review(work: _Work, met: Sequence[Row] = (), by: Trust = Trust.STATED) -> str | None:
+def _why_review(
+    work: _ApplyContext, met: Sequence[Row] = (), by: Trust = Trust.STATED
+) -> str | None:
     """Why something is not done at once, or None: a model does not overrule a person."""
     if work.memory.settings.consolidation.review:
         return "consolidation.review is on"
@@ -194,11 +212,11 @@ def _why_review(work: _Work, met: Sequence[Row] = (), by: Trust = Trust.STATED) 
 
 
 async def _propose(
-    work: _Work, action: Action, reason: str, target_id: UUID | None = None
-) -> Effect:
+    work: _ApplyContext, action: Action, reason: str, target_id: UUID | None = None
+) -> ActionEffect:
     asked = proposal_of(action, work.butler, target_id)
     made = await propose_in(work.memory, work.tx, asked, reason, work.lineage)
-    return Effect.PROPOSED if made else Effect.UNCHANGED
+    return ActionEffect.PROPOSED if made else ActionEffect.UNCHANGED
 
 
 async def _said_as_its_source(tx: Transaction, new: NewFact) -> NewFact:
@@ -209,7 +227,9 @@ async def _said_as_its_source(tx: Transaction, new: NewFact) -> NewFact:
     return new if said is None else replace(new, **said)
 
 
-def _may_replace(work: _Work, action: StoreFact, holder: Row | None, met: Sequence[Row]) -> None:
+def _may_replace(
+    work: _ApplyContext, action: StoreFact, holder: Row | None, met: Sequence[Row]
+) -> None:
     """Refuse to replace anything the prompt did not show, or a target that is gone."""
     holder_id = holder["id"] if holder else None
     if action.target_id is not None and holder_id != action.target_id:
@@ -222,11 +242,11 @@ def _may_replace(work: _Work, action: StoreFact, holder: Row | None, met: Sequen
             )
 
 
-async def _store_rule(work: _Work, action: StoreRule, embedding: Embedding) -> Effect:
+async def _store_rule(work: _ApplyContext, action: StoreRule, embedding: Embedding) -> ActionEffect:
     """Store a rule unless it was stored before; one that says the same is confirmed instead."""
     key = action.new.idempotency_key
     if await rules.get_by_idempotency_key(work.tx, idempotency_key=key):
-        return Effect.UNCHANGED
+        return ActionEffect.UNCHANGED
     same = await rules.get_same(work.tx, scope=action.new.scope, content=action.new.content)
     if same is not None:
         return await _confirm_if_shown(work, MemoryRef(MemoryType.RULE, same), action.cited)
@@ -235,37 +255,41 @@ async def _store_rule(work: _Work, action: StoreRule, embedding: Embedding) -> E
     who = work.drawn_from(action.sources)
     stored = await store_rule_in(work.memory, work.tx, action.new, embedding, who)
     await _created(work, MemoryRef(MemoryType.RULE, stored.id), action.sources)
-    return Effect.RULE_CREATED
+    return ActionEffect.RULE_CREATED
 
 
-async def _created(work: _Work, ref: MemoryRef, sources: tuple[UUID, ...]) -> None:
+async def _created(work: _ApplyContext, ref: MemoryRef, sources: tuple[UUID, ...]) -> None:
     """Tie a new memory to the episodes it comes from; from here on the answer may touch it."""
     await derive_in(work.memory, work.tx, ref, sources, work.lineage)
     work.touchable.add(ref.id)
     work.applied.created.append(ref)
 
 
-async def _confirm_if_shown(work: _Work, ref: MemoryRef, cited: tuple[UUID, ...]) -> Effect:
-    return await _confirm(work, ref, cited) if ref.id in work.touchable else Effect.UNCHANGED
+async def _confirm_if_shown(
+    work: _ApplyContext, ref: MemoryRef, cited: tuple[UUID, ...]
+) -> ActionEffect:
+    return await _confirm(work, ref, cited) if ref.id in work.touchable else ActionEffect.UNCHANGED
 
 
-async def _confirm(work: _Work, ref: MemoryRef, cited: tuple[UUID, ...]) -> Effect:
+async def _confirm(work: _ApplyContext, ref: MemoryRef, cited: tuple[UUID, ...]) -> ActionEffect:
     """Confirm what an episode says anew: one it comes from, or that confirmed it, says it again."""
     known = await consolidation.find_cited(
         work.tx, memory_type=ref.type, memory_id=ref.id, episode_ids=cited
     )
     anew = [id for id in cited if id not in {row["episode_id"] for row in known}]
     if not anew:
-        return Effect.UNCHANGED
+        return ActionEffect.UNCHANGED
     # What says it again is the episode, by its words; the model only pointed at it.
     lesser = await is_more_trusted(work.tx, ref, work.least(anew))
     if reason := _why_review(work) or (LESS_TRUSTED if lesser else None):
-        return await _propose(work, Confirm("", ref, tuple(anew)), reason, ref.id)
+        return await _propose(work, ConfirmMemory("", ref, tuple(anew)), reason, ref.id)
     await confirm_by(work.memory, work.tx, ref, anew, work.lineage)
-    return Effect.CONFIRMED
+    return ActionEffect.CONFIRMED
 
 
-async def _settle(work: _Work, claimed: Claimed, held: list[Row], plan: Plan) -> None:
+async def _settle(
+    work: _ApplyContext, claimed: Claimed, held: list[Row], plan: ConsolidationPlan
+) -> None:
     """The episodes have become knowledge; of an answer partly wrong, those it has dealt with.
 
     The others are tried again, fewer at a time.
@@ -284,7 +308,7 @@ async def _settle(work: _Work, claimed: Claimed, held: list[Row], plan: Plan) ->
         applied.back = await give_back_in(work.memory, work.tx, back, why, work.lineage)
 
 
-async def _record_consolidation(work: _Work, row: Row) -> None:
+async def _record_consolidation(work: _ApplyContext, row: Row) -> None:
     """A word about what came of the batch."""
     made = [{"type": ref.type, "id": str(ref.id)} for ref in work.applied.created]
     payload = {"from": row["was"], "to": ConsolidationStatus.CONSOLIDATED, "created": made}

@@ -22,7 +22,7 @@ from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.policy.consolidation import (
-    Question,
+    ConsolidationPrompt,
     Reach,
     answer_schema,
     brief_schema,
@@ -60,7 +60,7 @@ class _NoSession(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchOutcome:
     """What became of some episodes of one butler, and how much of the run that ends."""
 
     report: ConsolidationReport
@@ -69,7 +69,7 @@ class Batch:
 
 async def consolidate_batch(
     memory: Memory, model: LanguageModel, butler: str, lineage: Lineage
-) -> Batch:
+) -> BatchOutcome:
     """Consolidate the oldest episodes of a butler, as many as the model can read at once."""
     try:
         if isinstance(model, Rationed):
@@ -80,13 +80,15 @@ async def consolidate_batch(
         appetite = leases.appetite_of(memory, reach, most)
         claimed = await leases.claim(memory, butler, lineage, appetite)
         if not claimed.episodes:
-            return Batch(_abandoned(claimed), Stop.BUTLER)
+            return BatchOutcome(_abandoned(claimed), Stop.BUTLER)
         return await _settled(memory, model, claimed, reach, lineage)
     except _NoSession as error:
-        return Batch(ConsolidationReport(errors=[f"{butler}: {error}"]), error.stop)
+        return BatchOutcome(ConsolidationReport(errors=[f"{butler}: {error}"]), error.stop)
     except Exception as error:  # noqa: BLE001 - one group's failure must not block the others
         _log.warning("consolidation_group_failed", butler=butler, error=_name(error))
-        return Batch(ConsolidationReport(errors=[f"{butler}: {told(error)}"]), Stop.BUTLER)
+        return BatchOutcome(
+            ConsolidationReport(errors=[f"{butler}: {safe_message(error)}"]), Stop.BUTLER
+        )
 
 
 async def _affordable(model: Rationed) -> None:
@@ -99,10 +101,10 @@ async def _affordable(model: Rationed) -> None:
 
 async def _settled(
     memory: Memory, model: LanguageModel, claimed: Claimed, reach: Reach, lineage: Lineage
-) -> Batch:
+) -> BatchOutcome:
     """The attempt's report; whatever ends it early, the episodes are given back."""
     try:
-        return Batch(await _attempt(memory, model, claimed, reach, lineage))
+        return BatchOutcome(await _attempt(memory, model, claimed, reach, lineage))
     except asyncio.CancelledError:
         # A caller that is gone may cancel again and again; letting go must not be cut short.
         await to_its_end(leases.release(memory, claimed.lease, lineage))
@@ -110,10 +112,10 @@ async def _settled(
     except _NoSession as error:
         _log.warning("consolidation_not_attempted", butler=claimed.butler, error=str(error))
         await _let_go(memory, claimed, error, lineage)
-        return Batch(unfinished(claimed, GivenBack(0, 0), [str(error)]), error.stop)
+        return BatchOutcome(unfinished(claimed, GivenBack(0, 0), [str(error)]), error.stop)
     except Exception as error:  # noqa: BLE001 - whatever failed, the attempt counts as failed
         _log.warning("consolidation_attempt_failed", butler=claimed.butler, error=_name(error))
-        return Batch(await failed(memory, claimed, [told(error)], lineage))
+        return BatchOutcome(await failed(memory, claimed, [safe_message(error)], lineage))
 
 
 async def _attempt(
@@ -124,7 +126,7 @@ async def _attempt(
     prompt = build_prompt(template, claimed.episodes, known)
     completion = _complete(memory, model, prompt, reach)
     answer = await leases.while_held(memory, claimed.lease, lineage, completion)
-    asked = Question(known, numbered(claimed.episodes, known), template, reach.is_small)
+    asked = ConsolidationPrompt(known, numbered(claimed.episodes, known), template, reach.is_small)
     return await take_answer(memory, claimed, asked, answer, lineage)
 
 
@@ -174,6 +176,6 @@ def _name(error: Exception) -> str:
     return type(error).__name__
 
 
-def told(error: Exception) -> str:
+def safe_message(error: Exception) -> str:
     """What may be told of an error: our own messages carry no content, a stranger's might."""
     return str(error) if isinstance(error, ButlersError) else f"unexpected {_name(error)}"

@@ -19,7 +19,12 @@ from butlers.memory.flows.consolidation_lease import Appetite, Claimed
 from butlers.memory.flows.consolidation_report import ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
-from butlers.memory.policy.consolidation import EpisodeToRead, Question, Reach, build_prompt
+from butlers.memory.policy.consolidation import (
+    ConsolidationPrompt,
+    EpisodeToRead,
+    Reach,
+    build_prompt,
+)
 from butlers.memory.policy.inputs import checked_id
 from butlers.memory.store import claims
 from butlers.memory.store.consolidation import Lease
@@ -33,7 +38,7 @@ OVER = "claim_id: this claim is over: it was settled, or ran out and went to som
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class UnreadEpisodes:
     """What nobody has read."""
 
     episodes: int
@@ -52,11 +57,11 @@ class EpisodeClaim:
     prompt: str
 
 
-async def waiting(memory: Memory, lineage: Lineage) -> Waiting:
+async def count_unread(memory: Memory, lineage: Lineage) -> UnreadEpisodes:
     """How much waits to be read, and since when."""
     rows = await leases.find_waiting(memory, lineage)
     oldest = min((row["oldest"] for row in rows), default=None)
-    return Waiting(sum(row["episodes"] for row in rows), oldest)
+    return UnreadEpisodes(sum(row["episodes"] for row in rows), oldest)
 
 
 async def claim_episodes(memory: Memory, limit: int, lineage: Lineage) -> EpisodeClaim:
@@ -66,7 +71,7 @@ async def claim_episodes(memory: Memory, limit: int, lineage: Lineage) -> Episod
     for row in rows:
         claimed = await _claimed(memory, row["butler"], limit, lineage)
         if claimed.episodes:
-            return await _shown(memory, claimed, whole - len(claimed.episodes), lineage)
+            return await _present_claim(memory, claimed, whole - len(claimed.episodes), lineage)
     return EpisodeClaim(None, None, 0, 0, None, "Nothing waits to be read.")
 
 
@@ -78,7 +83,7 @@ async def submit(
     What fails for another reason is raised, and the claim goes on: the agent may try again.
     """
     id = checked_id("claim_id", claim_id)
-    claimed, asked = await _held(memory, id, lineage)
+    claimed, asked = await _get_claim(memory, id, lineage)
     return await take_answer(memory, claimed, asked, json.dumps(answer), lineage)
 
 
@@ -89,7 +94,9 @@ async def _claimed(memory: Memory, butler: str, limit: int, lineage: Lineage) ->
     return await leases.claim(memory, butler, lineage, appetite)
 
 
-async def _shown(memory: Memory, claimed: Claimed, left: int, lineage: Lineage) -> EpisodeClaim:
+async def _present_claim(
+    memory: Memory, claimed: Claimed, left: int, lineage: Lineage
+) -> EpisodeClaim:
     """What the agent is given; kept, since its answer may touch nothing else."""
     known = await read_known(memory, claimed, Reach(), lineage)
     id, now = UUID(claimed.lease.run_id.removeprefix("agent:")), memory.now()
@@ -117,7 +124,9 @@ def _submission(id: UUID) -> str:
     )
 
 
-async def _held(memory: Memory, id: UUID, lineage: Lineage) -> tuple[Claimed, Question]:
+async def _get_claim(
+    memory: Memory, id: UUID, lineage: Lineage
+) -> tuple[Claimed, ConsolidationPrompt]:
     """What an agent still holds, and what it was shown by which number."""
     async with memory.transaction(lineage) as tx:
         claim = await claims.get(tx, id=id)
@@ -133,7 +142,7 @@ async def _held(memory: Memory, id: UUID, lineage: Lineage) -> tuple[Claimed, Qu
     shown = _numbers(ids, claim["fact_ids"], claim["rule_ids"], claim["entity_ids"])
     read = tuple(EpisodeToRead(**row) for row in episodes)
     claimed = Claimed(claim["butler"], Lease(run_id, tuple(ids)), read)
-    return claimed, Question(known_of(facts, rules, named), shown, TEMPLATE)
+    return claimed, ConsolidationPrompt(known_of(facts, rules, named), shown, TEMPLATE)
 
 
 def _numbers(*shown: Sequence[UUID]) -> dict[int, UUID]:

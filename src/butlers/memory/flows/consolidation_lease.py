@@ -19,7 +19,7 @@ from butlers.memory.model import (
 from butlers.memory.policy.consolidation import EpisodeToRead, Reach
 from butlers.memory.store import consolidation
 from butlers.memory.store.consolidation import Lease
-from butlers.memory.store.locks import take_turns
+from butlers.memory.store.locks import lock_names
 
 ABANDONED = "the run that held this episode ended without settling it"
 TAKEN_OVER = "the episodes changed hands or expired meanwhile; the answer was discarded"
@@ -80,7 +80,7 @@ async def claim(memory: Memory, butler: str, lineage: Lineage, appetite: Appetit
     """
     settings, now = memory.settings.consolidation, memory.now()
     async with memory.transaction(lineage) as tx:
-        await take_turns(tx, "consolidation", butler)
+        await lock_names(tx, "consolidation", butler)
         lapsed = await consolidation.abandon(
             tx, butler=butler, max_attempts=settings.max_attempts, reason=ABANDONED, now=now
         )

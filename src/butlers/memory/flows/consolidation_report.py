@@ -58,7 +58,7 @@ class ConsolidationReport:
         return asdict(self)
 
 
-class Effect(StrEnum):
+class ActionEffect(StrEnum):
     """What an action came to."""
 
     FACT_CREATED = "fact_created"
@@ -73,7 +73,7 @@ class Effect(StrEnum):
 class Applied:
     """What has been done so far, and what could not be."""
 
-    effects: Counter[Effect] = field(default_factory=Counter)
+    effects: Counter[ActionEffect] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
     created: list[MemoryRef] = field(default_factory=list)
     cited: set[UUID] = field(default_factory=set)

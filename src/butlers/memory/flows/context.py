@@ -8,12 +8,12 @@ from butlers.db.postgres import Row
 from butlers.errors import InvalidInput
 from butlers.kernel.tokens import count_tokens
 from butlers.memory.flows import recall
+from butlers.memory.flows.candidates import CandidateQuery, find_candidates
 from butlers.memory.flows.recall import Recalled
-from butlers.memory.flows.sight import Query, see
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, Then
 from butlers.memory.policy import context, scopes
-from butlers.memory.policy.context import Block, Line, Offer, Section
+from butlers.memory.policy.context import Block, ContextLine, ContextSection, Offer
 from butlers.memory.policy.trust import behind_what_people_said, standing_words
 from butlers.memory.store import episodes, rules
 
@@ -66,9 +66,9 @@ async def build_context(  # noqa: PLR0913 - a preview differs in nothing but wha
     butler = scopes.checked("butler", butler)
     settings = memory.settings
     least = settings.facts.retrieval_confidence_threshold
-    query = Query(prompt, scope=butler, min_confidence=least, then=then)
+    query = CandidateQuery(prompt, scope=butler, min_confidence=least, then=then)
     recalled = await _recalled(memory, query, lineage, gated=not opening)
-    offers = _offers(memory, recalled, await _standing(memory, query, lineage))
+    offers = _offers(memory, recalled, await _load_always_injected(memory, query, lineage))
     block = context.render(offers, budget, context.notice(then))
     if counted and not then:
         shown = [line.ref for lines in block.included.values() for line in lines]
@@ -77,7 +77,7 @@ async def build_context(  # noqa: PLR0913 - a preview differs in nothing but wha
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _AlwaysInjected:
     """What is told whatever the prompt: rules that always hold, and what happened last."""
 
     rules: list[Row]
@@ -85,11 +85,11 @@ class _Standing:
 
 
 async def _recalled(
-    memory: Memory, query: Query, lineage: Lineage, *, gated: bool
+    memory: Memory, query: CandidateQuery, lineage: Lineage, *, gated: bool
 ) -> list[Recalled]:
     """What answers the prompt, each kind judged by itself: a rule is not as near as a fact."""
     limit = memory.settings.retrieval.default_limit
-    sight = await see(memory, query, lineage, max(limit, recall.DEPTH))
+    sight = await find_candidates(memory, query, lineage, max(limit, recall.DEPTH))
     facts, rules = (recall.best_of(sight, kind, limit, gated=gated) for kind in _KNOWLEDGE)
     known = sorted(facts + rules, key=lambda one: -one.relevance)[:limit]
     past = recall.best_of(sight, MemoryType.EPISODE, _most_episodes(memory), gated=True)
@@ -98,7 +98,9 @@ async def _recalled(
     return [one for one in told if not one.row.get("outdated_by")]
 
 
-async def _standing(memory: Memory, query: Query, lineage: Lineage) -> _Standing:
+async def _load_always_injected(
+    memory: Memory, query: CandidateQuery, lineage: Lineage
+) -> _AlwaysInjected:
     """Which rules stood at a time nobody knows: asked what was believed then, there are none."""
     then, times = query.then, {"now": memory.now(), "scope": query.scope}
     async with memory.transaction(lineage) as tx:
@@ -108,14 +110,14 @@ async def _standing(memory: Memory, query: Query, lineage: Lineage) -> _Standing
         recent = await episodes.find_recent(
             tx, **times, **asdict(then), limit=_most_episodes(memory)
         )
-    return _Standing(standing, recent)
+    return _AlwaysInjected(standing, recent)
 
 
 def _most_episodes(memory: Memory) -> int:
     return memory.settings.context.max_episodes if memory.settings.context.episodes_share else 0
 
 
-def _offers(memory: Memory, recalled: Sequence[Recalled], standing: _Standing) -> list[Offer]:
+def _offers(memory: Memory, recalled: Sequence[Recalled], standing: _AlwaysInjected) -> list[Offer]:
     """What each section would say: what answers first, then what stands or is recent."""
     shares = memory.settings.context
     known = {one.ref.id for one in recalled}
@@ -128,13 +130,15 @@ def _offers(memory: Memory, recalled: Sequence[Recalled], standing: _Standing) -
     past += [row for row in standing.episodes if row["id"] not in known]
     happened = [_episode(row) for row in past[: _most_episodes(memory)]]
     return [
-        Offer(Section.FACTS, shares.facts_share, [_fact(row) for row in told[MemoryType.FACT]]),
-        Offer(Section.RULES, shares.rules_share, [_rule(row) for row in wise]),
-        Offer(Section.EPISODES, shares.episodes_share, happened),
+        Offer(
+            ContextSection.FACTS, shares.facts_share, [_fact(row) for row in told[MemoryType.FACT]]
+        ),
+        Offer(ContextSection.RULES, shares.rules_share, [_rule(row) for row in wise]),
+        Offer(ContextSection.EPISODES, shares.episodes_share, happened),
     ]
 
 
-def _fact(row: Row) -> Line:
+def _fact(row: Row) -> ContextLine:
     text = context.fact_line(
         row["subject"],
         row["predicate"],
@@ -142,19 +146,19 @@ def _fact(row: Row) -> Line:
         row["effective_confidence"],
         origin=standing_words(row),
     )
-    return Line(MemoryRef(MemoryType.FACT, row["id"]), text)
+    return ContextLine(MemoryRef(MemoryType.FACT, row["id"]), text)
 
 
-def _rule(row: Row) -> Line:
+def _rule(row: Row) -> ContextLine:
     said = row["content"], row["maturity"], row["effectiveness_score"]
     text = context.rule_line(*said, origin=standing_words(row))
-    return Line(MemoryRef(MemoryType.RULE, row["id"]), text)
+    return ContextLine(MemoryRef(MemoryType.RULE, row["id"]), text)
 
 
-def _episode(row: Row) -> Line:
+def _episode(row: Row) -> ContextLine:
     ref = MemoryRef(MemoryType.EPISODE, row["id"])
     text = context.episode_line(row["content"], row["created_at"], origin=standing_words(row))
-    return Line(ref, text)
+    return ContextLine(ref, text)
 
 
 def _checked_budget(memory: Memory, token_budget: int | None) -> int:
@@ -201,7 +205,9 @@ def _section(built: Context, offer: Offer) -> dict[str, Any]:
     }
 
 
-def _lines(lines: Sequence[Line], recalled: Mapping[MemoryRef, Recalled]) -> list[dict[str, Any]]:
+def _lines(
+    lines: Sequence[ContextLine], recalled: Mapping[MemoryRef, Recalled]
+) -> list[dict[str, Any]]:
     return [
         {
             "memory_type": line.ref.type,

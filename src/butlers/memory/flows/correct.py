@@ -8,15 +8,22 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, NotFound
 from butlers.kernel.text import says_the_same
-from butlers.memory.flows.placing import columns, inherit_sources, standing
+from butlers.memory.flows.fact_windows import columns, existing_fact, inherit_sources
 from butlers.memory.flows.proposing import let_fact_wait
 from butlers.memory.flows.remember import insert_fact
-from butlers.memory.flows.stored import StoredFact, tell_doubts
+from butlers.memory.flows.results import StoredFact, with_doubts
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import Lineage, NewFact, Permanence
 from butlers.memory.policy import inputs, trust
 from butlers.memory.policy.attachments import checked_fact, masked_between
-from butlers.memory.policy.validity import OPEN, Place, Standing, Window, place_exactly, room
+from butlers.memory.policy.validity import (
+    OPEN,
+    ExistingFact,
+    Placement,
+    Window,
+    place_exactly,
+    room,
+)
 from butlers.memory.store import entities, facts
 from butlers.memory.store.facts import FactKey
 
@@ -43,8 +50,8 @@ async def correct_fact(
     given, new = new, checked_fact(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
-        work = _Work(memory, tx, lineage, embedding)
-        stored = await tell_doubts(memory, tx, await _put_right(work, wanted, new))
+        work = _CorrectionContext(memory, tx, lineage, embedding)
+        stored = await with_doubts(memory, tx, await _put_right(work, wanted, new))
     return replace(stored, masked=masked_between(given, new))
 
 
@@ -55,11 +62,11 @@ async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage)
         new = _said_again(await _replaced_by(tx, wanted, memory.now()))
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.transaction(lineage) as tx:
-        return await _take_back(_Work(memory, tx, lineage, embedding), wanted, new)
+        return await _take_back(_CorrectionContext(memory, tx, lineage, embedding), wanted, new)
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _CorrectionContext:
     """Everything a correction needs while the transaction lasts."""
 
     memory: Memory
@@ -68,13 +75,13 @@ class _Work:
     embedding: Embedding
 
 
-async def _put_right(work: _Work, fact_id: UUID, new: NewFact) -> StoredFact:
+async def _put_right(work: _CorrectionContext, fact_id: UUID, new: NewFact) -> StoredFact:
     """Store a correction for the time of what it corrects, which then never held."""
     memory, tx = work.memory, work.tx
-    wrong, others = await _held(work, fact_id, new)
+    wrong, others = await _lock_fact(work, fact_id, new)
     said = trust.provenance(new, work.lineage)
     if said["quarantined"]:
-        place = Place(wrong.window)
+        place = Placement(wrong.window)
     else:
         place = place_exactly(wrong.window, others, memory.now(), wrong)
         if wrong.trust > said["trust"]:
@@ -86,10 +93,10 @@ async def _put_right(work: _Work, fact_id: UUID, new: NewFact) -> StoredFact:
     return stored
 
 
-async def _take_back(work: _Work, fact_id: UUID, new: NewFact) -> StoredFact:
+async def _take_back(work: _CorrectionContext, fact_id: UUID, new: NewFact) -> StoredFact:
     """Store what was replaced once more: for its time, from its sources, as sure as it was."""
     memory, tx, now = work.memory, work.tx, work.memory.now()
-    wrong, others = await _held(work, fact_id, new)
+    wrong, others = await _lock_fact(work, fact_id, new)
     before = await _replaced_by(tx, fact_id, now)
     free = [one for one in others if one.id != before["id"]]
     window = room(_window_before(before, wrong.window), free, now) or wrong.window
@@ -105,7 +112,9 @@ async def _take_back(work: _Work, fact_id: UUID, new: NewFact) -> StoredFact:
     return stored
 
 
-async def _held(work: _Work, fact_id: UUID, new: NewFact) -> tuple[Standing, list[Standing]]:
+async def _lock_fact(
+    work: _CorrectionContext, fact_id: UUID, new: NewFact
+) -> tuple[ExistingFact, list[ExistingFact]]:
     """The fact that is put right, under its key, and what else is told of that."""
     if new.entity_id is not None:
         await entities.hold_living(work.tx, new.entity_id)
@@ -113,11 +122,11 @@ async def _held(work: _Work, fact_id: UUID, new: NewFact) -> tuple[Standing, lis
     # Whoever was quicker meanwhile is not overwritten unseen.
     _in_use(fact_id, await facts.find(work.tx, ids=[fact_id], now=work.memory.now()))
     told = await facts.find_told(work.tx, FactKey.of(new), new.content)
-    found = {one.id: one for one in map(standing, told)}
+    found = {one.id: one for one in map(existing_fact, told)}
     return found.pop(fact_id), list(found.values())
 
 
-async def _wait(work: _Work, new: NewFact, wrong: Standing) -> StoredFact:
+async def _wait(work: _CorrectionContext, new: NewFact, wrong: ExistingFact) -> StoredFact:
     """What may not replace a more trusted fact waits, to hold from a yes on if that one holds."""
     window = OPEN if wrong.window.holds(work.memory.now()) else wrong.window
     new = replace(new, **columns(window))

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from butlers.memory.flows.browse import MAX_LIMIT, FactFilter, Wanted, browse_facts
+from butlers.memory.flows.browse import MAX_LIMIT, FactFilter, PageRequest, browse_facts
 from butlers.memory.flows.entities import get_entity
 from butlers.memory.flows.history import explain_memory, memory_history
 from butlers.memory.handle import Memory
@@ -33,7 +33,7 @@ async def entity_detail(memory: Memory, entity_id: UUID, lineage: Lineage) -> di
     entity = await get_entity(memory, entity_id, lineage)
     if entity is None:
         return None
-    wanted = Wanted(limit=MAX_LIMIT)
+    wanted = PageRequest(limit=MAX_LIMIT)
     known = await browse_facts(memory, FactFilter(entity_id=entity_id), wanted, lineage)
     return {
         "entity": entity,

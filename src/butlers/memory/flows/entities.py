@@ -7,8 +7,8 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
-from butlers.kernel.gate import Secrets
-from butlers.memory.flows import anchoring
+from butlers.kernel.secret_policy import Secrets
+from butlers.memory.flows import entity_linking
 from butlers.memory.handle import Memory
 from butlers.memory.model import EntityType, Event, EventSubject, EventType, Lineage
 from butlers.memory.policy import entities as policy
@@ -38,7 +38,7 @@ async def create_entity(
     }
     names = (new["canonical_name"], *new["aliases"])
     async with memory.transaction(lineage) as tx:
-        await anchoring.hold_names(tx, names)
+        await entity_linking.hold_names(tx, names)
         event = await _claimed(tx, new, now)
         if event is None:
             event = Event(EventType.ENTITY_CREATED, EventSubject.ENTITY, memory.new_id(), new)
@@ -46,7 +46,7 @@ async def create_entity(
                 raise _taken(new, await _bearer(tx, new))
         await memory.record(tx, event, lineage, now)
         assert event.subject_id is not None, "it is about the entity"
-        await anchoring.adopt_named(memory, tx, event.subject_id, names, lineage)
+        await entity_linking.adopt_named(memory, tx, event.subject_id, names, lineage)
     return event.subject_id
 
 
@@ -67,7 +67,7 @@ async def get_entity(memory: Memory, entity_id: UUID, lineage: Lineage) -> dict[
     """The entity, or None; one that was merged away says `merged_into` in its metadata."""
     async with memory.transaction(lineage) as tx:
         row = await entities.get(tx, id=entity_id)
-    return _shown(row) if row else None
+    return _entity_view(row) if row else None
 
 
 async def update_entity(
@@ -83,7 +83,7 @@ async def update_entity(
     changes = _checked_changes(memory.settings.secrets, canonical_name, aliases, metadata)
     names = (*filter(None, [changes.get("canonical_name")]), *changes.get("aliases", ()))
     async with memory.transaction(lineage) as tx:
-        await anchoring.hold_names(tx, names)
+        await entity_linking.hold_names(tx, names)
         before = living(entity_id, (await entities.hold(tx, entity_id)).get(entity_id))
         joined = policy.joined_metadata(before["metadata"], changes.get("metadata", {}))
         after = {**before, **changes, "metadata": joined}
@@ -92,8 +92,8 @@ async def update_entity(
         await entities.update(tx, entity_id, after, now)
         await memory.record(tx, _updated(before, changes), lineage, now)
         if names:
-            await anchoring.adopt_named(memory, tx, entity_id, names, lineage)
-    return _shown({**after, "updated_at": now})
+            await entity_linking.adopt_named(memory, tx, entity_id, names, lineage)
+    return _entity_view({**after, "updated_at": now})
 
 
 def living(entity_id: UUID, row: Row | None, role: str = "entity") -> Row:
@@ -166,7 +166,7 @@ def _updated(before: Row, changes: dict[str, Any]) -> Event:
     return Event(EventType.ENTITY_UPDATED, EventSubject.ENTITY, before["id"], payload)
 
 
-def _shown(row: Row) -> dict[str, Any]:
+def _entity_view(row: Row) -> dict[str, Any]:
     """An entity as callers see it."""
     return {
         "entity_id": str(row["id"]),

@@ -6,15 +6,15 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
-from butlers.memory.flows import anchoring, rivals
+from butlers.memory.flows import entity_fact_merge, entity_linking
 from butlers.memory.flows.authority import must_be_trusted
 from butlers.memory.flows.entities import living
 from butlers.memory.flows.undo_entities import Parted, part
-from butlers.memory.flows.undo_plan import Work
+from butlers.memory.flows.undo_plan import UndoContext
 from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventSubject, EventType, Lineage
 from butlers.memory.policy import entities as policy
-from butlers.memory.policy.rivals import Rivalry
+from butlers.memory.policy.entity_fact_merge import FactMerge
 from butlers.memory.store import entities, facts
 
 # How many facts a preview shows, of those that move and of those that are at odds.
@@ -50,7 +50,7 @@ class _Plan:
 
     source: Row
     target: Row
-    move: rivals.Move
+    move: entity_fact_merge.Move
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,13 +118,13 @@ async def merge_entities(
         plan.check(lineage)
         now = memory.now()
         # Every fact moves, superseded ones too: nothing is left behind at the tombstone.
-        await rivals.carry_out(memory, tx, plan.move, lineage, now)
+        await entity_fact_merge.carry_out(memory, tx, plan.move, lineage, now)
         await entities.update(tx, target_id, plan.merged_target, now)
         await entities.update(tx, source_id, plan.tombstone, now)
         told = {**plan.counts, "moved": plan.moved}
         merged = Event(EventType.ENTITY_MERGE, EventSubject.ENTITY, target_id, told)
         await memory.record(tx, merged, lineage, now)
-        await anchoring.adopt_named(memory, tx, target_id, plan.names, lineage)
+        await entity_linking.adopt_named(memory, tx, target_id, plan.names, lineage)
     return plan.report
 
 
@@ -152,7 +152,7 @@ async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) ->
         merge = await _held_merge(tx, entity_id)
         if merge is None:
             raise Conflict(f"entity {entity_id} is no part of a merge that can be taken back")
-        parted = await part(Work(memory, tx, lineage, memory.now()), merge)
+        parted = await part(UndoContext(memory, tx, lineage, memory.now()), merge)
     if parted is None:
         raise Conflict(
             "what was merged has changed since, or is part of another now; part that first"
@@ -173,7 +173,7 @@ async def _hold_names(tx: Transaction, *ids: UUID) -> None:
     """Nobody stores a fact under their names meanwhile."""
     rows = [await entities.get(tx, id=id) for id in ids]
     known = [(row["canonical_name"], *row["aliases"]) for row in rows if row is not None]
-    await anchoring.hold_names(tx, [name for names in known for name in names])
+    await entity_linking.hold_names(tx, [name for names in known for name in names])
 
 
 async def _plan(memory: Memory, tx: Transaction, source_id: UUID, target_id: UUID) -> _Plan:
@@ -190,10 +190,12 @@ async def _plan(memory: Memory, tx: Transaction, source_id: UUID, target_id: UUI
     source = living(source_id, held.get(source_id), "source_entity")
     target = living(target_id, held.get(target_id), "target_entity")
     moving = await entities.find_facts(tx, id=source_id)
-    return _Plan(source, target, await rivals.planned(tx, moving, target_id, memory.now()))
+    return _Plan(
+        source, target, await entity_fact_merge.planned(tx, moving, target_id, memory.now())
+    )
 
 
-def _rivalry(rivalry: Rivalry) -> dict[str, Any]:
+def _rivalry(rivalry: FactMerge) -> dict[str, Any]:
     sides = {"stays": rivalry.winner, "gives_way": rivalry.loser}
     return {**{name: _fact(row) for name, row in sides.items()}, "why": rivalry.why}
 

@@ -14,18 +14,18 @@ from typing import Any
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
 from butlers.memory.handle import Memory
-from butlers.memory.model import EventSubject, EventType, Lineage, Removal
+from butlers.memory.model import EventSubject, EventType, Lineage, RemovalReason
 from butlers.memory.store import bin, cleanup, events, links
 from butlers.memory.store.events import Transition
-from butlers.memory.store.locks import take_turns
+from butlers.memory.store.locks import lock_names
 
 BATCH = 500
 """Episodes per transaction; the memories drawn from each are touched with it."""
 
 _Claim = Callable[[Transaction], Awaitable[list[Row]]]
 _TOLD = {
-    Removal.EXPIRED: EventType.EPISODE_EXPIRED,
-    Removal.EVICTED: EventType.EPISODE_EVICTED,
+    RemovalReason.EXPIRED: EventType.EPISODE_EXPIRED,
+    RemovalReason.EVICTED: EventType.EPISODE_EVICTED,
 }
 
 
@@ -48,22 +48,22 @@ async def run_episode_cleanup(
     now = memory.now()
     expired = partial(cleanup.claim_expired, limit=BATCH, now=now)
     surplus = partial(cleanup.claim_surplus, kept=kept, limit=BATCH, now=now)
-    expired_deleted = await _remove_all(memory, expired, Removal.EXPIRED, lineage, now)
-    capacity_deleted = await _remove_all(memory, surplus, Removal.EVICTED, lineage, now)
+    expired_deleted = await _remove_all(memory, expired, RemovalReason.EXPIRED, lineage, now)
+    capacity_deleted = await _remove_all(memory, surplus, RemovalReason.EVICTED, lineage, now)
     async with memory.transaction(lineage) as tx:
         remaining = await cleanup.remaining(tx)
     return CleanupReport(expired_deleted, capacity_deleted, remaining)
 
 
 async def _remove_all(
-    memory: Memory, claim: _Claim, reason: Removal, lineage: Lineage, now: datetime
+    memory: Memory, claim: _Claim, reason: RemovalReason, lineage: Lineage, now: datetime
 ) -> int:
     """Remove batch after batch until there is nothing left to claim; how many episodes."""
     removed = 0
     while True:
         async with memory.transaction(lineage) as tx:
             # Two cleanups at once must not both remove the same.
-            await take_turns(tx, "cleanup", "episodes")
+            await lock_names(tx, "cleanup", "episodes")
             claimed = [row["id"] for row in await claim(tx)]
             if not claimed:
                 return removed
@@ -81,7 +81,7 @@ async def empty_bin(memory: Memory, lineage: Lineage) -> int:
     until = now - timedelta(days=memory.settings.retention.bin_days)
     while True:
         async with memory.transaction(lineage) as tx:
-            await take_turns(tx, "cleanup", "episodes")
+            await lock_names(tx, "cleanup", "episodes")
             emptied = await bin.empty(tx, until=until, limit=BATCH)
             if not emptied:
                 return gone

@@ -16,7 +16,7 @@ from butlers.memory.flows.session_parts import session_key
 from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventType, Lineage
 from butlers.memory.policy import erasure
-from butlers.memory.policy.erasure import Selection, Wanted
+from butlers.memory.policy.erasure import ErasureRequest, Selection
 from butlers.memory.store import rows
 from butlers.memory.store.rows import KINDS
 
@@ -38,13 +38,13 @@ _REWORD = {
 }
 
 
-async def preview(memory: Memory, wanted: Wanted, lineage: Lineage) -> Selection:
+async def preview(memory: Memory, wanted: ErasureRequest, lineage: Lineage) -> Selection:
     """What would be erased; nothing is changed."""
     async with memory.transaction(lineage, at_one_moment=True) as tx:
         return await _select(tx, wanted)
 
 
-async def erase(memory: Memory, wanted: Wanted, lineage: Lineage) -> Selection:
+async def erase(memory: Memory, wanted: ErasureRequest, lineage: Lineage) -> Selection:
     """Erase, all or nothing; what was erased. Where there is nothing, nothing is written."""
     async with memory.transaction(lineage) as tx:
         selection = await _select(tx, wanted)
@@ -58,7 +58,7 @@ async def erase(memory: Memory, wanted: Wanted, lineage: Lineage) -> Selection:
     return selection
 
 
-async def _erase(tx: Transaction, selection: Selection, wanted: Wanted) -> None:
+async def _erase(tx: Transaction, selection: Selection, wanted: ErasureRequest) -> None:
     for kind in _ORDER:
         ids = selection.ids(kind)
         if kind == "predicate":
@@ -73,7 +73,7 @@ async def _erase(tx: Transaction, selection: Selection, wanted: Wanted) -> None:
         await rows.forget_claims(tx)
 
 
-async def _select(tx: Transaction, wanted: Wanted) -> Selection:
+async def _select(tx: Transaction, wanted: ErasureRequest) -> Selection:
     entities = [row async for row, _ in _rows(tx, "entity")]
     names, persons = erasure.names_of(wanted, entities)
     if wanted.entity_id is not None and not persons:
@@ -87,7 +87,7 @@ async def _select(tx: Transaction, wanted: Wanted) -> Selection:
 
 
 async def _select_rows(
-    tx: Transaction, wanted: Wanted, selection: Selection, persons: set[str]
+    tx: Transaction, wanted: ErasureRequest, selection: Selection, persons: set[str]
 ) -> None:
     others: dict[tuple[str, str], Any] = {}
     for kind in _ORDER:
@@ -121,7 +121,7 @@ def _reword(selection: Selection, kind: str, id: str, row: dict[str, Any]) -> No
         selection.reworded[kind, id] = bare
 
 
-async def _select_events(tx: Transaction, wanted: Wanted, selection: Selection) -> None:
+async def _select_events(tx: Transaction, wanted: ErasureRequest, selection: Selection) -> None:
     erased = {id for _, id in selection.found}
     of_session = session_key(wanted.session) if wanted.session else None
     async for event, _ in _rows(tx, "event"):

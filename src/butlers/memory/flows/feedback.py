@@ -8,8 +8,8 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
-from butlers.kernel.gate import Secrets, admitted
 from butlers.kernel.json_values import as_json
+from butlers.kernel.secret_policy import Secrets, admitted
 from butlers.kernel.text import clean
 from butlers.memory.flows.authority import is_more_trusted
 from butlers.memory.flows.inversion import invert_if_possible
@@ -22,7 +22,7 @@ from butlers.memory.model import (
     Lineage,
     MemoryRef,
     MemoryType,
-    Outcome,
+    RuleOutcome,
 )
 from butlers.memory.policy import inputs, maturity
 from butlers.memory.policy.attachments import checked_document, checked_ref
@@ -31,10 +31,10 @@ from butlers.memory.policy.trust import with_origin
 from butlers.memory.store import facts, rule_applications, rules
 
 _MARKED = {
-    Outcome.HELPFUL: EventType.RULE_MARKED_HELPFUL,
-    Outcome.HARMFUL: EventType.RULE_MARKED_HARMFUL,
+    RuleOutcome.HELPFUL: EventType.RULE_MARKED_HELPFUL,
+    RuleOutcome.HARMFUL: EventType.RULE_MARKED_HARMFUL,
 }
-_MOVED = {Outcome.HELPFUL: EventType.RULE_PROMOTED, Outcome.HARMFUL: EventType.RULE_DEMOTED}
+_MOVED = {RuleOutcome.HELPFUL: EventType.RULE_PROMOTED, RuleOutcome.HARMFUL: EventType.RULE_DEMOTED}
 _COUNTED = ("applied_count", "success_count", "harmful_count", "effectiveness_score")
 
 
@@ -43,7 +43,7 @@ class Application:
     """One use of a rule and what came of it."""
 
     rule_id: UUID
-    outcome: Outcome
+    outcome: RuleOutcome
     reason: str | None
     context: dict[str, Any]
 
@@ -93,7 +93,7 @@ async def mark_helpful(
     context: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The rule, which helped: it may have risen a step."""
-    use = _application(memory, rule_id, Outcome.HELPFUL, None, context)
+    use = _application(memory, rule_id, RuleOutcome.HELPFUL, None, context)
     async with memory.transaction(lineage) as tx:
         return as_json(with_origin(await _mark(memory, tx, use, lineage)))
 
@@ -106,7 +106,7 @@ async def mark_harmful(
     context: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The rule, which harmed: it may have fallen a step, or have become a warning."""
-    use = _application(memory, rule_id, Outcome.HARMFUL, reason, context)
+    use = _application(memory, rule_id, RuleOutcome.HARMFUL, reason, context)
     async with memory.transaction(lineage) as tx:
         marked = await _mark(memory, tx, use, lineage)
     if maturity.awaits_inversion(marked):
@@ -116,7 +116,7 @@ async def mark_harmful(
 
 async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Lineage) -> Row:
     now = memory.now()
-    before = await _held(tx, use.rule_id, now)
+    before = await _lock_rule(tx, use.rule_id, now)
     counted = before["trust"] <= lineage.trust
     after = await _after(memory, tx, before, use, lineage)
     await rule_applications.insert(
@@ -135,7 +135,7 @@ async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Line
     written = _columns(before, after, use, now)
     await rules.mark(tx, id=use.rule_id, now=now, **written)
     [marked] = await rules.find(tx, ids=[use.rule_id], now=now)
-    for event in _told(before, marked, use):
+    for event in _mark_result(before, marked, use):
         await memory.record(tx, event, lineage, now)
     return marked
 
@@ -145,7 +145,7 @@ async def _after(
 ) -> RuleState:
     """The rule after a mark; who made those before it matters only now and then."""
     settings, author = memory.settings.rules, Author.of(before)
-    harms_a_person = author.origin.is_person and use.outcome is Outcome.HARMFUL
+    harms_a_person = author.origin.is_person and use.outcome is RuleOutcome.HARMFUL
     earlier = []
     if harms_a_person or not settings.own_marks:
         earlier = await rule_applications.find_counted(tx, rule_id=use.rule_id)
@@ -154,7 +154,7 @@ async def _after(
     return maturity.after_mark(RuleState.of(before), mark, marks, author, settings)
 
 
-async def _held(tx: Transaction, rule_id: UUID, now: datetime) -> Row:
+async def _lock_rule(tx: Transaction, rule_id: UUID, now: datetime) -> Row:
     """The rule, held so that marks on it take turns."""
     rule = await rules.lock(tx, id=rule_id, now=now)
     if rule is None:
@@ -169,7 +169,7 @@ async def _held(tx: Transaction, rule_id: UUID, now: datetime) -> Row:
 def _application(
     memory: Memory,
     rule_id: str | UUID,
-    outcome: Outcome,
+    outcome: RuleOutcome,
     reason: str | None,
     context: Mapping[str, Any] | None,
 ) -> Application:
@@ -192,7 +192,7 @@ def _checked_reason(reason: str | None, secrets: Secrets) -> str | None:
 def _columns(before: Row, after: RuleState, use: Application, now: datetime) -> dict[str, Any]:
     """What a mark writes into the rule; one that helped is sure again, and fades no more."""
     columns = {name: getattr(after, name) for name in ("maturity", *_COUNTED)}
-    helped = use.outcome is Outcome.HELPFUL
+    helped = use.outcome is RuleOutcome.HELPFUL
     columns["confirmed_at"] = now if helped else before["last_confirmed_at"]
     lifted = ("needs_inversion", "status") if helped else ("needs_inversion",)
     metadata = {k: v for k, v in before["metadata"].items() if k not in lifted}
@@ -222,7 +222,7 @@ def _recovered(ref: MemoryRef) -> Event:
     return Event(kind, EventSubject(ref.type), ref.id, {"from": "fading", "to": "active"})
 
 
-def _told(before: Row, marked: Row, use: Application) -> Iterator[Event]:
+def _mark_result(before: Row, marked: Row, use: Application) -> Iterator[Event]:
     """What is told of a mark that counts."""
     yield _marked(before, marked, use)
     if before["state"] == "fading" and marked["state"] == "active":
@@ -236,11 +236,11 @@ def _marked(before: Row, marked: Row, use: Application, *, counted: bool = True)
     payload: dict[str, Any] = {
         name: {"from": before[name], "to": marked[name]} for name in _COUNTED
     }
-    if use.outcome is Outcome.HARMFUL:
+    if use.outcome is RuleOutcome.HARMFUL:
         payload["reason"] = use.reason
     if not counted:
         payload["counted"] = False
-    elif use.outcome is Outcome.HELPFUL:
+    elif use.outcome is RuleOutcome.HELPFUL:
         was, now = before["last_confirmed_at"], marked["last_confirmed_at"]
         payload["last_confirmed_at"] = _moved(was, now)
     return Event(_MARKED[use.outcome], EventSubject.RULE, use.rule_id, payload)

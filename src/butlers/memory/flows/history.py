@@ -49,7 +49,7 @@ async def memory_history(
     wanted = checked_id("memory_id", memory_id)
     async with memory.transaction(lineage) as tx:
         told = await events.find_history(tx, memory_id=wanted)
-    return [as_json(row) for row in _known(told, then)]
+    return [as_json(row) for row in _recorded_by(told, then)]
 
 
 async def stored_by(
@@ -89,7 +89,7 @@ async def explain_memory(
         if found is None:
             return None
         found |= told.get(ref, {}) if told else {}
-        story = await _story(tx, ref, found, then) | await _standing(memory, tx, ref, found, then)
+        story = await _story(tx, ref, found, then) | await _add_state(memory, tx, ref, found, then)
     return as_json(
         {
             "memory_type": ref.type,
@@ -106,14 +106,14 @@ async def explain_memory(
 async def _story(
     tx: Transaction, ref: MemoryRef, found: Mapping[str, Any], then: Then
 ) -> dict[str, Any]:
-    happened = _known(await events.find_history(tx, memory_id=ref.id), then)
-    linked = _known(await links.find(tx, ref, Direction.BOTH), then)
-    applied = _known(await rule_applications.find(tx, rule_id=ref.id, limit=SHOWN), then)
+    happened = _recorded_by(await events.find_history(tx, memory_id=ref.id), then)
+    linked = _recorded_by(await links.find(tx, ref, Direction.BOTH), then)
+    applied = _recorded_by(await rule_applications.find(tx, rule_id=ref.id, limit=SHOWN), then)
     after = await facts.find_replacements(tx, id=ref.id, limit=SHOWN)
     return {
         "source_episodes": await _sources(tx, _source_ids(ref, found, happened, linked)),
         "replaced": _plain(await facts.find_replaced(tx, id=ref.id, limit=SHOWN)),
-        "replaced_by": _plain(_known(after, then, "replaced_at")),
+        "replaced_by": _plain(_recorded_by(after, then, "replaced_at")),
         "confirmations": [
             {"at": row["created_at"], "by": row["actor"], "request_id": row["request_id"]}
             for row in happened
@@ -124,7 +124,7 @@ async def _story(
     }
 
 
-async def _standing(
+async def _add_state(
     memory: Memory, tx: Transaction, ref: MemoryRef, found: Mapping[str, Any], then: Then
 ) -> dict[str, Any]:
     """Whether a memory holds, and what became of what it rests on or was drawn from it."""
@@ -139,7 +139,7 @@ async def _standing(
     return {"holds": holds, "grounds": list(grounds.values())}
 
 
-def _known(rows: Sequence[Row], then: Then, when: str = "created_at") -> Sequence[Row]:
+def _recorded_by(rows: Sequence[Row], then: Then, when: str = "created_at") -> Sequence[Row]:
     """Those that were there already when it was known."""
     return [row for row in rows if then.known_at is None or row[when] <= then.known_at]
 

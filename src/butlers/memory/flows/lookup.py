@@ -35,7 +35,7 @@ _BEGINNING = re.compile(rf"[0-9a-f]{{{SHORTEST},{_WHOLE}}}")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownId:
     """What an id stands for: a memory or an entity."""
 
     kind: EventSubject
@@ -44,7 +44,7 @@ class Known:
 
 async def find_known(
     memory: Memory, given: str | UUID, kind: str | None, lineage: Lineage
-) -> Known | None:
+) -> KnownId | None:
     """What the tenant has or had under an id or a beginning of one; several are a Conflict."""
     low, high = _range(given)
     wanted = None if kind is None else checked_word("memory_type", kind, EventSubject)
@@ -53,7 +53,7 @@ async def find_known(
     found = [row for row in rows if wanted in (None, row["kind"])]
     if len(found) > 1:
         raise Conflict(_ambiguous(given, found))
-    return Known(EventSubject(found[0]["kind"]), found[0]["id"]) if found else None
+    return KnownId(EventSubject(found[0]["kind"]), found[0]["id"]) if found else None
 
 
 async def find_memory(

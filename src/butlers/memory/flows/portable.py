@@ -15,7 +15,7 @@ from butlers.memory.flows.vectors import OnProgress, embed_missing, work_on
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, VersionState
 from butlers.memory.store import rows
-from butlers.memory.store.rows import KINDS, Kind
+from butlers.memory.store.rows import KINDS, RowKind
 
 IMPORT = "import"
 """Who acts when rows are brought in: nobody else may bring events."""
@@ -26,7 +26,7 @@ _BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ImportLine:
     """A row on its way in: the line it stands on, what it is, and its JSON as it was written."""
 
     number: int
@@ -49,7 +49,7 @@ async def columns(memory: Memory, lineage: Lineage) -> dict[str, list[str]]:
         return {one.name: await rows.columns_of(tx, kind=one.table) for one in KINDS}
 
 
-async def told(memory: Memory, lineage: Lineage) -> AsyncIterator[tuple[str, str]]:
+async def export_rows(memory: Memory, lineage: Lineage) -> AsyncIterator[tuple[str, str]]:
     """Every row as its kind and its JSON, all of one moment, in an order that does not change."""
     async with memory.transaction(lineage, at_one_moment=True) as tx:
         for kind in KINDS:
@@ -57,7 +57,7 @@ async def told(memory: Memory, lineage: Lineage) -> AsyncIterator[tuple[str, str
                 yield kind.name, row["row"]
 
 
-async def bring(memory: Memory, lines: Iterable[Line], lineage: Lineage) -> Brought:
+async def bring(memory: Memory, lines: Iterable[ImportLine], lineage: Lineage) -> Brought:
     """Bring rows in, all or none; a row that is there stays as it is."""
     brought = Brought({}, {})
     try:
@@ -81,10 +81,10 @@ async def embed_brought(memory: Memory, lineage: Lineage, on_progress: OnProgres
     return 0
 
 
-def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
+def _batches(lines: Iterable[ImportLine]) -> Iterator[list[ImportLine]]:
     """Lines that one statement can bring in: of one kind, with the same columns."""
     for _, same in groupby(lines, key=lambda one: (one.kind, sorted(one.row))):
-        batch: list[Line] = []
+        batch: list[ImportLine] = []
         for line in same:
             batch.append(line)
             if len(batch) == BATCH:
@@ -94,7 +94,7 @@ def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
             yield batch
 
 
-async def _bring_batch(tx: Transaction, batch: list[Line], brought: Brought) -> None:
+async def _bring_batch(tx: Transaction, batch: list[ImportLine], brought: Brought) -> None:
     kind = _BY_NAME[batch[0].kind]
     try:
         stored = await _enter(tx, kind, batch)
@@ -105,7 +105,7 @@ async def _bring_batch(tx: Transaction, batch: list[Line], brought: Brought) -> 
     brought.known[kind.name] = brought.known.get(kind.name, 0) + len(batch) - stored
 
 
-async def _enter(tx: Transaction, kind: Kind, batch: list[Line]) -> int:
+async def _enter(tx: Transaction, kind: RowKind, batch: list[ImportLine]) -> int:
     """Bring in some rows; where that fails it is as if it had not been tried."""
     told = ",".join(_with_words(kind, line) for line in batch)
     with translated_errors():
@@ -115,7 +115,7 @@ async def _enter(tx: Transaction, kind: Kind, batch: list[Line]) -> int:
             return await rows.bring(tx, kind=kind.table, rows=f"[{told}]")
 
 
-async def _name_the_line(tx: Transaction, kind: Kind, batch: list[Line]) -> None:
+async def _name_the_line(tx: Transaction, kind: RowKind, batch: list[ImportLine]) -> None:
     """Say which line of a batch cannot be brought in, and why."""
     for line in batch:
         try:
@@ -129,7 +129,7 @@ async def _name_the_line(tx: Transaction, kind: Kind, batch: list[Line]) -> None
             raise InvalidInput(f"line {line.number}: {error}; nothing was written") from error
 
 
-def _with_words(kind: Kind, line: Line) -> str:
+def _with_words(kind: RowKind, line: ImportLine) -> str:
     """A row as it enters, with the text that it is found by."""
     text = rows.searchable(kind, line.row)
     if text is None:

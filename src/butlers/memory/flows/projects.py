@@ -39,7 +39,7 @@ async def seen_scopes(memory: Memory, project: Project, lineage: Lineage) -> tup
     """
     async with memory.transaction(lineage) as tx:
         found = await projects.find_known(tx, keys=project.keys)
-        own = _place(found) if found else _id(project)
+        own = _project_view(found) if found else _id(project)
         rows = await projects.find_scopes(tx, id=own)
     if found is None or _has_changed(memory, found, project):
         met = partial(_met, memory, project=project)
@@ -63,7 +63,7 @@ async def _met(memory: Memory, tx: Transaction, project: Project) -> str:
             places=_with(found["places"], [project.place], _MOST_PLACES),
             now=memory.now(),
         )
-    return _place(found)
+    return _project_view(found)
 
 
 def _id(project: Project) -> str:
@@ -72,7 +72,7 @@ def _id(project: Project) -> str:
     return hashlib.sha256(surest.encode()).hexdigest()[:12] if ":" in surest else surest
 
 
-def _place(found: Row) -> str:
+def _project_view(found: Row) -> str:
     return str(found["moved_to"] or found["id"])
 
 
@@ -105,7 +105,7 @@ async def find_projects(memory: Memory, lineage: Lineage) -> list[dict[str, Any]
 async def get_project(memory: Memory, given: str, lineage: Lineage) -> dict[str, Any]:
     """One project, by its id or name."""
     async with memory.transaction(lineage) as tx:
-        return await _told(tx, await _meant(tx, given))
+        return await _get_project(tx, await _meant(tx, given))
 
 
 async def share_project(
@@ -114,21 +114,21 @@ async def share_project(
     """What is in a project is told in every other, or no longer."""
     async with memory.transaction(lineage) as tx:
         id = await _meant(tx, given)
-        before = await _told(tx, id)
+        before = await _get_project(tx, id)
         await projects.share(tx, id=id, shared=shared)
         if before["shared"] != shared:
             change = {"shared": {"from": before["shared"], "to": shared}}
             await _record(memory, tx, EventType.PROJECT_SHARED, id, change, lineage)
-        return await _told(tx, id)
+        return await _get_project(tx, id)
 
 
 async def move_project(memory: Memory, given: str, to: str, lineage: Lineage) -> dict[str, Any]:
     """A project becomes a part of another; moved to itself it is again one of its own."""
     async with memory.transaction(lineage) as tx:
         id, target = await _meant(tx, given), await _meant(tx, to)
-        before = await _told(tx, id)
+        before = await _get_project(tx, id)
         await projects.move(tx, id=id, to=target)
-        after = await _told(tx, id)
+        after = await _get_project(tx, id)
         if before["moved_to"] != after["moved_to"]:
             change = {"moved_to": {"from": before["moved_to"], "to": after["moved_to"]}}
             await _record(memory, tx, EventType.PROJECT_MOVED, id, change, lineage)
@@ -160,6 +160,6 @@ async def _meant(tx: Transaction, given: str) -> str:
     return found[0]
 
 
-async def _told(tx: Transaction, id: str) -> dict[str, Any]:
+async def _get_project(tx: Transaction, id: str) -> dict[str, Any]:
     [row] = await projects.find(tx, id=id, prefix=PROJECT)
     return as_json(row)

@@ -35,7 +35,7 @@ from butlers.memory.model import (
     ProposalStatus,
     Relation,
 )
-from butlers.memory.policy.consolidation_plan import Action, Confirm, StoreFact, StoreRule
+from butlers.memory.policy.consolidation_plan import Action, ConfirmMemory, StoreFact, StoreRule
 from butlers.memory.policy.inputs import checked_id
 from butlers.memory.store import proposals
 
@@ -52,7 +52,7 @@ def proposal_of(action: Action, butler: str, target_id: UUID | None) -> Proposal
             return fact_proposal(butler, new, action.sources, _key(new), target_id)
         case StoreRule(new=rule):
             return rule_proposal(butler, rule, action.sources, _key(rule))
-        case Confirm(ref=ref):
+        case ConfirmMemory(ref=ref):
             once = f"confirm:{ref.id}:{','.join(sorted(map(str, action.cited)))}"
             return confirmation_proposal(butler, ref, action.cited, once)
         case _:

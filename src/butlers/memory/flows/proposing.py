@@ -44,7 +44,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingProposal:
     """A proposal as whoever made it is told of it."""
 
     id: UUID
@@ -57,7 +57,7 @@ def fact_proposal(
     """The proposal to store a fact, in the place of another where there is a target."""
     changed = target_id is not None
     kind = ProposalKind.UPDATED_FACT if changed else ProposalKind.NEW_FACT
-    proposed = _said(new, _FACT) | {"entity_id": new.entity_id and str(new.entity_id)}
+    proposed = _proposed_fields(new, _FACT) | {"entity_id": new.entity_id and str(new.entity_id)}
     proposed |= _window(new)
     about = MemoryType.FACT if changed else None
     return Proposal(butler, kind, proposed, tuple(sources), key, about, target_id)
@@ -65,7 +65,9 @@ def fact_proposal(
 
 def rule_proposal(butler: str, new: NewRule, sources: Sequence[UUID], key: str) -> Proposal:
     """The proposal to store a rule."""
-    return Proposal(butler, ProposalKind.NEW_RULE, _said(new, _RULE), tuple(sources), key)
+    return Proposal(
+        butler, ProposalKind.NEW_RULE, _proposed_fields(new, _RULE), tuple(sources), key
+    )
 
 
 def confirmation_proposal(
@@ -94,7 +96,7 @@ async def propose_in(
 
 async def let_fact_wait(
     memory: Memory, tx: Transaction, new: NewFact, holder_id: UUID, lineage: Lineage
-) -> Waiting:
+) -> PendingProposal:
     """A fact that may not take the place of a more trusted one waits, once however often told."""
     said = (new.scope, str(new.entity_id), new.subject, new.predicate, new.content)
     key = f"stored:{_digest(*said, *_window(new).values())}"
@@ -105,21 +107,23 @@ async def let_fact_wait(
 
 async def let_confirmation_wait(
     memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage
-) -> Waiting:
+) -> PendingProposal:
     """A confirmation by somebody less trusted waits, once however often told."""
     key = f"confirmed:{_digest(ref.type, str(ref.id), lineage.actor)}"
     asked = confirmation_proposal(memory.butler, ref, (), key)
     return await _let_wait(memory, tx, asked, lineage)
 
 
-async def _let_wait(memory: Memory, tx: Transaction, asked: Proposal, lineage: Lineage) -> Waiting:
+async def _let_wait(
+    memory: Memory, tx: Transaction, asked: Proposal, lineage: Lineage
+) -> PendingProposal:
     await propose_in(memory, tx, asked, LESS_TRUSTED, lineage)
     found = await proposals.get_by_idempotency_key(tx, idempotency_key=asked.idempotency_key)
     declined = found["status"] == ProposalStatus.DECLINED
-    return Waiting(found["id"], DECLINED if declined else f"a person's yes: {LESS_TRUSTED}")
+    return PendingProposal(found["id"], DECLINED if declined else f"a person's yes: {LESS_TRUSTED}")
 
 
-def _said(new: NewFact | NewRule, names: Sequence[str]) -> dict[str, Any]:
+def _proposed_fields(new: NewFact | NewRule, names: Sequence[str]) -> dict[str, Any]:
     return {name: getattr(new, name) for name in names}
 
 

@@ -6,17 +6,17 @@ from typing import Any
 from butlers.db.postgres import Transaction
 from butlers.kernel.json_values import as_json
 from butlers.memory.flows.authority import must_be_a_person
-from butlers.memory.flows.clashes import look_in
-from butlers.memory.flows.forget import forget_in
-from butlers.memory.flows.placing import (
+from butlers.memory.flows.conflict_detection import look_in
+from butlers.memory.flows.fact_windows import (
+    close_overlapping,
     columns,
-    find_place,
+    find_placement,
     in_time,
-    make_room,
     moved_window,
-    record_room,
+    record_closed,
     window_of,
 )
+from butlers.memory.flows.forget import forget_in
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Event,
@@ -105,10 +105,10 @@ async def _release_fact(
     new = NewFact(**held)
     await facts.hold_keys(tx, FactKey.of(new))
     new = await in_time(tx, new, now)
-    place = await find_place(tx, new, now)
-    await make_room(tx, place)
+    place = await find_placement(tx, new, now)
+    await close_overlapping(tx, place)
     at = {"supersedes_id": place.replaced, "now": now, **columns(place.window)}
     await quarantine.release_fact(tx, id=ref.id, **at)
-    await record_room(memory, tx, ref.id, place, lineage)
+    await record_closed(memory, tx, ref.id, place, lineage)
     await look_in(memory, tx, ref.id, new, lineage)
     return moved_window(window_of(new), place.window)

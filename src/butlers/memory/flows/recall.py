@@ -10,12 +10,12 @@ from uuid import UUID
 from butlers.db.postgres import Row
 from butlers.kernel import ranking
 from butlers.kernel.json_values import as_json
-from butlers.memory.candidates import Looked
-from butlers.memory.flows.sight import Query, Sight, see
+from butlers.memory.candidates import CandidateColumns
+from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_candidates
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, ranker
-from butlers.memory.policy.doubt import answers, behind_what_holds, yields
+from butlers.memory.policy.doubt import demote_doubted, is_demoted, may_answer
 from butlers.memory.policy.maturity import told_reason
 from butlers.memory.policy.ranker import Ranked
 from butlers.memory.policy.scoring import ScoreParts, score_parts
@@ -35,7 +35,7 @@ Choice = Callable[[Sequence[Ranked]], Sequence[Ranked]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedMemory:
     """A memory with the scores that a search gave it."""
 
     ref: MemoryRef
@@ -67,7 +67,7 @@ class Recalled:
 
 async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of it, for whom
     memory: Memory,
-    query: Query,
+    query: CandidateQuery,
     mode: SearchMode,
     limit: int,
     lineage: Lineage,
@@ -79,7 +79,7 @@ async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of i
     found, told = await _search(memory, query, mode, limit, lineage, min_relevance)
     scores = {one.ref: one.scores for one in found}
     rows = await _told_first(memory, list(scores), limit, lineage, query.then, told)
-    ordered = behind_what_holds(behind_the_more_trusted(list(rows), rows), rows)[:limit]
+    ordered = demote_doubted(behind_the_more_trusted(list(rows), rows), rows)[:limit]
     return [
         as_json({"memory_type": ref.type, **with_origin(rows[ref]), **scores[ref]})
         for ref in ordered
@@ -88,7 +88,7 @@ async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of i
 
 async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, and what it counts
     memory: Memory,
-    query: Query,
+    query: CandidateQuery,
     limit: int,
     lineage: Lineage,
     *,
@@ -106,7 +106,7 @@ async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, a
         memory, query, limit, lineage, lambda ranked: _answering(ranked) or ranked[:nearest]
     )
     recalled = await tell(memory, chosen, lineage, limit, query.then, told)
-    current = [one for one in recalled if answers(one.row)]
+    current = [one for one in recalled if may_answer(one.row)]
     if not any(one.parts.relevance > 0 for one in current):
         return (current or recalled)[:nearest]
     if not counted or query.then:
@@ -116,7 +116,7 @@ async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, a
     return [replace(one, row=_used(one.row, now)) for one in recalled]
 
 
-def best_of(sight: Sight, kind: MemoryType, limit: int, *, gated: bool) -> list[Ranked]:
+def best_of(sight: Candidates, kind: MemoryType, limit: int, *, gated: bool) -> list[Ranked]:
     """The most relevant of one kind, judged by themselves; gated, only those that surely answer.
 
     What is told unasked must be worth its place: it stands nearer to the best than recall asks.
@@ -132,7 +132,7 @@ def _answering(ranked: Sequence[Ranked]) -> list[Ranked]:
 
 
 async def _choose(
-    memory: Memory, query: Query, limit: int, lineage: Lineage, wanted: Choice
+    memory: Memory, query: CandidateQuery, limit: int, lineage: Lineage, wanted: Choice
 ) -> tuple[list[Ranked], dict[MemoryRef, Row]]:
     """Which candidates of a question are wanted, best first, and what the first of them say.
 
@@ -140,7 +140,7 @@ async def _choose(
     near they come would hide what took their place.
     """
     depth = max(limit, DEPTH)
-    sight = await see(memory, query, lineage, depth)
+    sight = await find_candidates(memory, query, lineage, depth)
     told: dict[MemoryRef, Row] = {}
     outdated: list[Ranked] = []
     while True:
@@ -151,7 +151,7 @@ async def _choose(
         chosen = chosen[: _SPARE * limit]
         refs = [one.ref for one in chosen]
         told |= await _told_first(memory, refs, limit, lineage, query.then, told)
-        gone = [one for one in chosen if one.ref in told and not answers(told[one.ref])]
+        gone = [one for one in chosen if one.ref in told and not may_answer(told[one.ref])]
         if not gone:
             return [*chosen, *outdated], told
         outdated += gone
@@ -181,7 +181,7 @@ async def tell(  # noqa: PLR0913 - what, for whom, how much, of when, and what i
         key=lambda one: ranking.best_first(one.composite_score, one.row["created_at"], one.ref.id),
     )
     found = {one.ref: one for one in recalled}
-    ordered = behind_what_holds(in_their_places(list(found), told), told)
+    ordered = demote_doubted(in_their_places(list(found), told), told)
     return [found[ref] for ref in ordered[:limit]]
 
 
@@ -205,7 +205,7 @@ async def _told_first(  # noqa: PLR0913 - as above
                 memory.database, lineage.tenant_id, new, memory.now(), then
             )
         start += len(some)
-        missing = limit - sum(1 for row in told.values() if not yields(row))
+        missing = limit - sum(1 for row in told.values() if not is_demoted(row))
     return {ref: told[ref] for ref in refs if ref in told}
 
 
@@ -238,15 +238,20 @@ async def _harm(memory: Memory, row: Row, lineage: Lineage) -> dict[str, Any]:
 
 
 async def _search(  # noqa: PLR0913 - as above
-    memory: Memory, query: Query, mode: SearchMode, limit: int, lineage: Lineage, least: float
-) -> tuple[list[Found], dict[MemoryRef, Row]]:
+    memory: Memory,
+    query: CandidateQuery,
+    mode: SearchMode,
+    limit: int,
+    lineage: Lineage,
+    least: float,
+) -> tuple[list[RankedMemory], dict[MemoryRef, Row]]:
     if mode is SearchMode.HYBRID:
         relevant, told = await _choose(
             memory, query, limit, lineage, lambda all: [r for r in all if r.relevance >= least]
         )
         shown = [one for one in relevant if one.ref in told]
-        return [Found(one.ref, _fused_scores(one)) for one in shown], told
-    looked = (await see(memory, query, lineage, 2 * limit, mode)).looked
+        return [RankedMemory(one.ref, _fused_scores(one)) for one in shown], told
+    looked = (await find_candidates(memory, query, lineage, 2 * limit, mode)).looked
     found = _by_meaning(looked) if mode is SearchMode.SEMANTIC else _by_words(looked)
     return [one for one in found if one.scores["relevance"] >= least], {}
 
@@ -265,20 +270,20 @@ def _fused_scores(one: Ranked) -> dict[str, Any]:
     }
 
 
-def _by_meaning(looked: Looked) -> list[Found]:
+def _by_meaning(looked: CandidateColumns) -> list[RankedMemory]:
     """The nearest first."""
     near = looked.similarities.tolist()
     return [
-        Found(looked.ref(n), {"similarity": near[n], "relevance": max(near[n], 0.0)})
+        RankedMemory(looked.ref(n), {"similarity": near[n], "relevance": max(near[n], 0.0)})
         for n in _in_order(looked.near_places)
     ]
 
 
-def _by_words(looked: Looked) -> list[Found]:
+def _by_words(looked: CandidateColumns) -> list[RankedMemory]:
     """The fullest and rarest match first; one that has every word in full would be wholly so."""
     highest, ranks = ranker.highest_rank(looked.header), looked.ranks.tolist()
     return [
-        Found(looked.ref(n), {"rank": ranks[n], "relevance": min(ranks[n] / highest, 1.0)})
+        RankedMemory(looked.ref(n), {"rank": ranks[n], "relevance": min(ranks[n] / highest, 1.0)})
         for n in _in_order(looked.word_places)
     ]
 

@@ -20,7 +20,7 @@ from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
 from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
 from butlers.memory.flows.vectors import (
     OnProgress,
-    Work,
+    VectorJob,
     embed_few,
     embed_missing,
     refuse_if_changed,
@@ -214,7 +214,7 @@ async def _version_in(memory: Memory, state: VersionState, lineage: Lineage) -> 
     return next((version for version in versions if version.state is state), None)
 
 
-async def _move(work: Work) -> int:
+async def _move(work: VectorJob) -> int:
     """Make the version the one in use, embedding what was stored meanwhile; how many that were."""
     embedded = 0
     for attempt in range(_TRIES):
@@ -231,7 +231,7 @@ async def _move(work: Work) -> int:
     )
 
 
-async def _try_to_move(work: Work) -> int | None:
+async def _try_to_move(work: VectorJob) -> int | None:
     """Move in one transaction, or not at all while more than a few memories have no vector.
 
     Writers of vectors are held off, so that none can be missed between looking and moving.
@@ -251,7 +251,7 @@ async def _try_to_move(work: Work) -> int | None:
         return made
 
 
-async def _embed_stragglers(work: Work) -> int:
+async def _embed_stragglers(work: VectorJob) -> int:
     """Give a vector to what was embedded before the move and stored after it."""
     current = await _version_in(work.memory, VersionState.CURRENT, work.lineage)
     if current is None or current.id != work.version.id:

@@ -10,22 +10,27 @@ from butlers.errors import NotFound
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows import links as linkage
-from butlers.memory.flows.anchoring import anchored
-from butlers.memory.flows.clashes import know_predicates, look_in
-from butlers.memory.flows.known import known_episode, known_fact, known_rule
-from butlers.memory.flows.placing import (
+from butlers.memory.flows.conflict_detection import know_predicates, look_in
+from butlers.memory.flows.entity_linking import anchored
+from butlers.memory.flows.fact_windows import (
+    close_overlapping,
     columns,
-    find_place,
+    find_placement,
     in_time,
-    make_room,
-    record_room,
+    record_closed,
+    stated_window,
     stronger,
-    told_window,
     window_of,
 )
+from butlers.memory.flows.idempotency import known_episode, known_fact, known_rule
 from butlers.memory.flows.proposing import let_fact_wait
-from butlers.memory.flows.same_again import confirm_instead, heir, only_confirms, pass_on
-from butlers.memory.flows.stored import StoredEpisode, StoredFact, StoredRule, tell_doubts
+from butlers.memory.flows.restated import (
+    confirm_instead,
+    inherit_history,
+    merged_with,
+    only_confirms,
+)
+from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule, with_doubts
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -39,7 +44,6 @@ from butlers.memory.model import (
     NewFact,
     NewRule,
 )
-from butlers.memory.pace import FLOOD
 from butlers.memory.policy import confidence, trust
 from butlers.memory.policy.attachments import (
     checked_episode,
@@ -49,9 +53,10 @@ from butlers.memory.policy.attachments import (
 )
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.suspicion import DEMAND
-from butlers.memory.policy.validity import Place
+from butlers.memory.policy.validity import Placement
 from butlers.memory.store import episodes, facts, rules
 from butlers.memory.store.facts import FactKey
+from butlers.memory.write_rate import FLOOD
 
 Drawn = TypeVar("Drawn", NewFact, NewRule)
 T = TypeVar("T", bound=New)
@@ -94,7 +99,7 @@ async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFa
     await know_predicates(memory, [new], lineage)
     async with memory.transaction(lineage) as tx:
         stored = await store_fact_in(memory, tx, new, embedding, lineage)
-        stored = await tell_doubts(memory, tx, stored)
+        stored = await with_doubts(memory, tx, stored)
     return replace(stored, masked=masked_between(given, new))
 
 
@@ -120,11 +125,11 @@ async def _store_anchored(  # noqa: PLR0913 - as above, and what is known of whe
     said: dict[str, Any],
 ) -> StoredFact:
     if said["quarantined"]:
-        place = Place(window_of(new))
+        place = Placement(window_of(new))
         return await insert_fact(memory, tx, new, embedding, lineage, said, place)
     await facts.hold_keys(tx, FactKey.of(new))
     new = await in_time(tx, new, memory.now())
-    place = await find_place(tx, new, memory.now())
+    place = await find_placement(tx, new, memory.now())
     holder = stronger(place, said["trust"])
     if holder is not None:
         waiting = await let_fact_wait(memory, tx, new, holder.id, lineage)
@@ -141,16 +146,16 @@ async def _store_again(  # noqa: PLR0913 - as below
     embedding: Embedding,
     lineage: Lineage,
     said: dict[str, Any],
-    place: Place,
+    place: Placement,
 ) -> StoredFact:
     """Store what the fact that holds says already: nothing of that one is lost."""
     before = (await facts.find(tx, ids=[place.same], now=memory.now()))[0]
     if memory.settings.facts.same_again == "confirm" and only_confirms(new, before, place):
         await confirm_instead(memory, tx, before["id"], new, lineage)
         return StoredFact(before["id"], None, confirmed=True)
-    told = heir(new, before)
+    told = merged_with(new, before)
     stored = await insert_fact(memory, tx, told, embedding, lineage, said, place)
-    await pass_on(memory, tx, before, stored.id, lineage)
+    await inherit_history(memory, tx, before, stored.id, lineage)
     return replace(stored, confirmed=True)
 
 
@@ -161,19 +166,19 @@ async def insert_fact(  # noqa: PLR0913 - as above, and what is known of where i
     embedding: Embedding,
     lineage: Lineage,
     said: dict[str, Any],
-    place: Place,
+    place: Placement,
     confirmed_at: datetime | None = None,
 ) -> StoredFact:
     """Insert a fact in its place: what is told of its key makes room."""
     now, fact_id, replaced = memory.now(), memory.new_id(), place.replaced
     told = {} if window_of(new).is_open else columns(place.window)
     new = replace(new, **columns(place.window))
-    await make_room(tx, place)
+    await close_overlapping(tx, place)
     row = _row(fact_id, new, embedding, now, said)
     more = {"supersedes_id": replaced, "decay_rate": confidence.DECAY_RATES[new.permanence]}
     await facts.insert(tx, confirmed_at=confirmed_at or now, **more, **row)
     await memory.record(tx, _fact_created(fact_id, new, place, said), lineage, now)
-    await record_room(memory, tx, fact_id, place, lineage)
+    await record_closed(memory, tx, fact_id, place, lineage)
     fact = MemoryRef(MemoryType.FACT, fact_id)
     await linkage.rest_in(memory, tx, fact, new.depends_on, lineage)
     found = () if said["quarantined"] else await look_in(memory, tx, fact_id, new, lineage)
@@ -258,7 +263,7 @@ def _waits(said: dict[str, Any]) -> str | None:
     return f"a person's yes, in quarantine: {held}{instead}" if held else None
 
 
-def _fact_created(fact_id: UUID, new: NewFact, place: Place, said: dict[str, Any]) -> Event:
+def _fact_created(fact_id: UUID, new: NewFact, place: Placement, said: dict[str, Any]) -> Event:
     payload = {
         "to": "quarantined" if said["quarantined"] else "active",
         "subject": new.subject,
@@ -268,7 +273,7 @@ def _fact_created(fact_id: UUID, new: NewFact, place: Place, said: dict[str, Any
         "supersedes": str(place.replaced) if place.replaced else None,
         **({"entity_id": str(new.entity_id)} if new.entity_id else {}),
         **_source(new),
-        **told_window(place.window),
+        **stated_window(place.window),
         **_why(said),
     }
     return Event(EventType.FACT_CREATED, EventSubject.FACT, fact_id, payload)

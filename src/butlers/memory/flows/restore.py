@@ -9,7 +9,7 @@ from butlers.errors import Conflict
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import must_reach
-from butlers.memory.flows.placing import columns, find_standing, moved_window, window_of
+from butlers.memory.flows.fact_windows import columns, find_standing, moved_window, window_of
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
@@ -25,7 +25,7 @@ from butlers.memory.policy.states import FactState, RuleUse
 from butlers.memory.policy.validity import Window, room
 from butlers.memory.store import bin, episodes, facts, rules
 from butlers.memory.store.facts import FactKey
-from butlers.memory.store.locks import take_turns
+from butlers.memory.store.locks import lock_names
 
 _PAST = (Validity.SUPERSEDED, Validity.EXPIRED, Validity.QUARANTINED)
 
@@ -84,7 +84,7 @@ async def _out_of_the_bin(
     tx: Transaction, episode_id: UUID, embedding: Embedding, made: dict[str, Any]
 ) -> str | None:
     # Of two who restore it at once, the other finds it gone.
-    await take_turns(tx, "bin", str(episode_id))
+    await lock_names(tx, "bin", str(episode_id))
     if await bin.text_of(tx, id=episode_id) is None:
         return None
     vector = {"embedding": embedding.vector, "embedding_version_id": embedding.version_id}

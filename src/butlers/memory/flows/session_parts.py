@@ -9,7 +9,7 @@ from uuid import UUID
 from butlers.db.postgres import Transaction
 from butlers.errors import InvalidInput
 from butlers.kernel.text import says_the_same
-from butlers.memory.flows.anchoring import hold_all
+from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.links import derive_in, link_in
 from butlers.memory.flows.remember import store_episode_in, store_fact_in, store_rule_in
 from butlers.memory.handle import Embedding, Memory
@@ -28,7 +28,7 @@ from butlers.memory.policy.inputs import MAX_PREDICATE
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.store import episodes, facts, rules
 from butlers.memory.store.facts import FactKey
-from butlers.memory.store.locks import take_turns
+from butlers.memory.store.locks import lock_names
 
 Candidate = NewFact | NewRule
 
@@ -77,7 +77,7 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     # Whoever asks for the audit stream's lines of a session finds them by its key.
     lineage = replace(lineage, request_id=session_key(new.session))
     async with memory.transaction(lineage) as tx:
-        await take_turns(tx, "session", new.session)
+        await lock_names(tx, "session", new.session)
         if await _last_part(tx, new.session) != new.after:
             return None
         stored = await _store_episode(memory, tx, new, episode, vector, lineage)
@@ -140,7 +140,7 @@ async def _suggest_all(
     now = memory.now()
     drawn = [(replace(one, source_episode_id=part.episode_id), at) for one, at in candidates]
     # Taken before any is stored: of two sessions at once neither waits for what it keeps back.
-    await take_turns(tx, "candidates", memory.butler)
+    await lock_names(tx, "candidates", memory.butler)
     drawn = await _about_whom(tx, drawn)
     stated = [_ways(one, now) for one, _ in drawn if isinstance(one, NewFact)]
     await facts.hold_keys(tx, *(FactKey.of(one) for ways in stated for one in ways))

@@ -10,7 +10,7 @@ from butlers.memory.flows.browse import MAX_LIMIT
 from butlers.memory.handle import Counted, Memory
 from butlers.memory.model import Lineage
 from butlers.memory.policy import inputs, scopes
-from butlers.memory.policy.timeline import Timeline, days_until, timeline
+from butlers.memory.policy.timeline import TimelineCounts, days_until, timeline
 from butlers.memory.store import events, stats
 
 _TELLING = 15
@@ -65,7 +65,7 @@ def _overview(counted: Counted, now: datetime) -> dict[str, Any]:
 MAX_DAYS = 366
 
 
-async def memory_timeline(memory: Memory, days: int, lineage: Lineage) -> Timeline:
+async def memory_timeline(memory: Memory, days: int, lineage: Lineage) -> TimelineCounts:
     """Counts for each of the last days, today included; by the audit stream, in UTC."""
     inputs.checked_limit(days, MAX_DAYS)
     shown = days_until(memory.now().date(), days + 1)

@@ -19,7 +19,7 @@ from butlers.memory.flows.forget import forget_in
 from butlers.memory.flows.proposals import decide_in
 from butlers.memory.flows.restore import restore_in
 from butlers.memory.flows.undo_entities import undo_entities
-from butlers.memory.flows.undo_plan import GONE, Plan, Source, UndoReport, Work
+from butlers.memory.flows.undo_plan import GONE, UndoContext, UndoPlan, UndoReport, UndoSource
 from butlers.memory.flows.undo_plan import plan as plan_of
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
@@ -40,20 +40,20 @@ _UNCONFIRMED = {
 }
 
 
-async def preview_undo(memory: Memory, source: Source, lineage: Lineage) -> UndoReport:
+async def preview_undo(memory: Memory, source: UndoSource, lineage: Lineage) -> UndoReport:
     """What an undo would do now; nothing changes."""
     must_be_a_person(lineage, "take back what came through a source")
     async with memory.transaction(lineage) as tx:
         return (await plan_of(memory, tx, source)).report(applied=False)
 
 
-async def undo_source(memory: Memory, source: Source, lineage: Lineage) -> UndoReport:
+async def undo_source(memory: Memory, source: UndoSource, lineage: Lineage) -> UndoReport:
     """Take back everything that came through a source; running it twice changes nothing."""
     must_be_a_person(lineage, "take back what came through a source")
     vectors = await _vectors(memory, source, lineage)
     async with memory.transaction(lineage) as tx:
         plan = await plan_of(memory, tx, source)
-        work = Work(memory, tx, lineage, memory.now())
+        work = UndoContext(memory, tx, lineage, memory.now())
         await _hold_keys(tx, plan)
         # Whoever held them before may have changed what there is to take back.
         plan = await plan_of(memory, tx, source)
@@ -71,7 +71,7 @@ async def undo_source(memory: Memory, source: Source, lineage: Lineage) -> UndoR
     return replace(plan.report(applied=True), entities=came.undone, entities_left=came.left)
 
 
-async def _vectors(memory: Memory, source: Source, lineage: Lineage) -> dict[UUID, Embedding]:
+async def _vectors(memory: Memory, source: UndoSource, lineage: Lineage) -> dict[UUID, Embedding]:
     """A vector for each warning that will say something else, or is a rule again."""
     async with memory.transaction(lineage) as tx:
         plan = await plan_of(memory, tx, source)
@@ -84,14 +84,14 @@ async def _vectors(memory: Memory, source: Source, lineage: Lineage) -> dict[UUI
     return dict(zip(words, made, strict=True))
 
 
-async def _hold_keys(tx: Transaction, plan: Plan) -> None:
+async def _hold_keys(tx: Transaction, plan: UndoPlan) -> None:
     """Whoever stores under a key takes its row after the key: so does what gives a key back."""
     ids = [row["id"] for row in (*plan.replaced, *plan.forgotten)]
     keys = await undo.find_keys(tx, ids=ids)
     await facts.hold_keys(tx, *(FactKey(**row) for row in keys))
 
 
-async def _forget(work: Work, plan: Plan) -> None:
+async def _forget(work: UndoContext, plan: UndoPlan) -> None:
     for row in plan.taken:
         if row["state"] in GONE:
             continue
@@ -100,7 +100,7 @@ async def _forget(work: Work, plan: Plan) -> None:
             await work.record(forgotten.type, _ref(row), forgotten.payload)
 
 
-async def _revive(work: Work, plan: Plan) -> list[Row]:
+async def _revive(work: UndoContext, plan: UndoPlan) -> list[Row]:
     """Facts that had given way hold again, the latest of a key alone; those that do."""
     revived = []
     for row in plan.replaced:
@@ -110,7 +110,7 @@ async def _revive(work: Work, plan: Plan) -> list[Row]:
     return revived
 
 
-async def _reconnect(work: Work, plan: Plan) -> None:
+async def _reconnect(work: UndoContext, plan: UndoPlan) -> None:
     """What came after something taken back replaced what was before it."""
     moved = await undo.reconnect(work.tx, ids=plan.ids)
     pairs = [(row["id"], row["supersedes_id"]) for row in moved if row["supersedes_id"]]
@@ -118,7 +118,7 @@ async def _reconnect(work: Work, plan: Plan) -> None:
     await links.supersede(work.tx, winners=winners, losers=losers, now=work.now)
 
 
-async def _recover(work: Work, plan: Plan) -> list[Row]:
+async def _recover(work: UndoContext, plan: UndoPlan) -> list[Row]:
     """What the source had forgotten is there again, unless another has its place; which is."""
     recovered = []
     for row in plan.forgotten:
@@ -132,7 +132,7 @@ async def _recover(work: Work, plan: Plan) -> list[Row]:
     return recovered
 
 
-async def _recovered(work: Work, ref: MemoryRef) -> Event | None:
+async def _recovered(work: UndoContext, ref: MemoryRef) -> Event | None:
     if ref.type is not MemoryType.EPISODE:
         return await restore_in(work.tx, ref, work.now)
     until = work.now + timedelta(days=work.memory.settings.episodes.default_ttl_days)
@@ -145,7 +145,7 @@ async def _recovered(work: Work, ref: MemoryRef) -> Event | None:
     )
 
 
-async def _unconfirm(work: Work, plan: Plan) -> None:
+async def _unconfirm(work: UndoContext, plan: UndoPlan) -> None:
     undone = {row["id"] for row in plan.confirmations}
     for memory_id, rows in _by(plan.confirmations, "memory_id").items():
         story = await undo.find_story(work.tx, id=memory_id)
@@ -163,7 +163,7 @@ async def _unconfirm(work: Work, plan: Plan) -> None:
         await work.record(_UNCONFIRMED[ref.type], ref, payload)
 
 
-async def _less_sure(work: Work, ref: MemoryRef, sure: undoing.Sureness) -> None:
+async def _less_sure(work: UndoContext, ref: MemoryRef, sure: undoing.Sureness) -> None:
     threshold = work.memory.settings.facts.retrieval_confidence_threshold
     known = {"id": ref.id, "now": work.now, "threshold": threshold}
     known["confirmed_at"] = sure.confirmed_at
@@ -173,7 +173,7 @@ async def _less_sure(work: Work, ref: MemoryRef, sure: undoing.Sureness) -> None
         await undo.unconfirm_rule(work.tx, **known)
 
 
-async def _unmark(work: Work, plan: Plan, vectors: dict[UUID, Embedding]) -> None:
+async def _unmark(work: UndoContext, plan: UndoPlan, vectors: dict[UUID, Embedding]) -> None:
     for rule_id, undone in _by(plan.marks, "rule_id").items():
         rule, columns = await _remarked(work.memory, work.tx, rule_id, undone)
         said = undoing.words_of(rule, columns)
@@ -188,7 +188,9 @@ async def _unmark(work: Work, plan: Plan, vectors: dict[UUID, Embedding]) -> Non
         await work.record(EventType.RULE_UNMARKED, MemoryRef(MemoryType.RULE, rule_id), payload)
 
 
-async def _reword(work: Work, rule_id: UUID, said: str, vectors: dict[UUID, Embedding]) -> None:
+async def _reword(
+    work: UndoContext, rule_id: UUID, said: str, vectors: dict[UUID, Embedding]
+) -> None:
     made = vectors.get(rule_id)
     if made is None:
         raise Conflict(f"rule {rule_id} changed meanwhile; nothing was taken back, try again")
@@ -209,7 +211,7 @@ async def _remarked(
     return rule, undoing.unmarked(rule, kept, memory.settings.rules)
 
 
-async def _unlink(work: Work, plan: Plan) -> None:
+async def _unlink(work: UndoContext, plan: UndoPlan) -> None:
     for row in await undo.unlink(work.tx, ids=plan.ids, **plan.source.values()):
         payload = {key: str(value) for key, value in row.items()}
         event = Event(EventType.LINK_REMOVED, EventSubject.LINK, row["source_id"], payload)

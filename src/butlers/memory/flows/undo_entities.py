@@ -7,27 +7,27 @@ from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row
-from butlers.memory.flows.anchoring import adopt_named
-from butlers.memory.flows.undo_plan import Work
+from butlers.memory.flows.entity_linking import adopt_named
+from butlers.memory.flows.undo_plan import UndoContext
 from butlers.memory.model import Event, EventSubject, EventType, MemoryRef, MemoryType
 from butlers.memory.policy.entities import MERGED_INTO
 from butlers.memory.policy.undoing import parted, unchanged
-from butlers.memory.store import entities, parting, rows
+from butlers.memory.store import entities, rows, unmerge
 
 Pairs = Sequence[Sequence[str | None]]
 
 
 @dataclass(slots=True)
-class Entities:
+class UndoneEntities:
     """How many changes of entities were taken back, and how many stay."""
 
     undone: int = 0
     left: int = 0
 
 
-async def undo_entities(work: Work, changes: list[Row], taken: list[UUID]) -> Entities:
+async def undo_entities(work: UndoContext, changes: list[Row], taken: list[UUID]) -> UndoneEntities:
     """Take changes back, the latest first; what somebody changed since, or hangs on, stays."""
-    came = Entities()
+    came = UndoneEntities()
     for change in changes:
         undone = await _undone(work, change, taken)
         if change["event_type"] != EventType.FACT_ANCHORED:
@@ -36,7 +36,7 @@ async def undo_entities(work: Work, changes: list[Row], taken: list[UUID]) -> En
     return came
 
 
-async def _undone(work: Work, change: Row, taken: list[UUID]) -> bool:
+async def _undone(work: UndoContext, change: Row, taken: list[UUID]) -> bool:
     if change["event_type"] == EventType.FACT_ANCHORED:
         payload = change["payload"]
         entity_id = UUID(payload["entity_id"])
@@ -53,7 +53,7 @@ async def _undone(work: Work, change: Row, taken: list[UUID]) -> bool:
     return await _removed(work, row, taken)
 
 
-async def _changed_back(work: Work, row: Row, change: Row, taken: list[UUID]) -> bool:
+async def _changed_back(work: UndoContext, row: Row, change: Row, taken: list[UUID]) -> bool:
     """Give an entity what it had before, where it still is what the change made it."""
     before = unchanged(row, change["payload"])
     if before is None or not await _has_room(work, {**row, **before}, taken):
@@ -65,7 +65,7 @@ async def _changed_back(work: Work, row: Row, change: Row, taken: list[UUID]) ->
     return True
 
 
-async def _has_room(work: Work, entity: Row, taken: list[UUID]) -> bool:
+async def _has_room(work: UndoContext, entity: Row, taken: list[UUID]) -> bool:
     """Whether a name is free, or is once one that came to be by itself has given it back."""
     name, kind = entity["canonical_name"], entity["entity_type"]
     bearer = await entities.get_by_name(work.tx, canonical_name=name, entity_type=kind)
@@ -77,16 +77,16 @@ async def _has_room(work: Work, entity: Row, taken: list[UUID]) -> bool:
     return await _removed(work, bearer, taken)
 
 
-async def _let_go(work: Work, row: Row) -> None:
+async def _let_go(work: UndoContext, row: Row) -> None:
     """Facts that only their subject's name led to an entity name none."""
-    named = await parting.find_named_so(work.tx, id=row["id"], name=row["canonical_name"])
+    named = await unmerge.find_named_so(work.tx, id=row["id"], name=row["canonical_name"])
     for fact in named:
         await _unanchored(work, fact["id"], row["id"], [])
 
 
-async def _removed(work: Work, row: Row, taken: list[UUID]) -> bool:
+async def _removed(work: UndoContext, row: Row, taken: list[UUID]) -> bool:
     """Remove an entity about which nobody else has said anything."""
-    if await parting.hangs_on(work.tx, id=row["id"], ids=taken):
+    if await unmerge.hangs_on(work.tx, id=row["id"], ids=taken):
         return False
     await rows.erase(work.tx, kind="entities", keys=[str(row["id"])])
     told = {"canonical_name": row["canonical_name"], "entity_type": row["entity_type"]}
@@ -108,7 +108,7 @@ class Parted:
     facts_left: list[UUID]
 
 
-async def part(work: Work, merge: Row) -> Parted | None:
+async def part(work: UndoContext, merge: Row) -> Parted | None:
     """Part two entities that were merged, each with the facts and names it had, if they can be.
 
     What was told of the target since stays with it.
@@ -121,7 +121,7 @@ async def part(work: Work, merge: Row) -> Parted | None:
         return None
     if target is None or target["metadata"].get(MERGED_INTO) is not None:
         return None
-    back = await parting.part_facts(
+    back = await unmerge.part_facts(
         work.tx, ids=_ids(moved["facts"]), source_id=id, target_id=target_id
     )
     restored, left = await _hold_apart(work, moved["pairs"])
@@ -134,9 +134,9 @@ async def part(work: Work, merge: Row) -> Parted | None:
     return Parted(id, target_id, len(back), len(restored), left)
 
 
-async def _unanchored(work: Work, id: UUID, target_id: UUID, pairs: Pairs) -> bool:
+async def _unanchored(work: UndoContext, id: UUID, target_id: UUID, pairs: Pairs) -> bool:
     """A fact names no entity again, where that is the one it was given and its key is free."""
-    if not await parting.let_go(work.tx, id=id, target_id=target_id):
+    if not await unmerge.let_go(work.tx, id=id, target_id=target_id):
         return False
     await _hold_apart(work, pairs)
     told: dict[str, Any] = {"entity_id": None, "was_entity_id": str(target_id), "pairs": []}
@@ -144,16 +144,16 @@ async def _unanchored(work: Work, id: UUID, target_id: UUID, pairs: Pairs) -> bo
     return True
 
 
-async def _hold_apart(work: Work, pairs: Pairs) -> tuple[list[UUID], list[UUID]]:
+async def _hold_apart(work: UndoContext, pairs: Pairs) -> tuple[list[UUID], list[UUID]]:
     """Facts that gave way because two were one hold again; which do, and which do not."""
     known = [[*pair, None, None, None][:6] for pair in pairs]
     winners, losers, befores = (_ids(pair[place] for pair in known) for place in range(3))
     froms, tos, sinces = ([_instant(pair[place]) for pair in known] for place in (3, 4, 5))
     both = {"winners": winners, "losers": losers}
-    await parting.part_pairs(work.tx, befores=befores, **both)
-    await parting.part_links(work.tx, **both)
-    await parting.reopen(work.tx, winners=winners, sinces=sinces)
-    rows = await parting.revive_lost(work.tx, losers=losers, froms=froms, tos=tos)
+    await unmerge.part_pairs(work.tx, befores=befores, **both)
+    await unmerge.part_links(work.tx, **both)
+    await unmerge.reopen(work.tx, winners=winners, sinces=sinces)
+    rows = await unmerge.revive_lost(work.tx, losers=losers, froms=froms, tos=tos)
     for row in rows:
         ref = MemoryRef(MemoryType.FACT, row["id"])
         window = {"from": _window(row, "was_"), "to": _window(row)}
@@ -163,7 +163,7 @@ async def _hold_apart(work: Work, pairs: Pairs) -> tuple[list[UUID], list[UUID]]
     return restored, [id for id in losers if id not in restored]
 
 
-async def _adopt(work: Work, entity: Row) -> None:
+async def _adopt(work: UndoContext, entity: Row) -> None:
     """Facts that name an entity by a name it has again become its own."""
     names = (entity["canonical_name"], *entity["aliases"])
     await adopt_named(work.memory, work.tx, entity["id"], names, work.lineage)
@@ -182,6 +182,6 @@ def _window(row: Row, prefix: str = "") -> list[str | None]:
     return [at and at.isoformat() for at in ends]
 
 
-async def _record(work: Work, kind: EventType, id: UUID, payload: dict[str, Any]) -> None:
+async def _record(work: UndoContext, kind: EventType, id: UUID, payload: dict[str, Any]) -> None:
     event = Event(kind, EventSubject.ENTITY, id, {**payload, "undo": True})
     await work.memory.record(work.tx, event, work.lineage, work.now)

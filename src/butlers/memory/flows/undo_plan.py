@@ -7,7 +7,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
-from butlers.memory.flows.placing import columns, find_standing, moved_window, window_of
+from butlers.memory.flows.fact_windows import columns, find_standing, moved_window, window_of
 from butlers.memory.flows.session_parts import session_key
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
@@ -32,7 +32,7 @@ _EXCERPT = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class UndoSource:
     """Where something came from: a token, a session, an episode, a time, or several of these."""
 
     token: str | None = None
@@ -66,7 +66,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class UndoContext:
     """Everything a step needs while the transaction lasts."""
 
     memory: Memory
@@ -118,10 +118,10 @@ class UndoReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class UndoPlan:
     """Everything that came of a source, read before anything changes."""
 
-    source: Source
+    source: UndoSource
     taken: list[Row]
     replaced: list[Row]
     confirmations: list[Row]
@@ -163,13 +163,13 @@ class Plan:
         )
 
 
-async def plan(memory: Memory, tx: Transaction, source: Source) -> Plan:
+async def plan(memory: Memory, tx: Transaction, source: UndoSource) -> UndoPlan:
     """Everything that came of a source, as it is now."""
     values = source.values()
     known = {**values, "session_id": source.session_id or UUID(int=0)}
     taken = await undo.find_taken(tx, now=memory.now(), **known)
     ids = [row["id"] for row in taken]
-    return Plan(
+    return UndoPlan(
         source,
         taken,
         await undo.find_replaced(tx, ids=ids, **values),

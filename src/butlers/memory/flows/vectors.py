@@ -21,7 +21,7 @@ OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class VectorJob:
     """A version to make vectors of, by its embedder, for one tenant."""
 
     memory: Memory
@@ -33,7 +33,7 @@ class Work:
 
 def work_on(
     memory: Memory, lineage: Lineage, version: ModelVersion, on_progress: OnProgress
-) -> Work:
+) -> VectorJob:
     """The work on a version, if its model can be had."""
     engine = memory.engine_of(version)
     if engine is None:
@@ -42,10 +42,10 @@ def work_on(
             f"{f' from {version.directory}' if version.directory else ''}; "
             "searches could not use its vectors. Put it there, or name the directory it is in"
         )
-    return Work(memory, lineage, version, engine, on_progress)
+    return VectorJob(memory, lineage, version, engine, on_progress)
 
 
-async def refuse_if_changed(work: Work, tx: Transaction) -> None:
+async def refuse_if_changed(work: VectorJob, tx: Transaction) -> None:
     """Go no further with a version that somebody else moved meanwhile."""
     state = await embeddings.join(tx, work.version.id)
     if state is not work.version.state:
@@ -55,7 +55,7 @@ async def refuse_if_changed(work: Work, tx: Transaction) -> None:
         )
 
 
-async def embed_missing(work: Work) -> int:
+async def embed_missing(work: VectorJob) -> int:
     """Go once through all memories without a vector of the version; how many got one."""
     async with work.memory.transaction(work.lineage) as tx:
         counts = await reembedding.count(tx, work.version.id)
@@ -70,12 +70,12 @@ async def embed_missing(work: Work) -> int:
     return made
 
 
-async def _batch_after(work: Work, kind: MemoryType, after: UUID) -> list[Wording]:
+async def _batch_after(work: VectorJob, kind: MemoryType, after: UUID) -> list[Wording]:
     async with work.memory.transaction(work.lineage) as tx:
         return await reembedding.find_without(tx, kind, work.version.id, BATCH, after)
 
 
-async def _keep_batch(work: Work, kind: MemoryType, batch: list[Wording]) -> int:
+async def _keep_batch(work: VectorJob, kind: MemoryType, batch: list[Wording]) -> int:
     """Embed a batch while no connection is held, then lay its vectors aside."""
     vectors = await work.memory.vectors(work.engine, [wording.text for wording in batch])
     async with work.memory.transaction(work.lineage) as tx:
@@ -84,7 +84,7 @@ async def _keep_batch(work: Work, kind: MemoryType, batch: list[Wording]) -> int
         return await reembedding.keep(tx, kind, work.version.id, made, work.memory.now())
 
 
-async def embed_few(work: Work, tx: Transaction, kind: MemoryType, few: list[Wording]) -> int:
+async def embed_few(work: VectorJob, tx: Transaction, kind: MemoryType, few: list[Wording]) -> int:
     """As many as can be made while others wait, inside a transaction that may hold more."""
     if not few:
         return 0

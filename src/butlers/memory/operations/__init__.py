@@ -6,12 +6,12 @@ from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.operations import storage, batch, retrieval, feedback, listing, entities
 from butlers.memory.operations import upkeep, verify, consolidation, projects, trust, doubts
 from butlers.memory.operations import conflicts
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.context import OperationContext
 # isort: on
 
 __all__ = [
     "OPERATIONS",
-    "Desk",
+    "OperationContext",
     "batch",
     "conflicts",
     "consolidation",

@@ -10,8 +10,8 @@ from butlers.errors import ButlersError, InvalidInput, Unavailable
 from butlers.memory.flows import batch as flow
 from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.model import MemoryType, New
-from butlers.memory.operations.answers import Instant, MemoryKind
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.results import Instant, MemoryKind
 from butlers.memory.operations.storage import (
     new_episode,
     new_fact,
@@ -22,7 +22,7 @@ from butlers.memory.operations.storage import (
 )
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.inputs import checked_word
-from butlers.operation import Answer, Asked, Effect, Operation, Route, shortened
+from butlers.operation import Input, Operation, OperationEffect, Output, Route, shortened
 
 MOST = 1_000
 """How many memories a batch may hold."""
@@ -32,14 +32,14 @@ _STORING = {
     MemoryType.FACT: store_fact,
     MemoryType.RULE: store_rule,
 }
-_READING: Mapping[MemoryType, Callable[[Desk, Any], Awaitable[New]]] = {
+_READING: Mapping[MemoryType, Callable[[OperationContext, Any], Awaitable[New]]] = {
     MemoryType.EPISODE: new_episode,
     MemoryType.FACT: new_fact,
     MemoryType.RULE: new_rule,
 }
 
 
-class BatchOutcome(Answer):
+class BatchOutcome(Output):
     """What came of one memory of a batch: its id, with what else storing it tells, or the error."""
 
     place: int
@@ -53,7 +53,7 @@ class BatchOutcome(Answer):
     """Why it is not stored."""
 
 
-class BatchStored(Answer):
+class BatchStored(Output):
     """What came of a batch."""
 
     stored: int
@@ -72,7 +72,7 @@ def _schema(kind: MemoryType, operation: Operation) -> dict[str, Any]:
 OneMemory = Annotated[Any, WithJsonSchema({"anyOf": [_schema(*one) for one in _STORING.items()]})]
 
 
-class StoreBatch(Asked):
+class StoreBatch(Input):
     """What happened, what is true and how to behave, in any order."""
 
     memories: Annotated[list[OneMemory], Field(min_length=1, max_length=MOST)]
@@ -82,7 +82,7 @@ class StoreBatch(Asked):
 
 @OPERATIONS.add(
     answers=BatchStored,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     example="store-batch memories.jsonl",
     routes=(Route("POST", "/memories/batch"),),
@@ -91,7 +91,7 @@ class StoreBatch(Asked):
         "tokens in every session"
     },
 )
-async def store_batch(desk: Desk, asked: StoreBatch) -> StoredBatch:
+async def store_batch(desk: OperationContext, asked: StoreBatch) -> StoredBatch:
     """Store many memories at once, each an episode, a fact or a rule.
 
     They are stored in the order given, exactly as one by one: a later fact supersedes an earlier
@@ -105,7 +105,7 @@ async def store_batch(desk: Desk, asked: StoreBatch) -> StoredBatch:
     return await flow.store_batch(desk.memory, given, desk.lineage, desk.on_progress)
 
 
-async def _new(desk: Desk, given: Any) -> New | ButlersError:
+async def _new(desk: OperationContext, given: Any) -> New | ButlersError:
     """The memory that is asked to be stored, or what is wrong with it."""
     try:
         return await _read(desk, given)
@@ -115,7 +115,7 @@ async def _new(desk: Desk, given: Any) -> New | ButlersError:
         return error
 
 
-async def _read(desk: Desk, given: Any) -> New:
+async def _read(desk: OperationContext, given: Any) -> New:
     if not isinstance(given, Mapping):
         raise InvalidInput(f"found {shortened(given)}; valid is a JSON object with memory_type")
     fields = dict(given)

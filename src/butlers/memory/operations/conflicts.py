@@ -10,15 +10,15 @@ from butlers.memory.flows import conflicts as settling
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page
 from butlers.memory.model import Holds, Settlement
 from butlers.memory.operations import fields
-from butlers.memory.operations.answers import Instant
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.results import Instant
 from butlers.memory.operations.table import OPERATIONS
-from butlers.operation import Answer, Asked, Effect, Route
+from butlers.operation import Input, OperationEffect, Output, Route
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-class Side(Answer):
+class ConflictingFact(Output):
     """A fact that another may exclude."""
 
     id: UUID
@@ -33,26 +33,26 @@ class Side(Answer):
     valid_to: Instant | None
 
 
-class OpenConflict(Answer):
+class OpenConflict(Output):
     """Two facts that exclude each other, or say the same, and why it seems so."""
 
     id: UUID
     kind: Literal["conflict", "same"]
     why: str
     score: float
-    newer: Side
-    older: Side
+    newer: ConflictingFact
+    older: ConflictingFact
     created_at: Instant
 
 
-class Conflicts(Answer):
+class Conflicts(Output):
     """A page of conflicts."""
 
     items: list[OpenConflict]
     next_cursor: str | None
 
 
-class Settled(Answer):
+class Settled(Output):
     """What was said of two facts."""
 
     settled: str
@@ -60,7 +60,7 @@ class Settled(Answer):
     older_id: UUID
 
 
-class PredicateTold(Answer):
+class PredicateTold(Output):
     """How many values a predicate has at a time."""
 
     predicate: str
@@ -75,7 +75,7 @@ class KnownPredicate(PredicateTold):
     created_at: Instant
 
 
-class AskedConflicts(Asked):
+class AskedConflicts(Input):
     """Which page."""
 
     limit: Annotated[int, *fields.within(1, MAX_LIMIT)] = DEFAULT_LIMIT
@@ -90,7 +90,7 @@ class AskedConflicts(Asked):
     example="conflicts",
     routes=(Route("GET", "/conflicts"),),
 )
-async def list_conflicts(desk: Desk, asked: AskedConflicts) -> Page:
+async def list_conflicts(desk: OperationContext, asked: AskedConflicts) -> Page:
     """List facts that exclude each other or say the same, the latest found first.
 
     They are found when a fact is stored, and nothing is done about them until somebody settles it.
@@ -105,7 +105,7 @@ def _of_a_day(given: object) -> object:
     return f"{given}T00:00:00Z" if is_day else given
 
 
-class Settle(Asked):
+class Settle(Input):
     """Which conflict, and what is so."""
 
     conflict_id: fields.Uuid
@@ -118,12 +118,12 @@ class Settle(Asked):
 
 @OPERATIONS.add(
     answers=Settled,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     command="settle",
     example="settle 3f2b8a4e-0000-4000-8000-000000000001 newer",
     routes=(Route("POST", "/conflicts/{conflict_id}/settle"),),
 )
-async def settle_conflict(desk: Desk, asked: Settle) -> dict[str, Any]:
+async def settle_conflict(desk: OperationContext, asked: Settle) -> dict[str, Any]:
     """Say which of two facts holds; the other gives way to it and stays readable.
 
     newer: it has taken the older one's place. older: the newer one never held. both: they do not
@@ -134,7 +134,7 @@ async def settle_conflict(desk: Desk, asked: Settle) -> dict[str, Any]:
     return await settling.settle(desk.memory, given, asked.holds, desk.lineage, since)
 
 
-class TellPredicate(Asked):
+class TellPredicate(Input):
     """Which predicate, and what it holds."""
 
     predicate: fields.Predicate
@@ -145,13 +145,13 @@ class TellPredicate(Asked):
 
 @OPERATIONS.add(
     answers=PredicateTold,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     maintains=True,
     command="predicate",
     example="predicate mascot one",
     routes=(Route("POST", "/predicates"),),
 )
-async def tell_predicate(desk: Desk, asked: TellPredicate) -> dict[str, Any]:
+async def tell_predicate(desk: OperationContext, asked: TellPredicate) -> dict[str, Any]:
     """Say whether a predicate has one value at a time or many; it counts for what is stored next.
 
     Common ones are known, others are learned from what is settled. Returns {predicate, holds}.
@@ -159,7 +159,7 @@ async def tell_predicate(desk: Desk, asked: TellPredicate) -> dict[str, Any]:
     return await settling.tell_predicate(desk.memory, asked.predicate, asked.holds, desk.lineage)
 
 
-class AskedPredicates(Asked):
+class AskedPredicates(Input):
     """Nothing."""
 
 
@@ -169,7 +169,7 @@ class AskedPredicates(Asked):
     example="predicates",
     routes=(Route("GET", "/predicates", wraps="predicates"),),
 )
-async def list_predicates(desk: Desk, asked: AskedPredicates) -> list[dict[str, Any]]:
+async def list_predicates(desk: OperationContext, asked: AskedPredicates) -> list[dict[str, Any]]:
     """List what was told of predicates, or learned from what was settled.
 
     Returns for each whether it has one value at a time or many, who said so, and when.

@@ -6,17 +6,17 @@ from uuid import UUID
 from butlers.memory.flows import consolidation_claim, proposals
 from butlers.memory.flows.consolidation_claim import MOST_EPISODES, EpisodeClaim
 from butlers.memory.flows.consolidation_report import ConsolidationReport
-from butlers.memory.operations import answers, fields
-from butlers.memory.operations.answers import Instant, MemoryKind
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations import fields, results
+from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.results import Instant, MemoryKind
 from butlers.memory.operations.table import OPERATIONS
-from butlers.operation import Answer, Asked, Effect, Route
+from butlers.operation import Input, OperationEffect, Output, Route
 
 READING = "consolidate"
 """The setting of `[mcp]` that offers an agent what it needs to read episodes."""
 
 
-class ClaimedEpisodes(Answer):
+class ClaimedEpisodes(Output):
     """Episodes to read, as one text with what to do; no claim_id where nothing waits."""
 
     claim_id: UUID | None
@@ -27,7 +27,7 @@ class ClaimedEpisodes(Answer):
     prompt: str
 
 
-class Proposed(Answer):
+class Proposed(Output):
     """What was drawn from episodes and waits for a yes, beside what is so now."""
 
     id: UUID
@@ -40,7 +40,7 @@ class Proposed(Answer):
     created_at: Instant
 
 
-class Accepted(Answer):
+class Accepted(Output):
     """Which memory an accepted proposal concerns."""
 
     accepted: str
@@ -48,13 +48,13 @@ class Accepted(Answer):
     about_id: UUID
 
 
-class Declined(Answer):
+class Declined(Output):
     """Whether there was such a proposal."""
 
     declined: bool
 
 
-class ClaimEpisodes(Asked):
+class ClaimEpisodes(Input):
     """How many."""
 
     limit: Annotated[int, *fields.within(1, MOST_EPISODES)] = 10
@@ -63,13 +63,13 @@ class ClaimEpisodes(Asked):
 
 @OPERATIONS.add(
     answers=ClaimedEpisodes,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     opt_in=READING,
     prompt="consolidate",
     example="claim-episodes --limit 5",
     routes=(Route("POST", "/consolidation/claim"),),
 )
-async def claim_episodes(desk: Desk, asked: ClaimEpisodes) -> EpisodeClaim:
+async def claim_episodes(desk: OperationContext, asked: ClaimEpisodes) -> EpisodeClaim:
     """Take the oldest episodes that nobody has read, to turn them into facts and rules yourself.
 
     Returns {claim_id, prompt, …}: the prompt says what to do and holds the episodes, which are
@@ -79,7 +79,7 @@ async def claim_episodes(desk: Desk, asked: ClaimEpisodes) -> EpisodeClaim:
     return await consolidation_claim.claim_episodes(desk.memory, asked.limit, desk.lineage)
 
 
-class SubmitConsolidation(Asked):
+class SubmitConsolidation(Input):
     """An answer about claimed episodes."""
 
     claim_id: fields.Uuid
@@ -89,13 +89,15 @@ class SubmitConsolidation(Asked):
 
 
 @OPERATIONS.add(
-    answers=answers.Consolidation,
-    effect=Effect.WRITES,
+    answers=results.Consolidation,
+    effect=OperationEffect.WRITES,
     opt_in=READING,
     example="submit-consolidation 3f2b8a4e-0000-4000-8000-000000000001 '{\"nothing_in\": [1]}'",
     routes=(Route("POST", "/consolidation/submit"),),
 )
-async def submit_consolidation(desk: Desk, asked: SubmitConsolidation) -> ConsolidationReport:
+async def submit_consolidation(
+    desk: OperationContext, asked: SubmitConsolidation
+) -> ConsolidationReport:
     """Hand in what you drew from claimed episodes; it is checked against them before it counts.
 
     What the episodes do not say is refused, and told in errors. Returns counts per outcome.
@@ -103,7 +105,7 @@ async def submit_consolidation(desk: Desk, asked: SubmitConsolidation) -> Consol
     return await consolidation_claim.submit(desk.memory, asked.claim_id, asked.answer, desk.lineage)
 
 
-class AskedProposals(Asked):
+class AskedProposals(Input):
     """How many."""
 
     limit: Annotated[int, *fields.within(1, 1000)] = 100
@@ -116,7 +118,7 @@ class AskedProposals(Asked):
     example="proposals",
     routes=(Route("GET", "/proposals", wraps="proposals"),),
 )
-async def list_proposals(desk: Desk, asked: AskedProposals) -> list[dict[str, Any]]:
+async def list_proposals(desk: OperationContext, asked: AskedProposals) -> list[dict[str, Any]]:
     """List what was drawn from episodes and waits for a yes, oldest first.
 
     Returns for each its kind, what is proposed, what the memory says now, and why it was not done
@@ -125,7 +127,7 @@ async def list_proposals(desk: Desk, asked: AskedProposals) -> list[dict[str, An
     return await proposals.find_proposals(desk.memory, asked.limit, desk.lineage)
 
 
-class Decide(Asked):
+class Decide(Input):
     """Which proposal."""
 
     proposal_id: fields.Uuid
@@ -134,13 +136,13 @@ class Decide(Asked):
 
 @OPERATIONS.add(
     answers=Accepted,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     maintains=True,
     command="accept",
     example="accept 3f2b8a4e-0000-4000-8000-000000000001",
     routes=(Route("POST", "/proposals/{proposal_id}/accept"),),
 )
-async def accept_proposal(desk: Desk, asked: Decide) -> dict[str, Any]:
+async def accept_proposal(desk: OperationContext, asked: Decide) -> dict[str, Any]:
     """Do what a proposal says: store the fact or rule, replace the fact, or confirm it.
 
     Returns which memory it concerns; from then on it is as sure as if it had been stated.
@@ -150,13 +152,13 @@ async def accept_proposal(desk: Desk, asked: Decide) -> dict[str, Any]:
 
 @OPERATIONS.add(
     answers=Declined,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     maintains=True,
     command="decline",
     example="decline 3f2b8a4e-0000-4000-8000-000000000001",
     routes=(Route("POST", "/proposals/{proposal_id}/decline"),),
 )
-async def decline_proposal(desk: Desk, asked: Decide) -> bool:
+async def decline_proposal(desk: OperationContext, asked: Decide) -> bool:
     """Decline a proposal; it is not made again from the same episodes.
 
     Returns {declined}: false when no such proposal waits.

@@ -5,13 +5,13 @@ from uuid import UUID
 
 from butlers.memory.flows import doubts
 from butlers.memory.operations import fields
-from butlers.memory.operations.answers import Instant, MemoryKind
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.results import Instant, MemoryKind
 from butlers.memory.operations.table import OPERATIONS
-from butlers.operation import Answer, Asked, Effect, Route
+from butlers.operation import Input, OperationEffect, Output, Route
 
 
-class Fallen(Answer):
+class Fallen(Output):
     """What does not hold any more, and what happened to it last."""
 
     id: UUID
@@ -25,7 +25,7 @@ class Fallen(Answer):
     actor: str | None = None
 
 
-class InDoubt(Answer):
+class InDoubt(Output):
     """A memory in doubt, and what it rests on that does not hold."""
 
     memory_type: MemoryKind
@@ -37,13 +37,13 @@ class InDoubt(Answer):
     because: list[Fallen]
 
 
-class Kept(Answer):
+class DoubtCleared(Output):
     """Whether a memory was in doubt and stands on its own now."""
 
     kept: bool
 
 
-class AskedDoubts(Asked):
+class AskedDoubts(Input):
     """How many."""
 
     limit: Annotated[int, *fields.within(1, doubts.MOST)] = 100
@@ -56,7 +56,7 @@ class AskedDoubts(Asked):
     example="doubts",
     routes=(Route("GET", "/doubts", wraps="items"),),
 )
-async def list_doubts(desk: Desk, asked: AskedDoubts) -> list[dict[str, Any]]:
+async def list_doubts(desk: OperationContext, asked: AskedDoubts) -> list[dict[str, Any]]:
     """List what is in doubt: it depends on something that was forgotten, replaced or has faded.
 
     Each can be kept, if it holds all the same, or forgotten; it is in doubt no more once its ground
@@ -70,13 +70,13 @@ class Keep(fields.Reference):
 
 
 @OPERATIONS.add(
-    answers=Kept,
-    effect=Effect.WRITES,
+    answers=DoubtCleared,
+    effect=OperationEffect.WRITES,
     also_by_place=("memory_type",),
     example="keep 1f0c9a77",
     routes=(Route("POST", "/doubts/{memory_id}/keep"),),
 )
-async def keep(desk: Desk, asked: Keep) -> bool:
+async def keep(desk: OperationContext, asked: Keep) -> bool:
     """Say that a memory in doubt holds all the same: it depends no more on what fell.
 
     Returns {kept}: false if it was not in doubt.

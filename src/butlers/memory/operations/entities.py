@@ -9,15 +9,15 @@ from butlers.memory.flows import detail, entities, entity_merge, entity_resoluti
 from butlers.memory.flows.entity_merge import MergePreview, MergeReport
 from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.model import EntityType, EventSubject
-from butlers.memory.operations import entity_answers as answers
+from butlers.memory.operations import entity_results as answers
 from butlers.memory.operations import fields
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.context import OperationContext
 from butlers.memory.operations.pages import EntityDetail
 from butlers.memory.operations.table import OPERATIONS
-from butlers.operation import Asked, Effect, Route, Toolset
+from butlers.operation import Input, OperationEffect, Route, Toolset
 
 
-class CreateEntity(Asked):
+class CreateEntity(Input):
     """Who or what."""
 
     canonical_name: fields.Name
@@ -31,7 +31,7 @@ class CreateEntity(Asked):
 
 @OPERATIONS.add(
     answers=answers.EntityCreated,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     tool="entity_create",
     toolset=Toolset.STANDARD,
     tool_needs=("entity_type",),
@@ -41,7 +41,7 @@ class CreateEntity(Asked):
     example='entity create "Jonas Weber" --entity-type person --alias Jo',
     routes=(Route("POST", "/entities", 201),),
 )
-async def create_entity(desk: Desk, asked: CreateEntity) -> UUID:
+async def create_entity(desk: OperationContext, asked: CreateEntity) -> UUID:
     """Create an entity: a person, organization, place or other thing that facts are about.
 
     Call entity_resolve first and create only what is not there; a second one of the same type
@@ -58,7 +58,7 @@ async def create_entity(desk: Desk, asked: CreateEntity) -> UUID:
     )
 
 
-class OneEntity(Asked):
+class OneEntity(Input):
     """One entity, by its id."""
 
     entity_id: fields.EntityId
@@ -73,7 +73,7 @@ class OneEntity(Asked):
     example="entity get 5b7d10aa",
     routes=(Route("GET", "/entities/{entity_id}/names"),),
 )
-async def get_entity(desk: Desk, asked: OneEntity) -> dict[str, Any] | None:
+async def get_entity(desk: OperationContext, asked: OneEntity) -> dict[str, Any] | None:
     """Read an entity by its id.
 
     Returns it with its names and metadata, or null if you have none of that id. One that was
@@ -91,7 +91,7 @@ async def get_entity(desk: Desk, asked: OneEntity) -> dict[str, Any] | None:
     example="entity explain 5b7d10aa",
     routes=(Route("GET", "/entities/{entity_id}"),),
 )
-async def explain_entity(desk: Desk, asked: OneEntity) -> dict[str, Any] | None:
+async def explain_entity(desk: OperationContext, asked: OneEntity) -> dict[str, Any] | None:
     """Read an entity with the newest facts about it, past ones included, and its events.
 
     Returns {entity, facts, more_facts, events}, or null if you have none of that id.
@@ -112,7 +112,7 @@ class UpdateEntity(OneEntity):
 
 @OPERATIONS.add(
     answers=answers.Entity,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     tool="entity_update",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
@@ -120,7 +120,7 @@ class UpdateEntity(OneEntity):
     example="entity update 5b7d10aa --alias Jo --alias J.",
     routes=(Route("PATCH", "/entities/{entity_id}"),),
 )
-async def update_entity(desk: Desk, asked: UpdateEntity) -> dict[str, Any]:
+async def update_entity(desk: OperationContext, asked: UpdateEntity) -> dict[str, Any]:
     """Change an entity's names or metadata.
 
     canonical_name replaces the name, aliases replaces the whole list, metadata is merged key
@@ -136,7 +136,7 @@ async def update_entity(desk: Desk, asked: UpdateEntity) -> dict[str, Any]:
     )
 
 
-class ResolveEntity(Asked):
+class ResolveEntity(Input):
     """A name, and what tells namesakes apart."""
 
     name: fields.Name
@@ -159,7 +159,7 @@ class ResolveEntity(Asked):
     example="entity resolve jo --entity-type person",
     routes=(Route("POST", "/entities/resolve"),),
 )
-async def resolve_entity(desk: Desk, asked: ResolveEntity) -> list[dict[str, Any]]:
+async def resolve_entity(desk: OperationContext, asked: ResolveEntity) -> list[dict[str, Any]]:
     """Find out which entity a name means. Nothing is created.
 
     Use it before storing a fact about somebody or something that has a name; give
@@ -177,7 +177,7 @@ async def resolve_entity(desk: Desk, asked: ResolveEntity) -> list[dict[str, Any
     )
 
 
-class MergeEntities(Asked):
+class MergeEntities(Input):
     """Which entity becomes part of which."""
 
     source_entity_id: Annotated[fields.EntityId, Field(description="The one that goes.")]
@@ -186,7 +186,7 @@ class MergeEntities(Asked):
 
 @OPERATIONS.add(
     answers=answers.EntitiesMerged,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     tool="entity_merge",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
@@ -194,7 +194,7 @@ class MergeEntities(Asked):
     example="entity merge 5b7d10aa 80e1b2c4",
     routes=(Route("POST", "/entities/merge"),),
 )
-async def merge_entities(desk: Desk, asked: MergeEntities) -> MergeReport:
+async def merge_entities(desk: OperationContext, asked: MergeEntities) -> MergeReport:
     """Merge two entities that are one: the source's facts and names go to the target.
 
     Where both have a fact under one key at the same time, the one more confident now stays.
@@ -207,13 +207,13 @@ async def merge_entities(desk: Desk, asked: MergeEntities) -> MergeReport:
 
 @OPERATIONS.add(
     answers=answers.EntitiesParted,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     command="entity unmerge",
     left_out={"mcp": "an agent is offered the merge and its preview; parting is a person's"},
     example="entity unmerge 5b7d10aa",
     routes=(Route("POST", "/entities/{entity_id}/unmerge"),),
 )
-async def unmerge_entities(desk: Desk, asked: OneEntity) -> Parted:
+async def unmerge_entities(desk: OperationContext, asked: OneEntity) -> Parted:
     """Take back the last merge of an entity: of the one that went, or into the one that stayed.
 
     Facts, names and metadata that the merge moved go back, and facts that gave way in it hold
@@ -233,7 +233,7 @@ async def unmerge_entities(desk: Desk, asked: OneEntity) -> Parted:
     example="entity preview-merge 5b7d10aa 80e1b2c4",
     routes=(Route("GET", "/entities/merge"),),
 )
-async def preview_merge(desk: Desk, asked: MergeEntities) -> MergePreview:
+async def preview_merge(desk: OperationContext, asked: MergeEntities) -> MergePreview:
     """Tell what merging two entities would do now; nothing changes.
 
     Returns what merging would, and the facts: rivalries, each {stays, gives_way, why}, and those
@@ -242,7 +242,7 @@ async def preview_merge(desk: Desk, asked: MergeEntities) -> MergePreview:
     return await entity_merge.preview_merge(desk.memory, *await _pair(desk, asked), desk.lineage)
 
 
-async def _pair(desk: Desk, asked: MergeEntities) -> tuple[UUID, UUID]:
+async def _pair(desk: OperationContext, asked: MergeEntities) -> tuple[UUID, UUID]:
     kind = EventSubject.ENTITY
     return (
         await desk.known_id("source_entity_id", asked.source_entity_id, kind),

@@ -11,21 +11,21 @@ from butlers.memory.flows import restore as restoring
 from butlers.memory.flows.forget import Forgotten
 from butlers.memory.model import Direction, EventSubject, Relation
 from butlers.memory.operations import fields
-from butlers.memory.operations.answers import (
+from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.results import (
     Confirmation,
     Forgetting,
     Linked,
     LinkedMemories,
     MarkedRule,
-    Restored,
+    RestoreResult,
 )
-from butlers.memory.operations.desk import Desk
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.inputs import MAX_REASON
-from butlers.operation import Asked, Effect, Route, Toolset
+from butlers.operation import Input, OperationEffect, Route, Toolset
 
 
-class Confirm(fields.Reference):
+class ConfirmInput(fields.Reference):
     """A fact or rule, by its id."""
 
     memory_type: fields.Confirmable | None = None
@@ -34,7 +34,7 @@ class Confirm(fields.Reference):
 
 @OPERATIONS.add(
     answers=Confirmation,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     tool_needs=("memory_type",),
@@ -45,7 +45,7 @@ class Confirm(fields.Reference):
         Route("POST", "/rules/{rule_id}/confirm"),
     ),
 )
-async def confirm(desk: Desk, asked: Confirm) -> bool:
+async def confirm(desk: OperationContext, asked: ConfirmInput) -> bool:
     """Confirm that a fact or rule still holds: its confidence is full again.
 
     Use it when the user or the evidence bears out something remembered.
@@ -57,7 +57,7 @@ async def confirm(desk: Desk, asked: Confirm) -> bool:
     return await feedback.confirm_memory(desk.memory, ref.type, ref.id, desk.lineage)
 
 
-class MarkHelpful(fields.Told):
+class MarkHelpful(fields.DetailInput):
     """A rule that helped."""
 
     rule_id: fields.RuleId
@@ -67,7 +67,7 @@ class MarkHelpful(fields.Told):
 
 @OPERATIONS.add(
     answers=MarkedRule,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     command="helpful",
@@ -75,7 +75,7 @@ class MarkHelpful(fields.Told):
     example="helpful 1f0c9a77",
     routes=(Route("POST", "/rules/{rule_id}/helpful"),),
 )
-async def mark_helpful(desk: Desk, asked: MarkHelpful) -> dict[str, Any]:
+async def mark_helpful(desk: OperationContext, asked: MarkHelpful) -> dict[str, Any]:
     """Say that following a rule helped: it is confirmed, and rises with enough of these.
 
     Returns the rule with its new counts, effectiveness_score and maturity.
@@ -84,7 +84,7 @@ async def mark_helpful(desk: Desk, asked: MarkHelpful) -> dict[str, Any]:
     return await feedback.mark_helpful(desk.memory, rule, desk.lineage, asked.context)
 
 
-class MarkHarmful(fields.Told):
+class MarkHarmful(fields.DetailInput):
     """A rule that did harm."""
 
     rule_id: fields.RuleId
@@ -96,7 +96,7 @@ class MarkHarmful(fields.Told):
 
 @OPERATIONS.add(
     answers=MarkedRule,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     command="harmful",
@@ -104,7 +104,7 @@ class MarkHarmful(fields.Told):
     example='harmful 1f0c9a77 --reason "a guest felt spied upon"',
     routes=(Route("POST", "/rules/{rule_id}/harmful"),),
 )
-async def mark_harmful(desk: Desk, asked: MarkHarmful) -> dict[str, Any]:
+async def mark_harmful(desk: OperationContext, asked: MarkHarmful) -> dict[str, Any]:
     """Say that following a rule did harm, and why. It weighs four times a helpful mark.
 
     A rule that keeps doing harm is turned into a warning against itself, naming the reasons.
@@ -123,7 +123,7 @@ class Forget(fields.Reference):
 
 @OPERATIONS.add(
     answers=Forgetting,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_needs=("memory_type",),
@@ -136,7 +136,7 @@ class Forget(fields.Reference):
         Route("POST", "/episodes/{episode_id}/forget"),
     ),
 )
-async def forget(desk: Desk, asked: Forget) -> Forgotten:
+async def forget(desk: OperationContext, asked: Forget) -> Forgotten:
     """Forget a memory: it is no longer found, but its history stays for audit.
 
     Use it when the user asks to forget something or it was never true; to correct a fact,
@@ -157,8 +157,8 @@ class Restore(fields.Reference):
 
 
 @OPERATIONS.add(
-    answers=Restored,
-    effect=Effect.WRITES,
+    answers=RestoreResult,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     also_by_place=("memory_type",),
     example="restore 1f0c9a77",
@@ -168,7 +168,7 @@ class Restore(fields.Reference):
         Route("POST", "/episodes/{episode_id}/restore"),
     ),
 )
-async def restore(desk: Desk, asked: Restore) -> bool:
+async def restore(desk: OperationContext, asked: Restore) -> bool:
     """Take back that a memory was forgotten; it is again what it was before.
 
     An episode can be had back from the bin as well, until the bin is emptied.
@@ -181,7 +181,7 @@ async def restore(desk: Desk, asked: Restore) -> bool:
     return await restoring.restore_memory(desk.memory, ref.type, ref.id, desk.lineage)
 
 
-class CreateLink(Asked):
+class CreateLink(Input):
     """Two memories and how they hang together."""
 
     source_id: Annotated[fields.Id, Field(description="The memory the link leaves.")]
@@ -193,13 +193,13 @@ class CreateLink(Asked):
 
 @OPERATIONS.add(
     answers=Linked,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     command="link",
     example="link 1f0c9a77 supports 80e1b2c4",
     routes=(Route("POST", "/links", 201),),
 )
-async def create_link(desk: Desk, asked: CreateLink) -> bool:
+async def create_link(desk: OperationContext, asked: CreateLink) -> bool:
     """Link two memories of any kind: one is derived from, supports or contradicts the other.
 
     Returns {linked}: false when they are linked so already.
@@ -232,7 +232,7 @@ class GetLinks(fields.Reference):
     example="links 1f0c9a77 --direction incoming",
     routes=(Route("GET", "/memories/{memory_id}/links"),),
 )
-async def get_links(desk: Desk, asked: GetLinks) -> list[dict[str, Any]]:
+async def get_links(desk: OperationContext, asked: GetLinks) -> list[dict[str, Any]]:
     """List how a memory hangs together with others, oldest link first, a thousand at most.
 
     Returns links: source_type, source_id, relation, target_type, target_id.

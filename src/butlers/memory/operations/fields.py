@@ -26,10 +26,10 @@ from pydantic_core import PydanticCustomError
 from butlers.errors import InvalidInput
 from butlers.memory.flows import lookup
 from butlers.memory.model import EntityType, MemoryType, Origin, Permanence, Then
-from butlers.memory.operations.answers import Instant
+from butlers.memory.operations.results import Instant
 from butlers.memory.policy import inputs
 from butlers.memory.policy.attachments import MAX_KEY
-from butlers.operation import Asked, Detail
+from butlers.operation import Detail, Input
 
 A_UUID = "valid is a UUID such as 00000000-0000-4000-8000-000000000000"
 
@@ -169,7 +169,7 @@ HowMuch = Annotated[
 ]
 
 
-class Attached(Asked):
+class Attached(Input):
     """What may come along with anything that is stored."""
 
     metadata: Document | None = None
@@ -197,7 +197,7 @@ MomentAsked = Annotated[
 ]
 
 
-class Dated(Asked):
+class Dated(Input):
     """Of which time something is asked."""
 
     as_of: MomentAsked | None = None
@@ -211,13 +211,13 @@ class Dated(Asked):
         return Then(self.as_of, self.known_at)
 
 
-class Told(Asked):
+class DetailInput(Input):
     """How much is told of each memory."""
 
     detail: HowMuch = Detail.BRIEF
 
 
-class Reference(Asked):
+class Reference(Input):
     """One memory, by its id."""
 
     memory_type: Annotated[

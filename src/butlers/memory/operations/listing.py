@@ -7,21 +7,21 @@ from pydantic import AwareDatetime, Field
 from butlers.errors import InvalidInput
 from butlers.memory.flows import browse
 from butlers.memory.flows import stats as counts
-from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page, Wanted
+from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page, PageRequest
 from butlers.memory.flows.stats import MAX_DAYS
 from butlers.memory.model import ConsolidationStatus, Maturity
 from butlers.memory.operations import fields, pages
-from butlers.memory.operations.answers import Stats
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.results import MemoryStats
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
-from butlers.memory.policy.timeline import Timeline
-from butlers.operation import Asked, Route, Toolset
+from butlers.memory.policy.timeline import TimelineCounts
+from butlers.operation import Input, Route, Toolset
 
 Many = Annotated[int, *fields.within(1, MAX_LIMIT)]
 
 
-class Paged(Asked):
+class Paged(Input):
     """Which page of a listing, and from which time."""
 
     limit: Many = DEFAULT_LIMIT
@@ -33,9 +33,9 @@ class Paged(Asked):
     created_before: AwareDatetime | None = None
     """Only what was stored before; a time with its offset."""
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> PageRequest:
         """The page as the flows know it."""
-        return Wanted(self.limit, self.cursor, self.created_after, self.created_before)
+        return PageRequest(self.limit, self.cursor, self.created_after, self.created_before)
 
     def filters(self) -> dict[str, Any]:
         """What else is asked for."""
@@ -69,7 +69,7 @@ class ListFacts(Paged, fields.Dated):
     example="list facts --subject Ann --state active",
     routes=(Route("GET", "/facts"),),
 )
-async def list_facts(desk: Desk, asked: ListFacts) -> Page:
+async def list_facts(desk: OperationContext, asked: ListFacts) -> Page:
     """List facts, newest first, by filters and a page at a time; looking is not a use.
 
     Use it to go through what is known, past states included.
@@ -100,7 +100,7 @@ class ListRules(Paged):
     example="list rules --maturity proven",
     routes=(Route("GET", "/rules"),),
 )
-async def list_rules(desk: Desk, asked: ListRules) -> Page:
+async def list_rules(desk: OperationContext, asked: ListRules) -> Page:
     """List rules, newest first, by filters and a page at a time; looking is not a use.
 
     Returns {items, next_cursor}: each with its state, its maturity and its confidence now.
@@ -130,7 +130,7 @@ class ListEpisodes(Paged):
     example="list episodes --status pending",
     routes=(Route("GET", "/episodes"),),
 )
-async def list_episodes(desk: Desk, asked: ListEpisodes) -> Page:
+async def list_episodes(desk: OperationContext, asked: ListEpisodes) -> Page:
     """List episodes, newest first, by filters and a page at a time; looking is not a use.
 
     Returns {items, next_cursor}: each with where it stands on its way to knowledge.
@@ -152,13 +152,13 @@ class ListEntities(Paged):
 
 
 @OPERATIONS.add(
-    answers=pages.Entities,
+    answers=pages.EntityPage,
     tool="entity_list",
     command="list entities",
     example="list entities --name ann",
     routes=(Route("GET", "/entities"),),
 )
-async def list_entities(desk: Desk, asked: ListEntities) -> Page:
+async def list_entities(desk: OperationContext, asked: ListEntities) -> Page:
     """List entities, newest first, those merged away included, a page at a time.
 
     Returns {items, next_cursor}: each with its names and how many facts about it hold.
@@ -167,7 +167,7 @@ async def list_entities(desk: Desk, asked: ListEntities) -> Page:
     return await browse.browse_entities(desk.memory, where, asked.wanted(), desk.lineage)
 
 
-class AskedActivity(Asked):
+class AskedActivity(Input):
     """Which part of the audit stream."""
 
     limit: Many = DEFAULT_LIMIT
@@ -183,7 +183,7 @@ class AskedActivity(Asked):
     example="activity -n 5",
     routes=(Route("GET", "/activity"),),
 )
-async def activity(desk: Desk, asked: AskedActivity) -> Page:
+async def activity(desk: OperationContext, asked: AskedActivity) -> Page:
     """Tell what happened lately, newest first; with after, only what happened since.
 
     Returns {items, next_cursor}: events with who did what, when and in which request.
@@ -196,20 +196,20 @@ async def activity(desk: Desk, asked: AskedActivity) -> Page:
     return await browse.recent_activity(desk.memory, asked.limit, cursor, desk.lineage)
 
 
-class AskedStats(Asked):
+class AskedStats(Input):
     """What is counted."""
 
     scope: fields.ScopeSeen = None
 
 
 @OPERATIONS.add(
-    answers=Stats,
+    answers=MemoryStats,
     toolset=Toolset.STANDARD,
     also_by_place=("scope",),
     example="stats --scope general",
     routes=(Route("GET", "/stats"),),
 )
-async def stats(desk: Desk, asked: AskedStats) -> dict[str, Any]:
+async def stats(desk: OperationContext, asked: AskedStats) -> dict[str, Any]:
     """Count memories by kind and state.
 
     Use it to see how much is remembered and whether consolidation keeps up. scope narrows
@@ -220,7 +220,7 @@ async def stats(desk: Desk, asked: AskedStats) -> dict[str, Any]:
     return await counts.memory_stats(desk.memory, scope, desk.lineage)
 
 
-class AskedOverview(Asked):
+class AskedOverview(Input):
     """How much of what happened."""
 
     events: Annotated[int, *fields.within(1, MAX_LIMIT)] = 15
@@ -228,11 +228,11 @@ class AskedOverview(Asked):
 
 
 @OPERATIONS.add(
-    answers=pages.Overview,
+    answers=pages.MemoryOverview,
     example="overview",
     left_out={"http": "overview and glance tell it with the butler's health and jobs"},
 )
-async def overview(desk: Desk, asked: AskedOverview) -> dict[str, Any]:
+async def overview(desk: OperationContext, asked: AskedOverview) -> dict[str, Any]:
     """Tell all counts, when something was last consolidated, and what happened last.
 
     Returns {episodes, facts, rules, last_consolidated_at, activity}.
@@ -241,7 +241,7 @@ async def overview(desk: Desk, asked: AskedOverview) -> dict[str, Any]:
     return {**counted, "activity": events}
 
 
-class AskedTimeline(Asked):
+class AskedTimeline(Input):
     """How far back."""
 
     days: Annotated[int, *fields.within(1, MAX_DAYS)] = 30
@@ -249,11 +249,11 @@ class AskedTimeline(Asked):
 
 
 @OPERATIONS.add(
-    answers=pages.Timeline,
+    answers=pages.TimelineResult,
     example="timeline --days 7 --json",
     routes=(Route("GET", "/timeline"),),
 )
-async def timeline(desk: Desk, asked: AskedTimeline) -> Timeline:
+async def timeline(desk: OperationContext, asked: AskedTimeline) -> TimelineCounts:
     """Count facts and episodes by state on each of the last days, by the audit stream, in UTC.
 
     Returns {days, facts, episodes, consolidation}: for each state one count a day.

@@ -4,11 +4,17 @@ from datetime import date
 from typing import Any, Literal
 from uuid import UUID
 
-from butlers.memory.operations.answers import Happened, Instant, MemoryKind, RememberedMemory, Stats
-from butlers.operation import Answer
+from butlers.memory.operations.results import (
+    Happened,
+    Instant,
+    MemoryKind,
+    MemoryStats,
+    RememberedMemory,
+)
+from butlers.operation import Output
 
 
-class Listed(Answer):
+class Listed(Output):
     """One of a listing: its content is cut at 2,000 characters."""
 
     id: UUID
@@ -60,7 +66,7 @@ class ListedEntity(Listed):
     """How many facts about it hold."""
 
 
-class _Paged(Answer):
+class _Paged(Output):
     next_cursor: str | None
     """Asks for the next page; null on the last."""
 
@@ -83,7 +89,7 @@ class Episodes(_Paged):
     items: list[ListedEpisode]
 
 
-class Entities(_Paged):
+class EntityPage(_Paged):
     """A page of entities, newest first."""
 
     items: list[ListedEntity]
@@ -95,14 +101,14 @@ class Activity(_Paged):
     items: list[Happened]
 
 
-class PointOfForecast(Answer):
+class PointOfForecast(Output):
     """How sure a memory will be at an instant, unless confirmed again."""
 
     at: Instant
     confidence: float
 
 
-class MemoryDetail(Answer):
+class MemoryDetail(Output):
     """A memory with all that explains it."""
 
     memory_type: MemoryKind
@@ -121,7 +127,7 @@ class MemoryDetail(Answer):
     forecast: list[PointOfForecast]
 
 
-class EntityDetail(Answer):
+class EntityDetail(Output):
     """An entity with what is known about it."""
 
     entity: dict[str, Any]
@@ -131,20 +137,20 @@ class EntityDetail(Answer):
     events: list[Happened]
 
 
-class FoundAll(Answer):
+class FoundAll(Output):
     """What a search found, best first."""
 
     items: list[RememberedMemory]
 
 
-class Overview(Stats):
+class MemoryOverview(MemoryStats):
     """All counts, and what happened last."""
 
     last_consolidated_at: Instant | None
     activity: list[Happened] = []
 
 
-class Timeline(Answer):
+class TimelineResult(Output):
     """Counts for each of the last days, by the audit stream."""
 
     days: list[date]
@@ -153,7 +159,7 @@ class Timeline(Answer):
     consolidation: dict[str, list[int]]
 
 
-class ContextBlock(Answer):
+class ContextBlock(Output):
     """The block of memories to start a piece of work with."""
 
     text: str
@@ -162,7 +168,7 @@ class ContextBlock(Answer):
     """What stands in it: section, memory_type and id of each line."""
 
 
-class ContextLine(Answer):
+class ContextLineResult(Output):
     """A memory as a line of a context, and why it is offered."""
 
     memory_type: MemoryKind
@@ -174,21 +180,21 @@ class ContextLine(Answer):
     score_parts: dict[str, float] | None
 
 
-class ContextSection(Answer):
+class ContextSectionResult(Output):
     """A section of a context and its share of the budget."""
 
     heading: str
     share: float
     token_share: int
     tokens: int
-    included: list[ContextLine]
-    left_out: list[ContextLine]
+    included: list[ContextLineResult]
+    left_out: list[ContextLineResult]
 
 
-class ContextPreview(Answer):
+class ContextPreview(Output):
     """The very block an agent would be given, taken apart."""
 
     text: str
     tokens: int
     token_budget: int
-    sections: list[ContextSection]
+    sections: list[ContextSectionResult]

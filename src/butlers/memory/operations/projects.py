@@ -6,10 +6,10 @@ from pydantic import Field
 
 from butlers.memory.flows import projects as flow
 from butlers.memory.operations import fields
-from butlers.memory.operations.answers import Instant
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.results import Instant
 from butlers.memory.operations.table import OPERATIONS
-from butlers.operation import Answer, Asked, Effect, Route
+from butlers.operation import Input, OperationEffect, Output, Route
 
 _OWN = {"mcp": "whose memories a session is told is for a person to decide"}
 Which = Annotated[
@@ -17,7 +17,7 @@ Which = Annotated[
 ]
 
 
-class ProjectTold(Answer):
+class ProjectTold(Output):
     """A project: what it is known by, where it was seen, and who is told what it remembers."""
 
     id: str
@@ -35,7 +35,7 @@ class ProjectTold(Answer):
     last_seen_at: Instant
 
 
-class ListProjects(Asked):
+class ListProjects(Input):
     """Nothing: all of them."""
 
 
@@ -46,7 +46,7 @@ class ListProjects(Asked):
     routes=(Route("GET", "/projects", wraps="items"),),
     left_out=_OWN,
 )
-async def list_projects(desk: Desk, asked: ListProjects) -> list[dict[str, Any]]:
+async def list_projects(desk: OperationContext, asked: ListProjects) -> list[dict[str, Any]]:
     """List the projects that sessions worked in, the latest first.
 
     A session is told what its project remembers, what is global, and what shared projects do.
@@ -55,7 +55,7 @@ async def list_projects(desk: Desk, asked: ListProjects) -> list[dict[str, Any]]
     return await flow.find_projects(desk.memory, desk.lineage)
 
 
-class AskedProject(Asked):
+class AskedProject(Input):
     """Which project."""
 
     project: Which
@@ -68,7 +68,7 @@ class AskedProject(Asked):
     routes=(Route("GET", "/projects/{project}"),),
     left_out=_OWN,
 )
-async def show_project(desk: Desk, asked: AskedProject) -> dict[str, Any]:
+async def show_project(desk: OperationContext, asked: AskedProject) -> dict[str, Any]:
     """Show a project: what it is known by, where it lies, and who is told what it remembers.
 
     Returns the project.
@@ -85,13 +85,13 @@ class ShareProject(AskedProject):
 
 @OPERATIONS.add(
     answers=ProjectTold,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     command="project share",
     example="project share personal",
     routes=(Route("POST", "/projects/{project}/share"),),
     left_out=_OWN,
 )
-async def share_project(desk: Desk, asked: ShareProject) -> dict[str, Any]:
+async def share_project(desk: OperationContext, asked: ShareProject) -> dict[str, Any]:
     """Have what a project remembers told in every project, until it is taken back.
 
     What is personal, said to the butler itself or in no project, is a project called personal.
@@ -108,13 +108,13 @@ class MoveProject(AskedProject):
 
 @OPERATIONS.add(
     answers=ProjectTold,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     command="project move",
     example="project move old-api api",
     routes=(Route("POST", "/projects/{project}/move"),),
     left_out=_OWN,
 )
-async def move_project(desk: Desk, asked: MoveProject) -> dict[str, Any]:
+async def move_project(desk: OperationContext, asked: MoveProject) -> dict[str, Any]:
     """Make a project a part of another: its memories, and whatever is said in it from now on.
 
     For one that is known under two names, e.g. after it was copied to another disk. Moved to

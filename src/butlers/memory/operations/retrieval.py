@@ -8,24 +8,24 @@ from butlers.memory.flows import context as block
 from butlers.memory.flows import detail, lookup
 from butlers.memory.flows import history as past
 from butlers.memory.flows import recall as finding
+from butlers.memory.flows.candidates import ALL_TYPES, CandidateQuery
 from butlers.memory.flows.context import MAX_BUDGET, Context
 from butlers.memory.flows.recall import Recalled
-from butlers.memory.flows.sight import ALL_TYPES, Query
 from butlers.memory.model import EventSubject, SearchMode
 from butlers.memory.operations import fields
-from butlers.memory.operations.answers import Happened, RecalledMemory, RememberedMemory
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.context import OperationContext
 from butlers.memory.operations.pages import ContextBlock, ContextPreview, MemoryDetail
+from butlers.memory.operations.results import Happened, RecalledMemory, RememberedMemory
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.ranker import LEAST_RELEVANCE
-from butlers.operation import Asked, Route, Toolset
+from butlers.operation import Input, Route, Toolset
 
 _THRESHOLD = "facts.retrieval_confidence_threshold"
 ANSWERING = LEAST_RELEVANCE
 """The `min_relevance` that leaves what answers."""
 
 
-class Search(fields.Told, fields.Dated):
+class SearchInput(fields.DetailInput, fields.Dated):
     """What is looked for, and among what."""
 
     query: str
@@ -51,7 +51,7 @@ class Search(fields.Told, fields.Dated):
     example='search "what is Ann allergic to?" --type fact',
     routes=(Route("GET", "/search", wraps="items"),),
 )
-async def search(desk: Desk, asked: Search) -> list[dict[str, Any]]:
+async def search(desk: OperationContext, asked: SearchInput) -> list[dict[str, Any]]:
     """Find memories that match a query.
 
     Use it to look something up: by a question, by a name, by words you remember.
@@ -65,13 +65,15 @@ async def search(desk: Desk, asked: Search) -> list[dict[str, Any]]:
     mode = SearchMode(asked.mode or settings.retrieval.default_mode)
     types = tuple(dict.fromkeys(asked.types or ALL_TYPES))
     scope = await desk.seen(asked.scope)
-    query = Query(asked.query, types, scope, _threshold(desk, asked.min_confidence), asked.then)
+    query = CandidateQuery(
+        asked.query, types, scope, _threshold(desk, asked.min_confidence), asked.then
+    )
     return await finding.search_memories(
         desk.memory, query, mode, asked.limit, desk.lineage, asked.min_relevance
     )
 
 
-class Recall(fields.Told, fields.Dated):
+class RecallInput(fields.DetailInput, fields.Dated):
     """What is to be recalled."""
 
     topic: str
@@ -94,7 +96,7 @@ class Recall(fields.Told, fields.Dated):
     example='recall "what should I cook for Ann?"',
     routes=(Route("POST", "/recall"),),
 )
-async def recall(desk: Desk, asked: Recall) -> list[Recalled]:
+async def recall(desk: OperationContext, asked: RecallInput) -> list[Recalled]:
     """Recall what answers a question or matters about a topic; nothing where nothing does.
 
     Use it before you act on something you may know already. The most relevant memories come, in
@@ -105,7 +107,7 @@ async def recall(desk: Desk, asked: Recall) -> list[Recalled]:
     """
     types = tuple(dict.fromkeys(asked.types or ALL_TYPES))
     scope = await desk.seen(asked.scope)
-    query = Query(asked.topic, types, scope, _threshold(desk, None), asked.then)
+    query = CandidateQuery(asked.topic, types, scope, _threshold(desk, None), asked.then)
     return await finding.recall(
         desk.memory,
         query,
@@ -116,7 +118,7 @@ async def recall(desk: Desk, asked: Recall) -> list[Recalled]:
     )
 
 
-class Get(fields.Reference, fields.Told):
+class Get(fields.Reference, fields.DetailInput):
     """One memory, by its id."""
 
 
@@ -129,7 +131,7 @@ class Get(fields.Reference, fields.Told):
     example="get 1f0c9a77",
     routes=(Route("GET", "/memories/{memory_id}"),),
 )
-async def get(desk: Desk, asked: Get) -> dict[str, Any] | None:
+async def get(desk: OperationContext, asked: Get) -> dict[str, Any] | None:
     """Read one memory by its id, whatever its state, e.g. what a superseded fact used to say.
 
     Returns the memory with all it has, counted as used; null if you have none of that id.
@@ -140,7 +142,7 @@ async def get(desk: Desk, asked: Get) -> dict[str, Any] | None:
     return await finding.get_memory(desk.memory, ref.type, ref.id, desk.lineage)
 
 
-class LookUp(fields.Told):
+class LookUp(fields.DetailInput):
     """The key of a fact."""
 
     subject: fields.Subject
@@ -158,7 +160,7 @@ class LookUp(fields.Told):
     example="look-up Ann allergy",
     routes=(Route("GET", "/facts/key"),),
 )
-async def look_up(desk: Desk, asked: LookUp) -> dict[str, Any] | None:
+async def look_up(desk: OperationContext, asked: LookUp) -> dict[str, Any] | None:
     """Read the fact that holds under a key: scope, predicate and subject, or entity.
 
     Use it where you know exactly what you look for, e.g. before storing under the same key.
@@ -201,7 +203,7 @@ _BUDGET = {"token_budget": "retrieval.context_token_budget"}
     example='context "plan Ann\'s birthday dinner" --budget 500',
     routes=(Route("POST", "/context"),),
 )
-async def context(desk: Desk, asked: AskedContext) -> Context:
+async def context(desk: OperationContext, asked: AskedContext) -> Context:
     """Build the block of memories to start a piece of work with.
 
     Use it once at the beginning: give the user's request as trigger_prompt and your butler's
@@ -221,7 +223,7 @@ async def context(desk: Desk, asked: AskedContext) -> Context:
     example='preview-context "plan Ann\'s birthday dinner" --json',
     routes=(Route("POST", "/context/preview"),),
 )
-async def preview_context(desk: Desk, asked: AskedContext) -> dict[str, Any]:
+async def preview_context(desk: OperationContext, asked: AskedContext) -> dict[str, Any]:
     """Show the very block an agent would get, taken apart; nothing is counted as used.
 
     Returns the text with its sections: the budget of each, and every line with its cost and why
@@ -232,7 +234,7 @@ async def preview_context(desk: Desk, asked: AskedContext) -> dict[str, Any]:
     )
 
 
-class History(Asked):
+class History(Input):
     """A memory or an entity, by its id."""
 
     memory_id: Annotated[fields.Id, Field(description="The id, or at least its first 6 digits.")]
@@ -244,7 +246,7 @@ class History(Asked):
     example="history 1f0c9a77",
     routes=(Route("GET", "/history/{memory_id}"),),
 )
-async def history(desk: Desk, asked: History) -> list[dict[str, Any]]:
+async def history(desk: OperationContext, asked: History) -> list[dict[str, Any]]:
     """Tell a memory's whole life: when, what, from what to what, who, in which request.
 
     Use it to see how something came to be believed, or what became of it. An entity has a life
@@ -269,7 +271,7 @@ class Explain(fields.Reference, fields.Dated):
         Route("GET", "/episodes/{episode_id}"),
     ),
 )
-async def explain(desk: Desk, asked: Explain) -> dict[str, Any] | None:
+async def explain(desk: OperationContext, asked: Explain) -> dict[str, Any] | None:
     """Tell where a memory comes from, what it replaced, who confirmed it and when it fades.
 
     Use it to answer "why do you believe that?". It does not count as a use.
@@ -287,10 +289,10 @@ async def explain(desk: Desk, asked: Explain) -> dict[str, Any] | None:
     return found
 
 
-def _threshold(desk: Desk, given: float | None) -> float:
+def _threshold(desk: OperationContext, given: float | None) -> float:
     return desk.memory.settings.facts.retrieval_confidence_threshold if given is None else given
 
 
-async def _prompted(desk: Desk, asked: AskedContext) -> tuple[str, str, int | None]:
+async def _prompted(desk: OperationContext, asked: AskedContext) -> tuple[str, str, int | None]:
     butler = desk.memory.butler if asked.butler is None else asked.butler
     return asked.trigger_prompt, await desk.seen(butler, "butler") or butler, asked.token_budget

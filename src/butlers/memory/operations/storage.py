@@ -6,7 +6,7 @@ from pydantic import AwareDatetime
 
 from butlers.memory.flows import correct as correction
 from butlers.memory.flows import remember
-from butlers.memory.flows.stored import StoredEpisode, StoredFact, StoredRule
+from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.model import (
     EventSubject,
     MemoryRef,
@@ -16,14 +16,14 @@ from butlers.memory.model import (
     Permanence,
 )
 from butlers.memory.operations import fields
-from butlers.memory.operations.answers import EpisodeStored, FactStored, RuleStored
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.results import EpisodeStored, FactStored, RuleStored
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.attachments import MAX_PLACE
-from butlers.operation import Asked, Effect, Route, Toolset
+from butlers.operation import Input, OperationEffect, Route, Toolset
 
 
-class Said(fields.Attached):
+class ProvenanceInput(fields.Attached):
     """How something came to be known; each of these helps to find it."""
 
     session_id: fields.Uuid | None = None
@@ -36,7 +36,7 @@ class Said(fields.Attached):
     """When it was said, if not now."""
 
 
-class StoreEpisode(Said):
+class StoreEpisode(ProvenanceInput):
     """What happened."""
 
     content: str
@@ -48,7 +48,7 @@ class StoreEpisode(Said):
 
 @OPERATIONS.add(
     answers=EpisodeStored,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_needs=("butler",),
@@ -56,7 +56,7 @@ class StoreEpisode(Said):
     example='store-episode "Ann called; the dinner moves to Friday."',
     routes=(Route("POST", "/episodes", 201),),
 )
-async def store_episode(desk: Desk, asked: StoreEpisode) -> StoredEpisode:
+async def store_episode(desk: OperationContext, asked: StoreEpisode) -> StoredEpisode:
     """Store what happened: a short account of a session or an observation.
 
     Use it at the end of a piece of work, or when something worth keeping happened that is
@@ -69,7 +69,7 @@ async def store_episode(desk: Desk, asked: StoreEpisode) -> StoredEpisode:
     return await remember.store_episode(desk.memory, new, desk.lineage)
 
 
-async def new_episode(desk: Desk, asked: StoreEpisode) -> NewEpisode:
+async def new_episode(desk: OperationContext, asked: StoreEpisode) -> NewEpisode:
     """The episode that is asked to be stored."""
     own = desk.memory.butler
     return NewEpisode(
@@ -86,7 +86,7 @@ async def new_episode(desk: Desk, asked: StoreEpisode) -> NewEpisode:
     )
 
 
-class StoreFact(Said):
+class StoreFactInput(ProvenanceInput):
     """What is true."""
 
     subject: fields.Subject
@@ -114,14 +114,14 @@ class StoreFact(Said):
 
 @OPERATIONS.add(
     answers=FactStored,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_without=("session_id", "place", "author", "origin"),
     example='store-fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
     routes=(Route("POST", "/facts", 201),),
 )
-async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
+async def store_fact(desk: OperationContext, asked: StoreFactInput) -> StoredFact:
     """Store something that is true, as subject, predicate and content.
 
     Use it for what you learn about people, projects, places and preferences, e.g.
@@ -138,7 +138,7 @@ async def store_fact(desk: Desk, asked: StoreFact) -> StoredFact:
     return await remember.store_fact(desk.memory, new, desk.lineage)
 
 
-async def new_fact(desk: Desk, asked: StoreFact) -> NewFact:
+async def new_fact(desk: OperationContext, asked: StoreFactInput) -> NewFact:
     """The fact that is asked to be stored."""
     entity = None
     if asked.entity_id is not None:
@@ -167,7 +167,7 @@ async def new_fact(desk: Desk, asked: StoreFact) -> NewFact:
     )
 
 
-class StoreRule(fields.Attached):
+class StoreRuleInput(fields.Attached):
     """How to behave."""
 
     content: str
@@ -181,14 +181,14 @@ class StoreRule(fields.Attached):
 
 @OPERATIONS.add(
     answers=RuleStored,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_without=("origin", "depends_on"),
     example='store-rule "Ask before booking anything that costs money"',
     routes=(Route("POST", "/rules", 201),),
 )
-async def store_rule(desk: Desk, asked: StoreRule) -> StoredRule:
+async def store_rule(desk: OperationContext, asked: StoreRuleInput) -> StoredRule:
     """Store how to behave: one instruction learned from experience.
 
     Use it when something worked, or the user asked for a way of working, that should be
@@ -201,7 +201,7 @@ async def store_rule(desk: Desk, asked: StoreRule) -> StoredRule:
     return await remember.store_rule(desk.memory, new, desk.lineage)
 
 
-async def new_rule(desk: Desk, asked: StoreRule) -> NewRule:
+async def new_rule(desk: OperationContext, asked: StoreRuleInput) -> NewRule:
     """The rule that is asked to be stored."""
     return NewRule(
         asked.content,
@@ -216,18 +216,20 @@ async def new_rule(desk: Desk, asked: StoreRule) -> NewRule:
     )
 
 
-async def _grounds(desk: Desk, asked: StoreFact | StoreRule) -> tuple[MemoryRef, ...]:
+async def _grounds(
+    desk: OperationContext, asked: StoreFactInput | StoreRuleInput
+) -> tuple[MemoryRef, ...]:
     """What it rests on, each once."""
     found = [await desk.must_find(given) for given in asked.depends_on or ()]
     return tuple(dict.fromkeys(found))
 
 
-async def _scope(desk: Desk, asked: StoreFact | StoreRule) -> str:
+async def _scope(desk: OperationContext, asked: StoreFactInput | StoreRuleInput) -> str:
     """The scope that was asked for; where none was, the project's that the caller works in."""
     return await desk.kept(asked.scope, asked.scope if "scope" in asked.model_fields_set else None)
 
 
-class CorrectFact(Asked):
+class CorrectFact(Input):
     """What a fact should have said; what is left out stays as it was."""
 
     fact_id: fields.FactId
@@ -241,12 +243,12 @@ class CorrectFact(Asked):
 
 @OPERATIONS.add(
     answers=FactStored,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     example='correct 1f0c9a77 "cashews"',
     routes=(Route("POST", "/facts/{fact_id}/correct", 201),),
 )
-async def correct(desk: Desk, asked: CorrectFact) -> StoredFact:
+async def correct(desk: OperationContext, asked: CorrectFact) -> StoredFact:
     """Put a fact right: store what it should have said, under the same key.
 
     The old one stays readable as history, and undoing brings back what it said.
@@ -262,7 +264,7 @@ async def correct(desk: Desk, asked: CorrectFact) -> StoredFact:
     )
 
 
-class UndoCorrection(Asked):
+class UndoCorrection(Input):
     """The fact whose correction is taken back."""
 
     fact_id: fields.FactId
@@ -270,12 +272,12 @@ class UndoCorrection(Asked):
 
 @OPERATIONS.add(
     answers=FactStored,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     example="undo-correction 1f0c9a77",
     routes=(Route("POST", "/facts/{fact_id}/undo", 201),),
 )
-async def undo_correction(desk: Desk, asked: UndoCorrection) -> StoredFact:
+async def undo_correction(desk: OperationContext, asked: UndoCorrection) -> StoredFact:
     """Take a correction back: the fact says again what the one it replaced said.
 
     Both stay readable as history. Returns {id, superseded_id}.

@@ -1,5 +1,5 @@
 """Where the operations of the memory are declared, in the order doors list them."""
 
-from butlers.operation import Table
+from butlers.operation import OperationTable
 
-OPERATIONS = Table("memory_")
+OPERATIONS = OperationTable("memory_")

@@ -7,19 +7,19 @@ from pydantic import AwareDatetime
 
 from butlers.memory.flows import quarantine as holding
 from butlers.memory.flows import undo as undoing
-from butlers.memory.flows.undo_plan import Source, UndoReport
+from butlers.memory.flows.undo_plan import UndoReport, UndoSource
 from butlers.memory.operations import fields
-from butlers.memory.operations.answers import Instant, MemoryKind
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.results import Instant, MemoryKind
 from butlers.memory.operations.table import OPERATIONS
-from butlers.operation import Answer, Asked, Effect, Route
+from butlers.operation import Input, OperationEffect, Output, Route
 
 _BY_A_PERSON = {
     door: "only a person decides it, at a terminal or signed in" for door in ("mcp", "python")
 }
 
 
-class Held(Answer):
+class QuarantinedMemory(Output):
     """A memory in quarantine, and why."""
 
     memory_type: MemoryKind
@@ -33,19 +33,19 @@ class Held(Answer):
     created_at: Instant
 
 
-class Released(Answer):
+class Released(Output):
     """Whether a memory was let out of quarantine."""
 
     accepted: bool
 
 
-class Rejected(Answer):
+class Rejected(Output):
     """Whether a memory in quarantine was forgotten."""
 
     rejected: bool
 
 
-class Undone(Answer):
+class Undone(Output):
     """What an undo did, or would do."""
 
     applied: bool
@@ -63,7 +63,7 @@ class Undone(Answer):
     memories: list[dict[str, Any]]
 
 
-class AskedQuarantine(Asked):
+class AskedQuarantine(Input):
     """How many."""
 
     limit: Annotated[int, *fields.within(1, 1000)] = 100
@@ -71,13 +71,13 @@ class AskedQuarantine(Asked):
 
 
 @OPERATIONS.add(
-    answers=list[Held],
+    answers=list[QuarantinedMemory],
     command="quarantine",
     left_out=_BY_A_PERSON,
     example="quarantine",
     routes=(Route("GET", "/quarantine", wraps="held"),),
 )
-async def list_quarantine(desk: Desk, asked: AskedQuarantine) -> list[dict[str, Any]]:
+async def list_quarantine(desk: OperationContext, asked: AskedQuarantine) -> list[dict[str, Any]]:
     """List what programs stored and nobody is told of until a person has judged it.
 
     Suspicious memories wait here: instructions to whoever reads them, hidden text, forged lines of
@@ -92,14 +92,14 @@ class Judge(fields.Reference):
 
 @OPERATIONS.add(
     answers=Released,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     maintains=True,
     command="release",
     left_out=_BY_A_PERSON,
     example="release 1f0c9a77",
     routes=(Route("POST", "/quarantine/{memory_id}/accept"),),
 )
-async def accept_quarantined(desk: Desk, asked: Judge) -> bool:
+async def accept_quarantined(desk: OperationContext, asked: Judge) -> bool:
     """Let a memory out of quarantine: it is found, told and consolidated as any other.
 
     A fact takes the place of the one that holds its key. Only a person may do so.
@@ -111,14 +111,14 @@ async def accept_quarantined(desk: Desk, asked: Judge) -> bool:
 
 @OPERATIONS.add(
     answers=Rejected,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     maintains=True,
     command="reject",
     left_out=_BY_A_PERSON,
     example="reject 1f0c9a77",
     routes=(Route("POST", "/quarantine/{memory_id}/reject"),),
 )
-async def reject_quarantined(desk: Desk, asked: Judge) -> bool:
+async def reject_quarantined(desk: OperationContext, asked: Judge) -> bool:
     """Forget a memory that waits in quarantine. Only a person may do so.
 
     Restored, it would wait again. Returns {rejected}: false when it does not wait.
@@ -127,7 +127,7 @@ async def reject_quarantined(desk: Desk, asked: Judge) -> bool:
     return await holding.reject_held(desk.memory, ref, desk.lineage)
 
 
-class UndoSource(Asked):
+class UndoInput(Input):
     """Where what is taken back came from; token, session and since narrow each other down."""
 
     token: Annotated[str, fields.longest(200)] | None = None
@@ -144,14 +144,14 @@ class UndoSource(Asked):
 
 @OPERATIONS.add(
     answers=Undone,
-    effect=Effect.WRITES,
+    effect=OperationEffect.WRITES,
     maintains=True,
     command="undo",
     left_out=_BY_A_PERSON,
     example="undo --token 3f2b8a4e",
     routes=(Route("POST", "/undo"),),
 )
-async def undo_source(desk: Desk, asked: UndoSource) -> UndoReport:
+async def undo_source(desk: OperationContext, asked: UndoInput) -> UndoReport:
     """Take back what came through a token, in a session, from an episode or since a time.
 
     Shows what it would do; with apply it does it, at once or not at all: what was stored there and
@@ -159,6 +159,6 @@ async def undo_source(desk: Desk, asked: UndoSource) -> UndoReport:
     marks, links and changes of entities are no more. Only a person may do so.
     Returns how many of each, and the first memories it concerns.
     """
-    source = Source(asked.token, asked.session, asked.episode, asked.since)
+    source = UndoSource(asked.token, asked.session, asked.episode, asked.since)
     do = undoing.undo_source if asked.apply else undoing.preview_undo
     return await do(desk.memory, source, desk.lineage)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from butlers.embedding import EmbeddingEngine, get_embedding_engine
 from butlers.errors import InvalidInput, Unavailable
-from butlers.memory.flows import consolidate, episode_cleanup, unread
+from butlers.memory.flows import consolidate, episode_cleanup, episode_retention
 from butlers.memory.flows import dead_letters as letters
 from butlers.memory.flows import reembed as reembedding
 from butlers.memory.flows.consolidation_report import ConsolidationReport
@@ -14,29 +14,29 @@ from butlers.memory.flows.every_tenant import for_every_tenant
 from butlers.memory.flows.reembed import VersionStatus
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
-from butlers.memory.operations import answers, fields
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations import fields, results
+from butlers.memory.operations.context import OperationContext
 from butlers.memory.operations.table import OPERATIONS
-from butlers.operation import Asked, Audience, Effect, Route, Toolset
+from butlers.operation import Audience, Input, OperationEffect, Route, Toolset
 
 MAX_ENTRIES = 1_000_000_000
 MAX_BINNED = 1_000
 
 
-class RunConsolidation(Asked):
+class RunConsolidation(Input):
     """Nothing: everything that waits."""
 
 
 @OPERATIONS.add(
-    answers=answers.Consolidation,
-    effect=Effect.WRITES,
+    answers=results.Consolidation,
+    effect=OperationEffect.WRITES,
     maintains=True,
     toolset=Toolset.STANDARD,
     command="consolidate",
     example="consolidate",
     routes=(Route("POST", "/consolidation"),),
 )
-async def run_consolidation(desk: Desk, asked: RunConsolidation) -> ConsolidationReport:
+async def run_consolidation(desk: OperationContext, asked: RunConsolidation) -> ConsolidationReport:
     """Turn waiting episodes into facts and rules now, instead of at the next scheduled time.
 
     Without a configured language model it only counts what waits, and changes nothing
@@ -45,7 +45,7 @@ async def run_consolidation(desk: Desk, asked: RunConsolidation) -> Consolidatio
     return await consolidate.run_consolidation(desk.memory, desk.model, desk.lineage)
 
 
-class RunEpisodeCleanup(Asked):
+class RunEpisodeCleanup(Input):
     """How much may stay."""
 
     max_entries: Annotated[int, *fields.within(0, MAX_ENTRIES)] | None = None
@@ -53,8 +53,8 @@ class RunEpisodeCleanup(Asked):
 
 
 @OPERATIONS.add(
-    answers=answers.EpisodeCleanup,
-    effect=Effect.FINAL,
+    answers=results.EpisodeCleanup,
+    effect=OperationEffect.FINAL,
     maintains=True,
     toolset=Toolset.STANDARD,
     command="cleanup",
@@ -62,7 +62,7 @@ class RunEpisodeCleanup(Asked):
     example="cleanup --max-entries 5000",
     routes=(Route("POST", "/episodes/cleanup"),),
 )
-async def run_episode_cleanup(desk: Desk, asked: RunEpisodeCleanup) -> CleanupReport:
+async def run_episode_cleanup(desk: OperationContext, asked: RunEpisodeCleanup) -> CleanupReport:
     """Delete expired episodes, then the oldest consolidated ones beyond max_entries.
 
     Episodes that still wait for consolidation are kept. What is deleted lies in the bin for a
@@ -70,14 +70,14 @@ async def run_episode_cleanup(desk: Desk, asked: RunEpisodeCleanup) -> CleanupRe
     Returns {expired_deleted, capacity_deleted, remaining}.
     """
     await desk.memory.believe_clock()
-    await unread.keep_unread(desk.memory, desk.lineage)
+    await episode_retention.keep_unread(desk.memory, desk.lineage)
     await episode_cleanup.empty_bin(desk.memory, desk.lineage)
     most = desk.memory.settings.episodes.max_entries
     most = most if asked.max_entries is None else asked.max_entries
     return await episode_cleanup.run_episode_cleanup(desk.memory, desk.lineage, most)
 
 
-class AskedDeadLetters(Asked):
+class AskedDeadLetters(Input):
     """How many of them."""
 
     limit: Annotated[int, *fields.within(1, MAX_BINNED)] = MAX_BINNED
@@ -85,11 +85,11 @@ class AskedDeadLetters(Asked):
 
 
 @OPERATIONS.add(
-    answers=list[answers.DeadLetter],
+    answers=list[results.DeadLetter],
     example="dead-letters",
     routes=(Route("GET", "/dead-letters"),),
 )
-async def dead_letters(desk: Desk, asked: AskedDeadLetters) -> list[dict[str, Any]]:
+async def dead_letters(desk: OperationContext, asked: AskedDeadLetters) -> list[dict[str, Any]]:
     """List the episodes that could not be consolidated, with the reason, oldest first.
 
     They are kept until somebody decides: requeue them to have them tried again, forget what nobody
@@ -98,7 +98,7 @@ async def dead_letters(desk: Desk, asked: AskedDeadLetters) -> list[dict[str, An
     return await letters.find_dead_letters(desk.memory, asked.limit, desk.lineage)
 
 
-class Requeue(Asked):
+class Requeue(Input):
     """Which dead letters."""
 
     episode_ids: list[fields.Uuid] | None = None
@@ -106,14 +106,14 @@ class Requeue(Asked):
 
 
 @OPERATIONS.add(
-    answers=answers.Requeued,
-    effect=Effect.WRITES,
+    answers=results.Requeued,
+    effect=OperationEffect.WRITES,
     maintains=True,
     also_by_place=("episode_ids",),
     example="requeue",
     routes=(Route("POST", "/dead-letters/requeue"),),
 )
-async def requeue(desk: Desk, asked: Requeue) -> int:
+async def requeue(desk: OperationContext, asked: Requeue) -> int:
     """Let dead letters be tried again at the next consolidation: those named, or all of them.
 
     Returns {requeued}: how many there were; an episode that is no dead letter is not counted.
@@ -121,7 +121,7 @@ async def requeue(desk: Desk, asked: Requeue) -> int:
     return await letters.requeue(desk.memory, asked.episode_ids, desk.lineage)
 
 
-class AskedBin(Asked):
+class AskedBin(Input):
     """How much of it."""
 
     limit: Annotated[int, *fields.within(1, MAX_BINNED)] = 100
@@ -129,12 +129,12 @@ class AskedBin(Asked):
 
 
 @OPERATIONS.add(
-    answers=list[answers.Binned],
+    answers=list[results.Binned],
     command="bin",
     example="bin",
     routes=(Route("GET", "/bin"),),
 )
-async def removed_episodes(desk: Desk, asked: AskedBin) -> list[dict[str, Any]]:
+async def removed_episodes(desk: OperationContext, asked: AskedBin) -> list[dict[str, Any]]:
     """List the episodes that a cleanup removed and that can still be restored, latest first.
 
     Returns episodes with the reason (expired, or evicted to stay within max_entries), when they
@@ -143,17 +143,17 @@ async def removed_episodes(desk: Desk, asked: AskedBin) -> list[dict[str, Any]]:
     return await letters.find_binned(desk.memory, asked.limit, desk.lineage)
 
 
-class AskedModels(Asked):
+class AskedModels(Input):
     """Nothing: all that are known."""
 
 
 @OPERATIONS.add(
-    answers=list[answers.EmbeddingModel],
+    answers=list[results.EmbeddingModel],
     command="models",
     example="models",
     routes=(Route("GET", "/models"),),
 )
-async def embedding_models(desk: Desk, asked: AskedModels) -> list[dict[str, Any]]:
+async def embedding_models(desk: OperationContext, asked: AskedModels) -> list[dict[str, Any]]:
     """List the embedding models your memories know, and how many have a vector of each.
 
     Returns for each its model, its state (current, building, previous or aside) and how many of
@@ -163,7 +163,7 @@ async def embedding_models(desk: Desk, asked: AskedModels) -> list[dict[str, Any
     return [_model(desk.lineage.tenant_id, one) for one in known]
 
 
-class Reembed(Asked):
+class Reembed(Input):
     """Where to, if anywhere."""
 
     to: Path | None = None
@@ -180,14 +180,14 @@ _SLOW = "it takes minutes and names a directory of the machine; whoever runs the
 
 
 @OPERATIONS.add(
-    answers=list[answers.EmbeddingModel],
-    effect=Effect.WRITES,
+    answers=list[results.EmbeddingModel],
+    effect=OperationEffect.WRITES,
     maintains=True,
     callers=Audience.OWNER,
     example="reembed --bundled",
     left_out={"mcp": _SLOW, "http": _SLOW},
 )
-async def reembed(desk: Desk, asked: Reembed) -> list[dict[str, Any]]:
+async def reembed(desk: OperationContext, asked: Reembed) -> list[dict[str, Any]]:
     """Move the memories of every tenant to another embedding model, while they are in use.
 
     Interrupted, it goes on where it stopped. Searches use the old model until all vectors of the

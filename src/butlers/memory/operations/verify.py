@@ -6,13 +6,13 @@ from uuid import UUID
 from pydantic import Field
 
 from butlers.memory.flows import verify as flow
-from butlers.memory.operations.answers import Instant
-from butlers.memory.operations.desk import Desk
+from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.results import Instant
 from butlers.memory.operations.table import OPERATIONS
-from butlers.operation import Answer, Asked, Route
+from butlers.operation import Input, Output, Route
 
 
-class EventFault(Answer):
+class EventFault(Output):
     """Where the audit trail does not hold."""
 
     fault: Literal["changed", "missing", "gap", "added", "erased", "head"]
@@ -25,7 +25,7 @@ class EventFault(Answer):
     at: Instant | None
 
 
-class EventsVerified(Answer):
+class EventsVerified(Output):
     """Whether the audit trail is what was told."""
 
     intact: bool
@@ -41,7 +41,7 @@ class EventsVerified(Answer):
     """How many events came after the head that was asked about."""
 
 
-class VerifyEvents(Asked):
+class VerifyEvents(Input):
     """Since when, if something was noted."""
 
     since_head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
@@ -55,7 +55,7 @@ class VerifyEvents(Asked):
     routes=(Route("GET", "/events/verify"),),
     left_out={"mcp": "whether the audit trail holds is asked by whoever answers for it"},
 )
-async def verify_events(desk: Desk, asked: VerifyEvents) -> dict[str, Any]:
+async def verify_events(desk: OperationContext, asked: VerifyEvents) -> dict[str, Any]:
     """Check that the events are what was told: none changed, missing or added since.
 
     What was cut off at the end together with its places in the chain shows only against a head that

@@ -7,8 +7,14 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar, assert_never
 
 from butlers.errors import InvalidInput
-from butlers.kernel.gate import Secrets, admitted, admitted_json, admitted_key, marks_within
 from butlers.kernel.json_values import DEEPEST, is_deeper
+from butlers.kernel.secret_policy import (
+    Secrets,
+    admitted,
+    admitted_json,
+    admitted_key,
+    marks_within,
+)
 from butlers.kernel.text import clean_json
 from butlers.memory.model import (
     MemoryRef,

@@ -109,7 +109,7 @@ class KnownEntity:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownMemories:
     """What the prompt shows of what is known; nothing else may be touched by its answer."""
 
     facts: Mapping[UUID, KnownFact]
@@ -118,23 +118,23 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ConsolidationPrompt:
     """What was asked: what was shown of what is known, by which numbers, and with which words."""
 
-    known: Known
+    known: KnownMemories
     shown: Mapping[int, UUID]
     instructions: str
     is_quoted: bool = False
     """Whether what is kept are passages of the episodes, not the answer's own words."""
 
 
-def numbered(episodes: Sequence[EpisodeToRead], known: Known) -> dict[int, UUID]:
+def numbered(episodes: Sequence[EpisodeToRead], known: KnownMemories) -> dict[int, UUID]:
     """What the prompt shows, by the number it has there: a model miscopies anything longer."""
     shown = (*(episode.id for episode in episodes), *known.facts, *known.rules, *known.entities)
     return dict(enumerate(shown, start=1))
 
 
-def build_prompt(template: str, episodes: Sequence[EpisodeToRead], known: Known) -> str:
+def build_prompt(template: str, episodes: Sequence[EpisodeToRead], known: KnownMemories) -> str:
     """The template with everything that is only data fenced and escaped in its place."""
     number = {id: place for place, id in numbered(episodes, known).items()}
     about = [_entity(number[id], one) for id, one in known.entities.items()]

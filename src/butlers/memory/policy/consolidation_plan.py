@@ -15,7 +15,7 @@ from butlers.memory.model import MemoryRef, MemoryType, NewFact, NewRule, Origin
 from butlers.memory.policy import naming
 from butlers.memory.policy.attachments import checked_fact, checked_rule
 from butlers.memory.policy.confidence import INFERRED_CONFIDENCE
-from butlers.memory.policy.consolidation import EpisodeToRead, Known, KnownEntity, KnownFact
+from butlers.memory.policy.consolidation import EpisodeToRead, KnownEntity, KnownFact, KnownMemories
 from butlers.memory.policy.consolidation_guards import (
     Evidence,
     check_rule,
@@ -54,7 +54,7 @@ class StoreRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirm:
+class ConfirmMemory:
     """Confirm a fact or a rule that was shown, if one of these episodes says it anew."""
 
     label: str
@@ -62,11 +62,11 @@ class Confirm:
     cited: tuple[UUID, ...]
 
 
-Action = StoreFact | StoreRule | Confirm
+Action = StoreFact | StoreRule | ConfirmMemory
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ConsolidationPlan:
     """What is to be done, in order, and what of the answer cannot be."""
 
     actions: tuple[Action, ...]
@@ -75,7 +75,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Batch:
+class EpisodeBatch:
     """The episodes of one butler that an answer is about, oldest first, and what was asked."""
 
     butler: str
@@ -128,21 +128,27 @@ class Batch:
 
 
 def plan(
-    result: ConsolidationResult, batch: Batch, known: Known, settings: MemoryModuleConfig
-) -> Plan:
+    result: ConsolidationResult,
+    batch: EpisodeBatch,
+    known: KnownMemories,
+    settings: MemoryModuleConfig,
+) -> ConsolidationPlan:
     """Every action the answer may take, and an error for each it may not."""
     actions: list[Action] = []
     errors = list(result.parse_errors)
-    for label, make in _wanted(result, batch, known, settings):
+    for label, make in _planned_actions(result, batch, known, settings):
         try:
             actions.append(make(label))
         except InvalidInput as error:
             errors.append(f"{label}: {error}")
-    return Plan(tuple(actions), tuple(errors), frozenset(result.nothing_in))
+    return ConsolidationPlan(tuple(actions), tuple(errors), frozenset(result.nothing_in))
 
 
-def _wanted(
-    result: ConsolidationResult, batch: Batch, known: Known, settings: MemoryModuleConfig
+def _planned_actions(
+    result: ConsolidationResult,
+    batch: EpisodeBatch,
+    known: KnownMemories,
+    settings: MemoryModuleConfig,
 ) -> Iterator[tuple[str, Callable[[str], Action]]]:
     """Each entry's place in the answer with what makes an action of it."""
     for i, fact in enumerate(result.new_facts):
@@ -157,7 +163,11 @@ def _wanted(
 
 
 def _new_fact(
-    entry: NewFactEntry, batch: Batch, known: Known, settings: MemoryModuleConfig, label: str
+    entry: NewFactEntry,
+    batch: EpisodeBatch,
+    known: KnownMemories,
+    settings: MemoryModuleConfig,
+    label: str,
 ) -> StoreFact:
     sources = batch.sources(entry.sources)
     _check_fact(entry, batch, sources)
@@ -186,7 +196,7 @@ def _new_fact(
     return StoreFact(label, checked_fact(new, settings), sources, cited)
 
 
-def _grounds(entry: NewFactEntry, known: Known) -> tuple[MemoryRef, ...]:
+def _grounds(entry: NewFactEntry, known: KnownMemories) -> tuple[MemoryRef, ...]:
     """The known facts and rules that a fact would fall with; what was not shown is no ground."""
     kinds = ((MemoryType.FACT, known.facts), (MemoryType.RULE, known.rules))
     return tuple(
@@ -197,7 +207,7 @@ def _grounds(entry: NewFactEntry, known: Known) -> tuple[MemoryRef, ...]:
     )
 
 
-def _about(entry: NewFactEntry, known: Known) -> KnownEntity | None:
+def _about(entry: NewFactEntry, known: KnownMemories) -> KnownEntity | None:
     """The entity that the answer names by its number, where the subject may be short for it."""
     found = known.entities.get(entry.entity_id) if entry.entity_id else None
     return found if found and naming.may_mean(entry.subject, found.names) else None
@@ -205,8 +215,8 @@ def _about(entry: NewFactEntry, known: Known) -> KnownEntity | None:
 
 def _updated_fact(
     entry: UpdatedFactEntry,
-    batch: Batch,
-    known: Known,
+    batch: EpisodeBatch,
+    known: KnownMemories,
     settings: MemoryModuleConfig,
     label: str,
 ) -> StoreFact:
@@ -224,14 +234,14 @@ def _updated_fact(
 
 
 def _check_fact(
-    entry: NewFactEntry | UpdatedFactEntry, batch: Batch, sources: tuple[UUID, ...]
+    entry: NewFactEntry | UpdatedFactEntry, batch: EpisodeBatch, sources: tuple[UUID, ...]
 ) -> None:
     said = (entry.subject, entry.predicate, entry.content)
     check_statement(batch.evidence(sources), *said, batch.instructions)
 
 
 def _successor(
-    target: KnownFact, entry: UpdatedFactEntry, batch: Batch, sources: tuple[UUID, ...]
+    target: KnownFact, entry: UpdatedFactEntry, batch: EpisodeBatch, sources: tuple[UUID, ...]
 ) -> NewFact:
     """A fact under the very key of its target, which it therefore supersedes and nothing else;
     drawn from a project's episodes, under that key in the project."""
@@ -254,7 +264,7 @@ def _successor(
 
 
 def _window(
-    entry: NewFactEntry | UpdatedFactEntry, batch: Batch, sources: tuple[UUID, ...]
+    entry: NewFactEntry | UpdatedFactEntry, batch: EpisodeBatch, sources: tuple[UUID, ...]
 ) -> dict[str, Any]:
     """When it holds, if the evidence has the years or is of about then."""
     begin, end = entry.window.valid_from, entry.window.valid_to
@@ -264,7 +274,7 @@ def _window(
 
 
 def _new_rule(
-    entry: NewRuleEntry, batch: Batch, settings: MemoryModuleConfig, label: str
+    entry: NewRuleEntry, batch: EpisodeBatch, settings: MemoryModuleConfig, label: str
 ) -> StoreRule:
     sources = batch.sources(entry.sources)
     check_rule(batch.evidence(sources), entry.content, batch.instructions)
@@ -281,13 +291,15 @@ def _new_rule(
     return StoreRule(label, checked_rule(new, settings), sources, cited)
 
 
-def _confirmation(memory_id: UUID, batch: Batch, known: Known, label: str) -> Confirm:
+def _confirmation(
+    memory_id: UUID, batch: EpisodeBatch, known: KnownMemories, label: str
+) -> ConfirmMemory:
     if (fact := known.facts.get(memory_id)) is not None:
         said = batch.supporting(fact.content, fact.subject)
-        return Confirm(label, MemoryRef(MemoryType.FACT, memory_id), said)
+        return ConfirmMemory(label, MemoryRef(MemoryType.FACT, memory_id), said)
     if (rule := known.rules.get(memory_id)) is not None:
         said = batch.supporting(rule.content)
-        return Confirm(label, MemoryRef(MemoryType.RULE, memory_id), said)
+        return ConfirmMemory(label, MemoryRef(MemoryType.RULE, memory_id), said)
     raise InvalidInput(f"memory {memory_id} was not shown; it is left as it is")
 
 

@@ -13,26 +13,26 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowPosition:
     """A row's place in the order `created_at desc, id`."""
 
     created_at: datetime
     id: UUID
 
 
-def encode(place: Place) -> str:
+def encode(place: RowPosition) -> str:
     """The place as a text fit for a URL."""
     written = f"{_MARK} {place.created_at.astimezone(UTC).isoformat()} {place.id}"
     return base64.urlsafe_b64encode(written.encode()).decode().rstrip("=")
 
 
-def decode(cursor: str | None) -> Place | None:
+def decode(cursor: str | None) -> RowPosition | None:
     """The place a cursor names; None for none, InvalidInput for what no listing gave out."""
     if cursor is None:
         return None
     try:
         mark, created_at, row_id = _opened(cursor).split(" ")
-        place = Place(datetime.fromisoformat(created_at), UUID(row_id))
+        place = RowPosition(datetime.fromisoformat(created_at), UUID(row_id))
     except (ValueError, binascii.Error):
         raise _refused(cursor) from None
     if mark != _MARK or encode(place) != cursor:

@@ -10,17 +10,17 @@ T = TypeVar("T")
 _SAYS = 200
 
 
-def yields(row: Row) -> bool:
+def is_demoted(row: Row) -> bool:
     """Whether a memory stands behind those that hold."""
     return _step(row) > 0
 
 
-def answers(row: Row) -> bool:
+def may_answer(row: Row) -> bool:
     """Whether a memory may answer by itself: not by what was drawn from it and holds no more."""
     return not row.get("outdated_by")
 
 
-def behind_what_holds(ranked: Sequence[T], told: Mapping[T, Row]) -> list[T]:
+def demote_doubted(ranked: Sequence[T], told: Mapping[T, Row]) -> list[T]:
     """The same order, but what is in doubt behind what is not, and what is outdated last."""
     return sorted(ranked, key=lambda one: _step(told[one]))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from butlers.errors import InvalidInput
-from butlers.kernel.gate import Secrets, admitted, admitted_json
+from butlers.kernel.secret_policy import Secrets, admitted, admitted_json
 from butlers.kernel.text import clean_json
 from butlers.memory.policy import inputs
 

@@ -18,7 +18,7 @@ _SAYS = ("content", "canonical_name", "name", "reason", "key")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ErasureRequest:
     """Whom or what to erase, and the ids, or how they begin, of what is to be kept all the same."""
 
     about: str = ""
@@ -41,7 +41,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ErasedItem:
     """Something that is erased: what it is, why, and how it begins."""
 
     kind: str
@@ -57,7 +57,7 @@ class Selection:
 
     mentions: Mentions
     names: tuple[str, ...] = ()
-    found: dict[tuple[str, str], Found] = field(default_factory=dict)
+    found: dict[tuple[str, str], ErasedItem] = field(default_factory=dict)
     reworded: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ class Selection:
         says = " ".join(str(row[name]) for name in ("subject", "predicate") if row.get(name))
         text = one_line(f"{says} {said}".strip())
         digest = hashlib.sha256(written.encode()).hexdigest()
-        self.found[kind, id] = Found(kind, id, why, text[:_EXCERPT], digest)
+        self.found[kind, id] = ErasedItem(kind, id, why, text[:_EXCERPT], digest)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -84,7 +84,7 @@ class Selection:
 
 
 def names_of(
-    wanted: Wanted, entities: Iterable[Mapping[str, Any]]
+    wanted: ErasureRequest, entities: Iterable[Mapping[str, Any]]
 ) -> tuple[tuple[str, ...], set[str]]:
     """Every name of whoever is erased, and the entities that are that person."""
     names, ids = ({wanted.about} if wanted.about else set()), set[str]()
@@ -98,7 +98,7 @@ def names_of(
 
 
 def reason(
-    wanted: Wanted, kind: str, row: Mapping[str, Any], mentions: Mentions, persons: set[str]
+    wanted: ErasureRequest, kind: str, row: Mapping[str, Any], mentions: Mentions, persons: set[str]
 ) -> str:
     """Why a row is erased by itself; "" where it is not."""
     if wanted.everything:

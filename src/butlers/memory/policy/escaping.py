@@ -21,7 +21,7 @@ _AT_THE_START = re.compile(rf"{_OWN_BACKSLASH}|{_IMITATED}|^-(?=\s|$)|^\[", re.I
 _IN_BRACKETS = re.compile(rf"{_OWN_BACKSLASH}|{_IMITATED}|[\[\]]", re.IGNORECASE)
 
 
-def shown(text: str, name: str = "") -> str:
+def escaped(text: str, name: str = "") -> str:
     """The text on one line, without what nobody sees and without secrets; it goes by a name."""
     line = one_line(text)
     return (masked_value(one_line(name), line) if name else masked(line)).text

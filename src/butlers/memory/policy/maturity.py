@@ -7,7 +7,7 @@ from typing import Any
 
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
-from butlers.memory.model import Maturity, Origin, Outcome
+from butlers.memory.model import Maturity, Origin, RuleOutcome
 from butlers.memory.policy.suspicion import doubt
 from butlers.memory.rules_settings import RulesConfig
 
@@ -49,7 +49,7 @@ class RuleState:
 class Mark:
     """A use of a rule that counts: what came of it, who said so, and when."""
 
-    outcome: Outcome
+    outcome: RuleOutcome
     actor: str
     origin: Origin
     at: datetime
@@ -58,7 +58,7 @@ class Mark:
     def of(cls, row: Mapping[str, Any]) -> "Mark":
         """A stored mark."""
         by = row["actor"] or "", Origin(row["origin"])
-        return cls(Outcome(row["outcome"]), *by, row["created_at"])
+        return cls(RuleOutcome(row["outcome"]), *by, row["created_at"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,13 @@ def after_mark(
     warning only by a person's word, or that of two callers.
     """
     marks = (*earlier, mark)
-    if mark.outcome is Outcome.HARMFUL:
+    if mark.outcome is RuleOutcome.HARMFUL:
         after = after_harmful(rule, settings, mark.at)
         return after if _may_turn(marks, author) else replace(after, needs_inversion=False)
     after = after_helpful(rule, settings, mark.at)
     if settings.own_marks:
         return after
-    by_others = [m for m in marks if m.outcome is Outcome.HELPFUL and m.actor != author.actor]
+    by_others = [m for m in marks if m.outcome is RuleOutcome.HELPFUL and m.actor != author.actor]
     judged = replace(after, maturity=rule.maturity, success_count=len(by_others))
     return replace(after, maturity=_promoted(judged, settings, mark.at))
 
@@ -107,7 +107,7 @@ def replayed(
 
 
 def _may_turn(marks: Sequence[Mark], author: Author) -> bool:
-    harmful = [mark for mark in marks if mark.outcome is Outcome.HARMFUL]
+    harmful = [mark for mark in marks if mark.outcome is RuleOutcome.HARMFUL]
     by_a_person = any(mark.origin.is_person for mark in harmful)
     several = len({mark.actor for mark in harmful}) > 1
     return by_a_person or several or not author.origin.is_person

@@ -75,7 +75,7 @@ class When:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedQuestion:
     """A question, read: the people it names, its text without them, the time it means."""
 
     text: str
@@ -100,20 +100,20 @@ def by_every_name(text: str, called: Mapping[str, str]) -> str:
     return text
 
 
-def read(text: str, names: Set[str], now: datetime) -> Reading:
+def read(text: str, names: Set[str], now: datetime) -> ParsedQuestion:
     """What a question says, among people of these names, at this instant."""
     spans = _named(text, names)
-    return Reading(
+    return ParsedQuestion(
         text,
         _without(text, [span for span, _ in spans]),
         frozenset(name for _, name in spans),
         _when(text, now.date()),
         _LATEST.search(text) is not None,
-        _told(text),
+        _statement_in(text),
     )
 
 
-def _told(text: str) -> float:
+def _statement_in(text: str) -> float:
     sentences = [part for part in _BETWEEN_SENTENCES.split(text.strip()) if part]
     telling = sum(len(part) for part in sentences if not _ASKS.search(part))
     return telling / (sum(map(len, sentences)) or 1)

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from butlers.kernel import fusion
-from butlers.memory.candidates import Header, Looked, Numbers
+from butlers.memory.candidates import CandidateColumns, Header, Numbers
 from butlers.memory.model import MemoryRef
-from butlers.memory.policy.question import Reading
+from butlers.memory.policy.question import ParsedQuestion
 from butlers.memory.policy.signals import MANY, Field, Signals, field, signals
 
 HIGHEST_IMPACT = 2.2
@@ -60,7 +60,7 @@ def weights() -> Weights:
 class Ranked(NamedTuple):
     """A candidate in its place, and why it stands there."""
 
-    looked: Looked
+    looked: CandidateColumns
     number: int
     rrf_score: float
     semantic_rank: int
@@ -91,7 +91,7 @@ class Ranking:
     ranked: list[Ranked]
 
 
-def rank(looked: Looked, reading: Reading, names: Set[str], depth: int) -> Ranking:
+def rank(looked: CandidateColumns, reading: ParsedQuestion, names: Set[str], depth: int) -> Ranking:
     """The candidates of a question, each leg put in order to a depth and both fused."""
     if not len(looked):
         return Ranking(0.0, [])
@@ -99,13 +99,13 @@ def rank(looked: Looked, reading: Reading, names: Set[str], depth: int) -> Ranki
     return ranking(looked, found, weights(), depth)
 
 
-def ranking(looked: Looked, found: Signals, learned: Weights, depth: int) -> Ranking:
+def ranking(looked: CandidateColumns, found: Signals, learned: Weights, depth: int) -> Ranking:
     """The same from their signals, by given weights."""
     added = {name: found.by_name[name] * weight for name, weight in learned.signals.items()}
     scores = np.sum(list(added.values()), axis=0)
     answers = how_likely(learned, found, scores)
     fused = _fused(looked, scores, depth)
-    standing = _standing(fused, scores, answered=answers >= learned.least_answers)
+    standing = _normalised(fused, scores, answered=answers >= learned.least_answers)
     behind = (scores.max() - scores).tolist()
     return Ranking(
         answers,
@@ -125,7 +125,7 @@ def ranking(looked: Looked, found: Signals, learned: Weights, depth: int) -> Ran
     )
 
 
-def _fused(looked: Looked, scores: Numbers, depth: int) -> list[fusion.Fused[int]]:
+def _fused(looked: CandidateColumns, scores: Numbers, depth: int) -> list[fusion.Fused[int]]:
     """Both legs in the order of the scores, fused by rank; a leg ranks all it can measure."""
     order = np.argsort(-scores, kind="stable")
     by_meaning = order[~np.isnan(looked.similarities[order])]
@@ -133,7 +133,7 @@ def _fused(looked: Looked, scores: Numbers, depth: int) -> list[fusion.Fused[int
     return fusion.reciprocal_rank_fusion(by_meaning.tolist(), by_words.tolist(), depth)
 
 
-def _standing(
+def _normalised(
     fused: Sequence[fusion.Fused[int]], scores: Numbers, *, answered: bool
 ) -> list[float | None]:
     """Each fused score between the candidates' background, as 0, and the best possible, as 1.

@@ -12,8 +12,8 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from butlers.memory.candidates import Looked, Numbers
-from butlers.memory.policy.question import Reading
+from butlers.memory.candidates import CandidateColumns, Numbers
+from butlers.memory.policy.question import ParsedQuestion
 
 # From about so many different words on, a question is a message: its words tell more than its
 # meaning, which is of many things at once.
@@ -54,7 +54,7 @@ class Field:
         return np.asarray(told @ has / (told.sum() or 1.0))
 
 
-def field(looked: Looked) -> Field:
+def field(looked: CandidateColumns) -> Field:
     """The numbers of a question's candidates."""
     header = looked.header
     bare = np.array([word in header.bare_words for word in header.words], dtype=np.bool_)
@@ -71,7 +71,7 @@ def field(looked: Looked) -> Field:
     )
 
 
-def _sessions(looked: Looked) -> NDArray[np.intp]:
+def _sessions(looked: CandidateColumns) -> NDArray[np.intp]:
     numbers: dict[UUID, int] = {}
     keys = (session or own for session, own in zip(looked.session_ids, looked.ids, strict=True))
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
@@ -87,7 +87,9 @@ class Signals:
     """How much of the question asks nothing."""
 
 
-def signals(field: Field, looked: Looked, reading: Reading, names: Set[str]) -> Signals:
+def signals(
+    field: Field, looked: CandidateColumns, reading: ParsedQuestion, names: Set[str]
+) -> Signals:
     """Every signal of every candidate."""
     meaning = _spread(field.bare_similarity)
     words = field.weights @ field.impacts
@@ -134,7 +136,7 @@ def _is_message(words: int) -> float:
     return float(1 / (1 + np.exp(-odds)))
 
 
-def _neighbours(looked: Looked) -> dict[int, NDArray[np.intp]]:
+def _neighbours(looked: CandidateColumns) -> dict[int, NDArray[np.intp]]:
     """For each distance in a session, which candidate stands there; -1 where none does."""
     where = list(zip(looked.session_ids, looked.places, strict=True))
     numbers: dict[tuple[UUID | None, int], int] = {
@@ -177,7 +179,7 @@ def _best_of_session(blend: Numbers, field: Field) -> Numbers:
     return np.asarray(best[field.sessions])
 
 
-def _other_speaker(looked: Looked, people: Set[str], names: Set[str]) -> Numbers:
+def _other_speaker(looked: CandidateColumns, people: Set[str], names: Set[str]) -> Numbers:
     """1 for what somebody else said than the people that the question names."""
     return np.array([float(_is_another(author, people, names)) for author in looked.authors])
 
@@ -189,13 +191,13 @@ def _is_another(author: str | None, people: Set[str], names: Set[str]) -> bool:
     return bool(said_by & names) and not said_by & people
 
 
-def _time(looked: Looked, reading: Reading) -> Numbers:
+def _time(looked: CandidateColumns, reading: ParsedQuestion) -> Numbers:
     if not reading.when:
         return np.zeros(len(looked))
     return np.array([reading.when.fits(said.date()) for said in looked.said_at])
 
 
-def _latest(looked: Looked) -> Numbers:
+def _latest(looked: CandidateColumns) -> Numbers:
     """1 for the latest session or memory, half for the fifteenth before it."""
     began = dict[UUID, datetime]()
     keys = [session or own for session, own in zip(looked.session_ids, looked.ids, strict=True)]

@@ -65,7 +65,9 @@ def doubt(text: str, *, orders_only: bool = False) -> str:
         text = f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
     if _HIDDEN.search(_FLAG.sub("", text)):
         return HIDDEN
-    return next(filter(None, (_said(one, orders_only=orders_only) for one in _readings(text))), "")
+    return next(
+        filter(None, (_reason_in(one, orders_only=orders_only) for one in _readings(text))), ""
+    )
 
 
 def doubt_name(*names: str) -> str:
@@ -73,7 +75,7 @@ def doubt_name(*names: str) -> str:
     return FORGED if any(_ENDS_A_NAME.search(name) for name in names) else ""
 
 
-def _said(text: str, *, orders_only: bool) -> str:
+def _reason_in(text: str, *, orders_only: bool) -> str:
     """Why a text is doubted that is spelt plainly and has its line breaks."""
     if _FORGED.search(text):
         return FORGED

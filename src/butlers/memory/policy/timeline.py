@@ -20,7 +20,7 @@ _OUTCOMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class TimelineCounts:
     """Counts for each day: facts and episodes in each state, and how consolidation ended."""
 
     days: list[date]
@@ -29,14 +29,14 @@ class Timeline:
     consolidation: Series
 
 
-def timeline(days: Sequence[date], moves: Sequence[Mapping[str, Any]]) -> Timeline:
+def timeline(days: Sequence[date], moves: Sequence[Mapping[str, Any]]) -> TimelineCounts:
     """The counts on consecutive days; the first stands for all that was before, and is not told."""
     facts = [move for move in moves if move["memory_type"] == MemoryType.FACT]
     episodes = [move for move in moves if move["memory_type"] == MemoryType.EPISODE]
-    return Timeline(
+    return TimelineCounts(
         list(days[1:]),
-        _standing(days, facts, FactState),
-        _standing(days, episodes, ConsolidationStatus),
+        _states_by_day(days, facts, FactState),
+        _states_by_day(days, episodes, ConsolidationStatus),
         _outcomes(days, episodes),
     )
 
@@ -46,7 +46,7 @@ def days_until(last: date, count: int) -> list[date]:
     return [last - timedelta(days=back) for back in reversed(range(count))]
 
 
-def _standing(
+def _states_by_day(
     days: Sequence[date], moves: Sequence[Mapping[str, Any]], states: type[StrEnum]
 ) -> Series:
     """How many are in each state at the end of each day."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from butlers.memory.model import Maturity, Outcome
+from butlers.memory.model import Maturity, RuleOutcome
 from butlers.memory.policy import maturity
 from butlers.memory.policy.entities import MERGED_INTO
 from butlers.memory.policy.maturity import Author, Mark
@@ -67,7 +67,7 @@ def unmarked(rule: Row, marks: Sequence[Row], settings: RulesConfig) -> dict[str
     if state.maturity is not Maturity.ANTI_PATTERN:
         dropped.add("original_content")
     metadata = {key: value for key, value in rule["metadata"].items() if key not in dropped}
-    reasons = [row["reason"] for row in marks if row["outcome"] == Outcome.HARMFUL]
+    reasons = [row["reason"] for row in marks if row["outcome"] == RuleOutcome.HARMFUL]
     if kept := [reason for reason in reasons if reason]:
         metadata["harmful_reasons"] = kept[-maturity.KEPT_REASONS :]
     counts = {name: getattr(state, name) for name in _COUNTED}

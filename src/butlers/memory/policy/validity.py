@@ -75,7 +75,7 @@ OPEN = Window()
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ExistingFact:
     """A fact under the key that holds at some time; `since` when at the latest it held."""
 
     id: UUID
@@ -94,28 +94,28 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WindowChange:
     """What becomes of a fact: another window, perhaps in two parts, and whether it gives way."""
 
-    of: Standing
+    of: ExistingFact
     window: Window
     gives_way: bool
     copy: Window | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Placement:
     """The window of a fact, what it changes, which that held says the same, and which gives way."""
 
     window: Window
-    changes: tuple[Change, ...] = ()
+    changes: tuple[WindowChange, ...] = ()
     same: UUID | None = None
     replaced: UUID | None = None
 
 
-def place(
-    wanted: Window, standing: Sequence[Standing], now: datetime, said_at: datetime | None = None
-) -> Place:
+def place_fact(
+    wanted: Window, standing: Sequence[ExistingFact], now: datetime, said_at: datetime | None = None
+) -> Placement:
     """Where a fact goes that is told now: without a window, from now on."""
     same = _same(wanted, standing, now)
     window = _aim(wanted, same, standing, now, said_at)
@@ -123,20 +123,23 @@ def place(
 
 
 def place_exactly(
-    window: Window, standing: Sequence[Standing], now: datetime, over: Standing | None = None
-) -> Place:
+    window: Window,
+    standing: Sequence[ExistingFact],
+    now: datetime,
+    over: ExistingFact | None = None,
+) -> Placement:
     """Where a fact goes whose window is known; what it says instead of another, that never held."""
     met = [one for one in standing if one is not over and one.window.meets(window)]
     changes = [_cut(one, window, now) for one in met]
     if over is not None:
-        changes.append(Change(over, over.never, gives_way=True))
+        changes.append(WindowChange(over, over.never, gives_way=True))
     same = over.id if over is not None and over.says_same else None
     gone = [one.of for one in changes if one.gives_way]
     gone.sort(key=lambda one: (one is over, one.window.holds(now), one.since))
-    return Place(window, tuple(changes), same, gone[-1].id if gone else None)
+    return Placement(window, tuple(changes), same, gone[-1].id if gone else None)
 
 
-def room(window: Window, standing: Iterable[Standing], now: datetime) -> Window | None:
+def room(window: Window, standing: Iterable[ExistingFact], now: datetime) -> Window | None:
     """What is free of a window: the part that holds now, or else the last."""
     parts = [window]
     for one in standing:
@@ -149,7 +152,7 @@ def _left(part: Window, other: Window) -> list[Window]:
     return [one for one in part.without(other) if one] if part.meets(other) else [part]
 
 
-def _same(wanted: Window, standing: Sequence[Standing], now: datetime) -> Standing | None:
+def _same(wanted: Window, standing: Sequence[ExistingFact], now: datetime) -> ExistingFact | None:
     """The fact that holds now and says what is told to hold now."""
     found = (one for one in standing if one.is_active and one.says_same and one.window.holds(now))
     return next(found, None) if wanted.holds(now) else None
@@ -157,8 +160,8 @@ def _same(wanted: Window, standing: Sequence[Standing], now: datetime) -> Standi
 
 def _aim(
     wanted: Window,
-    same: Standing | None,
-    standing: Sequence[Standing],
+    same: ExistingFact | None,
+    standing: Sequence[ExistingFact],
     now: datetime,
     said_at: datetime | None,
 ) -> Window:
@@ -177,7 +180,7 @@ def _aim(
 
 
 def _begin(
-    standing: Sequence[Standing], now: datetime, said_at: datetime | None
+    standing: Sequence[ExistingFact], now: datetime, said_at: datetime | None
 ) -> datetime | None:
     """Since when something holds that is told without a time; unknown if nothing was before."""
     known = [
@@ -190,13 +193,13 @@ def _begin(
     return said_at if said_at is not None and max(known) <= said_at <= now else now
 
 
-def _ended(standing: Sequence[Standing], end: datetime | None) -> datetime | None:
+def _ended(standing: Sequence[ExistingFact], end: datetime | None) -> datetime | None:
     """The last end before another."""
     ends = (one.window.valid_to for one in standing)
     return max((at for at in ends if at and end and at < end), default=None)
 
 
-def _cut(one: Standing, window: Window, now: datetime) -> Change:
+def _cut(one: ExistingFact, window: Window, now: datetime) -> WindowChange:
     """What is left of a fact beside a window: what holds now keeps its row, or else the later."""
     before, after = one.window.without(window)
     if before and after and not _held_before(one, window):
@@ -205,12 +208,12 @@ def _cut(one: Standing, window: Window, now: datetime) -> Change:
     if kept is None:
         kept, copy = copy, None
     if kept is None:
-        return Change(one, one.never, gives_way=one.is_active)
+        return WindowChange(one, one.never, gives_way=one.is_active)
     gives_way = one.is_active and one.window.holds(now) and kept.is_over(now)
-    return Change(one, kept, gives_way, copy)
+    return WindowChange(one, kept, gives_way, copy)
 
 
-def _held_before(one: Standing, window: Window) -> bool:
+def _held_before(one: ExistingFact, window: Window) -> bool:
     """Whether a fact is known to have held before a window begins."""
     begin = window.valid_from
     return one.window.valid_from is not None or begin is None or one.since < begin

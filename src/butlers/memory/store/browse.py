@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
-from butlers.db.queries import Query, load
+from butlers.db.queries import NamedQuery, load
 
 _SQL = load(__file__)
 
@@ -21,7 +21,7 @@ EXCERPT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PageWindow:
     """Which part of a listing is wanted: how many rows, after which row, created when."""
 
     limit: int
@@ -35,7 +35,7 @@ class Window:
 
 
 async def find(
-    tx: Transaction, listing: Query, where: Mapping[str, Any], window: Window
+    tx: Transaction, listing: NamedQuery, where: Mapping[str, Any], window: PageWindow
 ) -> list[Row]:
     """The rows of a listing that are in the window and pass every filter."""
     values = {"excerpt": EXCERPT, **asdict(window), **where}

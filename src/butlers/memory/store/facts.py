@@ -8,7 +8,7 @@ from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, Rows, Touched
 from butlers.memory.model import NewFact
-from butlers.memory.store.locks import take_turns
+from butlers.memory.store.locks import lock_names
 
 _SQL = load(__file__)
 
@@ -62,12 +62,12 @@ class FactKey:
 
 async def hold_keys(tx: Transaction, *keys: FactKey) -> None:
     """Nobody else stores under these keys, or about their subjects, until the transaction ends."""
-    await take_turns(tx, "fact", *(name for key in keys for name in (key.name, key.about)))
+    await lock_names(tx, "fact", *(name for key in keys for name in (key.name, key.about)))
 
 
 async def hold_idempotency_keys(tx: Transaction, *keys: str) -> None:
     """Nobody else stores a fact under these idempotency keys until the transaction ends."""
-    await take_turns(tx, "fact.once", *keys)
+    await lock_names(tx, "fact.once", *keys)
 
 
 async def get_active(tx: Transaction, key: FactKey, at: datetime) -> Row | None:

@@ -9,7 +9,7 @@ _SQL = load(__file__)
 _take_turns = Rows(_SQL["take_turns"])
 
 
-async def take_turns(tx: Transaction, subject: str, *names: str) -> None:
+async def lock_names(tx: Transaction, subject: str, *names: str) -> None:
     """Nobody else of the tenant goes on under these names until the transaction ends."""
     whole = ["\x1f".join((f"butlers.{subject}", tx.tenant_id, name)) for name in names]
     await _take_turns(tx, names=whole)

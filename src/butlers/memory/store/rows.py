@@ -24,7 +24,7 @@ known_keys = Rows(_SQL["known_keys"])
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RowKind:
     """A kind of line: what it is called, and the table its rows are in."""
 
     name: str
@@ -35,23 +35,23 @@ class Kind:
 
 
 KINDS = (
-    Kind("project", "projects", "id", Rows(_SQL["projects"])),
-    Kind("entity", "entities", "id", Rows(_SQL["entities"])),
-    Kind("episode", "episodes", "id", Rows(_SQL["episodes"])),
-    Kind("fact", "facts", "id", Rows(_SQL["facts"])),
-    Kind("rule", "rules", "id", Rows(_SQL["rules"])),
-    Kind("link", "memory_links", "source_id", Rows(_SQL["memory_links"])),
-    Kind("rule_application", "rule_applications", "id", Rows(_SQL["rule_applications"])),
-    Kind("proposal", "memory_proposals", "id", Rows(_SQL["memory_proposals"])),
-    Kind("conflict", "memory_conflicts", "id", Rows(_SQL["memory_conflicts"])),
-    Kind("predicate", "memory_predicates", "predicate", Rows(_SQL["memory_predicates"])),
-    Kind("binned_episode", "binned_episodes", "episode_id", Rows(_SQL["binned_episodes"])),
-    Kind("event", "memory_events", "id", Rows(_SQL["memory_events"])),
+    RowKind("project", "projects", "id", Rows(_SQL["projects"])),
+    RowKind("entity", "entities", "id", Rows(_SQL["entities"])),
+    RowKind("episode", "episodes", "id", Rows(_SQL["episodes"])),
+    RowKind("fact", "facts", "id", Rows(_SQL["facts"])),
+    RowKind("rule", "rules", "id", Rows(_SQL["rules"])),
+    RowKind("link", "memory_links", "source_id", Rows(_SQL["memory_links"])),
+    RowKind("rule_application", "rule_applications", "id", Rows(_SQL["rule_applications"])),
+    RowKind("proposal", "memory_proposals", "id", Rows(_SQL["memory_proposals"])),
+    RowKind("conflict", "memory_conflicts", "id", Rows(_SQL["memory_conflicts"])),
+    RowKind("predicate", "memory_predicates", "predicate", Rows(_SQL["memory_predicates"])),
+    RowKind("binned_episode", "binned_episodes", "episode_id", Rows(_SQL["binned_episodes"])),
+    RowKind("event", "memory_events", "id", Rows(_SQL["memory_events"])),
 )
 """What a tenant's memory is made of, in the order in which it is told."""
 
 
-def searchable(kind: Kind, row: dict[str, Any]) -> str | None:
+def searchable(kind: RowKind, row: dict[str, Any]) -> str | None:
     """The text that a memory is found by; None for what is no memory."""
     if kind.name == "fact":
         return " ".join(str(row.get(name, "")) for name in ("subject", "predicate", "content"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from butlers.db.postgres import Database, Row
 from butlers.db.queries import load
-from butlers.memory.candidates import Header, Looked, Numbers
+from butlers.memory.candidates import CandidateColumns, Header, Numbers
 from butlers.memory.model import NOW, MemoryRef, MemoryType, Then, VersionState
 from butlers.memory.store.embeddings import ModelVersion, as_version
 
@@ -50,7 +50,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class IndexQuery:
     """A question as it is looked up: its words and its vector, with and without the names in it.
 
     Without a vector it is looked for by words, without words by meaning. `neighbours` is how many
@@ -82,7 +82,7 @@ NOTHING_AHEAD = Ahead()
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TenantProfile:
     """What may be remembered of a tenant: the models it knows, newest first, and its names.
 
     How many memories it has matters no more than roughly, and is not asked anew when it changes.
@@ -104,12 +104,12 @@ class Standing:
 async def find_candidates(  # noqa: PLR0913 - what is asked by whom, among what, how, known what
     database: Database,
     tenant_id: str,
-    asked: Asked,
+    asked: IndexQuery,
     where: Filter,
     depth: int,
     read_whole: int,
     ahead: Ahead = NOTHING_AHEAD,
-) -> Looked:
+) -> CandidateColumns:
     """The best by meaning and by words, each to the same depth, with what ranks them.
 
     Tenants of up to `read_whole` memories are read whole; larger ones by index, if it finds enough.
@@ -119,7 +119,7 @@ async def find_candidates(  # noqa: PLR0913 - what is asked by whom, among what,
     [row] = await database.fetch_as(tenant_id, _SQL["find_candidates"], **values, **limits)
     told: dict[str, Any] = {name: row[name] or [] for name in _LISTS}
     told |= {name: np.array(row[name] or [], dtype=np.float64) for name in _NUMBERS}
-    return Looked(header=_header(row), impacts=_impacts(row), **told)
+    return CandidateColumns(header=_header(row), impacts=_impacts(row), **told)
 
 
 async def match_ahead(
@@ -131,7 +131,7 @@ async def match_ahead(
     return row
 
 
-async def near_ahead(database: Database, tenant_id: str, asked: Asked, depth: int) -> Row:
+async def near_ahead(database: Database, tenant_id: str, asked: IndexQuery, depth: int) -> Row:
     """The best by meaning of a tenant that is searched by index: the other half."""
     names = ("version_id", "near", "near_bare", "neighbours")
     values = {name: getattr(asked, name) for name in names}
@@ -155,14 +155,14 @@ async def tell_memories(
     }
 
 
-async def tenant_standing(database: Database, tenant_id: str) -> Standing:
+async def tenant_standing(database: Database, tenant_id: str) -> TenantProfile:
     """The models a tenant knows and the names of its people, as they are now."""
     [row] = await database.fetch_as(tenant_id, _SQL["tenant_standing"])
     versions = tuple(as_version(_revived(version)) for version in row["versions"])
-    return Standing(versions, frozenset(row["names"]), row["memories"], row["called"])
+    return TenantProfile(versions, frozenset(row["names"]), row["memories"], row["called"])
 
 
-def _values(given: Asked | Filter | Ahead) -> dict[str, Any]:
+def _values(given: IndexQuery | Filter | Ahead) -> dict[str, Any]:
     return {name: getattr(given, name) for name in given.__slots__}
 
 

@@ -1,0 +1,135 @@
+"""Looking whether a fact just stored contradicts, or repeats, what is known of its subject.
+
+Whoever stores under a key takes turns with whoever stores about the same subject, so that of two
+at once the second sees the first. Nothing is refused, replaced or merged: it is asked about.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import mul
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.memory.handle import Memory
+from butlers.memory.model import (
+    ConflictKind,
+    Event,
+    EventSubject,
+    EventType,
+    Holds,
+    Lineage,
+    NewFact,
+)
+from butlers.memory.policy.conflict_rules import Clash, ComparedFact, Nearness, compare
+from butlers.memory.policy.fact_statements import LONGEST_READ, predicate_words, same_property
+from butlers.memory.policy.naming import spellings
+from butlers.memory.store import conflicts
+
+_BESIDE = 50
+"""Facts that one is compared with."""
+_LATEST = 300
+"""Facts of one subject among which the nearest of these are chosen."""
+_KNOWN_PREDICATES = 200
+_TOLD = 3
+"""Conflicts of one fact that are told, the surest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundConflict:
+    """What a stored fact may not stand beside, as whoever stored it is told."""
+
+    id: UUID
+    kind: ConflictKind
+    fact_id: UUID
+    says: str
+    why: str
+
+
+async def know_predicates(memory: Memory, news: Iterable[object], lineage: Lineage) -> None:
+    """Have at hand what comparing these facts will need of the model, before a transaction."""
+    told = [new for new in news if isinstance(new, NewFact)]
+    predicates = {new.predicate for new in told}
+    strangers = {
+        f"{lineage.tenant_id} {new.entity_id or new.subject}": new
+        for new in told
+        if memory.met.get(f"{lineage.tenant_id} {new.entity_id or new.subject}") is None
+    }
+    if strangers:
+        predicates |= await _predicates_of(memory, strangers.values(), lineage)
+    await memory.word_vectors(sorted(map(predicate_words, predicates)))
+    for name in strangers:
+        memory.met.set(name, True)
+
+
+async def _predicates_of(memory: Memory, news: Iterable[NewFact], lineage: Lineage) -> set[str]:
+    """Predicates of whoever is met for the first time; later ones come as they are stored."""
+    news = list(news)
+    names = {name for new in news for name in spellings(new.subject)}
+    entities = {new.entity_id for new in news if new.entity_id is not None}
+    about = {"names": sorted(names), "entity_ids": list(entities), "limit": _KNOWN_PREDICATES}
+    async with memory.transaction(lineage) as tx:
+        return {row["predicate"] for row in await conflicts.find_predicates(tx, **about)}
+
+
+async def look_in(
+    memory: Memory, tx: Transaction, fact_id: UUID, new: NewFact, lineage: Lineage
+) -> tuple[FoundConflict, ...]:
+    """What a fact just stored contradicts or repeats, the surest first; each is kept, and told."""
+    wanted = {"id": fact_id, "predicates": same_property(new.predicate), "read": LONGEST_READ}
+    wanted |= {"most": _LATEST, "limit": _BESIDE}
+    if new.entity_id is None:
+        rows = await conflicts.find_beside_name(tx, names=spellings(new.subject), **wanted)
+    else:
+        rows = await conflicts.find_beside_entity(tx, **wanted)
+    said = ComparedFact(new.subject, new.predicate, new.content)
+    found = await _compared(memory, said, list({row["id"]: row for row in rows}.values()))
+    best = sorted(found, key=lambda one: (-one[1].score, one[0]["id"]))[:_TOLD]
+    return tuple([await _record_conflict(memory, tx, fact_id, *one, lineage) for one in best])
+
+
+async def _compared(
+    memory: Memory, newer: ComparedFact, beside: Sequence[Row]
+) -> list[tuple[Row, Clash]]:
+    if not beside:
+        return []
+    predicates = sorted({newer.predicate, *(row["predicate"] for row in beside)})
+    # Seldom that one was not at hand: what another process stored in this very moment.
+    vectors = await memory.word_vectors([predicate_words(one) for one in predicates])
+    near = dict(zip(predicates, vectors, strict=True))
+    holds = _predicate_facts(newer, beside)
+    found = []
+    for row in beside:
+        older = ComparedFact(row["subject"], row["predicate"], row["content"])
+        alike = _cosine(near[older.predicate], near[newer.predicate])
+        clash = compare(older, newer, Nearness(alike, row["near"]), holds)
+        if clash is not None:
+            found.append((row, clash))
+    return found
+
+
+def _predicate_facts(newer: ComparedFact, beside: Sequence[Row]) -> dict[str, Holds]:
+    """What was told or learned of the predicates."""
+    told = [(row["predicate"], row["holds"]) for row in beside]
+    told += [(newer.predicate, beside[0]["own_holds"])]
+    return {predicate: Holds(holds) for predicate, holds in told if holds}
+
+
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """Of vectors of length one."""
+    return float(sum(map(mul, one, other)))
+
+
+async def _record_conflict(  # noqa: PLR0913 - what was found, and where it is kept
+    memory: Memory, tx: Transaction, fact_id: UUID, older: Row, clash: Clash, lineage: Lineage
+) -> FoundConflict:
+    id, now = memory.new_id(), memory.now()
+    pair = {"newer_id": fact_id, "older_id": older["id"]}
+    said = {"kind": clash.kind, "score": round(clash.score, 3)}
+    if await conflicts.insert(tx, id=id, why=clash.why, now=now, **pair, **said):
+        payload: dict[str, Any] = {"to": "open", **said}
+        payload |= {name: str(value) for name, value in pair.items()}
+        event = Event(EventType.CONFLICT_FOUND, EventSubject.CONFLICT, id, payload)
+        await memory.record(tx, event, lineage, now)
+    says = f"{older['subject']} {older['predicate']}: {older['content']}"
+    return FoundConflict(id, clash.kind, older["id"], says, clash.why)

@@ -1,0 +1,175 @@
+"""Placing a fact in time: what else is told of its key makes room, and the audit stream says so."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Row, Transaction
+from butlers.memory.flows.links import link_in
+from butlers.memory.handle import Memory
+from butlers.memory.model import (
+    Event,
+    EventSubject,
+    EventType,
+    Lineage,
+    Link,
+    MemoryRef,
+    MemoryType,
+    NewFact,
+    Relation,
+    Validity,
+)
+from butlers.memory.policy import validity
+from butlers.memory.policy.spoken_window import dated
+from butlers.memory.policy.validity import ExistingFact, Placement, Window, WindowChange
+from butlers.memory.store import facts, links
+from butlers.memory.store.facts import FactKey
+
+
+def window_of(row: Row | NewFact) -> Window:
+    """When something holds, as its row or its teller says."""
+    if isinstance(row, NewFact):
+        return Window(row.valid_from, row.valid_to)
+    return Window(row["valid_from"], row["valid_to"])
+
+
+async def in_time(tx: Transaction, new: NewFact, now: datetime) -> NewFact:
+    """A fact with the time that its statement tells of; one of another time than now only beside a
+    fact that holds now, for else it is the best that is known."""
+    told = dated(new, now)
+    if window_of(told).holds(now):
+        return told
+    return told if await facts.get_active(tx, FactKey.of(new), now) else new
+
+
+async def find_placement(tx: Transaction, new: NewFact, now: datetime) -> Placement:
+    """Where a new fact goes, under a held key."""
+    wanted, key = window_of(new), FactKey.of(new)
+    found = await facts.find_active(tx, key, new.content)
+    # What holds now leaves no room for anything replaced or faded, of which there may be much.
+    if not wanted.is_open or not any(window_of(row).holds(now) for row in found):
+        found = await facts.find_told(tx, key, new.content)
+    return validity.place_fact(wanted, list(map(existing_fact, found)), now, new.said_at)
+
+
+async def find_standing(tx: Transaction, key: FactKey, *without: UUID) -> list[ExistingFact]:
+    """What is told of a key at any time, but for some."""
+    told = await facts.find_told(tx, key, "")
+    return [existing_fact(row) for row in told if row["id"] not in without]
+
+
+def existing_fact(row: Row) -> ExistingFact:
+    """A fact as policy knows it."""
+    return ExistingFact(
+        row["id"],
+        window_of(row),
+        row["since"],
+        row["validity"] == Validity.ACTIVE,
+        row["says_same"],
+        row["trust"],
+        row["was"],
+    )
+
+
+def stronger(place: Placement, trust: int) -> ExistingFact | None:
+    """What a fact may not change: the more trusted, unless it has faded."""
+    met = (one.of for one in place.changes if one.of.was != Validity.EXPIRED)
+    return next((one for one in met if one.trust > trust), None)
+
+
+async def close_overlapping(tx: Transaction, place: Placement) -> None:
+    """What a fact changes holds at another time, or gives way, before the fact is there."""
+    for one in place.changes:
+        state = _validity(one)
+        await facts.bound(tx, id=one.of.id, validity=state, **columns(one.window))
+
+
+async def record_closed(
+    memory: Memory, tx: Transaction, fact_id: UUID, place: Placement, lineage: Lineage
+) -> None:
+    """Tell the audit stream what a fact changed; link it to what it replaced."""
+    now = memory.now()
+    for one in place.changes:
+        await _record_change(memory, tx, fact_id, one, lineage)
+        if one.gives_way:
+            await links.insert(tx, _link(fact_id, Relation.SUPERSEDES, one.of.id), now)
+        if one.copy is not None:
+            await _copy(memory, tx, one.of.id, one.copy, lineage)
+
+
+def columns(window: Window) -> dict[str, Any]:
+    """A window as its columns."""
+    return {"valid_from": window.valid_from, "valid_to": window.valid_to}
+
+
+def stated_window(window: Window) -> dict[str, Any]:
+    """What an event tells of when a fact holds, where that is known."""
+    named = zip(("valid_from", "valid_to"), window.told(), strict=True)
+    return {name: at for name, at in named if at is not None}
+
+
+def moved_window(before: Window, after: Window) -> dict[str, Any]:
+    """What an event tells of a window that has changed."""
+    return {"window": {"from": before.told(), "to": after.told()}}
+
+
+async def _record_change(
+    memory: Memory, tx: Transaction, fact_id: UUID, one: WindowChange, lineage: Lineage
+) -> None:
+    payload = moved_window(one.of.window, one.window)
+    if one.gives_way:
+        payload |= {"from": one.of.was, "to": "superseded", "superseded_by": str(fact_id)}
+        kind = EventType.FACT_SUPERSEDED
+    else:
+        payload |= {"bounded_by": str(fact_id)}
+        kind = EventType.FACT_BOUNDED
+    event = Event(kind, EventSubject.FACT, one.of.id, payload)
+    await memory.record(tx, event, lineage, memory.now())
+
+
+async def _copy(
+    memory: Memory, tx: Transaction, fact_id: UUID, window: Window, lineage: Lineage
+) -> None:
+    """A fact that held twice is there twice, the second time drawn from the first."""
+    copy_id, now = memory.new_id(), memory.now()
+    await facts.copy(tx, id=fact_id, copy_id=copy_id, now=now, **columns(window))
+    copied = (await facts.find(tx, ids=[copy_id], now=now))[0]
+    payload = {
+        "to": copied["state"],
+        **{name: copied[name] for name in ("subject", "predicate", "scope", "permanence")},
+        "supersedes": None,
+        "source_butler": copied["source_butler"],
+        "source_episode_id": copied["source_episode_id"] and str(copied["source_episode_id"]),
+        **stated_window(window),
+        "copy_of": str(fact_id),
+    }
+    event = Event(EventType.FACT_CREATED, EventSubject.FACT, copy_id, payload)
+    await memory.record(tx, event, lineage, now)
+    await link_in(memory, tx, _link(copy_id, Relation.DERIVED_FROM, fact_id), lineage)
+    for source in await links.find_sources(tx, id=fact_id):
+        await link_in(memory, tx, _drawn(copy_id, source), lineage)
+
+
+async def inherit_sources(
+    memory: Memory, tx: Transaction, fact_id: UUID, before_id: UUID, lineage: Lineage
+) -> list[UUID]:
+    """Draw a fact from whatever another was drawn from; which memories these are."""
+    found = await links.find_sources(tx, id=before_id)
+    for source in found:
+        await link_in(memory, tx, _drawn(fact_id, source), lineage)
+    return [source["id"] for source in found]
+
+
+def _drawn(fact_id: UUID, source: Row) -> Link:
+    target = MemoryRef(MemoryType(source["kind"]), source["id"])
+    return Link(MemoryRef(MemoryType.FACT, fact_id), Relation.DERIVED_FROM, target)
+
+
+def _link(source: UUID, relation: Relation, target: UUID) -> Link:
+    return Link(MemoryRef(MemoryType.FACT, source), relation, MemoryRef(MemoryType.FACT, target))
+
+
+def _validity(one: WindowChange) -> str:
+    if one.gives_way:
+        return Validity.SUPERSEDED
+    return one.of.was if one.of.was in set(Validity) else Validity.ACTIVE

@@ -1,0 +1,181 @@
+"""Where operations of a memory are called: the memory, and on whose behalf."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from butlers.errors import Forbidden, InvalidInput, NotFound
+from butlers.llm import LanguageModel
+from butlers.memory.flows import lookup, projects
+from butlers.memory.handle import Memory
+from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType, Origin, Trust
+from butlers.memory.policy import scopes as scoping
+from butlers.module import Caller, Project
+
+
+def lineage_of(caller: Caller, request_id: str | None = None) -> Lineage:
+    """On whose behalf a caller acts: a person who runs the home, or a program with a token."""
+    origin = Origin.OPERATOR if caller.is_operator else Origin.AGENT
+    ceiling = Trust.LOW if caller.low_trust else Trust.STATED
+    return Lineage(caller.tenant_id, caller.actor, request_id, origin, ceiling)
+
+
+@dataclass(frozen=True, slots=True)
+class OperationContext:
+    """A memory, and the tenant, actor and request that act on it."""
+
+    memory: Memory
+    lineage: Lineage
+    model: LanguageModel | None = None
+    on_progress: Callable[[int, int], None] = lambda done, total: None
+    """Told how far work of minutes is: so much done of so much."""
+
+    project: Project | None = None
+    """What the caller works in, where that is known."""
+
+    scopes: tuple[str, ...] = ()
+    """What the caller's token is limited to; none where it is not."""
+
+    @classmethod
+    def of(
+        cls,
+        memory: Memory,
+        caller: Caller,
+        request_id: str | None = None,
+        model: LanguageModel | None = None,
+    ) -> "OperationContext":
+        """Where a caller's operations are called, within what it may."""
+        lineage = lineage_of(caller, request_id)
+        return cls(memory, lineage, model, project=caller.project, scopes=caller.scopes)
+
+    def reader(self, *, current: bool = False) -> "OperationContext":
+        """The same desk for what only reads, which may lag a little unless it is `current`."""
+        return replace(self, memory=self.memory.reader(self.lineage.tenant_id, current=current))
+
+    async def seen(self, given: str | None, field: str = "scope") -> str | None:
+        """From where a question is asked; None asks for everything.
+
+        In a project that is the scope given, or all that are no project's, with the project's own
+        and those that are shared. A token that is limited sees what is global and its scopes.
+        """
+        if self.scopes:
+            return await self._seen_within(given, field)
+        if self.project is None:
+            return given
+        own = await projects.seen_scopes(self.memory, self.project, self.lineage)
+        return scoping.seen_in_project(field, given, own)
+
+    def listed(self, given: str | None, field: str = "scope") -> str | None:
+        """Exactly which scopes are listed; None lists every one."""
+        if not self.scopes:
+            return given
+        return scoping.seen_within(field, given, (scoping.GLOBAL, *self.scopes))
+
+    async def kept(self, otherwise: str, named: str | None = None, field: str = "scope") -> str:
+        """The scope of what is stored: the one named, else the project's, else another.
+
+        A token that is limited stores in its scopes alone, in the first of them if none is named.
+        """
+        if named is not None:
+            return scoping.stored_within(field, named, self.scopes) if self.scopes else named
+        if self.project is not None:
+            otherwise = await projects.own_scope(self.memory, self.project, self.lineage)
+        return otherwise if not self.scopes or otherwise in self.scopes else self.scopes[0]
+
+    async def find(
+        self, given: str, kind: str | None = None, *, to_read: bool = False
+    ) -> MemoryRef | None:
+        """Which memory an id, or the beginning of one, stands for; None where there is none.
+
+        Unless it is only to be read, a token that is limited must be able to store in its scope.
+        """
+        whole = lookup.whole_id(given)
+        if whole is not None and kind is not None:
+            found: MemoryRef | None = MemoryRef(MemoryType(kind), whole)
+        else:
+            self._check_whole(given)
+            found = await lookup.find_memory(self.memory, given, kind, self.lineage)
+        if found is None or not await self._reaches(found.id, to_read=to_read):
+            return None
+        return found
+
+    async def must_find(
+        self, given: str, kind: str | None = None, *, to_read: bool = False
+    ) -> MemoryRef:
+        """Which memory an id stands for; NotFound where there is none."""
+        found = await self.find(given, kind, to_read=to_read)
+        if found is None:
+            raise NotFound(f"memory_id: there is no {kind or 'memory'} {given}; search for it")
+        return found
+
+    async def find_life(self, given: str) -> UUID | None:
+        """The id of a memory or an entity that there is or was; None where there was none."""
+        self._check_whole(given)
+        found = await lookup.find_known(self.memory, given, None, self.lineage)
+        if found is None or not await self._reaches(found.id, to_read=True):
+            return None
+        return found.id
+
+    async def known_id(self, field: str, given: str, kind: EventSubject) -> UUID:
+        """The id of something whose kind is known, by its beginning at least.
+
+        A memory is asked for to be changed; an entity is seen by whom a fact about it is.
+        """
+        id = lookup.whole_id(given)
+        if id is None:
+            self._check_whole(given)
+            found = await lookup.find_known(self.memory, given, kind, self.lineage)
+            id = found.id if found else None
+        to_read = kind is EventSubject.ENTITY
+        if id is None or not await self._reaches(id, to_read=to_read):
+            raise NotFound(f"{field}: there is no {kind} {given}; search for it")
+        return id
+
+    async def source(self, episode: UUID | None) -> UUID | None:
+        """The episode that something is drawn from, if from one; NotFound for one unseen."""
+        if episode and not await self._reaches(episode, to_read=True):
+            raise NotFound(f"source_episode_id: episode {episode} does not exist; leave it out")
+        return episode
+
+    def sees(self, scope: str) -> bool:
+        """Whether the caller's token opens what is in a scope."""
+        return not self.scopes or scope in (scoping.GLOBAL, *self.scopes)
+
+    async def opened(self, told: Sequence[dict[str, Any]], *ids: str) -> list[dict[str, Any]]:
+        """Of what is told beside a memory, that whose ids the caller's token all opens."""
+        if not self.scopes:
+            return list(told)
+        named = {UUID(str(one[id])) for one in told for id in ids}
+        found = await lookup.scopes_of(self.memory, named, self.lineage)
+        seen = {str(id) for id in named if any(map(self.sees, found[id]))}
+        return [one for one in told if all(str(one[id]) in seen for id in ids)]
+
+    async def _seen_within(self, given: str | None, field: str) -> str:
+        """What a limited token sees; all of that where it names the butler that it asks."""
+        if given == self.memory.butler and (field == "butler" or given not in self.scopes):
+            given = None
+        limits = self.scopes
+        if given is None and self.project is not None:
+            own = await projects.seen_scopes(self.memory, self.project, self.lineage)
+            limits = tuple(one for one in limits if one in own or not scoping.is_project(one))
+        return scoping.seen_within(field, given, limits)
+
+    def _check_whole(self, given: str) -> None:
+        """Several may begin alike, of which a limited token must not be told."""
+        if self.scopes and lookup.whole_id(given) is None:
+            raise InvalidInput(f"found {given!r:.80}; valid for a token with scopes is a whole id")
+
+    async def _reaches(self, id: UUID, *, to_read: bool) -> bool:
+        """Whether something is there for the caller; Forbidden where it is only to be read."""
+        if not self.scopes:
+            return True
+        found = (await lookup.scopes_of(self.memory, [id], self.lineage))[id]
+        if not found.isdisjoint(self.scopes):
+            return True
+        if scoping.GLOBAL in found and not to_read:
+            raise Forbidden(
+                f"{id} is global, and this token is limited to {', '.join(self.scopes)}: it "
+                "changes nothing else"
+            )
+        return scoping.GLOBAL in found

@@ -1,0 +1,171 @@
+"""What a fact says, read by rule: which property it gives, in which words, whether it denies it.
+
+English first; denials, numbers and the commonest properties in German, French and Spanish too.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from butlers.kernel.words import folded
+from butlers.memory.model import Holds
+from butlers.memory.policy.clash_words import TABLES, is_plain, stem
+from butlers.memory.policy.quantities import Quantities, quantities
+
+_WORDS = {name: frozenset(words) for name, words in TABLES["words"].items()}
+_PROPERTIES = {
+    phrase: name for holds in Holds for name, phrases in TABLES[holds].items() for phrase in phrases
+}
+_HOLDS = {name: holds for holds in Holds for name in TABLES[holds]}
+_DENYING = _WORDS["negation"] | _WORDS["aversion"] | _WORDS["false"]
+_SILENT = frozenset(map(stem, _DENYING | _WORDS["light"] | _WORDS["yes"]))
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD = re.compile(r"[^\W_]+(?:[-.@/:][^\W_]+)*")
+_SHORTENED = re.compile(r"(?<=n)['’](?=t\b)")
+_APOSTROPHE = re.compile(r"['’](?:s\b)?")
+_CLAUSE = re.compile(r"[,;.!?]\s|\b(?:and|but|und|aber|et|mais|y|pero)\b")
+LONGEST_READ = 240
+"""Characters of a statement that are read: a longer text is no value of a property."""
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """What a predicate asks: its words, what it is known as, whether it holds one value or many."""
+
+    phrase: tuple[str, ...]
+    """Its telling words by their stems, the last of which says what kind of thing it asks for."""
+    given: frozenset[str]
+    name: str | None
+    holds: Holds | None
+    is_generic: bool
+    is_elsewhen: bool
+    denies: bool
+    is_distinct: bool
+    asks_when: bool
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Its words in no order."""
+        return frozenset(self.phrase)
+
+
+@dataclass(frozen=True, slots=True)
+class FactStatement:
+    """A fact, read."""
+
+    asked: Property
+    words: frozenset[str]
+    """The words that carry what it says, by their stems."""
+    said: frozenset[str]
+    """The words as they stand."""
+    quantities: Quantities
+    denied: frozenset[str]
+    """What of it stands in a clause that denies."""
+    denying: frozenset[str]
+    """The words of it that deny."""
+    is_elsewhen: bool
+
+    @property
+    def denies(self) -> bool:
+        """Whether it says that something is not so."""
+        return self.asked.denies or bool(self.denying)
+
+    def denies_beside(self, word: str) -> bool:
+        """Whether it does so by more than this word."""
+        return self.asked.denies or bool(self.denying - {word})
+
+    @property
+    def whole(self) -> frozenset[str]:
+        """Its words and those of its predicate."""
+        return self.words | self.asked.words
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it says how many there are of what its predicate asks for, and nothing else."""
+        return bool(self.quantities.values) and self.words <= self.asked.words
+
+
+def predicate_words(predicate: str) -> str:
+    """A predicate as words, however it is written: `lives_in` and `livesIn` alike."""
+    return " ".join(_CAMEL.sub(" ", predicate).replace("_", " ").split())
+
+
+def same_property(predicate: str) -> list[str]:
+    """The predicates known to ask for the same as one, itself included, as they are written."""
+    name = read_property(predicate).name
+    known = [phrase for phrase, other in _PROPERTIES.items() if name and other == name]
+    return sorted({predicate, *known, *(phrase.replace(" ", "_") for phrase in known)})
+
+
+@lru_cache(maxsize=4096)
+def read_property(predicate: str) -> Property:
+    """What a predicate asks for."""
+    given = _words(_plain(predicate_words(predicate)))
+    telling = [word for word in given if word not in _WORDS["neutral"]] or given
+    name = _PROPERTIES.get(" ".join(given)) or _PROPERTIES.get(" ".join(telling))
+    return Property(
+        tuple(map(stem, _head_last(given, telling))),
+        frozenset(given),
+        name,
+        _HOLDS.get(name or ""),
+        name in _WORDS["generic"],
+        name is None and not _WORDS["elsewhen"].isdisjoint(given),
+        not _DENYING.isdisjoint(given),
+        not _WORDS["distinct"].isdisjoint(given),
+        name is None and not _WORDS["when"].isdisjoint(given),
+    )
+
+
+def _head_last(given: list[str], telling: list[str]) -> list[str]:
+    """The words with what is asked for at the end: the language of answers is their language."""
+    if "of" not in given[1:]:
+        return telling
+    place = given.index("of", 1)
+    kept = [word for word in (*given[place + 1 :], *given[:place]) if word in telling]
+    return kept or telling
+
+
+@lru_cache(maxsize=4096)
+def read(subject: str, predicate: str, content: str) -> FactStatement:
+    """What a fact says."""
+    asked = read_property(predicate)
+    text = _plain(content[:LONGEST_READ])
+    counted = quantities(text)
+    said = [word for word in _words(counted.rest) if len(word) > 1]
+    phrase = f" {' '.join(_words(text))} "
+    once = any(f" {words} " in phrase for words in _WORDS["once"])
+    return FactStatement(
+        asked,
+        _telling(said, bool(counted.values)) - _stems(_words(_plain(subject))),
+        frozenset(said),
+        counted,
+        _telling([word for clause in _CLAUSE.split(counted.rest) for word in _if_denies(clause)]),
+        _DENYING & frozenset(said),
+        asked.is_elsewhen or once,
+    )
+
+
+def _telling(said: list[str], counts: bool = False) -> frozenset[str]:
+    """The stems of the words that carry what is said; where none does nor a number, of most."""
+    spoken = [word for word in said if stem(word) not in _SILENT]
+    telling = [word for word in spoken if not is_plain(word)]
+    return _stems(telling if telling or counts else spoken)
+
+
+def _if_denies(clause: str) -> list[str]:
+    words = [word for word in _words(clause) if len(word) > 1]
+    return [] if _DENYING.isdisjoint(words) else words
+
+
+def _plain(text: str) -> str:
+    return _APOSTROPHE.sub(" ", _SHORTENED.sub("", folded(text)))
+
+
+def _words(plain: str) -> list[str]:
+    return _WORD.findall(plain)
+
+
+def _stems(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(stem, words))
