@@ -23,7 +23,7 @@ from butlers.interfaces import methods as methods_module
 from butlers.interfaces.cli import app
 from butlers.interfaces.mcp.server import ButlerMCP
 from butlers.interfaces.methods import offered, signature_of
-from butlers.module import Module, Surroundings
+from butlers.module import ButlerEnvironment, Module
 from butlers.operation import Operation, Toolset
 
 _MARKS = "<!-- made from the operations -->", "<!-- until here -->"
@@ -35,7 +35,7 @@ def tools() -> str:
 
 
 def _chapter(name: str) -> Iterator[str]:
-    module = KNOWN[name](Surroundings("general"))
+    module = KNOWN[name](ButlerEnvironment("general"))
     yield from (
         f"## Module `{name}`",
         "",

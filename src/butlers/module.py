@@ -1,14 +1,13 @@
 """The contract between a butler and its modules, on one page.
 
-A module is made once per butler, started with its settings and the butler's database, asked for
-its operations and jobs, and stopped in reverse order. It never learns how it is served: doors call
-its operations at a desk, which is made for whoever is calling.
+A module is created once per butler, started with its settings and the butler's database, asked for
+its operations and jobs, and stopped in reverse order. It does not know which interface calls it:
+each call gets an operation context for its caller.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -21,7 +20,7 @@ from butlers.db.branch import Branch
 from butlers.db.postgres import Database
 from butlers.errors import Forbidden, InvalidInput, Unavailable
 from butlers.ids import NewId, new_id
-from butlers.kernel.concurrency import Turns
+from butlers.kernel.concurrency import ConcurrencyLimiter
 from butlers.kernel.rights import Right
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
@@ -29,34 +28,34 @@ from butlers.llm import LanguageModel
 from butlers.operation import Audience, Operation, OperationEffect
 
 MAX_REQUEST_ID = 200
-LONGEST_SECONDS = 60.0
-"""How long a caller may be waited for by those behind it, its own waiting included."""
+MAX_CALL_SECONDS = 60.0
+"""How long a call may take, waiting for a free slot included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What a caller works in: what it is known by, the surest first, its name and its place."""
+    """The project a caller works in: its keys, the most reliable first, its name and its path."""
 
     keys: tuple[str, ...]
     name: str
     place: str = ""
 
     @classmethod
-    def of(cls, told: Any) -> "Project | None":
-        """The project that somebody tells of, as `sessions.projects` identifies one; None else."""
-        keys = told.get("keys") if isinstance(told, dict) else None
+    def of(cls, value: Any) -> "Project | None":
+        """Read a project as `sessions.projects` identifies one; None if it is not one."""
+        keys = value.get("keys") if isinstance(value, dict) else None
         if not isinstance(keys, list) or not keys or not all(isinstance(k, str) for k in keys):
             return None
-        return cls(tuple(keys), str(told.get("name", "")), str(told.get("place", "")))
+        return cls(tuple(keys), str(value.get("name", "")), str(value.get("place", "")))
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is asking, as the host authenticated it; a tool argument never changes it.
+    """Who calls, as the host authenticated it; a tool argument never changes it.
 
-    `agent` is the name its token was made for; empty for a token of the whole tenant. `project`
-    is what it works in, where that is known. An operator is the person who runs the home. A token
-    may be made for less than everything, and for somebody whose word overrules nobody.
+    `agent` is the name its token was made for, empty for a token of the whole tenant. `project` is
+    the project it works in, if known. An operator is the person who runs the home. What a
+    `low_trust` caller stores never outranks what others stored.
     """
 
     tenant_id: str
@@ -67,15 +66,15 @@ class Caller:
     is_operator: bool = False
     rights: Right = Right.OPERATE
     scopes: tuple[str, ...] = ()
-    """What alone it may store in, and see beside what is global; none for everything."""
+    """The scopes it may write, and read besides global ones; empty for no limit."""
 
     def may(self, operation: Operation) -> bool:
-        """Whether its token was made for an operation."""
+        """Whether its token permits an operation."""
         in_bounds = operation.keeps_scopes or not self.scopes
         return in_bounds and self.rights.includes(operation.needs)
 
     def must_be_unlimited(self, what: str) -> None:
-        """Forbidden where the caller's token is limited to scopes, to which this does not keep."""
+        """Raise Forbidden if the caller's token is limited to scopes."""
         if self.scopes:
             raise Forbidden(
                 f"this token is limited to {', '.join(self.scopes)}, and {what} is not; "
@@ -83,7 +82,7 @@ class Caller:
             )
 
     def must(self, right: Right) -> None:
-        """Forbidden where the caller's token was not made for it."""
+        """Raise Forbidden if the caller's token lacks a right."""
         if not self.rights.includes(right):
             raise Forbidden(
                 f"this token may {self.rights}, and this needs one that may {right}; "
@@ -92,8 +91,8 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a module is told about the butler it serves."""
+class ButlerEnvironment:
+    """What a module gets from the butler that loads it."""
 
     butler: str
     tenant_id: str = "default"
@@ -101,10 +100,10 @@ class Surroundings:
     new_id: NewId = new_id
     language_model: LanguageModel | None = None
     directory: Path | None = None
-    """The butler's own directory, for what a module keeps in files."""
+    """The butler's directory, for files of a module."""
     clock_doubt: ClockDoubt = undoubted
-    """Asked before anything that cannot be undone is done because of the time."""
-    turns: Turns = field(default_factory=Turns)
+    """Checked before anything irreversible is done because of the time."""
+    limiter: ConcurrencyLimiter = field(default_factory=ConcurrencyLimiter)
 
 
 class NotRun(Exception):
@@ -113,10 +112,10 @@ class NotRun(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work done on a schedule; what it returns is kept in the run history.
+    """Work done on a schedule; its result is recorded in the run history.
 
-    A result whose `errors` are not empty is that of a failure, or of a success in part where
-    `changed` is true; its `warnings` are told to whoever looks.
+    A result with `errors` counts as failed, or as partly succeeded if `changed` is true; its
+    `warnings` are shown with the run.
     """
 
     name: str
@@ -126,117 +125,123 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a module is: whether it can work, and what a person should know."""
+    """Whether a module works, with details for a person."""
 
     ok: bool
     details: dict[str, Any] = field(default_factory=dict)
 
 
 @runtime_checkable
-class Rationed(Protocol):
-    """A language model that may be asked only so often in a day."""
+class HasBudget(Protocol):
+    """A language model with a daily budget."""
 
     async def check(self) -> None:
-        """Raise BudgetExhausted or NotReached if it may not be asked now."""
+        """Raise BudgetExhausted or NotReached if it may not be called now."""
         ...
 
-    def for_tenant(self, tenant: str) -> "RationedModel":
-        """The same model for one tenant, who has a part of the day's budget."""
+    def for_tenant(self, tenant: str) -> "BudgetedModel":
+        """Return the model for one tenant, which gets a share of the budget."""
         ...
 
 
-class RationedModel(LanguageModel, Rationed, Protocol):
-    """A language model with a ration."""
+class BudgetedModel(LanguageModel, HasBudget, Protocol):
+    """A language model that also checks its budget."""
 
 
 class Module(ABC):
-    """What a butler can load; a subclass names itself and what it needs."""
+    """Base class of what a butler can load."""
 
     name: ClassVar[str]
     dependencies: ClassVar[tuple[str, ...]] = ()
     settings_model: ClassVar[type[BaseModel]]
-    """A `ModuleSection` says here what the house must know of the module without loading it."""
+    """A `ModuleSection` declares what the host needs to know without loading the module."""
     migrations: ClassVar[Branch | None] = None
 
     operations: ClassVar[Iterable[Operation]] = ()
-    """What it can be asked to do, from which every door is made."""
+    """Its operations, from which every interface is built."""
 
-    def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
-        self.surroundings = surroundings
+    def __init__(self, environment: ButlerEnvironment, config: BaseModel | None = None) -> None:
+        self.environment = environment
         self.config: Any = config if config is not None else self.settings_model()
         self.failure = ""
 
     def check_started(self) -> None:
-        """Unavailable, with the reason, where it could not start."""
+        """Raise Unavailable, with the reason, if it could not start."""
         if self.failure:
             raise Unavailable(
-                f"butler {self.surroundings.butler}: module {self.name} failed to start: "
+                f"butler {self.environment.butler}: module {self.name} failed to start: "
                 f"{self.failure}"
             )
 
     @abstractmethod
     async def on_startup(self, config: BaseModel | None, database: Database) -> None:
-        """Take hold of settings and database; tools may be called from here on."""
+        """Start with settings and database; operations may be called from then on."""
 
     @abstractmethod
     async def on_shutdown(self) -> None:
-        """Let go of everything."""
+        """Release every resource."""
 
-    def desk(self, caller: Caller, request_id: str | None = None) -> Any:
-        """Where its operations are called on a caller's behalf, once it has started."""
+    def operation_context(self, caller: Caller, request_id: str | None = None) -> Any:
+        """Return the context in which its operations run for a caller; it must have started."""
         raise Unavailable(f"the module {self.name} has no operations")
 
-    def admit(self, operation: Operation, caller: Caller) -> None:
-        """Forbidden, with the reason, where an operation is not for a caller."""
-        if not operation.keeps_scopes:
-            caller.must_be_unlimited(operation.name)
-        if operation.callers is Audience.OWNER and caller.tenant_id != self.surroundings.tenant_id:
-            raise Forbidden(f"{operation.tool} is for {operation.callers}")
-        caller.must(operation.needs)
+    async def call(
+        self,
+        operation: Operation,
+        caller: Caller,
+        given: Mapping[str, Any],
+        request_id: str | None = None,
+    ) -> Any:
+        """Run an operation for a caller and return its output as JSON values.
 
-    @asynccontextmanager
-    async def turn(self, operation: Operation, caller: Caller) -> AsyncIterator[None]:
-        """Within this block an operation may be done for a caller; it may have to wait for that.
-
-        Whoever reads does not wait for those who write, nor one tenant for another. Upkeep takes
-        as long as it takes.
+        Forbidden if the caller may not, Unavailable if it takes longer than `MAX_CALL_SECONDS`
+        together with waiting for a free slot. Reads and writes, and tenants, wait separately.
+        Maintenance waits for no slot and has no time limit.
         """
-        self.admit(operation, caller)
-        if operation.maintains:
-            yield
-            return
+        self._authorise(operation, caller)
+        if operation.is_maintenance:
+            return await operation.perform(self.operation_context(caller, request_id), **given)
         reads = operation.effect is OperationEffect.READS
         try:
-            async with asyncio.timeout(LONGEST_SECONDS) as limit:
-                async with self.surroundings.turns.of((caller.tenant_id, reads)):
-                    yield
+            async with asyncio.timeout(MAX_CALL_SECONDS) as limit:
+                async with self.environment.limiter.of((caller.tenant_id, reads)):
+                    context = self.operation_context(caller, request_id)
+                    return await operation.perform(context, **given)
         except TimeoutError as error:
             if not limit.expired():
                 raise
             raise Unavailable(
-                f"{operation.name} was not done within {LONGEST_SECONDS:g} seconds; ask for less "
+                f"{operation.name} was not done within {MAX_CALL_SECONDS:g} seconds; ask for less "
                 "at once, or try again"
             ) from error
 
+    def _authorise(self, operation: Operation, caller: Caller) -> None:
+        """Raise Forbidden, with the reason, if a caller may not call an operation."""
+        if not operation.keeps_scopes:
+            caller.must_be_unlimited(operation.name)
+        if operation.callers is Audience.OWNER and caller.tenant_id != self.environment.tenant_id:
+            raise Forbidden(f"{operation.tool} is for {operation.callers}")
+        caller.must(operation.needs)
+
     def default(self, setting: str) -> Any:
-        """What a setting says, by its name below the module's own."""
+        """Return a setting by its dotted name within the module's section."""
         return reduce(getattr, setting.split("."), self.config)
 
     def jobs(self) -> Sequence[Job]:
-        """The jobs to run on a schedule."""
+        """Return the jobs to run on a schedule."""
         return ()
 
     async def warm_up(self) -> None:
-        """Load now what the first caller would have to wait for; asked of a daemon's modules."""
+        """Load what the first call would wait for; the daemon calls it."""
         return
 
     async def health(self) -> Health:
-        """How it is now."""
+        """Return its health now."""
         return Health(ok=True)
 
 
 def request_id(request_context: dict[str, Any] | None) -> str | None:
-    """The request's id on one line, if the caller gave one."""
+    """Return the request id that a caller gave, cleaned; None without one."""
     given = (request_context or {}).get("request_id")
     if given is None:
         return None

@@ -1,4 +1,4 @@
-"""The modules a butler may have, by their settings; `host/registry.py` has the classes."""
+"""The settings of the modules a butler can load; `host/registry.py` has the classes."""
 
 from pydantic import Field
 
@@ -14,5 +14,5 @@ class ModulesSection(SettingsSection):
     notebook: NotebookModuleConfig = Field(NotebookModuleConfig(), description="Notebook.")
 
     def each(self) -> list[ModuleSection]:
-        """The settings of every module that says more than its settings."""
+        """Return the module sections that declare more than settings."""
         return [section for _, section in self if isinstance(section, ModuleSection)]

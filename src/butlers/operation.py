@@ -1,9 +1,8 @@
-"""An operation: declared once, and offered at every door.
+"""An operation: declared once, offered by every interface (MCP, HTTP, CLI, Python, web).
 
-Its name, what it asks for, what it answers, whether it reads or changes something, who may call
-it and the words a model or a person needs stand in one place, above the function that calls its
-flow. Doors are made from it: they parse what they are given into `asks`, run it at a desk, and
-show what came of it in the shape of `answers`.
+One declaration holds its name, its input and output models, its effect, who may call it and its
+description. Interfaces are built from it: they parse arguments into `input_model`, run it with an
+operation context and render the result in the shape of `output`.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ _MOST_FAULTS = 5
 
 
 class OperationEffect(StrEnum):
-    """What calling an operation does to what is kept."""
+    """What an operation does to stored data."""
 
     READS = "reads"
     WRITES = "writes"
@@ -42,19 +41,19 @@ class Audience(StrEnum):
 
 
 class Toolset(StrEnum):
-    """Which tools an agent is offered: each set holds those before it."""
+    """Which tools an agent is offered; each set includes the ones before it."""
 
     CORE = "core"
     STANDARD = "standard"
     ALL = "all"
 
     def holds(self, other: "Toolset") -> bool:
-        """Whether what belongs to another set is offered with this one."""
+        """Whether this set includes another."""
         return list(Toolset).index(other) <= list(Toolset).index(self)
 
 
 class Detail(StrEnum):
-    """How much of a memory is told."""
+    """How much of a memory is returned."""
 
     BRIEF = "brief"
     FULL = "full"
@@ -62,42 +61,42 @@ class Detail(StrEnum):
 
 @runtime_checkable
 class ReadableContext(Protocol):
-    """A desk at which what only reads can be done where it changes nothing, and may lag."""
+    """An operation context that can read from a replica."""
 
     def reader(self, *, current: bool = False) -> Any:
-        """Such a desk; `current`: one that does not lag."""
+        """Return a read-only context, which may lag behind unless `current`."""
         ...
 
 
 class Input(BaseModel):
-    """What an operation asks for; a key that nobody knows is refused."""
+    """Base of the input models; an unknown key is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Output(BaseModel):
-    """What an operation answers; keys beyond those declared are passed on."""
+    """Base of the output models; undeclared keys are passed through."""
 
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where HTTP offers an operation, below the butler's name."""
+    """The HTTP route of an operation, relative to the butler's path."""
 
     method: str
     path: str
     status: int = 200
     wraps: str = ""
-    """The key under which a list stands in its answer, if under any."""
+    """The key that holds a list in the response, if any."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Operation:
-    """One thing a module can be asked to do, for every door; each is only ever itself."""
+    """Something a module can do, as every interface offers it; compared by identity."""
 
     run: Run
-    answers: Any
+    output: Any
     example: str
     tool: str
     command: str
@@ -105,159 +104,154 @@ class Operation:
     routes: tuple[Route, ...] = ()
     toolset: Toolset = Toolset.ALL
     opt_in: str = ""
-    """The setting of `[mcp]` that offers it beside the chosen set."""
+    """The `[mcp]` setting that adds its tool to the chosen toolset."""
     prompt: str = ""
-    """The MCP prompt that carries its answer's text, where it is opted in."""
+    """The MCP prompt that returns its text, when opted in."""
     callers: Audience = Audience.TENANT
-    maintains: bool = False
-    """Whether it is upkeep, or decides what others drew: for tokens that may operate."""
+    is_maintenance: bool = False
+    """Whether it needs the right `operate`; it then also runs without a time limit."""
     keeps_scopes: bool = False
-    """Whether it keeps to the scopes of a token that is limited to some; else it refuses one."""
-    also_by_place: tuple[str, ...] = ()
-    """The fields that may be given by place after those that must be given."""
+    """Whether it respects a token's scopes; if not, it refuses a token limited to scopes."""
+    positional: tuple[str, ...] = ()
+    """Optional fields that may be positional, after the required ones."""
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """Fields left out that are then as a setting says, by the setting's name."""
+    """Fields whose default is a setting, by the setting's name."""
     tool_needs: tuple[str, ...] = ()
-    """Fields that the tool's contract requires, though another door can do without."""
+    """Fields that only the MCP tool requires."""
     tool_without: tuple[str, ...] = ()
-    """Fields the tool does not offer: hooks and programs fill them, an agent would guess."""
+    """Fields the MCP tool does not offer: programs fill them, an agent would guess."""
     tool_text: str = ""
-    """The key of the answer that alone is the tool's, where that is a text."""
+    """The output key that alone is the tool's result, as text."""
     tool_tenant: str = ""
-    """How the tool takes `tenant_id` for compatibility: required, optional or default."""
+    """How the tool accepts `tenant_id` for compatibility: required, optional or default."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Doors that do not offer it, each with the reason."""
+    """Interfaces that do not offer it, each with the reason."""
 
     @property
     def name(self) -> str:
-        """What the operation is called, as a program calls it."""
+        """Its name in Python."""
         return self.run.__name__
 
     @property
     def needs(self) -> Right:
-        """The right without which it is refused."""
-        if self.maintains:
+        """The right a token needs to call it."""
+        if self.is_maintenance:
             return Right.OPERATE
         return Right.READ if self.effect is OperationEffect.READS else Right.WRITE
 
     @cached_property
     def words(self) -> str:
-        """What a model or a person is told about it."""
+        """Its description, from the docstring."""
         return getdoc(self.run) or ""
 
     @property
     def headline(self) -> str:
-        """Its first sentence."""
+        """The first paragraph of its description."""
         return " ".join(self.words.split("\n\n")[0].split())
 
     @cached_property
-    def _hints(self) -> dict[str, Any]:
-        return get_type_hints(self.run)
+    def input_model(self) -> type[Input]:
+        """The model of its arguments."""
+        model: type[Input] = get_type_hints(self.run)["params"]
+        return model
 
     @cached_property
-    def asks(self) -> type[Input]:
-        """The model of what it asks for."""
-        asked: type[Input] = self._hints["asked"]
-        return asked
-
-    @property
     def result(self) -> Any:
-        """What a Python program is given."""
-        return self._hints["return"]
+        """The type that a Python program gets back."""
+        return get_type_hints(self.run)["return"]
 
     @property
     def may_find_nothing(self) -> bool:
-        """Whether there may be nothing to answer."""
+        """Whether it may return None."""
         return NoneType in get_args(self.result)
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
-        """The fields that may be given by place: those that must be given, then some others."""
-        fields = self.asks.model_fields
+        """The positional fields: the required ones, then some optional ones."""
+        fields = self.input_model.model_fields
         needed = [name for name, field in fields.items() if field.is_required()]
-        return (*needed, *self.also_by_place)
+        return (*needed, *self.positional)
 
     @cached_property
     def fields(self) -> dict[str, FieldInfo]:
-        """What it asks for: what is given by place, then what is its own, then what it shares."""
-        known = self.asks.model_fields
-        own = [name for name in known if name in self.asks.__annotations__]
-        return {name: known[name] for name in dict.fromkeys([*self.arguments, *own, *known])}
+        """Its input fields: positional ones first, then its own, then inherited ones."""
+        fields = self.input_model.model_fields
+        own = [name for name in fields if name in self.input_model.__annotations__]
+        return {name: fields[name] for name in dict.fromkeys([*self.arguments, *own, *fields])}
 
-    def asked(self, given: Mapping[str, Any]) -> Input:
-        """What was given, checked; InvalidInput names each fault."""
+    def parse(self, given: Mapping[str, Any]) -> Input:
+        """Validate arguments; InvalidInput names each fault."""
         try:
-            return self.asks.model_validate(dict(given))
+            return self.input_model.model_validate(dict(given))
         except ValidationError as error:
             raise InvalidInput(faults_in_words(error)) from None
 
-    async def perform(self, desk: Any, **given: Any) -> Any:
-        """Do it for a caller; what came of it in the shape of its answer, as JSON can carry it."""
-        asked = self.asked(given)
-        return self.shown(await self.done(desk, asked), getattr(asked, "detail", Detail.FULL))
+    async def perform(self, ctx: Any, **given: Any) -> Any:
+        """Parse arguments, run it and return its output as JSON values."""
+        params = self.parse(given)
+        return self._render(await self.execute(ctx, params), getattr(params, "detail", Detail.FULL))
 
-    async def done(self, desk: Any, asked: Any) -> Any:
-        """What came of doing it at a desk.
+    async def execute(self, ctx: Any, params: Any) -> Any:
+        """Run it with parsed arguments.
 
-        What only reads may be read from a copy; if that fails, or the database goes away under it,
-        it is asked once more, of the original. What writes is never done twice.
+        A read may come from a replica; if the replica or the connection fails, it is read once
+        more from the primary. A write is never retried.
         """
-        if self.effect is not OperationEffect.READS or not isinstance(desk, ReadableContext):
-            return await self.run(desk, asked)
+        if self.effect is not OperationEffect.READS or not isinstance(ctx, ReadableContext):
+            return await self.run(ctx, params)
         try:
-            return await self.run(desk.reader(), asked)
+            return await self.run(ctx.reader(), params)
         except Away:
-            return await self.run(desk.reader(current=True), asked)
+            return await self.run(ctx.reader(current=True), params)
 
-    def shown(self, result: Any, detail: Detail) -> Any:
-        """A result in the shape of the answer; briefly, without what only full detail tells."""
+    def _render(self, result: Any, detail: Detail) -> Any:
         plain = json_value(_plain(result))
         if result is not None and not isinstance(plain, dict | list):
-            (name,) = self.answers.model_fields
+            (name,) = self.output.model_fields
             return {name: plain}
         return brief(plain) if detail is Detail.BRIEF else plain
 
 
 class OperationTable:
-    """The operations of a module, in the order they were declared.
+    """The operations of a module, in the order of their declaration.
 
-    Unless it is told otherwise an operation's tool is called as it is, after the table's prefix,
-    and so is its command, with dashes.
+    By default the tool is the table's prefix with the operation's name, and the command is its
+    name with dashes.
     """
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._known: dict[str, Operation] = {}
+        self._operations: dict[str, Operation] = {}
 
     def __iter__(self) -> Iterator[Operation]:
-        return iter(self._known.values())
+        return iter(self._operations.values())
 
     def __getitem__(self, name: str) -> Operation:
-        return self._known[name]
+        return self._operations[name]
 
     def add(self, **declared: Any) -> Callable[[Run], Operation]:
-        """Declare the function below as an operation."""
+        """Declare the decorated function as an operation."""
 
         def declare(run: Run) -> Operation:
             name = run.__name__
-            named = {"tool": f"{self._prefix}{name}", "command": name.replace("_", "-")}
-            operation = Operation(run=run, **{**named, **declared})
-            if operation.name in self._known:
+            names = {"tool": f"{self._prefix}{name}", "command": name.replace("_", "-")}
+            operation = Operation(run=run, **{**names, **declared})
+            if operation.name in self._operations:
                 raise ValueError(f"operation {operation.name} is declared twice")
-            self._known[operation.name] = operation
+            self._operations[operation.name] = operation
             return operation
 
         return declare
 
 
 def faults_in_words(error: ValidationError) -> str:
-    """What is wrong with each field: what was found, and what is valid."""
+    """Describe what is wrong with each field: the value given and what is valid."""
     return "; ".join(map(fault_in_words, error.errors(include_url=False)[:_MOST_FAULTS]))
 
 
-def fault_in_words(fault: Mapping[str, Any], place: Sequence[Any] | None = None) -> str:
-    """What is wrong with one field."""
-    where = ".".join(map(str, fault["loc"] if place is None else place)) or "the request"
+def fault_in_words(fault: Mapping[str, Any], path: Sequence[Any] | None = None) -> str:
+    """Describe what is wrong with one field."""
+    where = ".".join(map(str, fault["loc"] if path is None else path)) or "the request"
     if fault["type"] == "missing":
         return f"{where}: required, but missing"
     if fault["type"] == "extra_forbidden":
@@ -266,14 +260,14 @@ def fault_in_words(fault: Mapping[str, Any], place: Sequence[Any] | None = None)
 
 
 def shortened(value: object) -> str:
-    """A value as a refusal may repeat it."""
+    """Return a value's repr, short enough for an error message."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _plain(result: Any) -> Any:
     if isinstance(result, list):
-        return [_plain(one) for one in result]
+        return [_plain(item) for item in result]
     if hasattr(result, "as_dict"):
         return result.as_dict()
     if isinstance(result, BaseModel):

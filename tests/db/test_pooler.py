@@ -56,20 +56,20 @@ async def database(known: Servers, server: Server, anyio_backend: str) -> AsyncI
 
 async def lives(memory: Memory, tenant: str) -> None:
     """A tenant stores and reads; all it is told is its own."""
-    desk = OperationContext(memory, Lineage(tenant, "tester"))
+    ctx = OperationContext(memory, Lineage(tenant, "tester"))
     for number in range(3):
         fact = NewFact("Ann", f"likes {number}", f"tea {number} with {tenant}")
-        await remember.store_fact(memory, fact, desk.lineage)
-        await store_rule.perform(desk, content=f"always pour {number} for {tenant}")
+        await remember.store_fact(memory, fact, ctx.lineage)
+        await store_rule.perform(ctx, content=f"always pour {number} for {tenant}")
         for told in (
-            await search.perform(desk, query="tea"),
-            await recall.perform(desk, topic="tea"),
+            await search.perform(ctx, query="tea"),
+            await recall.perform(ctx, topic="tea"),
         ):
             assert told
             assert all(tenant in one["content"] for one in told)
-        block = await context.perform(desk, trigger_prompt="tea")
+        block = await context.perform(ctx, trigger_prompt="tea")
         assert not any(other in str(block) for other in TENANTS if other != tenant)
-    assert len(await search.perform(desk, query="tea", types=["fact"], limit=50)) == 3
+    assert len(await search.perform(ctx, query="tea", types=["fact"], limit=50)) == 3
 
 
 @pytest.mark.contract("L1", "R29.2")

@@ -78,18 +78,18 @@ async def opened(pair: Pair, *urls: str, lag: float = LAG) -> AsyncIterator[Oper
         await database.close()
 
 
-async def store(desk: OperationContext, content: str) -> str:
+async def store(ctx: OperationContext, content: str) -> str:
     fact = NewFact("Ann", f"likes {content}", content)
-    return str((await remember.store_fact(desk.memory, fact, desk.lineage)).id)
+    return str((await remember.store_fact(ctx.memory, fact, ctx.lineage)).id)
 
 
-async def is_found(desk: OperationContext, content: str) -> bool:
-    best = await search.perform(desk, query=content, mode="keyword", limit=1)
+async def is_found(ctx: OperationContext, content: str) -> bool:
+    best = await search.perform(ctx, query=content, mode="keyword", limit=1)
     return [one["content"] for one in best] == [content]
 
 
-def reads_from_copy(desk: OperationContext) -> bool:
-    return desk.reader().memory.database.is_copy
+def reads_from_copy(ctx: OperationContext) -> bool:
+    return ctx.reader().memory.database.is_copy
 
 
 async def until(true, seconds: float = 20.0) -> None:
@@ -100,79 +100,79 @@ async def until(true, seconds: float = 20.0) -> None:
 
 
 async def test_whoever_reads_is_served_by_the_standby_and_still_sees_what_it_wrote(pair: Pair):
-    async with opened(pair) as desk, connected(pair.standby.dsn(DATABASE)) as standby:
-        stored = await store(desk, "tea")
-        await until(lambda: reads_from_copy(desk))
-        assert desk.memory.database.replica_troubles() == {}, "the primary is no broken replica"
-        assert await is_found(desk, "tea")
+    async with opened(pair) as ctx, connected(pair.standby.dsn(DATABASE)) as standby:
+        stored = await store(ctx, "tea")
+        await until(lambda: reads_from_copy(ctx))
+        assert ctx.memory.database.replica_troubles() == {}, "the primary is no broken replica"
+        assert await is_found(ctx, "tea")
         asked = "select count(*) from pg_stat_activity where query like '%act_for%'"
         assert await standby.fetchval(f"{asked} and pid <> pg_backend_pid()") >= 1
         # Reading there is counted at the primary: the standby cannot be written to.
-        assert reads_from_copy(desk)
-        await get.perform(desk, memory_type="fact", memory_id=stored)
-        await desk.memory.uses.settle_all()
+        assert reads_from_copy(ctx)
+        await get.perform(ctx, memory_type="fact", memory_id=stored)
+        await ctx.memory.uses.settle_all()
         async with connected(pair.primary.dsn(DATABASE)) as owner:
             assert await owner.fetchval("select reference_count from facts") == 1
 
         await standby.execute("select pg_wal_replay_pause()")
         try:
-            other = OperationContext(desk.memory, Lineage("rival", "tester"))
-            await store(desk, "coffee")
-            assert not reads_from_copy(desk), "it would not see what it wrote"
-            assert await is_found(desk, "coffee")
+            other = OperationContext(ctx.memory, Lineage("rival", "tester"))
+            await store(ctx, "coffee")
+            assert not reads_from_copy(ctx), "it would not see what it wrote"
+            assert await is_found(ctx, "coffee")
             await until(lambda: not reads_from_copy(other), 10)
-            await until(lambda: bool(desk.memory.database.replica_troubles()), 10)
-            [trouble] = desk.memory.database.replica_troubles().values()
+            await until(lambda: bool(ctx.memory.database.replica_troubles()), 10)
+            [trouble] = ctx.memory.database.replica_troubles().values()
             assert trouble == "it is more than 0.4 seconds behind"
         finally:
             await standby.execute("select pg_wal_replay_resume()")
-        await until(lambda: reads_from_copy(desk))
-        assert await is_found(desk, "coffee")
-        assert desk.memory.database.replica_troubles() == {}
+        await until(lambda: reads_from_copy(ctx))
+        assert await is_found(ctx, "coffee")
+        assert ctx.memory.database.replica_troubles() == {}
 
 
 async def test_what_a_replica_cannot_do_the_primary_does(pair: Pair):
-    async with opened(pair) as desk:
-        await store(desk, "cake")
-        await until(lambda: reads_from_copy(desk))
+    async with opened(pair) as ctx:
+        await store(ctx, "cake")
+        await until(lambda: reads_from_copy(ctx))
         async with connected(pair.primary.dsn(DATABASE)) as owner:
             await owner.execute("alter system set synchronous_standby_names = ''")
             await owner.execute("select pg_reload_conf()")
         pair.standby.kill()
         try:
             for _ in range(20):
-                assert await is_found(desk, "cake")
-            await store(desk, "pie")
-            await until(lambda: bool(desk.memory.database.replica_troubles()))
-            assert not reads_from_copy(desk)
+                assert await is_found(ctx, "cake")
+            await store(ctx, "pie")
+            await until(lambda: bool(ctx.memory.database.replica_troubles()))
+            assert not reads_from_copy(ctx)
         finally:
             await asyncio.to_thread(pair.standby.started)
         # It is tried again by itself.
-        await until(lambda: reads_from_copy(desk), 30)
-        assert await is_found(desk, "pie")
+        await until(lambda: reads_from_copy(ctx), 30)
+        assert await is_found(ctx, "pie")
 
 
 async def test_what_is_no_replica_is_never_read_from(pair: Pair, postgres):
     """Neither where nobody is, nor a database of the same name at another server."""
     await provision(postgres.dsn(), DATABASE, sign_in=True)
-    async with opened(pair, "postgresql://postgres@127.0.0.1:9/postgres", postgres.dsn()) as desk:
-        await store(desk, "scones")
-        await until(lambda: len(desk.memory.database.replica_troubles()) == 2)
-        first, second = desk.memory.database.replica_troubles().values()
+    async with opened(pair, "postgresql://postgres@127.0.0.1:9/postgres", postgres.dsn()) as ctx:
+        await store(ctx, "scones")
+        await until(lambda: len(ctx.memory.database.replica_troubles()) == 2)
+        first, second = ctx.memory.database.replica_troubles().values()
         assert "Connect call failed" in first
         assert second == "it is no copy of the server of database.url"
-        assert not reads_from_copy(desk)
-        assert await is_found(desk, "scones")
+        assert not reads_from_copy(ctx)
+        assert await is_found(ctx, "scones")
 
 
 async def test_a_write_of_which_nobody_knows_whether_it_was_kept_is_told_so_and_not_repeated(
     pair: Pair,
 ):
-    async with opened(pair) as desk, connected(pair.primary.dsn(DATABASE)) as owner:
+    async with opened(pair) as ctx, connected(pair.primary.dsn(DATABASE)) as owner:
         await owner.execute("alter system set synchronous_standby_names = 'nobody_of_that_name'")
         await owner.execute("select pg_reload_conf()")
         await asyncio.sleep(0.3)
-        storing = asyncio.create_task(store(desk, "jam"))
+        storing = asyncio.create_task(store(ctx, "jam"))
         waiting = "select pid from pg_stat_activity where wait_event = 'SyncRep'"
         while not (pid := await owner.fetchval(waiting)):
             await asyncio.sleep(0.02)
@@ -188,8 +188,8 @@ async def test_a_write_of_which_nobody_knows_whether_it_was_kept_is_told_so_and_
 @pytest.mark.slow
 async def test_a_primary_that_takes_no_more_writes_is_left_for_the_one_that_does(pair: Pair):
     """As when a standby was promoted and the old primary still answers."""
-    async with opened(pair) as desk, connected(pair.primary.dsn(DATABASE)) as owner:
-        await store(desk, "bread")
+    async with opened(pair) as ctx, connected(pair.primary.dsn(DATABASE)) as owner:
+        await store(ctx, "bread")
         await owner.execute("alter system set default_transaction_read_only = on")
         await owner.execute("alter system set synchronous_standby_names = ''")
         await owner.execute("select pg_reload_conf()")
@@ -197,15 +197,15 @@ async def test_a_primary_that_takes_no_more_writes_is_left_for_the_one_that_does
         deadline = time.monotonic() + 10
         while True:
             try:
-                await store(desk, "butter")
+                await store(ctx, "butter")
                 break
             except Away:
                 assert time.monotonic() < deadline
         async with connected(pair.standby.dsn(DATABASE)) as promoted:
             query = "select count(*) from facts where content = any(array['bread', 'butter'])"
             assert await promoted.fetchval(query) == 2
-        assert await is_found(desk, "bread")
-        assert await is_found(desk, "butter")
+        assert await is_found(ctx, "bread")
+        assert await is_found(ctx, "butter")
         # What was a replica is one no more, and the old primary follows nobody.
-        await until(lambda: bool(desk.memory.database.replica_troubles()))
-        assert not reads_from_copy(desk)
+        await until(lambda: bool(ctx.memory.database.replica_troubles()))
+        assert not reads_from_copy(ctx)

@@ -147,7 +147,7 @@ async def test_the_memory_takes_hold_lets_go_and_loads_its_model_only_when_asked
 async def test_settings_of_another_kind_leave_the_defaults(server: DatabaseServer) -> None:
     butler = Butler(memory_settings("defaults"), server)
     await butler.start()
-    module = MemoryModule(butler.modules[0].surroundings)
+    module = MemoryModule(butler.modules[0].environment)
     started = butler.module("memory")
     assert isinstance(started, MemoryModule)
     await module.on_startup(None, started.memory.database)

@@ -5,7 +5,7 @@ import pytest
 from butlers.errors import Conflict, SettingsError
 from butlers.host import registry
 from butlers.memory.module import MemoryModule
-from butlers.module import Module, Surroundings
+from butlers.module import ButlerEnvironment, Module
 from butlers.modules import ModulesSection
 from host.toy_modules import toy
 
@@ -66,11 +66,11 @@ def test_a_circle_of_dependencies_is_shown() -> None:
 
 
 def test_two_modules_cannot_offer_one_tool() -> None:
-    surroundings = Surroundings("toys")
+    environment = ButlerEnvironment("toys")
     one, other = toy("a", tool_names=("look", "see")), toy("b", tool_names=("see",))
     with pytest.raises(Conflict, match="modules a and b both offer a tool see"):
-        registry.check_tool_names([one(surroundings), other(surroundings)])
-    registry.check_tool_names([one(surroundings)])
+        registry.check_tool_names([one(environment), other(environment)])
+    registry.check_tool_names([one(environment)])
 
 
 @pytest.mark.contract("P8")

@@ -65,22 +65,22 @@ async def served(server: DatabaseServer, machine: Machine) -> AsyncIterator[Butl
         await butler.stop()
 
 
-def desk(butler: Butler) -> Any:
+def context_of(butler: Butler) -> Any:
     module = butler.module(MemoryModule.name)
-    return module.desk(Caller("default", "tester"))
+    return module.operation_context(Caller("default", "tester"))
 
 
 async def say(butler: Butler, *statements: str) -> None:
     for statement in statements:
-        await storage.store_episode.perform(desk(butler), content=statement)
+        await storage.store_episode.perform(context_of(butler), content=statement)
 
 
 async def unfound(butler: Butler) -> list[str]:
     """The statements that a question finds no more, by search or by recall."""
     missing = []
     for statement, question in SAID.items():
-        searched = await retrieval.search.perform(desk(butler), query=question)
-        recalled = await retrieval.recall.perform(desk(butler), topic=question)
+        searched = await retrieval.search.perform(context_of(butler), query=question)
+        recalled = await retrieval.recall.perform(context_of(butler), topic=question)
         if not all(
             any(one["content"] == statement for one in told) for told in (searched, recalled)
         ):
@@ -162,7 +162,11 @@ async def test_a_start_ten_years_ahead_loses_and_expires_nothing(
     async with served(server, machine) as butler:
         await say(butler, *SAID)
         await storage.store_fact.perform(
-            desk(butler), subject="Ann", predicate="drinks", content="tea", permanence="ephemeral"
+            context_of(butler),
+            subject="Ann",
+            predicate="drinks",
+            content="tea",
+            permanence="ephemeral",
         )
         await mark_read(server, list(SAID)[:3])
         before = await kept(server)

@@ -44,7 +44,7 @@ class Toy(Module):
         return Health(ok=self.fails != "health")
 
 
-async def _nothing(desk: Any, asked: Input) -> dict[str, Any]:
+async def _nothing(ctx: Any, params: Input) -> dict[str, Any]:
     """Nothing."""
     return {}
 
@@ -52,7 +52,7 @@ async def _nothing(desk: Any, asked: Input) -> dict[str, Any]:
 def _offering(tool: str) -> Operation:
     return Operation(
         run=_nothing,
-        answers=Output,
+        output=Output,
         effect=OperationEffect.READS,
         example="",
         tool=tool,

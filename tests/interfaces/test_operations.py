@@ -15,7 +15,7 @@ from butlers.interfaces.http.routes import operation_routes
 from butlers.interfaces.mcp.server import ButlerMCP
 from butlers.kernel.tokens import count_tokens
 from butlers.memory.operations import OPERATIONS, OperationContext, retrieval, storage
-from butlers.module import Surroundings
+from butlers.module import ButlerEnvironment
 from butlers.operation import Detail, Operation, OperationEffect, Toolset
 from references import operations as docs
 
@@ -36,7 +36,7 @@ SAID_OTHERWISE = {
 
 
 def offering(toolset: Toolset) -> dict[str, Any]:
-    modules = [module(Surroundings("general")) for module in KNOWN.values()]
+    modules = [module(ButlerEnvironment("general")) for module in KNOWN.values()]
     return ButlerMCP("general", modules, toolset=toolset).tools
 
 
@@ -80,7 +80,7 @@ def test_a_door_that_leaves_it_out_says_why(module: str, operation: Operation) -
 
 @every_operation
 def test_every_door_has_the_same_fields(module: str, operation: Operation) -> None:
-    fields = set(operation.asks.model_fields)
+    fields = set(operation.input_model.model_fields)
     if operation.tool in TOOLS:
         served = set(TOOLS[operation.tool].parameters["properties"])
         assert served - ENVELOPE["mcp"] == fields - set(operation.tool_without)
@@ -106,17 +106,17 @@ def test_every_route_has_the_same_fields(module: str, operation: Operation) -> N
         ]
         told = {name for model in asked for name in getattr(model, "model_fields", ())}
         named = {one.name for one in dependant.path_params} - {"name"}
-        kinds = {"fact_id", "rule_id", "episode_id"} - set(operation.asks.model_fields)
+        kinds = {"fact_id", "rule_id", "episode_id"} - set(operation.input_model.model_fields)
         if named & kinds:
             named = named - kinds | {"memory_id", "memory_type"}
-        assert told | named == set(operation.asks.model_fields), route.path
+        assert told | named == set(operation.input_model.model_fields), route.path
 
 
 @every_operation
 def test_it_is_described_for_a_model_and_for_a_person(module: str, operation: Operation) -> None:
     assert operation.words.endswith(".")
     assert "Returns" in operation.words
-    for name, field in operation.asks.model_fields.items():
+    for name, field in operation.input_model.model_fields.items():
         assert field.description, name
 
 
@@ -150,16 +150,16 @@ def test_sets_of_tools_hold_each_other() -> None:
 
 
 async def test_ten_recalled_memories_take_less_than_five_kilobytes(memory, lineage) -> None:
-    desk = OperationContext(memory, lineage)
+    ctx = OperationContext(memory, lineage)
     for number in range(10):
         await storage.store_fact.perform(
-            desk,
+            ctx,
             subject=f"Person {number}",
             predicate="preference",
             content=f"likes her tea number {number} without sugar and with a slice of lemon in it",
         )
-    brief = await retrieval.recall.perform(desk, topic="likes tea")
-    full = await retrieval.recall.perform(desk, topic="likes tea", detail=Detail.FULL)
+    brief = await retrieval.recall.perform(ctx, topic="likes tea")
+    full = await retrieval.recall.perform(ctx, topic="likes tea", detail=Detail.FULL)
     assert len(brief) == len(full) == 10
     assert len(json.dumps(brief)) < 5_000 < len(json.dumps(full))
     for one in brief:
@@ -172,22 +172,22 @@ async def test_ten_recalled_memories_take_less_than_five_kilobytes(memory, linea
 
 
 async def test_brief_tells_how_long_a_cut_text_is(memory, lineage) -> None:
-    desk = OperationContext(memory, lineage)
-    stored = await storage.store_rule.perform(desk, content="tea " * 1_000)
-    (found,) = await retrieval.search.perform(desk, query="tea")
+    ctx = OperationContext(memory, lineage)
+    stored = await storage.store_rule.perform(ctx, content="tea " * 1_000)
+    (found,) = await retrieval.search.perform(ctx, query="tea")
     assert (len(found["content"]), found["content_length"]) == (2_000, 3_999)
     for detail in Detail:  # who reads one memory is told all of it
-        whole = await retrieval.get.perform(desk, memory_id=stored["id"], detail=detail)
+        whole = await retrieval.get.perform(ctx, memory_id=stored["id"], detail=detail)
         assert (len(whole["content"]), "content_length" in whole) == (3_999, False)
 
 
 async def test_metadata_is_told_as_it_was_given(memory, lineage) -> None:
-    desk, given = (
+    ctx, given = (
         OperationContext(memory, lineage),
         {"seen_at": "noon", "confidence": 0.123456789, "n": None},
     )
-    await storage.store_rule.perform(desk, content="Drink tea", metadata=given)
-    (found,) = await retrieval.search.perform(desk, query="tea")
+    await storage.store_rule.perform(ctx, content="Drink tea", metadata=given)
+    (found,) = await retrieval.search.perform(ctx, query="tea")
     assert found["metadata"] == given
 
 
@@ -218,8 +218,8 @@ def test_what_cannot_be_undone_is_known() -> None:
 def test_a_caller_may_lower_its_own_origin_and_never_raise_it(operation: Operation) -> None:
     given = {"subject": "a", "predicate": "b", "content": "c"}
     given = {name: value for name, value in given.items() if name in operation.fields}
-    assert operation.asked({**given, "origin": "document"}).origin == "document"
-    assert operation.asked({**given, "origin": None}).origin is None
+    assert operation.parse({**given, "origin": "document"}).origin == "document"
+    assert operation.parse({**given, "origin": None}).origin is None
     for raised in ("operator", "user", "agent", "inferred", "", 1):
         with pytest.raises(InvalidInput, match="valid are document, tool"):
-            operation.asked({**given, "origin": raised})
+            operation.parse({**given, "origin": raised})

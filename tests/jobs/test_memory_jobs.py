@@ -20,7 +20,7 @@ from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
 from butlers.memory.operations import OperationContext, upkeep
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.module import Surroundings
+from butlers.module import ButlerEnvironment
 from butlers.settings.sections import ButlerSettings
 from conftest import WalkingClock
 from memory.audit_stream import event_types, events
@@ -41,7 +41,7 @@ class Keeper:
         self.settings = ButlerSettings.model_validate(
             {"butler": {"name": "general", "schedule": schedule or {}}}
         )
-        module = MemoryModule(Surroundings("general", language_model=model))
+        module = MemoryModule(ButlerEnvironment("general", language_model=model))
         module._memory = memory
         self.jobs = jobs_of(self.settings, [module])
         self.schedule = Schedule(core, self.jobs, clock=memory.clock)

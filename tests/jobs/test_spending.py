@@ -21,7 +21,7 @@ from butlers.jobs.spending import (
 )
 from butlers.kernel.sections import SpendingLimits
 from butlers.llm import Completion, CompletionFailed, NotReached, Usage
-from butlers.module import Rationed
+from butlers.module import HasBudget
 from butlers.settings.sections import ButlerSettings
 from conftest import WalkingClock
 from memory.scripted_model import ScriptedModel
@@ -277,5 +277,5 @@ def test_the_settings_choose_the_model_and_its_budget() -> None:
     assert limits_of(settings)[0] == SpendingLimits(2, 0, 1.5, SpendingLimits(24))
     model = model_of(settings, spending)
     assert isinstance(model, CountedModel)
-    assert isinstance(model, Rationed)
-    assert not isinstance(ScriptedModel("x"), Rationed)
+    assert isinstance(model, HasBudget)
+    assert not isinstance(ScriptedModel("x"), HasBudget)

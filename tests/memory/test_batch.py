@@ -65,13 +65,13 @@ def any_memory(chance):
     ])  # fmt: skip
 
 
-async def one_by_one(desk, memories):
+async def one_by_one(ctx, memories):
     """What a batch should answer: what each memory is answered alone."""
     results = []
     for place, given in enumerate(memories):
         fields = {name: value for name, value in given.items() if name != "memory_type"}
         try:
-            told = await OPERATIONS[f"store_{given['memory_type']}"].perform(desk, **fields)
+            told = await OPERATIONS[f"store_{given['memory_type']}"].perform(ctx, **fields)
             results.append({"place": place, "memory_type": given["memory_type"], **told})
         except ButlersError as error:
             results.append({"place": place, "error": str(error)})
@@ -173,8 +173,8 @@ async def test_texts_are_embedded_some_at_a_time_while_no_connection_is_held(mem
 
 async def test_progress_is_told_after_each_transaction(memory, lineage):
     told = []
-    desk = OperationContext(memory, lineage, on_progress=lambda *far: told.append(far))
-    await STORE.perform(desk, memories=facts(120))
+    ctx = OperationContext(memory, lineage, on_progress=lambda *far: told.append(far))
+    await STORE.perform(ctx, memories=facts(120))
     assert told == [(50, 120), (100, 120), (120, 120)]
 
 
@@ -230,10 +230,10 @@ async def test_a_batch_of_which_nothing_was_stored_fails_as_a_whole(memory, line
 
 
 def test_the_schema_is_that_of_storing_one_and_refers_to_nothing():
-    schema = STORE.asks.model_json_schema()
+    schema = STORE.input_model.model_json_schema()
     assert "$ref" not in json.dumps(schema)
     kinds = schema["properties"]["memories"]["items"]["anyOf"]
     for kind, one in zip(("episode", "fact", "rule"), kinds, strict=True):
-        alone = OPERATIONS[f"store_{kind}"].asks.model_fields
+        alone = OPERATIONS[f"store_{kind}"].input_model.model_fields
         assert one["properties"].keys() == {"memory_type", *alone}
         assert one["properties"]["memory_type"]["enum"] == [kind]

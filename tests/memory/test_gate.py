@@ -42,7 +42,7 @@ def text_fields() -> Iterator[tuple[Operation, str, dict[str, Any]]]:
     """Every text that any writing operation may be given."""
     for operation in OPERATIONS:
         if operation.effect is not OperationEffect.READS:
-            for name, schema in operation.asks.model_json_schema()["properties"].items():
+            for name, schema in operation.input_model.model_json_schema()["properties"].items():
                 if takes_text(schema) and (operation.name, name) not in NOT_STORED:
                     yield operation, name, schema
 
@@ -55,13 +55,13 @@ def planted(schema: dict[str, Any], value: str) -> Any:
     return [f"use {value}"] if "array" in kinds else f"use {value}"
 
 
-async def a_home(desk: OperationContext) -> dict[str, dict[str, Any]]:
+async def a_home(ctx: OperationContext) -> dict[str, dict[str, Any]]:
     """What operations need to be called at all, by the name of each."""
     known = {"subject": "Ann", "predicate": "drinks", "content": "tea"}
-    stored = await OPERATIONS["store_fact"].perform(desk, **known)
-    rule = await OPERATIONS["store_rule"].perform(desk, content="Serve tea")
+    stored = await OPERATIONS["store_fact"].perform(ctx, **known)
+    rule = await OPERATIONS["store_rule"].perform(ctx, content="Serve tea")
     person = {"canonical_name": "Ann", "entity_type": "person"}
-    entity = await OPERATIONS["create_entity"].perform(desk, **person)
+    entity = await OPERATIONS["create_entity"].perform(ctx, **person)
     return {
         "store_episode": {"content": "Ann came"},
         "store_fact": {**known, "predicate": "eats"},
@@ -85,8 +85,8 @@ async def whole_database(owner: asyncpg.Connection) -> str:
 
 
 async def test_every_text_of_every_writing_operation_is_masked(memory, lineage, owner) -> None:
-    desk = OperationContext(memory, lineage)
-    calls = await a_home(desk)
+    ctx = OperationContext(memory, lineage)
+    calls = await a_home(ctx)
     walked = 0
     for operation, name, schema in text_fields():
         if operation.name in ("store_batch", "submit_consolidation"):
@@ -95,9 +95,7 @@ async def test_every_text_of_every_writing_operation_is_masked(memory, lineage, 
             calls["create_entity"]["canonical_name"] = f"Bob, by {name}"
         needed = calls.get(operation.name)
         assert needed is not None, f"{operation.name}.{name}: say how it is called, or why not"
-        await operation.perform(
-            desk, **{**needed, name: planted(schema, f"{operation.name} {KEY}")}
-        )
+        await operation.perform(ctx, **{**needed, name: planted(schema, f"{operation.name} {KEY}")})
         walked += 1
     kept = await whole_database(owner)
     assert KEY not in kept and "Zx81Yw" not in kept
@@ -106,51 +104,51 @@ async def test_every_text_of_every_writing_operation_is_masked(memory, lineage, 
 
 
 async def test_a_batch_and_an_agents_answer_are_masked_too(memory, lineage, owner) -> None:
-    desk = OperationContext(memory, lineage)
+    ctx = OperationContext(memory, lineage)
     memories = [
         {"memory_type": "fact", "subject": "Ann", "predicate": "login", "content": KEY},
         {"memory_type": "episode", "content": f"Ann said {KEY}", "metadata": {KEY: [KEY]}},
         {"memory_type": "rule", "content": "Serve tea"},
     ]
-    told = await OPERATIONS["store_batch"].perform(desk, memories=memories)
+    told = await OPERATIONS["store_batch"].perform(ctx, memories=memories)
     assert [one.get("masked") for one in told["results"]] == [1, 3, None]
-    claim = await OPERATIONS["claim_episodes"].perform(desk)
+    claim = await OPERATIONS["claim_episodes"].perform(ctx)
     drawn = fact("Ann", "has", KEY, source_episode_ids=[1])
     await OPERATIONS["submit_consolidation"].perform(
-        desk, claim_id=claim["claim_id"], answer=json.loads(answer(new_facts=[drawn]))
+        ctx, claim_id=claim["claim_id"], answer=json.loads(answer(new_facts=[drawn]))
     )
     assert KEY not in await whole_database(owner)
 
 
 async def test_what_was_masked_is_told_and_identities_stay(memory, lineage) -> None:
-    desk, store = OperationContext(memory, lineage), OPERATIONS["store_fact"]
+    ctx, store = OperationContext(memory, lineage), OPERATIONS["store_fact"]
     wifi = {"subject": "home", "predicate": "wifi password", "content": "swordfish"}
-    first = await store.perform(desk, **wifi, idempotency_key=f"a {KEY}")
-    again = await store.perform(desk, **wifi, idempotency_key=f"a {KEY}")
-    other = await store.perform(desk, **wifi, idempotency_key=f"b {KEY}")
+    first = await store.perform(ctx, **wifi, idempotency_key=f"a {KEY}")
+    again = await store.perform(ctx, **wifi, idempotency_key=f"a {KEY}")
+    other = await store.perform(ctx, **wifi, idempotency_key=f"b {KEY}")
     assert first["masked"] == 1
     assert first["id"] == again["id"] != other["id"]
-    told = await OPERATIONS["get"].perform(desk, memory_id=first["id"], memory_type="fact")
+    told = await OPERATIONS["get"].perform(ctx, memory_id=first["id"], memory_type="fact")
     assert told["content"] == mark("password")
-    plain = await store.perform(desk, subject="Ann", predicate="drinks", content="tea")
+    plain = await store.perform(ctx, subject="Ann", predicate="drinks", content="tea")
     assert set(plain) == {"id", "superseded_id"}
 
 
 async def test_a_butler_may_refuse_secrets_or_keep_them(memory, lineage, owner) -> None:
-    def desk_of(secrets: str) -> OperationContext:
+    def context_of(secrets: str) -> OperationContext:
         config = MemoryModuleConfig.model_validate({"secrets": secrets})
         return OperationContext(replace(memory, settings=config), lineage)
 
-    calls = await a_home(desk_of("mask"))
+    calls = await a_home(context_of("mask"))
     for operation, name, schema in text_fields():
         if operation.name in calls:
             given = {**calls[operation.name], name: planted(schema, f"{operation.name} {KEY}")}
             with pytest.raises(InvalidInput) as refused:
-                await operation.perform(desk_of("refuse"), **given)
+                await operation.perform(context_of("refuse"), **given)
             assert str(refused.value).startswith(name)
             assert "github token" in str(refused.value) and KEY not in str(refused.value)
     assert MASKED not in await whole_database(owner)
-    await OPERATIONS["store_rule"].perform(desk_of("keep"), content=f"Push with {KEY}")
+    await OPERATIONS["store_rule"].perform(context_of("keep"), content=f"Push with {KEY}")
     assert KEY in await whole_database(owner)
-    block = await OPERATIONS["context"].perform(desk_of("keep"), trigger_prompt="how to push")
+    block = await OPERATIONS["context"].perform(context_of("keep"), trigger_prompt="how to push")
     assert f"Push with {MASKED}" in block["text"]

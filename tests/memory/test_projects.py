@@ -165,8 +165,8 @@ async def test_a_project_nobody_knows_or_several_are_called_is_refused(memory, l
 
 async def test_another_projects_scope_cannot_be_asked_for_from_within_one(memory, lineage):
     shop, family = await scope_of(memory, SHOP, lineage), await scope_of(memory, FAMILY, lineage)
-    desk = OperationContext(memory, lineage, project=SHOP)
+    ctx = OperationContext(memory, lineage, project=SHOP)
     with pytest.raises(InvalidInput, match="valid are global"):
-        await desk.seen(family)
-    assert scopes.several(await desk.seen("general\x1f" + family)) == [f"general {family}", shop]
+        await ctx.seen(family)
+    assert scopes.several(await ctx.seen("general\x1f" + family)) == [f"general {family}", shop]
     assert await OperationContext(memory, lineage).seen(None) is None

@@ -139,14 +139,14 @@ async def test_a_context_of_the_past_says_so_and_counts_no_use(
 
 async def test_a_date_is_the_end_of_its_day_and_a_time_needs_its_offset():
     search = OPERATIONS["search"]
-    asked = search.asked(
+    asked = search.parse(
         {"query": "Ann", "as_of": "2026-03-01", "known_at": "2026-03-01T02:00+02:00"}
     )
     assert asked.as_of == datetime(2026, 3, 1, 23, 59, 59, 999999, tzinfo=UTC)
     assert asked.known_at == datetime(2026, 3, 1, tzinfo=UTC)
     for wrong in ("2026-03-01T02:00", "yesterday", "2026-02-31", "9999-12-31T23:00-05:00", 3.5j):
         with pytest.raises(InvalidInput, match="as_of"):
-            search.asked({"query": "Ann", "as_of": wrong})
+            search.parse({"query": "Ann", "as_of": wrong})
 
 
 @pytest.mark.contract("L40")

@@ -11,7 +11,7 @@ import pytest
 
 from butlers.errors import InvalidInput, NotFound, Unavailable
 from butlers.host import registry
-from butlers.module import Caller, Surroundings
+from butlers.module import ButlerEnvironment, Caller
 from butlers.notebook import open_notebook, owner_id
 from butlers.notebook.manager import FILE
 from butlers.notebook.module import NotebookModule
@@ -25,7 +25,9 @@ RIVAL = Caller("rival", "token:3", "ann")
 @asynccontextmanager
 async def started(directory: Path, **known: Any) -> AsyncIterator[NotebookModule]:
     config = NotebookModuleConfig(enabled=True, **known.pop("settings", {}))
-    module = NotebookModule(Surroundings("general", "acme", directory=directory, **known), config)
+    module = NotebookModule(
+        ButlerEnvironment("general", "acme", directory=directory, **known), config
+    )
     try:
         await module.on_startup(config, None)  # type: ignore[arg-type]
         yield module
@@ -41,7 +43,7 @@ async def module(tmp_path: Path, clock: Any) -> AsyncIterator[NotebookModule]:
 
 async def call(module: NotebookModule, tool: str, /, caller: Caller = ANN, **arguments: Any) -> Any:
     (operation,) = [found for found in module.operations if found.tool == tool]
-    return await operation.run(module.desk(caller), operation.asked(arguments))
+    return await operation.run(module.operation_context(caller), operation.parse(arguments))
 
 
 def test_the_house_knows_the_notebook_which_needs_nobody_and_no_migrations() -> None:
@@ -63,7 +65,7 @@ async def test_the_file_is_private_and_let_go_of(tmp_path: Path) -> None:
 
 
 async def test_without_a_directory_it_does_not_start() -> None:
-    module = NotebookModule(Surroundings("general"))
+    module = NotebookModule(ButlerEnvironment("general"))
     assert len(list(module.operations)) == 7
     with pytest.raises(Unavailable, match="no directory"):
         await module.on_startup(None, None)  # type: ignore[arg-type]
@@ -71,7 +73,7 @@ async def test_without_a_directory_it_does_not_start() -> None:
 
 
 async def test_a_start_that_is_cancelled_leaves_nothing_open(tmp_path: Path) -> None:
-    module = NotebookModule(Surroundings("general", directory=tmp_path))
+    module = NotebookModule(ButlerEnvironment("general", directory=tmp_path))
     start = asyncio.create_task(module.on_startup(None, None))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     start.cancel()

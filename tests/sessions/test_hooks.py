@@ -23,7 +23,7 @@ from butlers.host.home import Home
 from butlers.host.own_tokens import ensure_hook_token
 from butlers.host.tokens import TokenStore
 from butlers.interfaces.http.hooks import MAX_BODY_BYTES, hook_routes
-from butlers.kernel.concurrency import Turns
+from butlers.kernel.concurrency import ConcurrencyLimiter
 from butlers.memory.handle import Memory
 from butlers.sessions.session import SessionMemory
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, until, up
@@ -333,7 +333,7 @@ async def test_a_memory_that_fails_is_not_hidden_from_whoever_sent_a_session(
     empty_home: Home,
 ) -> None:
     class Served:
-        name, session_log, turns = "general", None, Turns()
+        name, session_log, limiter = "general", None, ConcurrencyLimiter()
 
         def session_memory(self, seconds: float) -> SessionMemory:
             return SessionMemory("general", self.down, seconds)

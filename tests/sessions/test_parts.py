@@ -54,8 +54,8 @@ LONG = turns(*(f"Take step {number}. " + "And further. " * 30 for number in rang
 async def end(
     memory: Memory, lines: list[str], lineage: Lineage, session: str = SESSION
 ) -> str | None:
-    desk = OperationContext(memory, lineage)
-    stored = await store_session(desk, session, parse("\n".join(lines)), {"project": "x"})
+    ctx = OperationContext(memory, lineage)
+    stored = await store_session(ctx, session, parse("\n".join(lines)), {"project": "x"})
     return str(stored) if stored else None
 
 

@@ -10,7 +10,7 @@ from butlers.errors import NotFound
 from butlers.host.registry import KNOWN
 from butlers.jobs.planned import jobs_of
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.module import Surroundings
+from butlers.module import ButlerEnvironment
 from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings
 from host.toy_modules import settings_for, toy
@@ -85,7 +85,7 @@ def test_a_module_the_house_is_given_has_its_section():
 def crons(settings: ButlerSettings) -> dict[str, str]:
     """When each job runs that the butler has by these settings; none that never does."""
     enabled = (name for name in KNOWN if settings.is_enabled(name))
-    modules = [KNOWN[name](Surroundings("general"), settings.module(name)) for name in enabled]
+    modules = [KNOWN[name](ButlerEnvironment("general"), settings.module(name)) for name in enabled]
     return {job.name: job.cron for job in jobs_of(settings, modules) if job.cron}
 
 

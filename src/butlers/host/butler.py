@@ -21,11 +21,11 @@ from butlers.jobs.planned import jobs_of
 from butlers.jobs.policy import RunOutcome
 from butlers.jobs.schedule import Schedule
 from butlers.jobs.spending import BudgetAccount, Spending, limits_of, model_of
-from butlers.kernel.concurrency import Turns
+from butlers.kernel.concurrency import ConcurrencyLimiter
 from butlers.kernel.secrets import masked
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
-from butlers.module import Health, Module, Surroundings
+from butlers.module import ButlerEnvironment, Health, Module
 from butlers.sessions.log import SessionLog
 from butlers.sessions.session import SessionMemory
 from butlers.sessions.session_tokens import SessionTokens
@@ -68,8 +68,8 @@ class Butler:
         tenant = settings.butler.tenant
         self.storage = Storage(lambda: self.database)
         self.clock_watch = ClockWatch(lambda: self.database, clock, witness)
-        self.turns = Turns(settings.database.tenant_at_once)
-        surroundings = Surroundings(
+        self.limiter = ConcurrencyLimiter(settings.database.tenant_at_once)
+        environment = ButlerEnvironment(
             self.name,
             tenant,
             clock,
@@ -77,11 +77,11 @@ class Butler:
             model,
             self._directory,
             self.clock_watch.doubt,
-            self.turns,
+            self.limiter,
         )
         order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
         self.modules: Sequence[Module] = [
-            known[name](surroundings, settings.module(name)) for name in order
+            known[name](environment, settings.module(name)) for name in order
         ]
         self._started: list[Module] = []
         self._database: Database | None = None

@@ -50,8 +50,8 @@ def _method(operation: Operation) -> Callable[..., Any]:
     async def call(*given: Any, **named: Any) -> Any:
         arguments = signature.bind(*given, **named).arguments
         memory: Methods = arguments.pop("self")
-        desk = OperationContext(memory.handle, memory.lineage)
-        return await operation.done(desk, operation.asked(arguments))
+        ctx = OperationContext(memory.handle, memory.lineage)
+        return await operation.execute(ctx, operation.parse(arguments))
 
     vars(call)["__signature__"] = signature
     call.__name__, call.__qualname__ = operation.name, f"Methods.{operation.name}"

@@ -1,4 +1,4 @@
-"""Turns: so many of one kind at once, first come first served; other kinds do not wait."""
+"""Limit how many calls of one kind run at once; first come, first served."""
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable
@@ -12,8 +12,8 @@ class _Slots:
     present: int = 0
 
 
-class Turns:
-    """Places by kind, known while somebody has one or waits for one."""
+class ConcurrencyLimiter:
+    """Slots for each kind; a kind is forgotten once nobody uses or waits for its slots."""
 
     def __init__(self, at_once: int = 2) -> None:
         self._at_once = at_once
@@ -21,13 +21,13 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, kind: Hashable) -> AsyncIterator[None]:
-        """Within this block one of the places is ours."""
-        places = self._known.setdefault(kind, _Slots(asyncio.Semaphore(self._at_once)))
-        places.present += 1
+        """Hold a slot of a kind for the block; wait for a free one."""
+        slots = self._known.setdefault(kind, _Slots(asyncio.Semaphore(self._at_once)))
+        slots.present += 1
         try:
-            async with places.free:
+            async with slots.free:
                 yield
         finally:
-            places.present -= 1
-            if not places.present:
+            slots.present -= 1
+            if not slots.present:
                 del self._known[kind]

@@ -19,7 +19,7 @@ from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.settings import MemoryScheduleConfig
-from butlers.module import Job, NotRun, Rationed
+from butlers.module import HasBudget, Job, NotRun
 
 _MAX_TOLD = 20
 _NAME_ONE = "name one in [runtime] of butler.toml"
@@ -80,7 +80,7 @@ async def _consolidate(memory: Memory, model: LanguageModel | None) -> dict[str,
         counted = await for_every_tenant(memory, "schedule:consolidate", count_unread)
         waiting = backlog(counted.done.values(), memory.now())
         raise NotRun(f"no model ({waiting}); {_NAME_ONE}")
-    if isinstance(model, Rationed):
+    if isinstance(model, HasBudget):
         await model.check()
     told = await consolidate_all(memory, model, "schedule:consolidate")
     errors = [f"{tenant}: {error}" for tenant, report in told.items() for error in report.errors]

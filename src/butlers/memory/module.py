@@ -17,7 +17,7 @@ from butlers.memory.jobs import memory_jobs
 from butlers.memory.model import Lineage
 from butlers.memory.operations import OPERATIONS, OperationContext
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.module import Caller, Health, Job, Module, Surroundings
+from butlers.module import ButlerEnvironment, Caller, Health, Job, Module
 from butlers.operation import Operation
 
 _log = structlog.get_logger(__name__)
@@ -32,8 +32,8 @@ class MemoryModule(Module):
     migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_034")
     operations: ClassVar[Iterable[Operation]] = OPERATIONS
 
-    def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
-        super().__init__(surroundings, config)
+    def __init__(self, environment: ButlerEnvironment, config: BaseModel | None = None) -> None:
+        super().__init__(environment, config)
         self._database: Database | None = None
         self._embedding_engine: Embedder | None = None
         self._memory: Memory | None = None
@@ -46,13 +46,13 @@ class MemoryModule(Module):
         self._memory = Memory(
             database=database,
             embedder=self._get_embedding_engine,
-            butler=self.surroundings.butler,
+            butler=self.environment.butler,
             settings=self.config,
-            clock=self.surroundings.clock,
-            new_id=self.surroundings.new_id,
-            clock_doubt=self.surroundings.clock_doubt,
+            clock=self.environment.clock,
+            new_id=self.environment.new_id,
+            clock_doubt=self.environment.clock_doubt,
         )
-        await self._keep_unread(self.surroundings.tenant_id, at_once=True)
+        await self._keep_unread(self.environment.tenant_id, at_once=True)
 
     async def on_shutdown(self) -> None:
         """Let go of database and model, once what was used is counted."""
@@ -66,18 +66,16 @@ class MemoryModule(Module):
     def memory(self) -> Memory:
         """The handle for the flows."""
         if self._memory is None:
-            raise Unavailable(f"the memory of butler {self.surroundings.butler} is not started")
+            raise Unavailable(f"the memory of butler {self.environment.butler} is not started")
         return self._memory
 
-    def desk(self, caller: Caller, request_id: str | None = None) -> OperationContext:
+    def operation_context(self, caller: Caller, request_id: str | None = None) -> OperationContext:
         """Where its operations are called on a caller's behalf."""
-        return OperationContext.of(
-            self.memory, caller, request_id, self.surroundings.language_model
-        )
+        return OperationContext.of(self.memory, caller, request_id, self.environment.language_model)
 
     def jobs(self) -> Sequence[Job]:
         """Consolidation, decay sweep and episode cleanup."""
-        model = self.surroundings.language_model
+        model = self.environment.language_model
         return memory_jobs(lambda: self.memory, model, self.config.schedule)
 
     async def warm_up(self) -> None:

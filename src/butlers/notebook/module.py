@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from butlers.db.postgres import Database
 from butlers.errors import Unavailable
-from butlers.module import Caller, Health, Job, Module, Surroundings
+from butlers.module import ButlerEnvironment, Caller, Health, Job, Module
 from butlers.notebook.manager import FILE, MemoryManager, open_manager
 from butlers.notebook.operations import OPERATIONS, NotebookContext
 from butlers.notebook.settings import NotebookModuleConfig
@@ -30,8 +30,8 @@ class NotebookModule(Module):
     settings_model: ClassVar[type[BaseModel]] = NotebookModuleConfig
     operations: ClassVar[Iterable[Operation]] = OPERATIONS
 
-    def __init__(self, surroundings: Surroundings, config: BaseModel | None = None) -> None:
-        super().__init__(surroundings, config)
+    def __init__(self, environment: ButlerEnvironment, config: BaseModel | None = None) -> None:
+        super().__init__(environment, config)
         self._worker: ThreadPoolExecutor | None = None
         self._manager: MemoryManager | None = None
 
@@ -39,7 +39,7 @@ class NotebookModule(Module):
         """Open the file, or make it; the butler's database is not used."""
         if isinstance(config, NotebookModuleConfig):
             self.config = config
-        self._worker = ThreadPoolExecutor(1, f"notebook-{self.surroundings.butler}")
+        self._worker = ThreadPoolExecutor(1, f"notebook-{self.environment.butler}")
         await asyncio.get_running_loop().run_in_executor(self._worker, self._open)
 
     async def on_shutdown(self) -> None:
@@ -55,13 +55,13 @@ class NotebookModule(Module):
     def manager(self) -> MemoryManager:
         """The notebook."""
         if self._manager is None:
-            raise Unavailable(f"the notebook of butler {self.surroundings.butler} is not started")
+            raise Unavailable(f"the notebook of butler {self.environment.butler} is not started")
         return self._manager
 
-    def desk(self, caller: Caller, request_id: str | None = None) -> NotebookContext:
+    def operation_context(self, caller: Caller, request_id: str | None = None) -> NotebookContext:
         """Where its operations are called for a caller's agent, which may be the butler."""
-        agent = caller.agent or self.surroundings.butler
-        file = (self.surroundings.directory or Path()) / FILE
+        agent = caller.agent or self.environment.butler
+        file = (self.environment.directory or Path()) / FILE
         return NotebookContext(self.manager, self.config, caller.tenant_id, agent, file)
 
     def jobs(self) -> Sequence[Job]:
@@ -78,15 +78,15 @@ class NotebookModule(Module):
         return Health(ok=True, details=await db.apart(file_stats, db))
 
     def _open(self) -> None:
-        directory = self.surroundings.directory
+        directory = self.environment.directory
         if directory is None:
             raise Unavailable("the notebook has no directory for its file; serve it from a home")
         self._manager = open_manager(
             directory,
             self.config,
-            clock=self.surroundings.clock,
-            new_id=self.surroundings.new_id,
-            model=self.surroundings.language_model,
+            clock=self.environment.clock,
+            new_id=self.environment.new_id,
+            model=self.environment.language_model,
             worker=self._worker,
         )
 

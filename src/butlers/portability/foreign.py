@@ -109,13 +109,13 @@ async def _bring_conversations(
         if len(told) == 1 or name.startswith("conversations")
         for one in (given if isinstance(given, list) else [given])
     ]
-    desk = OperationContext(butler.memory, lineage)
+    ctx = OperationContext(butler.memory, lineage)
     for place, one in enumerate(listed):
         on_step("storing conversations", place, len(listed))
         try:
             found = conversations.read(source, one)
             metadata = {"source": source, "title": found.title[:200], "project": ""}
-            stored = await store_session(desk, f"{source}-{found.id}"[:200], found.said, metadata)
+            stored = await store_session(ctx, f"{source}-{found.id}"[:200], found.said, metadata)
             (done.stored if stored else done.known)["conversation"] += 1
         except (Unreadable, InvalidInput) as error:
             done.skipped.append(f"conversation {place + 1}: {error}")

@@ -23,15 +23,15 @@ log = structlog.get_logger(__name__)
 
 
 async def store_session(
-    desk: OperationContext, session: str, said: Transcript, metadata: Mapping[str, Any]
+    ctx: OperationContext, session: str, said: Transcript, metadata: Mapping[str, Any]
 ) -> UUID | None:
     """Store what is not stored of a session; its last new episode, None where nothing is new."""
     newest: UUID | None = None
     while True:
-        after = await last_part(desk.memory, session, desk.lineage)
+        after = await last_part(ctx.memory, session, ctx.lineage)
         rest = said.after(after.through if after else "")
         for found in await asyncio.to_thread(essence.of_transcript, rest):
-            after = await store_essence(desk, session, found, after, metadata)
+            after = await store_essence(ctx, session, found, after, metadata)
             if after is None:
                 # Somebody else delivers it too and was quicker: what is left is seen anew.
                 break
@@ -41,14 +41,14 @@ async def store_session(
 
 
 async def store_essence(
-    desk: OperationContext,
+    ctx: OperationContext,
     session: str,
     found: Essence,
     after: Part | None,
     metadata: Mapping[str, Any],
 ) -> Part | None:
     """Store a part of a session after another; None where the session went on otherwise."""
-    memory, scope = desk.memory, await desk.kept(desk.memory.butler)
+    memory, scope = ctx.memory, await ctx.kept(ctx.memory.butler)
     # Several speak in it, so that it has no author.
     episode = NewEpisode(
         found.text,
@@ -63,7 +63,7 @@ async def store_essence(
     stated = found.statements if memory.settings.statements.enabled else ()
     told = candidates(stated, scope, session, metadata)
     new = NewPart(session, after, found.through, episode, told)
-    stored = await store_part(memory, new, desk.lineage)
+    stored = await store_part(memory, new, ctx.lineage)
     if stored is not None:
         log.info(
             "session remembered",

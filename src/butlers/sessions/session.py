@@ -75,7 +75,7 @@ class SessionMemory:
 
         async def built() -> Injection:
             asked = AskedContext(trigger_prompt=prompt)
-            found = await context.done(await self._desk(caller), asked)
+            found = await context.execute(await self._desk(caller), asked)
             if not found.recalled and "\n## " not in found.text:
                 return Injection()
             return Injection(found.text, _memories_in(found))
@@ -90,15 +90,15 @@ class SessionMemory:
         """
 
         async def built() -> Injection:
-            desk = await self._desk(caller)
+            ctx = await self._desk(caller)
             allowed = (MAX_HOOK_CHARACTERS - len(PREFACE) - len(self._invitation) - 100) // 4
-            budget = min(desk.memory.settings.retrieval.context_token_budget, allowed)
+            budget = min(ctx.memory.settings.retrieval.context_token_budget, allowed)
             asked = AskedContext(trigger_prompt=about, token_budget=budget, opening=True)
-            found = await context.done(desk, asked)
+            found = await context.execute(ctx, asked)
             shown = _memories_in(found)
             self._told.set(session, {str(id) for id in shown})
             text = PREFACE + found.text if shown else ""
-            return Injection(await self._waiting(desk) + text, shown)
+            return Injection(await self._waiting(ctx) + text, shown)
 
         seconds = self._context_seconds
         return await forgiven("opening of a session", built, otherwise=None, seconds=seconds)
@@ -107,13 +107,13 @@ class SessionMemory:
         """What bears on a prompt and was not told to this session before; often nothing."""
 
         async def built() -> Injection:
-            desk = await self._desk(caller)
+            ctx = await self._desk(caller)
             told = self._told.get(session) or set()
-            near = [one for one in await _near(desk, prompt) if one["id"] not in told]
+            near = [one for one in await _near(ctx, prompt) if one["id"] not in told]
             chosen = near[:_RELEVANT_LINES]
             if not chosen:
                 return Injection()
-            text = "".join([await _line(desk, one) for one in chosen])
+            text = "".join([await _line(ctx, one) for one in chosen])
             self._told.set(session, told | {one["id"] for one in chosen})
             whole = f"{PREFACE}{lines.TITLE}{lines.NOTICE}{text}"[:MAX_HOOK_CHARACTERS]
             return Injection(whole, tuple(UUID(str(one["id"])) for one in chosen))
@@ -132,10 +132,10 @@ class SessionMemory:
             return None
 
         async def stored() -> UUID | None:
-            desk = await self._desk(caller)
+            ctx = await self._desk(caller)
             # What is put to a butler is a task; statements are read from conversations.
             asked = replace(found, statements=())
-            part = await store_essence(desk, str(session), asked, None, {})
+            part = await store_essence(ctx, str(session), asked, None, {})
             return part.episode_id if part else None
 
         return await self._kept(stored)
@@ -144,8 +144,8 @@ class SessionMemory:
         """The memories that a caller has stored since an instant; none where that is not known."""
 
         async def found() -> Sequence[UUID]:
-            desk = await self._desk(caller)
-            return await stored_by(desk.memory, caller.actor, since, desk.lineage)
+            ctx = await self._desk(caller)
+            return await stored_by(ctx.memory, caller.actor, since, ctx.lineage)
 
         return await forgiven(
             "memories of a session", found, otherwise=(), seconds=_COUNTING_SECONDS
@@ -159,19 +159,19 @@ class SessionMemory:
         Not forgiven: whoever has the transcript keeps it and tries again.
         """
         async with asyncio.timeout(TRANSCRIPT_SECONDS):
-            desk = await self._desk(caller)
+            ctx = await self._desk(caller)
             said = await asyncio.to_thread(parse, transcript)
-            return await store_session(desk, session, said, metadata)
+            return await store_session(ctx, session, said, metadata)
 
-    async def _waiting(self, desk: OperationContext) -> str:
+    async def _waiting(self, ctx: OperationContext) -> str:
         """A line about what nobody has read, where an agent could."""
-        if not self._invitation or desk.scopes:
+        if not self._invitation or ctx.scopes:
             return ""
-        found = await count_unread(desk.memory, desk.lineage)
+        found = await count_unread(ctx.memory, ctx.lineage)
         if found.oldest is None:
             return ""
         many = f"{found.episodes} episodes wait" if found.episodes > 1 else "1 episode waits"
-        days = max(0, (desk.memory.now() - found.oldest).days)
+        days = max(0, (ctx.memory.now() - found.oldest).days)
         return f"{many} to be read; days since the oldest: {days}. {self._invitation}\n"
 
     async def _desk(self, caller: Caller) -> OperationContext:
@@ -188,24 +188,24 @@ def _memories_in(found: Context) -> tuple[UUID, ...]:
     return tuple(line.ref.id for some in found.block.included.values() for line in some)
 
 
-async def _near(desk: OperationContext, prompt: str) -> list[dict[str, Any]]:
-    limit = min(2 * _RELEVANT_LINES, desk.memory.settings.retrieval.max_limit)
+async def _near(ctx: OperationContext, prompt: str) -> list[dict[str, Any]]:
+    limit = min(2 * _RELEVANT_LINES, ctx.memory.settings.retrieval.max_limit)
     asked = SearchInput(
         query=prompt,
         types=_KNOWLEDGE,
-        scope=desk.memory.butler,
+        scope=ctx.memory.butler,
         mode=SearchMode.HYBRID,
         limit=limit,
         min_relevance=ANSWERING,
     )
-    found: list[dict[str, Any]] = await search.done(desk, asked)
+    found: list[dict[str, Any]] = await search.execute(ctx, asked)
     return found
 
 
-async def _line(desk: OperationContext, found: dict[str, Any]) -> str:
+async def _line(ctx: OperationContext, found: dict[str, Any]) -> str:
     """The line of a memory, which counts as used by being shown."""
     kind = MemoryType(found["memory_type"])
-    row = await get.done(desk, Get(memory_type=kind, memory_id=found["id"])) or found
+    row = await get.execute(ctx, Get(memory_type=kind, memory_id=found["id"])) or found
     origin = standing_words(row)
     if kind is MemoryType.FACT:
         told = (row["subject"], row["predicate"], row["content"])

@@ -9,17 +9,17 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from butlers.interfaces.mcp.server import SCOPE, ButlerMCP
-from butlers.module import Caller, Surroundings
+from butlers.module import ButlerEnvironment, Caller
 from butlers.operation import Audience, Input, Operation, Output, Toolset
 from host.toy_modules import Toy
 
 asked_by: list[str] = []
 
 
-async def audit(desk: Caller, asked: Input) -> dict[str, Any]:
+async def audit(ctx: Caller, params: Input) -> dict[str, Any]:
     """Look at what every tenant has. Returns who asked."""
-    asked_by.append(desk.tenant_id)
-    return {"asked_by": desk.tenant_id}
+    asked_by.append(ctx.tenant_id)
+    return {"asked_by": ctx.tenant_id}
 
 
 class House(Toy):
@@ -32,7 +32,7 @@ class House(Toy):
         return [
             Operation(
                 run=audit,
-                answers=Output,
+                output=Output,
                 example="audit",
                 tool="audit",
                 command="audit",
@@ -40,7 +40,7 @@ class House(Toy):
             )
         ]
 
-    def desk(self, caller: Caller, request_id: str | None = None) -> Caller:
+    def operation_context(self, caller: Caller, request_id: str | None = None) -> Caller:
         return caller
 
 
@@ -57,7 +57,9 @@ def signed_in(tenant: str) -> Iterator[None]:
 
 async def test_what_concerns_every_tenant_is_for_the_butlers_own_alone() -> None:
     asked_by.clear()
-    server = ButlerMCP("general", [House(Surroundings("general", "ours"))], toolset=Toolset.ALL)
+    server = ButlerMCP(
+        "general", [House(ButlerEnvironment("general", "ours"))], toolset=Toolset.ALL
+    )
     with signed_in("ours"):
         answer: Any = await server.call_tool("audit", {})
     assert answer.structured_content == {"asked_by": "ours"}

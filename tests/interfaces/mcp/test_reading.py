@@ -10,7 +10,7 @@ from butlers.errors import Unavailable
 from butlers.interfaces.mcp.server import ButlerMCP
 from butlers.memory.module import MemoryModule
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.module import Surroundings
+from butlers.module import ButlerEnvironment
 from butlers.operation import Toolset
 from memory.consolidation_stories import active_facts, statuses, tell
 from memory.scripted_model import answer, fact
@@ -20,7 +20,7 @@ READING = {"memory_claim_episodes", "memory_submit_consolidation"}
 
 @pytest.fixture
 def module(memory):
-    module = MemoryModule(Surroundings("general", "acme"), MemoryModuleConfig())
+    module = MemoryModule(ButlerEnvironment("general", "acme"), MemoryModuleConfig())
     module._memory = memory
     return module
 

@@ -10,7 +10,7 @@ from butlers.interfaces.mcp.server import ButlerMCP
 from butlers.kernel.rights import Right
 from butlers.memory.module import MemoryModule
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.module import Surroundings
+from butlers.module import ButlerEnvironment
 from interfaces.daemons import Daemon
 from interfaces.mcp.clients import over_http
 
@@ -220,7 +220,7 @@ def test_reading_tools_say_that_they_only_read(offered: dict[str, Any]) -> None:
 def test_butlers_share_what_their_tools_have_in_common_and_keep_defaults_of_their_own() -> None:
     def shown(mode: str) -> Any:
         config = MemoryModuleConfig.model_validate({"retrieval": {"default_mode": mode}})
-        module = MemoryModule(Surroundings("general"), config)
+        module = MemoryModule(ButlerEnvironment("general"), config)
         return ButlerMCP("general", [module]).tools["memory_search"]
 
     one, other, third = shown("hybrid"), shown("keyword"), shown("hybrid")

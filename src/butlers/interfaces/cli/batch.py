@@ -14,7 +14,7 @@ from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
     JsonOption,
-    memory_desk,
+    memory_context,
     with_butler,
 )
 from butlers.interfaces.cli.tables import show_json, show_line, visible
@@ -65,23 +65,23 @@ async def _store_lines(
     from butlers.errors import Unavailable
     from butlers.memory.operations.batch import MOST
 
-    desk, results = memory_desk(opened, tenant), list[dict[str, Any]]()
+    ctx, results = memory_context(opened, tenant), list[dict[str, Any]]()
     while some := list(islice(lines, MOST)):
         try:
-            results += await _sent(desk, some, on_line)
+            results += await _sent(ctx, some, on_line)
         except Unavailable as error:
             raise Unavailable(f"{error}; of the file, {some[0][0] - 1} lines were done") from error
     return results
 
 
-async def _sent(desk: Any, lines: list[tuple[int, bytes]], on_line: OnLine) -> list[dict[str, Any]]:
+async def _sent(ctx: Any, lines: list[tuple[int, bytes]], on_line: OnLine) -> list[dict[str, Any]]:
     """What came of some lines, each told by its number."""
     from dataclasses import replace
 
     from butlers.memory.operations.batch import store_batch as operation
 
     numbers = [number for number, _ in lines]
-    told = replace(desk, on_progress=lambda done, _: on_line(numbers[done - 1]))
+    told = replace(ctx, on_progress=lambda done, _: on_line(numbers[done - 1]))
     answer = await operation.perform(told, memories=[_parsed(line) for _, line in lines])
     return [{"line": numbers[one.pop("place")], **one} for one in answer["results"]]
 

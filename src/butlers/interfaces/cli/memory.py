@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from butlers.interfaces.cli.commands import TenantOption, commands, lazy_group
-from butlers.interfaces.cli.options import example, memory_desk, with_butler
+from butlers.interfaces.cli.options import example, memory_context, with_butler
 
 if TYPE_CHECKING:
     from butlers.host.butler import Butler
@@ -72,12 +72,12 @@ def ask(operation: "Operation", place: dict[str, Any], given: dict[str, Any]) ->
 
     if "detail" in operation.fields:
         given = {**given, "detail": Detail.FULL}
-    operation.asked(given)  # refused before anything is opened
+    operation.parse(given)  # refused before anything is opened
 
     async def asked(opened: "Butler") -> Any:
-        desk = memory_desk(opened, place["tenant"])
+        ctx = memory_context(opened, place["tenant"])
         with _progress(operation) as on_progress:
-            return await operation.perform(replace(desk, on_progress=on_progress), **given)
+            return await operation.perform(replace(ctx, on_progress=on_progress), **given)
 
     answer = with_butler(place["butler"], place["home"], asked)
     _refuse_nothing(operation, answer, place["butler"], given)

@@ -44,20 +44,20 @@ def ask(operation: "Operation", place: dict[str, Any], given: dict[str, Any]) ->
     configure("warning")
 
     async def asked() -> Any:
-        async with _opened(place, deep=given.get("mode") == "deep") as desk:
-            answer = await operation.perform(desk, **given)
+        async with _opened(place, deep=given.get("mode") == "deep") as ctx:
+            answer = await operation.perform(ctx, **given)
             if answer is None:
-                raise _nothing(desk, given["key"])
+                raise _nothing(ctx, given["key"])
             return answer
 
     return asyncio.run(asked())
 
 
-def _nothing(desk: "NotebookContext", key: str) -> Exception:
+def _nothing(ctx: "NotebookContext", key: str) -> Exception:
     from butlers.errors import NotFound
 
     return NotFound(
-        f"agent {desk.agent} of tenant {desk.tenant} has no note {key[:80]!r}; "
+        f"agent {ctx.agent} of tenant {ctx.tenant} has no note {key[:80]!r}; "
         "`butlers notes list` shows them"
     )
 
@@ -86,7 +86,7 @@ async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[Notebo
     agent = validate_agent(place["agent"] or "") or name
     if deep:
         async with opened_butler(home, name) as butler:
-            yield butler.module("notebook").desk(Caller(tenant, "cli", agent))
+            yield butler.module("notebook").operation_context(Caller(tenant, "cli", agent))
         return
     directory: Path = home.butler_directory(name)
     config: Any = settings.module("notebook")

@@ -87,10 +87,10 @@ def with_butler(name: str, home: Path | None, question: "Callable[[Butler], Awai
     return asyncio.run(asked())
 
 
-def memory_desk(opened: "Butler", tenant: str | None) -> Any:
+def memory_context(opened: "Butler", tenant: str | None) -> Any:
     """Where operations of a butler's memory are called for whoever sits at this terminal."""
     from butlers.host.token_record import acting_tenant
     from butlers.module import Caller
 
     acting = acting_tenant(opened.settings.butler.tenant, tenant)
-    return opened.module("memory").desk(Caller(acting, "cli", is_operator=True))
+    return opened.module("memory").operation_context(Caller(acting, "cli", is_operator=True))

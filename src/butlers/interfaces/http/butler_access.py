@@ -39,10 +39,7 @@ class ButlerAccess:
         """What an operation answers this caller."""
         if not self.butler.settings.is_enabled(module):
             raise NotFound(f"butler {self.butler.name} does not have the {module} module")
-        asked = self.butler.module(module)
-        async with asked.turn(operation, self.caller):
-            desk = asked.desk(self.caller, self.request_id)
-            return await operation.perform(desk, **given)
+        return await self.butler.module(module).call(operation, self.caller, given, self.request_id)
 
     async def ask(self, operation: Operation, **given: Any) -> Any:
         """What an operation of the memory answers this caller, in full."""

@@ -96,11 +96,11 @@ def hook_routes(butlers: Mapping[str, Butler], tokens: TokenStore) -> list[Route
     """One address for each event of each butler."""
     routes = []
     for name, butler in butlers.items():
-        desk = Hooks(butler.session_memory(HOOK_SECONDS), butler.session_log)
+        ctx = Hooks(butler.session_memory(HOOK_SECONDS), butler.session_log)
         for event, answer in (
-            ("SessionStart", _answering(butler, tokens, Started, desk.started)),
-            ("UserPromptSubmit", _answering(butler, tokens, Prompted, desk.prompted)),
-            ("SessionEnd", _answering(butler, tokens, Ended, desk.ended)),
+            ("SessionStart", _answering(butler, tokens, Started, ctx.started)),
+            ("UserPromptSubmit", _answering(butler, tokens, Prompted, ctx.prompted)),
+            ("SessionEnd", _answering(butler, tokens, Ended, ctx.ended)),
         ):
             routes.append(Route(f"/butlers/{name}/hooks/{event}", answer, methods=["POST"]))
     return routes
@@ -173,7 +173,7 @@ def _answering(
         except ValidationError:
             return _refused(400, "this is not what an agent's hook sends")
         project = told.project.project if told.project else None
-        async with butler.turns.of((caller.tenant_id, kind is not Ended)):
+        async with butler.limiter.of((caller.tenant_id, kind is not Ended)):
             said = await answer(told, replace(caller, project=project))
         if said is None:
             return _refused(503, _FAILED)

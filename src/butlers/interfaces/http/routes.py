@@ -92,9 +92,9 @@ def _nothing(named: dict[str, Any]) -> str:
 def _response_model(operation: Operation, route: Route) -> Any:
     """What a route answers; a list may stand under a key."""
     if not route.wraps:
-        return operation.answers
+        return operation.output
     title = f"{operation.name.title()}Answer"
-    return _made(title, Output, {route.wraps: (operation.answers, ...)})
+    return _made(title, Output, {route.wraps: (operation.output, ...)})
 
 
 def _request_body(operation: Operation, route: Route, places: list[str]) -> type[Input] | None:
@@ -108,8 +108,8 @@ def _request_body(operation: Operation, route: Route, places: list[str]) -> type
     if not left:
         return None
     if len(left) == len(operation.fields):
-        return operation.asks
-    return _made(operation.asks.__name__, Input, left)
+        return operation.input_model
+    return _made(operation.input_model.__name__, Input, left)
 
 
 def _made(name: str, base: type[Model], fields: Mapping[str, Any]) -> type[Model]:

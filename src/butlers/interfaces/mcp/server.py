@@ -182,13 +182,12 @@ class ButlerMCP(MCPServer[Any]):
 
     async def _perform(self, module: Module, operation: Operation, given: dict[str, Any]) -> Any:
         """Do what a tool stands for, as whoever authenticated; else as the butler's own tenant."""
-        caller = _authenticated() or _local(module.surroundings.tenant_id)
+        caller = _authenticated() or _local(module.environment.tenant_id)
         refuse_other_tenant(given, caller.tenant_id)
         module.check_started()
-        asked = {k: v for k, v in given.items() if k not in ("tenant_id", "request_context")}
-        async with module.turn(operation, caller):
-            desk = module.desk(caller, checked_request_id(given.get("request_context")))
-            return await operation.perform(desk, **asked)
+        params = {k: v for k, v in given.items() if k not in ("tenant_id", "request_context")}
+        request_id = checked_request_id(given.get("request_context"))
+        return await module.call(operation, caller, params, request_id)
 
     async def _prompted(self, module: Module, operation: Operation, given: dict[str, Any]) -> Any:
         """What a prompt carries; a failure is told in words."""

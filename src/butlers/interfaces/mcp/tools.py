@@ -111,7 +111,7 @@ def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
     async def answer(**given: Any) -> CallToolResult:
         # What was left out is left to the operation, whose defaults may be settings, or hang on
         # where it is called.
-        asks = operation.asks.model_fields
+        asks = operation.input_model.model_fields
         spoken = {one for one in named.get() if one in asks and given.get(one) is not None}
         fields = form.arguments.model_fields
         changed = {k: v for k, v in given.items() if k in spoken or v != fields[k].default}
@@ -141,7 +141,7 @@ def _form(operation: Operation, settings: tuple[Any, ...]) -> _Form:
     schema["additionalProperties"] = False
     output = _output(operation)
     metadata = Arguments(
-        arg_model=arguments, output_model=output, wrap_output=output is not operation.answers
+        arg_model=arguments, output_model=output, wrap_output=output is not operation.output
     )
     return _Form(arguments, schema, metadata)
 
@@ -149,7 +149,7 @@ def _form(operation: Operation, settings: tuple[Any, ...]) -> _Form:
 def _arguments(operation: Operation, defaults: Mapping[str, Any]) -> type[ArgModelBase]:
     """What the operation asks for, with the defaults that are settings, and the request's id."""
     fields: dict[str, Any] = {}
-    known = operation.asks.model_fields
+    known = operation.input_model.model_fields
     needed = [n for n in known if known[n].is_required() or n in operation.tool_needs]
     offered = [name for name in operation.fields if name not in operation.tool_without]
     for name in dict.fromkeys([*needed, *offered]):
@@ -188,7 +188,7 @@ def _output(operation: Operation) -> Any:
     """The model of a result; what is no object stands under `result`."""
     if operation.tool_text:
         return create_model(f"{operation.tool}Output", result=(str, ...))
-    kind = operation.answers
+    kind = operation.output
     if operation.may_find_nothing:
         kind = kind | None
     if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -21,7 +21,7 @@ def operation_fields(operation: Operation, fields: dict[str, str]) -> dict[str, 
     return {
         key: _taken(key, value)
         for key, value in fields.items()
-        if key in operation.asks.model_fields
+        if key in operation.input_model.model_fields
     }
 
 

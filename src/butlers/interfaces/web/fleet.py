@@ -95,7 +95,7 @@ async def search(visit: Visiting) -> Response:
     found = None
     if "q" in fields:
         wanted = operation_fields(retrieval.search, searched(fields))
-        retrieval.search.asked(wanted)  # refused in words
+        retrieval.search.parse(wanted)  # refused in words
         question = api.AskedFleetSearch.model_validate(wanted)
         found = await api.search(visit.request, visit.visitor, question)
     return render(

@@ -29,7 +29,7 @@ from butlers.memory.policy.consolidation import (
     build_prompt,
     numbered,
 )
-from butlers.module import Rationed
+from butlers.module import HasBudget
 
 TRIGGER = "schedule:consolidation"
 _PLACE = Path(__file__).parents[1]
@@ -72,7 +72,7 @@ async def consolidate_batch(
 ) -> BatchOutcome:
     """Consolidate the oldest episodes of a butler, as many as the model can read at once."""
     try:
-        if isinstance(model, Rationed):
+        if isinstance(model, HasBudget):
             model = model.for_tenant(lineage.tenant_id)
             await _affordable(model)
         reach = Reach(await model.context_tokens() if isinstance(model, Bounded) else 0)
@@ -91,7 +91,7 @@ async def consolidate_batch(
         )
 
 
-async def _affordable(model: Rationed) -> None:
+async def _affordable(model: HasBudget) -> None:
     """Asked before any episode is claimed: what may not be had now is no attempt."""
     try:
         await model.check()

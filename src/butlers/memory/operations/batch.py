@@ -63,9 +63,9 @@ class BatchStored(Output):
 
 def _schema(kind: MemoryType, operation: Operation) -> dict[str, Any]:
     """What storing a memory of this kind asks for, and the word that says which kind it is."""
-    asked = operation.asks.model_json_schema()
-    fields = {"memory_type": {"type": "string", "enum": [kind]}, **asked["properties"]}
-    return {**asked, "properties": fields, "required": ["memory_type", *asked["required"]]}
+    schema = operation.input_model.model_json_schema()
+    fields = {"memory_type": {"type": "string", "enum": [kind]}, **schema["properties"]}
+    return {**schema, "properties": fields, "required": ["memory_type", *schema["required"]]}
 
 
 # Read one by one, so that a fault in one of them is told in its place and refuses no other.
@@ -81,7 +81,7 @@ class StoreBatch(Input):
 
 
 @OPERATIONS.add(
-    answers=BatchStored,
+    output=BatchStored,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
     example="store-batch memories.jsonl",
@@ -91,7 +91,7 @@ class StoreBatch(Input):
         "tokens in every session"
     },
 )
-async def store_batch(desk: OperationContext, asked: StoreBatch) -> StoredBatch:
+async def store_batch(ctx: OperationContext, params: StoreBatch) -> StoredBatch:
     """Store many memories at once, each an episode, a fact or a rule.
 
     They are stored in the order given, exactly as one by one: a later fact supersedes an earlier
@@ -101,23 +101,23 @@ async def store_batch(desk: OperationContext, asked: StoreBatch) -> StoredBatch:
     Returns {stored, failed, results}; each result has place (0, 1, 2 …) and either memory_type
     and what storing it alone returns, or error.
     """
-    given = [await _new(desk, one) for one in asked.memories]
-    return await flow.store_batch(desk.memory, given, desk.lineage, desk.on_progress)
+    given = [await _new(ctx, one) for one in params.memories]
+    return await flow.store_batch(ctx.memory, given, ctx.lineage, ctx.on_progress)
 
 
-async def _new(desk: OperationContext, given: Any) -> New | ButlersError:
+async def _new(ctx: OperationContext, given: Any) -> New | ButlersError:
     """The memory that is asked to be stored, or what is wrong with it."""
     try:
-        return await _read(desk, given)
+        return await _read(ctx, given)
     except Unavailable:
         raise
     except ButlersError as error:
         return error
 
 
-async def _read(desk: OperationContext, given: Any) -> New:
+async def _read(ctx: OperationContext, given: Any) -> New:
     if not isinstance(given, Mapping):
         raise InvalidInput(f"found {shortened(given)}; valid is a JSON object with memory_type")
     fields = dict(given)
     kind = checked_word("memory_type", str(fields.pop("memory_type", "")), MemoryType)
-    return await _READING[kind](desk, _STORING[kind].asked(fields))
+    return await _READING[kind](ctx, _STORING[kind].parse(fields))

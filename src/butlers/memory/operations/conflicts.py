@@ -85,18 +85,18 @@ class AskedConflicts(Input):
 
 
 @OPERATIONS.add(
-    answers=Conflicts,
+    output=Conflicts,
     command="conflicts",
     example="conflicts",
     routes=(Route("GET", "/conflicts"),),
 )
-async def list_conflicts(desk: OperationContext, asked: AskedConflicts) -> Page:
+async def list_conflicts(ctx: OperationContext, params: AskedConflicts) -> Page:
     """List facts that exclude each other or say the same, the latest found first.
 
     They are found when a fact is stored, and nothing is done about them until somebody settles it.
     Returns {items, next_cursor}: each with both facts and why.
     """
-    return await settling.find_conflicts(desk.memory, asked.limit, asked.cursor, desk.lineage)
+    return await settling.find_conflicts(ctx.memory, params.limit, params.cursor, ctx.lineage)
 
 
 def _of_a_day(given: object) -> object:
@@ -117,21 +117,21 @@ class Settle(Input):
 
 
 @OPERATIONS.add(
-    answers=Settled,
+    output=Settled,
     effect=OperationEffect.WRITES,
     command="settle",
     example="settle 3f2b8a4e-0000-4000-8000-000000000001 newer",
     routes=(Route("POST", "/conflicts/{conflict_id}/settle"),),
 )
-async def settle_conflict(desk: OperationContext, asked: Settle) -> dict[str, Any]:
+async def settle_conflict(ctx: OperationContext, params: Settle) -> dict[str, Any]:
     """Say which of two facts holds; the other gives way to it and stays readable.
 
     newer: it has taken the older one's place. older: the newer one never held. both: they do not
     exclude each other. since: each held in its time. same: the older one is confirmed, and the
     newer one gives way to it. Returns {settled, newer_id, older_id}.
     """
-    since, given = asked.since, asked.conflict_id
-    return await settling.settle(desk.memory, given, asked.holds, desk.lineage, since)
+    since, given = params.since, params.conflict_id
+    return await settling.settle(ctx.memory, given, params.holds, ctx.lineage, since)
 
 
 class TellPredicate(Input):
@@ -144,19 +144,19 @@ class TellPredicate(Input):
 
 
 @OPERATIONS.add(
-    answers=PredicateTold,
+    output=PredicateTold,
     effect=OperationEffect.WRITES,
-    maintains=True,
+    is_maintenance=True,
     command="predicate",
     example="predicate mascot one",
     routes=(Route("POST", "/predicates"),),
 )
-async def tell_predicate(desk: OperationContext, asked: TellPredicate) -> dict[str, Any]:
+async def tell_predicate(ctx: OperationContext, params: TellPredicate) -> dict[str, Any]:
     """Say whether a predicate has one value at a time or many; it counts for what is stored next.
 
     Common ones are known, others are learned from what is settled. Returns {predicate, holds}.
     """
-    return await settling.tell_predicate(desk.memory, asked.predicate, asked.holds, desk.lineage)
+    return await settling.tell_predicate(ctx.memory, params.predicate, params.holds, ctx.lineage)
 
 
 class AskedPredicates(Input):
@@ -164,14 +164,14 @@ class AskedPredicates(Input):
 
 
 @OPERATIONS.add(
-    answers=list[KnownPredicate],
+    output=list[KnownPredicate],
     command="predicates",
     example="predicates",
     routes=(Route("GET", "/predicates", wraps="predicates"),),
 )
-async def list_predicates(desk: OperationContext, asked: AskedPredicates) -> list[dict[str, Any]]:
+async def list_predicates(ctx: OperationContext, params: AskedPredicates) -> list[dict[str, Any]]:
     """List what was told of predicates, or learned from what was settled.
 
     Returns for each whether it has one value at a time or many, who said so, and when.
     """
-    return await settling.find_predicates(desk.memory, desk.lineage)
+    return await settling.find_predicates(ctx.memory, ctx.lineage)

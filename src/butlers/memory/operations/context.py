@@ -50,7 +50,7 @@ class OperationContext:
         return cls(memory, lineage, model, project=caller.project, scopes=caller.scopes)
 
     def reader(self, *, current: bool = False) -> "OperationContext":
-        """The same desk for what only reads, which may lag a little unless it is `current`."""
+        """Return a read-only context, which may lag behind unless `current`."""
         return replace(self, memory=self.memory.reader(self.lineage.tenant_id, current=current))
 
     async def seen(self, given: str | None, field: str = "scope") -> str | None:

@@ -51,18 +51,18 @@ class AskedDoubts(Input):
 
 
 @OPERATIONS.add(
-    answers=list[InDoubt],
+    output=list[InDoubt],
     command="doubts",
     example="doubts",
     routes=(Route("GET", "/doubts", wraps="items"),),
 )
-async def list_doubts(desk: OperationContext, asked: AskedDoubts) -> list[dict[str, Any]]:
+async def list_doubts(ctx: OperationContext, params: AskedDoubts) -> list[dict[str, Any]]:
     """List what is in doubt: it depends on something that was forgotten, replaced or has faded.
 
     Each can be kept, if it holds all the same, or forgotten; it is in doubt no more once its ground
     holds again. Returns each with because: what fell, and what happened to that.
     """
-    return await doubts.list_doubts(desk.memory, asked.limit, desk.lineage)
+    return await doubts.list_doubts(ctx.memory, params.limit, ctx.lineage)
 
 
 class Keep(fields.Reference):
@@ -70,16 +70,16 @@ class Keep(fields.Reference):
 
 
 @OPERATIONS.add(
-    answers=DoubtCleared,
+    output=DoubtCleared,
     effect=OperationEffect.WRITES,
-    also_by_place=("memory_type",),
+    positional=("memory_type",),
     example="keep 1f0c9a77",
     routes=(Route("POST", "/doubts/{memory_id}/keep"),),
 )
-async def keep(desk: OperationContext, asked: Keep) -> bool:
+async def keep(ctx: OperationContext, params: Keep) -> bool:
     """Say that a memory in doubt holds all the same: it depends no more on what fell.
 
     Returns {kept}: false if it was not in doubt.
     """
-    ref = await desk.must_find(asked.memory_id, asked.memory_type)
-    return await doubts.keep_doubted(desk.memory, ref, desk.lineage)
+    ref = await ctx.must_find(params.memory_id, params.memory_type)
+    return await doubts.keep_doubted(ctx.memory, ref, ctx.lineage)

@@ -30,18 +30,18 @@ class CreateEntity(Input):
 
 
 @OPERATIONS.add(
-    answers=answers.EntityCreated,
+    output=answers.EntityCreated,
     effect=OperationEffect.WRITES,
     tool="entity_create",
     toolset=Toolset.STANDARD,
     tool_needs=("entity_type",),
     tool_tenant="required",
     command="entity create",
-    also_by_place=("entity_type",),
+    positional=("entity_type",),
     example='entity create "Jonas Weber" --entity-type person --alias Jo',
     routes=(Route("POST", "/entities", 201),),
 )
-async def create_entity(desk: OperationContext, asked: CreateEntity) -> UUID:
+async def create_entity(ctx: OperationContext, params: CreateEntity) -> UUID:
     """Create an entity: a person, organization, place or other thing that facts are about.
 
     Call entity_resolve first and create only what is not there; a second one of the same type
@@ -49,12 +49,12 @@ async def create_entity(desk: OperationContext, asked: CreateEntity) -> UUID:
     Returns {entity_id}, for memory_store_fact.
     """
     return await entities.create_entity(
-        desk.memory,
-        asked.canonical_name,
-        asked.entity_type,
-        asked.aliases,
-        asked.metadata,
-        desk.lineage,
+        ctx.memory,
+        params.canonical_name,
+        params.entity_type,
+        params.aliases,
+        params.metadata,
+        ctx.lineage,
     )
 
 
@@ -65,7 +65,7 @@ class OneEntity(Input):
 
 
 @OPERATIONS.add(
-    answers=answers.Entity,
+    output=answers.Entity,
     tool="entity_get",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
@@ -73,31 +73,31 @@ class OneEntity(Input):
     example="entity get 5b7d10aa",
     routes=(Route("GET", "/entities/{entity_id}/names"),),
 )
-async def get_entity(desk: OperationContext, asked: OneEntity) -> dict[str, Any] | None:
+async def get_entity(ctx: OperationContext, params: OneEntity) -> dict[str, Any] | None:
     """Read an entity by its id.
 
     Returns it with its names and metadata, or null if you have none of that id. One that was
     merged into another says so in metadata.merged_into: use that other one.
     """
-    entity_id = await desk.known_id("entity_id", asked.entity_id, EventSubject.ENTITY)
-    return await entities.get_entity(desk.memory, entity_id, desk.lineage)
+    entity_id = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
+    return await entities.get_entity(ctx.memory, entity_id, ctx.lineage)
 
 
 @OPERATIONS.add(
-    answers=EntityDetail,
+    output=EntityDetail,
     tool="entity_explain",
     tool_tenant="optional",
     command="entity explain",
     example="entity explain 5b7d10aa",
     routes=(Route("GET", "/entities/{entity_id}"),),
 )
-async def explain_entity(desk: OperationContext, asked: OneEntity) -> dict[str, Any] | None:
+async def explain_entity(ctx: OperationContext, params: OneEntity) -> dict[str, Any] | None:
     """Read an entity with the newest facts about it, past ones included, and its events.
 
     Returns {entity, facts, more_facts, events}, or null if you have none of that id.
     """
-    entity_id = await desk.known_id("entity_id", asked.entity_id, EventSubject.ENTITY)
-    return await detail.entity_detail(desk.memory, entity_id, desk.lineage)
+    entity_id = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
+    return await detail.entity_detail(ctx.memory, entity_id, ctx.lineage)
 
 
 class UpdateEntity(OneEntity):
@@ -111,7 +111,7 @@ class UpdateEntity(OneEntity):
 
 
 @OPERATIONS.add(
-    answers=answers.Entity,
+    output=answers.Entity,
     effect=OperationEffect.WRITES,
     tool="entity_update",
     toolset=Toolset.STANDARD,
@@ -120,19 +120,19 @@ class UpdateEntity(OneEntity):
     example="entity update 5b7d10aa --alias Jo --alias J.",
     routes=(Route("PATCH", "/entities/{entity_id}"),),
 )
-async def update_entity(desk: OperationContext, asked: UpdateEntity) -> dict[str, Any]:
+async def update_entity(ctx: OperationContext, params: UpdateEntity) -> dict[str, Any]:
     """Change an entity's names or metadata.
 
     canonical_name replaces the name, aliases replaces the whole list, metadata is merged key
     by key; what is left out stays. Returns the entity as it is now.
     """
     return await entities.update_entity(
-        desk.memory,
-        await desk.known_id("entity_id", asked.entity_id, EventSubject.ENTITY),
-        desk.lineage,
-        canonical_name=asked.canonical_name,
-        aliases=asked.aliases,
-        metadata=asked.metadata,
+        ctx.memory,
+        await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY),
+        ctx.lineage,
+        canonical_name=params.canonical_name,
+        aliases=params.aliases,
+        metadata=params.metadata,
     )
 
 
@@ -151,7 +151,7 @@ class ResolveEntity(Input):
 
 
 @OPERATIONS.add(
-    answers=list[answers.EntityCandidate],
+    output=list[answers.EntityCandidate],
     tool="entity_resolve",
     toolset=Toolset.STANDARD,
     tool_tenant="default",
@@ -159,7 +159,7 @@ class ResolveEntity(Input):
     example="entity resolve jo --entity-type person",
     routes=(Route("POST", "/entities/resolve"),),
 )
-async def resolve_entity(desk: OperationContext, asked: ResolveEntity) -> list[dict[str, Any]]:
+async def resolve_entity(ctx: OperationContext, params: ResolveEntity) -> list[dict[str, Any]]:
     """Find out which entity a name means. Nothing is created.
 
     Use it before storing a fact about somebody or something that has a name; give
@@ -168,12 +168,12 @@ async def resolve_entity(desk: OperationContext, asked: ResolveEntity) -> list[d
     name_match (exact, alias, prefix, fuzzy), aliases. Empty means: not known.
     """
     return await entity_resolution.resolve_entity(
-        desk.memory,
-        asked.name,
-        desk.lineage,
-        entity_type=asked.entity_type,
-        context_hints=asked.context_hints,
-        enable_fuzzy=asked.enable_fuzzy,
+        ctx.memory,
+        params.name,
+        ctx.lineage,
+        entity_type=params.entity_type,
+        context_hints=params.context_hints,
+        enable_fuzzy=params.enable_fuzzy,
     )
 
 
@@ -185,7 +185,7 @@ class MergeEntities(Input):
 
 
 @OPERATIONS.add(
-    answers=answers.EntitiesMerged,
+    output=answers.EntitiesMerged,
     effect=OperationEffect.WRITES,
     tool="entity_merge",
     toolset=Toolset.STANDARD,
@@ -194,26 +194,26 @@ class MergeEntities(Input):
     example="entity merge 5b7d10aa 80e1b2c4",
     routes=(Route("POST", "/entities/merge"),),
 )
-async def merge_entities(desk: OperationContext, asked: MergeEntities) -> MergeReport:
+async def merge_entities(ctx: OperationContext, params: MergeEntities) -> MergeReport:
     """Merge two entities that are one: the source's facts and names go to the target.
 
     Where both have a fact under one key at the same time, the one more confident now stays.
     Returns {source_entity_id, target_entity_id, facts_repointed, facts_superseded,
     aliases_added}.
     """
-    pair = await _pair(desk, asked)
-    return await entity_merge.merge_entities(desk.memory, *pair, desk.lineage)
+    pair = await _pair(ctx, params)
+    return await entity_merge.merge_entities(ctx.memory, *pair, ctx.lineage)
 
 
 @OPERATIONS.add(
-    answers=answers.EntitiesParted,
+    output=answers.EntitiesParted,
     effect=OperationEffect.WRITES,
     command="entity unmerge",
     left_out={"mcp": "an agent is offered the merge and its preview; parting is a person's"},
     example="entity unmerge 5b7d10aa",
     routes=(Route("POST", "/entities/{entity_id}/unmerge"),),
 )
-async def unmerge_entities(desk: OperationContext, asked: OneEntity) -> Parted:
+async def unmerge_entities(ctx: OperationContext, params: OneEntity) -> Parted:
     """Take back the last merge of an entity: of the one that went, or into the one that stayed.
 
     Facts, names and metadata that the merge moved go back, and facts that gave way in it hold
@@ -221,30 +221,30 @@ async def unmerge_entities(desk: OperationContext, asked: OneEntity) -> Parted:
     Returns {source_entity_id, target_entity_id, facts_returned, facts_restored, facts_left};
     facts_left gave way and stay so, since another took their key.
     """
-    entity_id = await desk.known_id("entity_id", asked.entity_id, EventSubject.ENTITY)
-    return await entity_merge.unmerge_entities(desk.memory, entity_id, desk.lineage)
+    entity_id = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
+    return await entity_merge.unmerge_entities(ctx.memory, entity_id, ctx.lineage)
 
 
 @OPERATIONS.add(
-    answers=answers.MergePreviewed,
+    output=answers.MergePreviewed,
     tool="entity_preview_merge",
     tool_tenant="optional",
     command="entity preview-merge",
     example="entity preview-merge 5b7d10aa 80e1b2c4",
     routes=(Route("GET", "/entities/merge"),),
 )
-async def preview_merge(desk: OperationContext, asked: MergeEntities) -> MergePreview:
+async def preview_merge(ctx: OperationContext, params: MergeEntities) -> MergePreview:
     """Tell what merging two entities would do now; nothing changes.
 
     Returns what merging would, and the facts: rivalries, each {stays, gives_way, why}, and those
     repointed, a hundred of each at most.
     """
-    return await entity_merge.preview_merge(desk.memory, *await _pair(desk, asked), desk.lineage)
+    return await entity_merge.preview_merge(ctx.memory, *await _pair(ctx, params), ctx.lineage)
 
 
-async def _pair(desk: OperationContext, asked: MergeEntities) -> tuple[UUID, UUID]:
+async def _pair(ctx: OperationContext, params: MergeEntities) -> tuple[UUID, UUID]:
     kind = EventSubject.ENTITY
     return (
-        await desk.known_id("source_entity_id", asked.source_entity_id, kind),
-        await desk.known_id("target_entity_id", asked.target_entity_id, kind),
+        await ctx.known_id("source_entity_id", params.source_entity_id, kind),
+        await ctx.known_id("target_entity_id", params.target_entity_id, kind),
     )

@@ -33,28 +33,28 @@ class ConfirmInput(fields.Reference):
 
 
 @OPERATIONS.add(
-    answers=Confirmation,
+    output=Confirmation,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     tool_needs=("memory_type",),
-    also_by_place=("memory_type",),
+    positional=("memory_type",),
     example="confirm 1f0c9a77",
     routes=(
         Route("POST", "/facts/{fact_id}/confirm"),
         Route("POST", "/rules/{rule_id}/confirm"),
     ),
 )
-async def confirm(desk: OperationContext, asked: ConfirmInput) -> bool:
+async def confirm(ctx: OperationContext, params: ConfirmInput) -> bool:
     """Confirm that a fact or rule still holds: its confidence is full again.
 
     Use it when the user or the evidence bears out something remembered.
     Returns {confirmed}: false if you have no such one in force.
     """
-    ref = await desk.find(asked.memory_id, asked.memory_type)
+    ref = await ctx.find(params.memory_id, params.memory_type)
     if ref is None:
         return False
-    return await feedback.confirm_memory(desk.memory, ref.type, ref.id, desk.lineage)
+    return await feedback.confirm_memory(ctx.memory, ref.type, ref.id, ctx.lineage)
 
 
 class MarkHelpful(fields.DetailInput):
@@ -66,22 +66,22 @@ class MarkHelpful(fields.DetailInput):
 
 
 @OPERATIONS.add(
-    answers=MarkedRule,
+    output=MarkedRule,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     command="helpful",
-    also_by_place=("context",),
+    positional=("context",),
     example="helpful 1f0c9a77",
     routes=(Route("POST", "/rules/{rule_id}/helpful"),),
 )
-async def mark_helpful(desk: OperationContext, asked: MarkHelpful) -> dict[str, Any]:
+async def mark_helpful(ctx: OperationContext, params: MarkHelpful) -> dict[str, Any]:
     """Say that following a rule helped: it is confirmed, and rises with enough of these.
 
     Returns the rule with its new counts, effectiveness_score and maturity.
     """
-    rule = await desk.known_id("rule_id", asked.rule_id, EventSubject.RULE)
-    return await feedback.mark_helpful(desk.memory, rule, desk.lineage, asked.context)
+    rule = await ctx.known_id("rule_id", params.rule_id, EventSubject.RULE)
+    return await feedback.mark_helpful(ctx.memory, rule, ctx.lineage, params.context)
 
 
 class MarkHarmful(fields.DetailInput):
@@ -95,23 +95,23 @@ class MarkHarmful(fields.DetailInput):
 
 
 @OPERATIONS.add(
-    answers=MarkedRule,
+    output=MarkedRule,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     command="harmful",
-    also_by_place=("reason", "context"),
+    positional=("reason", "context"),
     example='harmful 1f0c9a77 --reason "a guest felt spied upon"',
     routes=(Route("POST", "/rules/{rule_id}/harmful"),),
 )
-async def mark_harmful(desk: OperationContext, asked: MarkHarmful) -> dict[str, Any]:
+async def mark_harmful(ctx: OperationContext, params: MarkHarmful) -> dict[str, Any]:
     """Say that following a rule did harm, and why. It weighs four times a helpful mark.
 
     A rule that keeps doing harm is turned into a warning against itself, naming the reasons.
     Returns the rule with its new counts, effectiveness_score and maturity.
     """
-    rule = await desk.known_id("rule_id", asked.rule_id, EventSubject.RULE)
-    return await feedback.mark_harmful(desk.memory, rule, asked.reason, desk.lineage, asked.context)
+    rule = await ctx.known_id("rule_id", params.rule_id, EventSubject.RULE)
+    return await feedback.mark_harmful(ctx.memory, rule, params.reason, ctx.lineage, params.context)
 
 
 class Forget(fields.Reference):
@@ -122,13 +122,13 @@ class Forget(fields.Reference):
 
 
 @OPERATIONS.add(
-    answers=Forgetting,
+    output=Forgetting,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_needs=("memory_type",),
     tool_without=("with_sources",),
-    also_by_place=("memory_type",),
+    positional=("memory_type",),
     example="forget fact 1f0c9a77",
     routes=(
         Route("POST", "/facts/{fact_id}/forget"),
@@ -136,7 +136,7 @@ class Forget(fields.Reference):
         Route("POST", "/episodes/{episode_id}/forget"),
     ),
 )
-async def forget(desk: OperationContext, asked: Forget) -> Forgotten:
+async def forget(ctx: OperationContext, params: Forget) -> Forgotten:
     """Forget a memory: it is no longer found, but its history stays for audit.
 
     Use it when the user asks to forget something or it was never true; to correct a fact,
@@ -144,11 +144,11 @@ async def forget(desk: OperationContext, asked: Forget) -> Forgotten:
     Returns {forgotten}: false if you have no such memory or it was forgotten before; where there
     are any, sources (episodes that still say it) and in_doubt (what rested on it: ask the user).
     """
-    ref = await desk.find(asked.memory_id, asked.memory_type)
+    ref = await ctx.find(params.memory_id, params.memory_type)
     if ref is None:
         return Forgotten(forgotten=False)
     return await forgetting.forget_and_tell(
-        desk.memory, ref, desk.lineage, with_sources=asked.with_sources
+        ctx.memory, ref, ctx.lineage, with_sources=params.with_sources
     )
 
 
@@ -157,10 +157,10 @@ class Restore(fields.Reference):
 
 
 @OPERATIONS.add(
-    answers=RestoreResult,
+    output=RestoreResult,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
-    also_by_place=("memory_type",),
+    positional=("memory_type",),
     example="restore 1f0c9a77",
     routes=(
         Route("POST", "/facts/{fact_id}/restore"),
@@ -168,17 +168,17 @@ class Restore(fields.Reference):
         Route("POST", "/episodes/{episode_id}/restore"),
     ),
 )
-async def restore(desk: OperationContext, asked: Restore) -> bool:
+async def restore(ctx: OperationContext, params: Restore) -> bool:
     """Take back that a memory was forgotten; it is again what it was before.
 
     An episode can be had back from the bin as well, until the bin is emptied.
     Where another has taken its place meanwhile it is refused.
     Returns {restored}: false if you have none that was forgotten.
     """
-    ref = await desk.find(asked.memory_id, asked.memory_type)
+    ref = await ctx.find(params.memory_id, params.memory_type)
     if ref is None:
         return False
-    return await restoring.restore_memory(desk.memory, ref.type, ref.id, desk.lineage)
+    return await restoring.restore_memory(ctx.memory, ref.type, ref.id, ctx.lineage)
 
 
 class CreateLink(Input):
@@ -192,28 +192,28 @@ class CreateLink(Input):
 
 
 @OPERATIONS.add(
-    answers=Linked,
+    output=Linked,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
     command="link",
     example="link 1f0c9a77 supports 80e1b2c4",
     routes=(Route("POST", "/links", 201),),
 )
-async def create_link(desk: OperationContext, asked: CreateLink) -> bool:
+async def create_link(ctx: OperationContext, params: CreateLink) -> bool:
     """Link two memories of any kind: one is derived from, supports or contradicts the other.
 
     Returns {linked}: false when they are linked so already.
     """
-    source = await desk.must_find(asked.source_id)
-    target = await desk.must_find(asked.target_id, to_read=True)
+    source = await ctx.must_find(params.source_id)
+    target = await ctx.must_find(params.target_id, to_read=True)
     return await linkage.create_link(
-        desk.memory,
+        ctx.memory,
         source.type,
         source.id,
         target.type,
         target.id,
-        asked.relation,
-        desk.lineage,
+        params.relation,
+        ctx.lineage,
     )
 
 
@@ -225,18 +225,18 @@ class GetLinks(fields.Reference):
 
 
 @OPERATIONS.add(
-    answers=list[LinkedMemories],
+    output=list[LinkedMemories],
     keeps_scopes=True,
     command="links",
-    also_by_place=("direction",),
+    positional=("direction",),
     example="links 1f0c9a77 --direction incoming",
     routes=(Route("GET", "/memories/{memory_id}/links"),),
 )
-async def get_links(desk: OperationContext, asked: GetLinks) -> list[dict[str, Any]]:
+async def get_links(ctx: OperationContext, params: GetLinks) -> list[dict[str, Any]]:
     """List how a memory hangs together with others, oldest link first, a thousand at most.
 
     Returns links: source_type, source_id, relation, target_type, target_id.
     """
-    ref = await desk.must_find(asked.memory_id, asked.memory_type, to_read=True)
-    found = await linkage.get_links(desk.memory, ref.type, ref.id, asked.direction, desk.lineage)
-    return await desk.opened(found, "source_id", "target_id")
+    ref = await ctx.must_find(params.memory_id, params.memory_type, to_read=True)
+    found = await linkage.get_links(ctx.memory, ref.type, ref.id, params.direction, ctx.lineage)
+    return await ctx.opened(found, "source_id", "target_id")

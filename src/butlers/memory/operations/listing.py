@@ -63,21 +63,21 @@ class ListFacts(Paged, fields.Dated):
 
 
 @OPERATIONS.add(
-    answers=pages.Facts,
+    output=pages.Facts,
     keeps_scopes=True,
     command="list facts",
     example="list facts --subject Ann --state active",
     routes=(Route("GET", "/facts"),),
 )
-async def list_facts(desk: OperationContext, asked: ListFacts) -> Page:
+async def list_facts(ctx: OperationContext, params: ListFacts) -> Page:
     """List facts, newest first, by filters and a page at a time; looking is not a use.
 
     Use it to go through what is known, past states included.
     Returns {items, next_cursor}: each with its state and its confidence now.
     """
-    where = browse.FactFilter(**{**asked.filters(), "scope": desk.listed(asked.scope)})
-    wanted = asked.wanted()
-    return await browse.browse_facts(desk.memory, where, wanted, desk.lineage, asked.then)
+    where = browse.FactFilter(**{**params.filters(), "scope": ctx.listed(params.scope)})
+    wanted = params.wanted()
+    return await browse.browse_facts(ctx.memory, where, wanted, ctx.lineage, params.then)
 
 
 class ListRules(Paged):
@@ -94,20 +94,20 @@ class ListRules(Paged):
 
 
 @OPERATIONS.add(
-    answers=pages.Rules,
+    output=pages.Rules,
     keeps_scopes=True,
     command="list rules",
     example="list rules --maturity proven",
     routes=(Route("GET", "/rules"),),
 )
-async def list_rules(desk: OperationContext, asked: ListRules) -> Page:
+async def list_rules(ctx: OperationContext, params: ListRules) -> Page:
     """List rules, newest first, by filters and a page at a time; looking is not a use.
 
     Returns {items, next_cursor}: each with its state, its maturity and its confidence now.
     """
-    scope = desk.listed(asked.scope)
-    where = browse.RuleFilter(**{**asked.filters(), "scope": scope})
-    return await browse.browse_rules(desk.memory, where, asked.wanted(), desk.lineage)
+    scope = ctx.listed(params.scope)
+    where = browse.RuleFilter(**{**params.filters(), "scope": scope})
+    return await browse.browse_rules(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
 class ListEpisodes(Paged):
@@ -124,20 +124,20 @@ class ListEpisodes(Paged):
 
 
 @OPERATIONS.add(
-    answers=pages.Episodes,
+    output=pages.Episodes,
     keeps_scopes=True,
     command="list episodes",
     example="list episodes --status pending",
     routes=(Route("GET", "/episodes"),),
 )
-async def list_episodes(desk: OperationContext, asked: ListEpisodes) -> Page:
+async def list_episodes(ctx: OperationContext, params: ListEpisodes) -> Page:
     """List episodes, newest first, by filters and a page at a time; looking is not a use.
 
     Returns {items, next_cursor}: each with where it stands on its way to knowledge.
     """
-    butler = desk.listed(asked.butler, "butler")
-    where = browse.EpisodeFilter(**{**asked.filters(), "butler": butler})
-    return await browse.browse_episodes(desk.memory, where, asked.wanted(), desk.lineage)
+    butler = ctx.listed(params.butler, "butler")
+    where = browse.EpisodeFilter(**{**params.filters(), "butler": butler})
+    return await browse.browse_episodes(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
 class ListEntities(Paged):
@@ -152,19 +152,19 @@ class ListEntities(Paged):
 
 
 @OPERATIONS.add(
-    answers=pages.EntityPage,
+    output=pages.EntityPage,
     tool="entity_list",
     command="list entities",
     example="list entities --name ann",
     routes=(Route("GET", "/entities"),),
 )
-async def list_entities(desk: OperationContext, asked: ListEntities) -> Page:
+async def list_entities(ctx: OperationContext, params: ListEntities) -> Page:
     """List entities, newest first, those merged away included, a page at a time.
 
     Returns {items, next_cursor}: each with its names and how many facts about it hold.
     """
-    where = browse.EntityFilter(**asked.filters())
-    return await browse.browse_entities(desk.memory, where, asked.wanted(), desk.lineage)
+    where = browse.EntityFilter(**params.filters())
+    return await browse.browse_entities(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
 class AskedActivity(Input):
@@ -179,21 +179,21 @@ class AskedActivity(Input):
 
 
 @OPERATIONS.add(
-    answers=pages.Activity,
+    output=pages.Activity,
     example="activity -n 5",
     routes=(Route("GET", "/activity"),),
 )
-async def activity(desk: OperationContext, asked: AskedActivity) -> Page:
+async def activity(ctx: OperationContext, params: AskedActivity) -> Page:
     """Tell what happened lately, newest first; with after, only what happened since.
 
     Returns {items, next_cursor}: events with who did what, when and in which request.
     """
-    if asked.after is not None and asked.cursor is not None:
+    if params.after is not None and params.cursor is not None:
         raise InvalidInput("after: found next to cursor; valid is one of them")
-    if asked.after is not None:
-        return await browse.activity_after(desk.memory, asked.after, asked.limit, desk.lineage)
-    cursor = str(asked.cursor) if asked.cursor else None
-    return await browse.recent_activity(desk.memory, asked.limit, cursor, desk.lineage)
+    if params.after is not None:
+        return await browse.activity_after(ctx.memory, params.after, params.limit, ctx.lineage)
+    cursor = str(params.cursor) if params.cursor else None
+    return await browse.recent_activity(ctx.memory, params.limit, cursor, ctx.lineage)
 
 
 class AskedStats(Input):
@@ -203,21 +203,21 @@ class AskedStats(Input):
 
 
 @OPERATIONS.add(
-    answers=MemoryStats,
+    output=MemoryStats,
     toolset=Toolset.STANDARD,
-    also_by_place=("scope",),
+    positional=("scope",),
     example="stats --scope general",
     routes=(Route("GET", "/stats"),),
 )
-async def stats(desk: OperationContext, asked: AskedStats) -> dict[str, Any]:
+async def stats(ctx: OperationContext, params: AskedStats) -> dict[str, Any]:
     """Count memories by kind and state.
 
     Use it to see how much is remembered and whether consolidation keeps up. scope narrows
     the counts of facts and rules. Returns {episodes, facts, rules}, each an object of counts;
     episodes.backlog_age_hours is the age of the oldest episode that waits.
     """
-    scope = None if asked.scope is None else await desk.seen(asked.scope)
-    return await counts.memory_stats(desk.memory, scope, desk.lineage)
+    scope = None if params.scope is None else await ctx.seen(params.scope)
+    return await counts.memory_stats(ctx.memory, scope, ctx.lineage)
 
 
 class AskedOverview(Input):
@@ -228,16 +228,16 @@ class AskedOverview(Input):
 
 
 @OPERATIONS.add(
-    answers=pages.MemoryOverview,
+    output=pages.MemoryOverview,
     example="overview",
     left_out={"http": "overview and glance tell it with the butler's health and jobs"},
 )
-async def overview(desk: OperationContext, asked: AskedOverview) -> dict[str, Any]:
+async def overview(ctx: OperationContext, params: AskedOverview) -> dict[str, Any]:
     """Tell all counts, when something was last consolidated, and what happened last.
 
     Returns {episodes, facts, rules, last_consolidated_at, activity}.
     """
-    counted, events = await counts.memory_glance(desk.memory, asked.events, desk.lineage)
+    counted, events = await counts.memory_glance(ctx.memory, params.events, ctx.lineage)
     return {**counted, "activity": events}
 
 
@@ -249,13 +249,13 @@ class AskedTimeline(Input):
 
 
 @OPERATIONS.add(
-    answers=pages.TimelineResult,
+    output=pages.TimelineResult,
     example="timeline --days 7 --json",
     routes=(Route("GET", "/timeline"),),
 )
-async def timeline(desk: OperationContext, asked: AskedTimeline) -> TimelineCounts:
+async def timeline(ctx: OperationContext, params: AskedTimeline) -> TimelineCounts:
     """Count facts and episodes by state on each of the last days, by the audit stream, in UTC.
 
     Returns {days, facts, episodes, consolidation}: for each state one count a day.
     """
-    return await counts.memory_timeline(desk.memory, asked.days, desk.lineage)
+    return await counts.memory_timeline(ctx.memory, params.days, ctx.lineage)

@@ -40,19 +40,19 @@ class ListProjects(Input):
 
 
 @OPERATIONS.add(
-    answers=list[ProjectTold],
+    output=list[ProjectTold],
     command="project list",
     example="project list",
     routes=(Route("GET", "/projects", wraps="items"),),
     left_out=_OWN,
 )
-async def list_projects(desk: OperationContext, asked: ListProjects) -> list[dict[str, Any]]:
+async def list_projects(ctx: OperationContext, params: ListProjects) -> list[dict[str, Any]]:
     """List the projects that sessions worked in, the latest first.
 
     A session is told what its project remembers, what is global, and what shared projects do.
     Returns each with what it is known by, where it lies and how much it remembers.
     """
-    return await flow.find_projects(desk.memory, desk.lineage)
+    return await flow.find_projects(ctx.memory, ctx.lineage)
 
 
 class AskedProject(Input):
@@ -62,18 +62,18 @@ class AskedProject(Input):
 
 
 @OPERATIONS.add(
-    answers=ProjectTold,
+    output=ProjectTold,
     command="project show",
     example="project show api",
     routes=(Route("GET", "/projects/{project}"),),
     left_out=_OWN,
 )
-async def show_project(desk: OperationContext, asked: AskedProject) -> dict[str, Any]:
+async def show_project(ctx: OperationContext, params: AskedProject) -> dict[str, Any]:
     """Show a project: what it is known by, where it lies, and who is told what it remembers.
 
     Returns the project.
     """
-    return await flow.get_project(desk.memory, asked.project, desk.lineage)
+    return await flow.get_project(ctx.memory, params.project, ctx.lineage)
 
 
 class ShareProject(AskedProject):
@@ -84,20 +84,20 @@ class ShareProject(AskedProject):
 
 
 @OPERATIONS.add(
-    answers=ProjectTold,
+    output=ProjectTold,
     effect=OperationEffect.WRITES,
     command="project share",
     example="project share personal",
     routes=(Route("POST", "/projects/{project}/share"),),
     left_out=_OWN,
 )
-async def share_project(desk: OperationContext, asked: ShareProject) -> dict[str, Any]:
+async def share_project(ctx: OperationContext, params: ShareProject) -> dict[str, Any]:
     """Have what a project remembers told in every project, until it is taken back.
 
     What is personal, said to the butler itself or in no project, is a project called personal.
     Returns the project.
     """
-    return await flow.share_project(desk.memory, asked.project, not asked.off, desk.lineage)
+    return await flow.share_project(ctx.memory, params.project, not params.off, ctx.lineage)
 
 
 class MoveProject(AskedProject):
@@ -107,17 +107,17 @@ class MoveProject(AskedProject):
 
 
 @OPERATIONS.add(
-    answers=ProjectTold,
+    output=ProjectTold,
     effect=OperationEffect.WRITES,
     command="project move",
     example="project move old-api api",
     routes=(Route("POST", "/projects/{project}/move"),),
     left_out=_OWN,
 )
-async def move_project(desk: OperationContext, asked: MoveProject) -> dict[str, Any]:
+async def move_project(ctx: OperationContext, params: MoveProject) -> dict[str, Any]:
     """Make a project a part of another: its memories, and whatever is said in it from now on.
 
     For one that is known under two names, e.g. after it was copied to another disk. Moved to
     itself, it is a project of its own again. Returns the project.
     """
-    return await flow.move_project(desk.memory, asked.project, asked.to, desk.lineage)
+    return await flow.move_project(ctx.memory, params.project, params.to, ctx.lineage)

@@ -47,7 +47,7 @@ class StoreEpisode(ProvenanceInput):
 
 
 @OPERATIONS.add(
-    answers=EpisodeStored,
+    output=EpisodeStored,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.CORE,
@@ -56,7 +56,7 @@ class StoreEpisode(ProvenanceInput):
     example='store-episode "Ann called; the dinner moves to Friday."',
     routes=(Route("POST", "/episodes", 201),),
 )
-async def store_episode(desk: OperationContext, asked: StoreEpisode) -> StoredEpisode:
+async def store_episode(ctx: OperationContext, params: StoreEpisode) -> StoredEpisode:
     """Store what happened: a short account of a session or an observation.
 
     Use it at the end of a piece of work, or when something worth keeping happened that is
@@ -65,24 +65,24 @@ async def store_episode(desk: OperationContext, asked: StoreEpisode) -> StoredEp
 
     Returns {id, expires_at}.
     """
-    new = await new_episode(desk, asked)
-    return await remember.store_episode(desk.memory, new, desk.lineage)
+    new = await new_episode(ctx, params)
+    return await remember.store_episode(ctx.memory, new, ctx.lineage)
 
 
-async def new_episode(desk: OperationContext, asked: StoreEpisode) -> NewEpisode:
+async def new_episode(ctx: OperationContext, params: StoreEpisode) -> NewEpisode:
     """The episode that is asked to be stored."""
-    own = desk.memory.butler
+    own = ctx.memory.butler
     return NewEpisode(
-        asked.content,
-        await desk.kept(own, None if asked.butler == own else asked.butler, "butler"),
-        asked.session_id,
-        asked.importance,
-        asked.metadata or {},
-        asked.idempotency_key,
-        asked.place,
-        asked.author,
-        asked.said_at,
-        origin=asked.origin,
+        params.content,
+        await ctx.kept(own, None if params.butler == own else params.butler, "butler"),
+        params.session_id,
+        params.importance,
+        params.metadata or {},
+        params.idempotency_key,
+        params.place,
+        params.author,
+        params.said_at,
+        origin=params.origin,
     )
 
 
@@ -113,7 +113,7 @@ class StoreFactInput(ProvenanceInput):
 
 
 @OPERATIONS.add(
-    answers=FactStored,
+    output=FactStored,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.CORE,
@@ -121,7 +121,7 @@ class StoreFactInput(ProvenanceInput):
     example='store-fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
     routes=(Route("POST", "/facts", 201),),
 )
-async def store_fact(desk: OperationContext, asked: StoreFactInput) -> StoredFact:
+async def store_fact(ctx: OperationContext, params: StoreFactInput) -> StoredFact:
     """Store something that is true, as subject, predicate and content.
 
     Use it for what you learn about people, projects, places and preferences, e.g.
@@ -134,36 +134,36 @@ async def store_fact(desk: OperationContext, asked: StoreFactInput) -> StoredFac
     names one entity also entity_id; where several, entity_candidates. in_doubt, if any, is what
     rested on the fact it replaced: ask the user whether it still holds.
     """
-    new = await new_fact(desk, asked)
-    return await remember.store_fact(desk.memory, new, desk.lineage)
+    new = await new_fact(ctx, params)
+    return await remember.store_fact(ctx.memory, new, ctx.lineage)
 
 
-async def new_fact(desk: OperationContext, asked: StoreFactInput) -> NewFact:
+async def new_fact(ctx: OperationContext, params: StoreFactInput) -> NewFact:
     """The fact that is asked to be stored."""
     entity = None
-    if asked.entity_id is not None:
-        entity = await desk.known_id("entity_id", asked.entity_id, EventSubject.ENTITY)
+    if params.entity_id is not None:
+        entity = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
     return NewFact(
-        asked.subject,
-        asked.predicate,
-        asked.content,
-        asked.importance,
-        asked.permanence,
-        await _scope(desk, asked),
-        tuple(asked.tags or ()),
+        params.subject,
+        params.predicate,
+        params.content,
+        params.importance,
+        params.permanence,
+        await _scope(ctx, params),
+        tuple(params.tags or ()),
         entity,
-        desk.memory.butler,
-        await desk.source(asked.source_episode_id),
-        asked.metadata or {},
-        asked.idempotency_key,
-        asked.session_id,
-        asked.place,
-        asked.author,
-        asked.said_at,
-        origin=asked.origin,
-        depends_on=await _grounds(desk, asked),
-        valid_from=asked.valid_from,
-        valid_to=asked.valid_to,
+        ctx.memory.butler,
+        await ctx.source(params.source_episode_id),
+        params.metadata or {},
+        params.idempotency_key,
+        params.session_id,
+        params.place,
+        params.author,
+        params.said_at,
+        origin=params.origin,
+        depends_on=await _grounds(ctx, params),
+        valid_from=params.valid_from,
+        valid_to=params.valid_to,
     )
 
 
@@ -180,7 +180,7 @@ class StoreRuleInput(fields.Attached):
 
 
 @OPERATIONS.add(
-    answers=RuleStored,
+    output=RuleStored,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.CORE,
@@ -188,7 +188,7 @@ class StoreRuleInput(fields.Attached):
     example='store-rule "Ask before booking anything that costs money"',
     routes=(Route("POST", "/rules", 201),),
 )
-async def store_rule(desk: OperationContext, asked: StoreRuleInput) -> StoredRule:
+async def store_rule(ctx: OperationContext, params: StoreRuleInput) -> StoredRule:
     """Store how to behave: one instruction learned from experience.
 
     Use it when something worked, or the user asked for a way of working, that should be
@@ -197,36 +197,38 @@ async def store_rule(desk: OperationContext, asked: StoreRuleInput) -> StoredRul
 
     Returns {id}.
     """
-    new = await new_rule(desk, asked)
-    return await remember.store_rule(desk.memory, new, desk.lineage)
+    new = await new_rule(ctx, params)
+    return await remember.store_rule(ctx.memory, new, ctx.lineage)
 
 
-async def new_rule(desk: OperationContext, asked: StoreRuleInput) -> NewRule:
+async def new_rule(ctx: OperationContext, params: StoreRuleInput) -> NewRule:
     """The rule that is asked to be stored."""
     return NewRule(
-        asked.content,
-        await _scope(desk, asked),
-        tuple(asked.tags or ()),
-        desk.memory.butler,
-        await desk.source(asked.source_episode_id),
-        asked.metadata or {},
-        asked.idempotency_key,
-        asked.origin,
-        depends_on=await _grounds(desk, asked),
+        params.content,
+        await _scope(ctx, params),
+        tuple(params.tags or ()),
+        ctx.memory.butler,
+        await ctx.source(params.source_episode_id),
+        params.metadata or {},
+        params.idempotency_key,
+        params.origin,
+        depends_on=await _grounds(ctx, params),
     )
 
 
 async def _grounds(
-    desk: OperationContext, asked: StoreFactInput | StoreRuleInput
+    ctx: OperationContext, params: StoreFactInput | StoreRuleInput
 ) -> tuple[MemoryRef, ...]:
     """What it rests on, each once."""
-    found = [await desk.must_find(given) for given in asked.depends_on or ()]
+    found = [await ctx.must_find(given) for given in params.depends_on or ()]
     return tuple(dict.fromkeys(found))
 
 
-async def _scope(desk: OperationContext, asked: StoreFactInput | StoreRuleInput) -> str:
+async def _scope(ctx: OperationContext, params: StoreFactInput | StoreRuleInput) -> str:
     """The scope that was asked for; where none was, the project's that the caller works in."""
-    return await desk.kept(asked.scope, asked.scope if "scope" in asked.model_fields_set else None)
+    return await ctx.kept(
+        params.scope, params.scope if "scope" in params.model_fields_set else None
+    )
 
 
 class CorrectFact(Input):
@@ -242,25 +244,25 @@ class CorrectFact(Input):
 
 
 @OPERATIONS.add(
-    answers=FactStored,
+    output=FactStored,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
     example='correct 1f0c9a77 "cashews"',
     routes=(Route("POST", "/facts/{fact_id}/correct", 201),),
 )
-async def correct(desk: OperationContext, asked: CorrectFact) -> StoredFact:
+async def correct(ctx: OperationContext, params: CorrectFact) -> StoredFact:
     """Put a fact right: store what it should have said, under the same key.
 
     The old one stays readable as history, and undoing brings back what it said.
     Returns {id, superseded_id}.
     """
     return await correction.correct_fact(
-        desk.memory,
-        await desk.known_id("fact_id", asked.fact_id, EventSubject.FACT),
-        asked.content,
-        desk.lineage,
-        importance=asked.importance,
-        permanence=asked.permanence,
+        ctx.memory,
+        await ctx.known_id("fact_id", params.fact_id, EventSubject.FACT),
+        params.content,
+        ctx.lineage,
+        importance=params.importance,
+        permanence=params.permanence,
     )
 
 
@@ -271,16 +273,16 @@ class UndoCorrection(Input):
 
 
 @OPERATIONS.add(
-    answers=FactStored,
+    output=FactStored,
     effect=OperationEffect.WRITES,
     keeps_scopes=True,
     example="undo-correction 1f0c9a77",
     routes=(Route("POST", "/facts/{fact_id}/undo", 201),),
 )
-async def undo_correction(desk: OperationContext, asked: UndoCorrection) -> StoredFact:
+async def undo_correction(ctx: OperationContext, params: UndoCorrection) -> StoredFact:
     """Take a correction back: the fact says again what the one it replaced said.
 
     Both stay readable as history. Returns {id, superseded_id}.
     """
-    fact_id = await desk.known_id("fact_id", asked.fact_id, EventSubject.FACT)
-    return await correction.undo_correction(desk.memory, fact_id, desk.lineage)
+    fact_id = await ctx.known_id("fact_id", params.fact_id, EventSubject.FACT)
+    return await correction.undo_correction(ctx.memory, fact_id, ctx.lineage)

@@ -71,19 +71,19 @@ class AskedQuarantine(Input):
 
 
 @OPERATIONS.add(
-    answers=list[QuarantinedMemory],
+    output=list[QuarantinedMemory],
     command="quarantine",
     left_out=_BY_A_PERSON,
     example="quarantine",
     routes=(Route("GET", "/quarantine", wraps="held"),),
 )
-async def list_quarantine(desk: OperationContext, asked: AskedQuarantine) -> list[dict[str, Any]]:
+async def list_quarantine(ctx: OperationContext, params: AskedQuarantine) -> list[dict[str, Any]]:
     """List what programs stored and nobody is told of until a person has judged it.
 
     Suspicious memories wait here: instructions to whoever reads them, hidden text, forged lines of
     a context, floods. Returns each with the reason, the longest waiting first.
     """
-    return await holding.find_held(desk.memory, asked.limit, desk.lineage)
+    return await holding.find_held(ctx.memory, params.limit, ctx.lineage)
 
 
 class Judge(fields.Reference):
@@ -91,40 +91,40 @@ class Judge(fields.Reference):
 
 
 @OPERATIONS.add(
-    answers=Released,
+    output=Released,
     effect=OperationEffect.WRITES,
-    maintains=True,
+    is_maintenance=True,
     command="release",
     left_out=_BY_A_PERSON,
     example="release 1f0c9a77",
     routes=(Route("POST", "/quarantine/{memory_id}/accept"),),
 )
-async def accept_quarantined(desk: OperationContext, asked: Judge) -> bool:
+async def accept_quarantined(ctx: OperationContext, params: Judge) -> bool:
     """Let a memory out of quarantine: it is found, told and consolidated as any other.
 
     A fact takes the place of the one that holds its key. Only a person may do so.
     Returns {accepted}: false when it does not wait.
     """
-    ref = await desk.must_find(asked.memory_id, asked.memory_type)
-    return await holding.accept_held(desk.memory, ref, desk.lineage)
+    ref = await ctx.must_find(params.memory_id, params.memory_type)
+    return await holding.accept_held(ctx.memory, ref, ctx.lineage)
 
 
 @OPERATIONS.add(
-    answers=Rejected,
+    output=Rejected,
     effect=OperationEffect.WRITES,
-    maintains=True,
+    is_maintenance=True,
     command="reject",
     left_out=_BY_A_PERSON,
     example="reject 1f0c9a77",
     routes=(Route("POST", "/quarantine/{memory_id}/reject"),),
 )
-async def reject_quarantined(desk: OperationContext, asked: Judge) -> bool:
+async def reject_quarantined(ctx: OperationContext, params: Judge) -> bool:
     """Forget a memory that waits in quarantine. Only a person may do so.
 
     Restored, it would wait again. Returns {rejected}: false when it does not wait.
     """
-    ref = await desk.must_find(asked.memory_id, asked.memory_type)
-    return await holding.reject_held(desk.memory, ref, desk.lineage)
+    ref = await ctx.must_find(params.memory_id, params.memory_type)
+    return await holding.reject_held(ctx.memory, ref, ctx.lineage)
 
 
 class UndoInput(Input):
@@ -143,15 +143,15 @@ class UndoInput(Input):
 
 
 @OPERATIONS.add(
-    answers=Undone,
+    output=Undone,
     effect=OperationEffect.WRITES,
-    maintains=True,
+    is_maintenance=True,
     command="undo",
     left_out=_BY_A_PERSON,
     example="undo --token 3f2b8a4e",
     routes=(Route("POST", "/undo"),),
 )
-async def undo_source(desk: OperationContext, asked: UndoInput) -> UndoReport:
+async def undo_source(ctx: OperationContext, params: UndoInput) -> UndoReport:
     """Take back what came through a token, in a session, from an episode or since a time.
 
     Shows what it would do; with apply it does it, at once or not at all: what was stored there and
@@ -159,6 +159,6 @@ async def undo_source(desk: OperationContext, asked: UndoInput) -> UndoReport:
     marks, links and changes of entities are no more. Only a person may do so.
     Returns how many of each, and the first memories it concerns.
     """
-    source = UndoSource(asked.token, asked.session, asked.episode, asked.since)
-    do = undoing.undo_source if asked.apply else undoing.preview_undo
-    return await do(desk.memory, source, desk.lineage)
+    source = UndoSource(params.token, params.session, params.episode, params.since)
+    do = undoing.undo_source if params.apply else undoing.preview_undo
+    return await do(ctx.memory, source, ctx.lineage)

@@ -28,21 +28,21 @@ class RunConsolidation(Input):
 
 
 @OPERATIONS.add(
-    answers=results.Consolidation,
+    output=results.Consolidation,
     effect=OperationEffect.WRITES,
-    maintains=True,
+    is_maintenance=True,
     toolset=Toolset.STANDARD,
     command="consolidate",
     example="consolidate",
     routes=(Route("POST", "/consolidation"),),
 )
-async def run_consolidation(desk: OperationContext, asked: RunConsolidation) -> ConsolidationReport:
+async def run_consolidation(ctx: OperationContext, params: RunConsolidation) -> ConsolidationReport:
     """Turn waiting episodes into facts and rules now, instead of at the next scheduled time.
 
     Without a configured language model it only counts what waits, and changes nothing
     (dry_run is true). Returns counts per outcome, and errors in words.
     """
-    return await consolidate.run_consolidation(desk.memory, desk.model, desk.lineage)
+    return await consolidate.run_consolidation(ctx.memory, ctx.model, ctx.lineage)
 
 
 class RunEpisodeCleanup(Input):
@@ -53,28 +53,28 @@ class RunEpisodeCleanup(Input):
 
 
 @OPERATIONS.add(
-    answers=results.EpisodeCleanup,
+    output=results.EpisodeCleanup,
     effect=OperationEffect.FINAL,
-    maintains=True,
+    is_maintenance=True,
     toolset=Toolset.STANDARD,
     command="cleanup",
     defaults={"max_entries": "episodes.max_entries"},
     example="cleanup --max-entries 5000",
     routes=(Route("POST", "/episodes/cleanup"),),
 )
-async def run_episode_cleanup(desk: OperationContext, asked: RunEpisodeCleanup) -> CleanupReport:
+async def run_episode_cleanup(ctx: OperationContext, params: RunEpisodeCleanup) -> CleanupReport:
     """Delete expired episodes, then the oldest consolidated ones beyond max_entries.
 
     Episodes that still wait for consolidation are kept. What is deleted lies in the bin for a
     while, from which it can be restored.
     Returns {expired_deleted, capacity_deleted, remaining}.
     """
-    await desk.memory.believe_clock()
-    await episode_retention.keep_unread(desk.memory, desk.lineage)
-    await episode_cleanup.empty_bin(desk.memory, desk.lineage)
-    most = desk.memory.settings.episodes.max_entries
-    most = most if asked.max_entries is None else asked.max_entries
-    return await episode_cleanup.run_episode_cleanup(desk.memory, desk.lineage, most)
+    await ctx.memory.believe_clock()
+    await episode_retention.keep_unread(ctx.memory, ctx.lineage)
+    await episode_cleanup.empty_bin(ctx.memory, ctx.lineage)
+    most = ctx.memory.settings.episodes.max_entries
+    most = most if params.max_entries is None else params.max_entries
+    return await episode_cleanup.run_episode_cleanup(ctx.memory, ctx.lineage, most)
 
 
 class AskedDeadLetters(Input):
@@ -85,17 +85,17 @@ class AskedDeadLetters(Input):
 
 
 @OPERATIONS.add(
-    answers=list[results.DeadLetter],
+    output=list[results.DeadLetter],
     example="dead-letters",
     routes=(Route("GET", "/dead-letters"),),
 )
-async def dead_letters(desk: OperationContext, asked: AskedDeadLetters) -> list[dict[str, Any]]:
+async def dead_letters(ctx: OperationContext, params: AskedDeadLetters) -> list[dict[str, Any]]:
     """List the episodes that could not be consolidated, with the reason, oldest first.
 
     They are kept until somebody decides: requeue them to have them tried again, forget what nobody
     needs. Returns episodes with consolidation_attempts and dead_letter_reason.
     """
-    return await letters.find_dead_letters(desk.memory, asked.limit, desk.lineage)
+    return await letters.find_dead_letters(ctx.memory, params.limit, ctx.lineage)
 
 
 class Requeue(Input):
@@ -106,19 +106,19 @@ class Requeue(Input):
 
 
 @OPERATIONS.add(
-    answers=results.Requeued,
+    output=results.Requeued,
     effect=OperationEffect.WRITES,
-    maintains=True,
-    also_by_place=("episode_ids",),
+    is_maintenance=True,
+    positional=("episode_ids",),
     example="requeue",
     routes=(Route("POST", "/dead-letters/requeue"),),
 )
-async def requeue(desk: OperationContext, asked: Requeue) -> int:
+async def requeue(ctx: OperationContext, params: Requeue) -> int:
     """Let dead letters be tried again at the next consolidation: those named, or all of them.
 
     Returns {requeued}: how many there were; an episode that is no dead letter is not counted.
     """
-    return await letters.requeue(desk.memory, asked.episode_ids, desk.lineage)
+    return await letters.requeue(ctx.memory, params.episode_ids, ctx.lineage)
 
 
 class AskedBin(Input):
@@ -129,18 +129,18 @@ class AskedBin(Input):
 
 
 @OPERATIONS.add(
-    answers=list[results.Binned],
+    output=list[results.Binned],
     command="bin",
     example="bin",
     routes=(Route("GET", "/bin"),),
 )
-async def removed_episodes(desk: OperationContext, asked: AskedBin) -> list[dict[str, Any]]:
+async def removed_episodes(ctx: OperationContext, params: AskedBin) -> list[dict[str, Any]]:
     """List the episodes that a cleanup removed and that can still be restored, latest first.
 
     Returns episodes with the reason (expired, or evicted to stay within max_entries), when they
     were put there (binned_at) and when they are deleted for good (until).
     """
-    return await letters.find_binned(desk.memory, asked.limit, desk.lineage)
+    return await letters.find_binned(ctx.memory, params.limit, ctx.lineage)
 
 
 class AskedModels(Input):
@@ -148,19 +148,19 @@ class AskedModels(Input):
 
 
 @OPERATIONS.add(
-    answers=list[results.EmbeddingModel],
+    output=list[results.EmbeddingModel],
     command="models",
     example="models",
     routes=(Route("GET", "/models"),),
 )
-async def embedding_models(desk: OperationContext, asked: AskedModels) -> list[dict[str, Any]]:
+async def embedding_models(ctx: OperationContext, params: AskedModels) -> list[dict[str, Any]]:
     """List the embedding models your memories know, and how many have a vector of each.
 
     Returns for each its model, its state (current, building, previous or aside) and how many of
     how many memories are embedded by it.
     """
-    known = await reembedding.reembedding_status(desk.memory, desk.lineage)
-    return [_model(desk.lineage.tenant_id, one) for one in known]
+    known = await reembedding.reembedding_status(ctx.memory, ctx.lineage)
+    return [_model(ctx.lineage.tenant_id, one) for one in known]
 
 
 class Reembed(Input):
@@ -180,34 +180,34 @@ _SLOW = "it takes minutes and names a directory of the machine; whoever runs the
 
 
 @OPERATIONS.add(
-    answers=list[results.EmbeddingModel],
+    output=list[results.EmbeddingModel],
     effect=OperationEffect.WRITES,
-    maintains=True,
+    is_maintenance=True,
     callers=Audience.OWNER,
     example="reembed --bundled",
     left_out={"mcp": _SLOW, "http": _SLOW},
 )
-async def reembed(desk: OperationContext, asked: Reembed) -> list[dict[str, Any]]:
+async def reembed(ctx: OperationContext, params: Reembed) -> list[dict[str, Any]]:
     """Move the memories of every tenant to another embedding model, while they are in use.
 
     Interrupted, it goes on where it stopped. Searches use the old model until all vectors of the
     new one are there; then it is switched at once. Without an option: what models are known.
     Returns every model of every tenant.
     """
-    if sum((asked.to is not None, asked.bundled, asked.revert, asked.discard)) > 1:
+    if sum((params.to is not None, params.bundled, params.revert, params.discard)) > 1:
         raise InvalidInput("--to, --bundled, --revert and --discard: found several; valid is one")
-    if asked.to is not None or asked.bundled:
-        directory = asked.to.expanduser().resolve() if asked.to else None
+    if params.to is not None or params.bundled:
+        directory = params.to.expanduser().resolve() if params.to else None
         target = EmbeddingEngine(directory) if directory else get_embedding_engine()
         moved = await reembedding.reembed_all(
-            desk.memory, target, desk.lineage.actor, desk.on_progress, str(directory or "")
+            ctx.memory, target, ctx.lineage.actor, ctx.on_progress, str(directory or "")
         )
         _raise_failures(moved.failed)
-    elif asked.revert or asked.discard:
-        step = reembedding.revert_reembedding if asked.revert else reembedding.discard_previous
-        stepped = await for_every_tenant(desk.memory, desk.lineage.actor, step)
+    elif params.revert or params.discard:
+        step = reembedding.revert_reembedding if params.revert else reembedding.discard_previous
+        stepped = await for_every_tenant(ctx.memory, ctx.lineage.actor, step)
         _raise_failures(stepped.failed)
-    return await _every_model(desk.memory, desk.lineage)
+    return await _every_model(ctx.memory, ctx.lineage)
 
 
 async def _every_model(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:

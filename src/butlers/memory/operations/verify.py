@@ -49,13 +49,13 @@ class VerifyEvents(Input):
 
 
 @OPERATIONS.add(
-    answers=EventsVerified,
+    output=EventsVerified,
     command="verify",
     example="verify",
     routes=(Route("GET", "/events/verify"),),
     left_out={"mcp": "whether the audit trail holds is asked by whoever answers for it"},
 )
-async def verify_events(desk: OperationContext, asked: VerifyEvents) -> dict[str, Any]:
+async def verify_events(ctx: OperationContext, params: VerifyEvents) -> dict[str, Any]:
     """Check that the events are what was told: none changed, missing or added since.
 
     What was cut off at the end together with its places in the chain shows only against a head that
@@ -63,4 +63,4 @@ async def verify_events(desk: OperationContext, asked: VerifyEvents) -> dict[str
     Returns whether they are intact, how many there are, how many had texts erased, the head, and
     the first faults: what is wrong, at which place, with which event.
     """
-    return await flow.verify_events(desk.memory, desk.lineage, asked.since_head)
+    return await flow.verify_events(ctx.memory, ctx.lineage, params.since_head)
