@@ -17,9 +17,9 @@ from bench.scaling_meter import Meter, relation_bytes
 from bench.speed_load import Note, Vectors
 from butlers.kernel.tokens import count_tokens
 from butlers.llm import Completion, Usage
-from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.decay_sweep import run_decay_sweep
-from butlers.memory.flows.episode_cleanup import run_episode_cleanup
+from butlers.memory.flows.consolidation.run import run_consolidation
+from butlers.memory.flows.lifecycle.decay_sweep import run_decay_sweep
+from butlers.memory.flows.lifecycle.episode_retention import run_episode_cleanup
 from butlers.memory.flows.remember import store_episode_in
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import Lineage, NewEpisode

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import asyncpg
 
 from bench.lab import laboratory
-from butlers.memory.flows.decay_sweep import SweepReport, run_decay_sweep
+from butlers.memory.flows.lifecycle.decay_sweep import SweepReport, run_decay_sweep
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 

@@ -26,7 +26,7 @@ from bench.lab import laboratory
 from butlers.kernel.text import normalise_whitespace
 from butlers.memory.flows import context, erase, forget, links, recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
-from butlers.memory.flows.decay_sweep import run_decay_sweep
+from butlers.memory.flows.lifecycle.decay_sweep import run_decay_sweep
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, NewEpisode, NewFact, Permanence

@@ -9,9 +9,9 @@ from butlers.host.home import Home
 from butlers.host.hosting import opened_butler
 from butlers.memory.flows import correct, entities, feedback, forget, remember
 from butlers.memory.flows.candidates import CandidateQuery
-from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.decay_sweep import run_decay_sweep
-from butlers.memory.flows.every_tenant import for_every_tenant
+from butlers.memory.flows.consolidation.run import run_consolidation
+from butlers.memory.flows.lifecycle import for_every_tenant
+from butlers.memory.flows.lifecycle.decay_sweep import run_decay_sweep
 from butlers.memory.flows.recall import recall
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, Permanence

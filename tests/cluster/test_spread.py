@@ -20,9 +20,9 @@ from butlers.db.postgres import Transaction
 from butlers.errors import Away, Unavailable
 from butlers.memory.flows import candidates, recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
-from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.context import build_context
-from butlers.memory.flows.verify import verify_events
+from butlers.memory.flows.history import verify_events
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
 from conftest import CLUSTER, NEEDS_CLUSTER
 from db.databases import connected

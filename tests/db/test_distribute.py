@@ -23,7 +23,7 @@ from butlers.errors import ButlersError, Unavailable
 from butlers.host.home import Home
 from butlers.host.registry import CORE
 from butlers.memory.flows import correct, remember
-from butlers.memory.flows.verify import verify_events
+from butlers.memory.flows.history import verify_events
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact
 from butlers.memory.module import MemoryModule

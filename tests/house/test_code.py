@@ -22,9 +22,8 @@ GUARDS = {
     "doctor/checks.py": "a check that breaks is itself a finding",
     "jobs/schedule.py": "a job that fails is a line in the history, not the end of the schedule",
     "interfaces/http/fanout.py": "one butler that fails leaves what the others say complete",
-    "memory/flows/consolidate.py": "a tenant that fails leaves the other tenants alone",
-    "memory/flows/consolidation_batch.py": "a group that fails leaves the other groups alone",
-    "memory/flows/consolidation_apply.py": "an action that fails leaves the others alone",
+    "memory/flows/consolidation/run.py": "a tenant or a group that fails leaves the others alone",
+    "memory/flows/consolidation/apply.py": "an action that fails leaves the others alone",
     "notebook/search.py": "whatever a caller's callback does, the search goes on",
 }
 

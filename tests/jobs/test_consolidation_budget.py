@@ -5,7 +5,7 @@ import pytest
 from butlers.jobs.spending import BudgetAccount, CountedModel, Spending
 from butlers.kernel.sections import SpendingLimits
 from butlers.llm import NotReached
-from butlers.memory.flows.consolidate import consolidate_all, run_consolidation
+from butlers.memory.flows.consolidation.run import consolidate_all, run_consolidation
 from butlers.memory.model import Lineage
 from butlers.memory.settings import MemoryModuleConfig
 from memory.audit_stream import event_types

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from butlers.memory.flows import consolidate, history, recall, remember
+from butlers.memory.flows import history, recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
+from butlers.memory.flows.consolidation import run
 from butlers.memory.model import NewEpisode, SearchMode
 from llm.standins import Say
 
@@ -36,7 +37,7 @@ async def test_an_episode_becomes_a_fact_that_names_it(kind, request, memory, li
     api.steps = [Say(json.dumps(EXTRACTED))]
     told = "Ann told us at dinner that she is allergic to peanuts"
     episode = await remember.store_episode(memory, NewEpisode(told, "general"), lineage)
-    report = await consolidate.run_consolidation(memory, model, lineage)
+    report = await run.run_consolidation(memory, model, lineage)
     assert (report.facts_created, report.rules_created, report.errors) == (1, 1, [])
     assert report.episodes_consolidated == 1
     query = CandidateQuery("peanuts", types=(recall.MemoryType.FACT,))
@@ -51,6 +52,6 @@ async def test_an_episode_becomes_a_fact_that_names_it(kind, request, memory, li
 async def test_nonsense_from_a_command_line_is_a_failed_attempt(claude, anthropic, memory, lineage):
     anthropic.steps = [Say("I would rather talk about the weather.")] * 8
     await remember.store_episode(memory, NewEpisode("Ann came by", "general"), lineage)
-    report = await consolidate.run_consolidation(memory, claude, lineage)
+    report = await run.run_consolidation(memory, claude, lineage)
     assert (report.episodes_failed, report.episodes_consolidated) == (1, 0)
     assert report.facts_created == report.rules_created == 0

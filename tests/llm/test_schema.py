@@ -13,7 +13,7 @@ from butlers.notebook import reranker
 
 SOURCE = Path(butlers.__file__).parent
 SENT = {
-    "memory/flows/consolidation_batch.py": consolidation.answer_schema(),
+    "memory/flows/consolidation/run.py": consolidation.answer_schema(),
     "notebook/reranker.py": reranker.answer_schema(5),
 }
 # Strict mode refuses a whole request because of a keyword it does not know.

@@ -12,7 +12,7 @@ import sys
 from datetime import datetime
 
 from butlers.db.postgres import Access, Database, Transaction
-from butlers.memory.flows import episode_cleanup, episode_retention
+from butlers.memory.flows.lifecycle import episode_retention
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from conftest import ToyEmbedder
@@ -24,12 +24,12 @@ async def clean_up(dsns: str, step: int, at: datetime) -> int:
     for name in STATEMENTS:
         setattr(Transaction, name, fate.before(getattr(Transaction, name)))
     Database.transaction = fate.around_commits(Database.transaction)  # type: ignore[method-assign]
-    episode_cleanup.BATCH = episode_retention.BATCH = 2
+    episode_retention.BATCH = episode_retention.KEEP_BATCH = 2
     database = await Database.open(Access(*dsns.split()), pool_max=2)
     memory = Memory(database, ToyEmbedder, "general", clock=lambda: at)
     await episode_retention.keep_unread(memory, lineage)
-    await episode_cleanup.empty_bin(memory, lineage)
-    await episode_cleanup.run_episode_cleanup(memory, lineage)
+    await episode_retention.empty_bin(memory, lineage)
+    await episode_retention.run_episode_cleanup(memory, lineage)
     await database.close()
     return fate.seen
 

@@ -20,8 +20,8 @@ from datetime import datetime
 from typing import Any
 
 from butlers.db.postgres import Access, Database, Transaction
-from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.consolidation_claim import claim_episodes, submit
+from butlers.memory.flows.consolidation.answer import claim_episodes, submit
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from conftest import ToyEmbedder

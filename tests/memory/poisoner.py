@@ -14,9 +14,9 @@ import asyncpg
 
 from butlers.errors import ButlersError
 from butlers.memory.flows import context, feedback, forget, remember
-from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.correct import correct_fact
-from butlers.memory.flows.episode_cleanup import run_episode_cleanup
+from butlers.memory.flows.lifecycle.episode_retention import run_episode_cleanup
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Lineage,

@@ -13,10 +13,15 @@ from uuid import UUID
 import pytest
 
 from butlers.errors import Conflict
-from butlers.memory.flows import browse, episode_cleanup, recall, remember, stats
-from butlers.memory.flows.dead_letters import find_binned
-from butlers.memory.flows.episode_cleanup import CleanupReport, empty_bin, run_episode_cleanup
+from butlers.memory.flows import browse, recall, remember
+from butlers.memory.flows.consolidation.lease import find_binned
 from butlers.memory.flows.forget import forget_memory
+from butlers.memory.flows.lifecycle import episode_retention
+from butlers.memory.flows.lifecycle.episode_retention import (
+    CleanupReport,
+    empty_bin,
+    run_episode_cleanup,
+)
 from butlers.memory.flows.restore import restore_memory
 from butlers.memory.model import MemoryType, NewEpisode
 from butlers.memory.settings import MemoryModuleConfig
@@ -58,7 +63,7 @@ async def gone(memory, lineage, owner, clock):
 async def test_what_lies_there_shows_nowhere_else(memory, lineage, owner, gone):
     assert await found(memory, lineage, "boiler") == []
     assert await recall.get_memory(memory, MemoryType.EPISODE, gone, lineage) is None
-    assert (await stats.memory_stats(memory, None, lineage))["episodes"]["total"] == 0
+    assert (await browse.memory_stats(memory, None, lineage))["episodes"]["total"] == 0
     listed = await browse.browse_episodes(
         memory, browse.EpisodeFilter(), browse.PageRequest(), lineage
     )
@@ -223,7 +228,7 @@ async def seed(memory, lineage, owner, clock):
 async def test_a_kill_at_any_step_of_a_cleanup_loses_and_doubles_nothing(
     memory, lineage, owner, clock, doomed, monkeypatch
 ):
-    monkeypatch.setattr(episode_cleanup, "BATCH", 2)
+    monkeypatch.setattr(episode_retention, "BATCH", 2)
     old, done, new = await seed(memory, lineage, owner, clock)
     steps = int(doomed.run(0, clock.now))
     await cleaned_up_once(memory, lineage, owner, old, done, new)

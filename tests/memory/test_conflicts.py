@@ -19,7 +19,7 @@ from butlers.memory.flows import (
     restore,
     undo,
 )
-from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import (
     Holds,

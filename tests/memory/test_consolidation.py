@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from butlers.errors import Unavailable
 from butlers.llm import CompletionFailed
 from butlers.memory.flows import forget, remember
-from butlers.memory.flows.consolidate import consolidate_all, run_consolidation
+from butlers.memory.flows.consolidation.run import consolidate_all, run_consolidation
 from butlers.memory.flows.entities import create_entity
 from butlers.memory.model import Lineage, NewEpisode, Origin
 from butlers.memory.settings import ConsolidationConfig, MemoryModuleConfig

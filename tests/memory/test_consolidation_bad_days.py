@@ -4,8 +4,8 @@ import pytest
 
 from butlers.errors import BudgetExhausted
 from butlers.llm import CompletionFailed, NotReached
-from butlers.memory.flows.consolidate import consolidate_all, run_consolidation
-from butlers.memory.flows.consolidation_lease import appetite_of, claim
+from butlers.memory.flows.consolidation.lease import appetite_of, claim
+from butlers.memory.flows.consolidation.run import consolidate_all, run_consolidation
 from butlers.memory.flows.entities import create_entity
 from butlers.memory.policy.consolidation import Reach
 from memory.consolidation_stories import (

@@ -7,9 +7,9 @@ import uuid
 import pytest
 
 from butlers.errors import Conflict, InvalidInput
-from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.consolidation_claim import claim_episodes, count_unread, submit
-from butlers.memory.flows.consolidation_lease import TAKEN_OVER
+from butlers.memory.flows.consolidation.answer import claim_episodes, count_unread, submit
+from butlers.memory.flows.consolidation.lease import TAKEN_OVER
+from butlers.memory.flows.consolidation.run import run_consolidation
 from memory.audit_stream import event_types
 from memory.consolidation_stories import (
     active_facts,

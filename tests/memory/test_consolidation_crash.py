@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from butlers.db.postgres import Access
-from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.consolidation_claim import CLAIM_SECONDS, claim_episodes, submit
+from butlers.memory.flows.consolidation.answer import CLAIM_SECONDS, claim_episodes, submit
+from butlers.memory.flows.consolidation.run import run_consolidation
 from db.databases import emptied, the_dead_let_go
 from memory.audit_stream import event_types
 from memory.consolidation_stories import (

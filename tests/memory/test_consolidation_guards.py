@@ -5,8 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.consolidation_batch import BRIEF, TEMPLATE
+from butlers.memory.flows.consolidation.run import BRIEF, TEMPLATE, run_consolidation
 from butlers.memory.policy.consolidation import EpisodeToRead
 from butlers.memory.policy.consolidation_guards import (
     Evidence,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from butlers.memory.flows.consolidation_batch import BRIEF, TEMPLATE
+from butlers.memory.flows.consolidation.run import BRIEF, TEMPLATE
 from butlers.memory.model import Maturity, Permanence
 from butlers.memory.policy.consolidation import (
     MATERIAL,

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.policy.consolidation import EpisodeToRead
 from butlers.memory.policy.consolidation_parser import ConsolidationResult, parse_consolidation
 from butlers.memory.policy.consolidation_quotes import in_their_words

@@ -11,8 +11,8 @@ import pytest
 
 from butlers.clock import utc_now
 from butlers.memory.flows import forget
-from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.consolidation_lease import ABANDONED, TAKEN_OVER, appetite_of, claim
+from butlers.memory.flows.consolidation.lease import ABANDONED, TAKEN_OVER, appetite_of, claim
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.policy.consolidation import Reach
 from butlers.memory.settings import ConsolidationConfig, MemoryModuleConfig
 from db.databases import connected, until_waiting

@@ -8,8 +8,9 @@ import pytest
 
 from butlers.errors import InvalidInput, Unavailable
 from butlers.llm import CompletionFailed
-from butlers.memory.flows import dead_letters, forget
-from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows import forget
+from butlers.memory.flows.consolidation import lease
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.model import ConsolidationStatus, Lineage
 from butlers.memory.settings import ConsolidationConfig, MemoryModuleConfig
 from butlers.memory.store import episodes
@@ -56,7 +57,7 @@ async def run_dry(memory, lineage):
 
 
 async def requeue(memory, lineage):
-    await dead_letters.requeue(memory, None, lineage)
+    await lease.requeue(memory, None, lineage)
 
 
 async def forget_it(memory, lineage):
@@ -259,19 +260,19 @@ async def two_dead(memory, lineage, clock):
 
 @pytest.mark.contract("L10")
 async def test_dead_letters_are_listed_with_their_reason(memory, lineage, stranger, two_dead):
-    found = await dead_letters.find_dead_letters(memory, 10, lineage)
+    found = await lease.find_dead_letters(memory, 10, lineage)
     assert [(row["id"], row["content"]) for row in found] == [
         (str(two_dead[0]), "the first"), (str(two_dead[1]), "the second: Ann likes tea")
     ]  # fmt: skip
     assert {row["dead_letter_reason"] for row in found} == {"the session ended with status 1"}
     assert {row["consolidation_attempts"] for row in found} == {1}
-    assert await dead_letters.find_dead_letters(memory, 10, stranger) == []
+    assert await lease.find_dead_letters(memory, 10, stranger) == []
 
 
 @pytest.mark.contract("L10", "N7.2")
 async def test_a_requeued_dead_letter_starts_again_from_nothing(memory, lineage, owner, two_dead):
     one, two = two_dead
-    assert await dead_letters.requeue(memory, [str(two)], Lineage("acme", "operator")) == 1
+    assert await lease.requeue(memory, [str(two)], Lineage("acme", "operator")) == 1
     first, second = await states(owner)
     assert first["status"] == "dead_letter"
     assert (second["status"], second["attempts"], second["reason"]) == ("pending", 0, None)
@@ -283,16 +284,16 @@ async def test_a_requeued_dead_letter_starts_again_from_nothing(memory, lineage,
     }  # fmt: skip
     await succeed(memory, lineage)
     assert await statuses(owner) == ["dead_letter", "consolidated"]
-    assert await dead_letters.requeue(memory, None, lineage) == 1
+    assert await lease.requeue(memory, None, lineage) == 1
 
 
 async def test_only_ones_own_dead_letters_are_requeued(memory, lineage, stranger, owner, two_dead):
     await owner.execute("select 1")
     living = await tell(memory, lineage)
-    assert await dead_letters.requeue(memory, list(two_dead), stranger) == 0
-    assert await dead_letters.requeue(memory, None, stranger) == 0
-    assert await dead_letters.requeue(memory, [living], lineage) == 0
-    assert await dead_letters.requeue(memory, [], lineage) == 0
+    assert await lease.requeue(memory, list(two_dead), stranger) == 0
+    assert await lease.requeue(memory, None, stranger) == 0
+    assert await lease.requeue(memory, [living], lineage) == 0
+    assert await lease.requeue(memory, [], lineage) == 0
     with pytest.raises(InvalidInput, match="episode_id: found 'nonsense'"):
-        await dead_letters.requeue(memory, ["nonsense"], lineage)
+        await lease.requeue(memory, ["nonsense"], lineage)
     assert sorted(await statuses(owner)) == ["dead_letter", "dead_letter", "pending"]

@@ -15,7 +15,7 @@ from butlers.kernel.tokens import count_tokens
 from butlers.memory.flows import context as flow
 from butlers.memory.flows import feedback, remember
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, Origin
-from butlers.memory.policy import context, escaping
+from butlers.memory.policy import context
 from butlers.memory.policy.context import ContextLine, ContextSection, Offer
 from butlers.memory.settings import MemoryModuleConfig
 
@@ -154,20 +154,20 @@ def test_whatever_a_memory_says_its_line_is_read_back_as_it_was(subject, predica
     line = context.fact_line(subject, predicate, text, 0.5, origin=origin)
     found = FACT.fullmatch(line)
     said = [
-        escaping.escaped(subject),
-        escaping.escaped(predicate),
-        escaping.escaped(text, predicate),
+        context.escaped(subject),
+        context.escaped(predicate),
+        context.escaped(text, predicate),
     ]
     assert [read_back(found[n]) for n in (1, 2, 3)] == said
     assert (found[4], found[5] or "") == ("0.50", origin)
     found = RULE.fullmatch(context.rule_line(text, "candidate", 0, origin=origin))
-    assert read_back(found[1]) == escaping.escaped(text)
+    assert read_back(found[1]) == context.escaped(text)
     assert (found[2], found[4] or "") == ("candidate", origin)
     assert not FACT.match(found[0])
     when = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     found = EPISODE.fullmatch(context.episode_line(text, when, origin=origin))
     assert (found[1], found[2] or "", read_back(found[3])) == (
-        "2026-01-01", origin, escaping.escaped(text),
+        "2026-01-01", origin, context.escaped(text),
     )  # fmt: skip
 
 

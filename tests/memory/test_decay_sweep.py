@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from butlers.errors import Unavailable
-from butlers.memory.flows import decay_sweep, feedback, history, recall, remember
+from butlers.memory.flows import feedback, history, recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
-from butlers.memory.flows.decay_sweep import SweepReport, run_decay_sweep
-from butlers.memory.flows.every_tenant import for_every_tenant
+from butlers.memory.flows.lifecycle import decay_sweep, for_every_tenant
+from butlers.memory.flows.lifecycle.decay_sweep import SweepReport, run_decay_sweep
 from butlers.memory.model import (
     EventType,
     Lineage,

@@ -6,12 +6,12 @@ from uuid import UUID
 import pytest
 
 from butlers.errors import Conflict, InvalidInput, NotFound
+from butlers.memory.flows.browse import memory_glance
 from butlers.memory.flows.correct import correct_fact
-from butlers.memory.flows.detail import entity_detail, memory_detail
 from butlers.memory.flows.entities import create_entity
 from butlers.memory.flows.forget import forget_memory
+from butlers.memory.flows.lookup import entity_detail, memory_detail
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
-from butlers.memory.flows.stats import memory_glance
 from butlers.memory.model import (
     Event,
     EventSubject,

@@ -9,8 +9,8 @@ import pytest
 
 from butlers.memory.flows import entities, remember, session_parts, undo
 from butlers.memory.flows.batch import store_batch
-from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.consolidation_claim import claim_episodes, submit
+from butlers.memory.flows.consolidation.answer import claim_episodes, submit
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.entity_merge import merge_entities
 from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import Lineage, NewEpisode, NewFact, Origin, Trust

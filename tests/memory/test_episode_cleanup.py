@@ -8,12 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from butlers.errors import InvalidInput
-from butlers.memory.flows import episode_cleanup, history, remember
-from butlers.memory.flows.episode_cleanup import (
-    CleanupReport,
-    run_episode_cleanup,
-)
-from butlers.memory.flows.every_tenant import for_every_tenant
+from butlers.memory.flows import history, remember
+from butlers.memory.flows.lifecycle import episode_retention, for_every_tenant
+from butlers.memory.flows.lifecycle.episode_retention import CleanupReport, run_episode_cleanup
 from butlers.memory.model import (
     EventType,
     Lineage,
@@ -188,7 +185,7 @@ async def test_what_a_consolidation_holds_is_left_until_its_lease_ends(
 
 @pytest.mark.contract("N4.4")
 async def test_what_was_done_before_a_crash_stays_done(memory, lineage, owner, clock, monkeypatch):
-    monkeypatch.setattr(episode_cleanup, "BATCH", 2)
+    monkeypatch.setattr(episode_retention, "BATCH", 2)
     for i in range(5):
         await an_episode(memory, lineage, f"call {i}")
     clock.advance(days=8)
@@ -214,7 +211,7 @@ async def test_what_was_done_before_a_crash_stays_done(memory, lineage, owner, c
 async def test_two_cleanups_at_once_remove_no_more_than_one_would(
     memory, lineage, owner, ten, monkeypatch
 ):
-    monkeypatch.setattr(episode_cleanup, "BATCH", 1)
+    monkeypatch.setattr(episode_retention, "BATCH", 1)
     reports = await asyncio.gather(*(run_episode_cleanup(memory, lineage, 7) for _ in range(3)))
     assert sum(one.capacity_deleted for one in reports) == 3
     assert len(await left(owner)) == 7
@@ -317,7 +314,7 @@ def expected_report(rows, max_entries):
 
 @pytest.mark.contract("R15.1", "R15.2", "R15.3")
 async def test_the_cleanup_agrees_with_a_straightforward_model(memory, owner, clock, monkeypatch):
-    monkeypatch.setattr(episode_cleanup, "BATCH", 3)
+    monkeypatch.setattr(episode_retention, "BATCH", 3)
     lineage, loop = Lineage("acme", "tester"), asyncio.get_running_loop()
 
     @settings(

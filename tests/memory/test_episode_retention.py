@@ -5,10 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from butlers.memory.flows import episode_retention
-from butlers.memory.flows.episode_cleanup import run_episode_cleanup
-from butlers.memory.flows.episode_retention import Unread, count_unread, crowded, keep_unread
 from butlers.memory.flows.forget import forget_memory
+from butlers.memory.flows.lifecycle import episode_retention
+from butlers.memory.flows.lifecycle.episode_retention import (
+    Unread,
+    count_unread,
+    crowded,
+    keep_unread,
+    run_episode_cleanup,
+)
 from butlers.memory.settings import EpisodesConfig, MemoryModuleConfig
 from memory.audit_stream import event_types, events
 from memory.consolidation_stories import found, tell
@@ -110,7 +115,7 @@ async def test_beyond_the_bound_the_oldest_expire_but_for_dead_letters(
 
 
 async def test_many_are_kept_in_batches_once_each(memory, lineage, owner, clock, monkeypatch):
-    monkeypatch.setattr(episode_retention, "BATCH", 2)
+    monkeypatch.setattr(episode_retention, "KEEP_BATCH", 2)
     for number in range(5):
         await tell(memory, lineage, f"call {number}")
     clock.advance(days=6)
@@ -122,7 +127,7 @@ async def test_many_are_kept_in_batches_once_each(memory, lineage, owner, clock,
 async def test_whoever_is_waited_for_keeps_no_more_than_a_batch(
     memory, lineage, owner, clock, monkeypatch
 ):
-    monkeypatch.setattr(episode_retention, "BATCH", 2)
+    monkeypatch.setattr(episode_retention, "KEEP_BATCH", 2)
     for number in range(3):
         await tell(memory, lineage, f"call {number}")
     clock.advance(days=6)

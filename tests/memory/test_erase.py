@@ -11,7 +11,7 @@ from butlers.errors import NotFound
 from butlers.memory.flows import entities, history, recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.erase import erase, preview
-from butlers.memory.flows.verify import verify_events
+from butlers.memory.flows.history import verify_events
 from butlers.memory.model import NewEpisode, NewFact
 from butlers.memory.policy.erasure import ErasureRequest
 from butlers.memory.store import rows

@@ -8,13 +8,8 @@ import pytest
 
 from butlers.memory.flows import (
     conflicts,
-    consolidate,
-    dead_letters,
-    decay_sweep,
     entities,
     entity_merge,
-    episode_cleanup,
-    episode_retention,
     erase,
     feedback,
     forget,
@@ -26,6 +21,8 @@ from butlers.memory.flows import (
     restore,
     undo,
 )
+from butlers.memory.flows.consolidation import lease, run
+from butlers.memory.flows.lifecycle import decay_sweep, episode_retention
 from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import (
     EventType,
@@ -100,13 +97,13 @@ async def episode_lives(memory, lineage, clock):
     restored and deleted."""
     await remember.store_episode(memory, NewEpisode("Ann called", "general"), lineage)
     said = answer(new_facts=[fact("Ann", "did", "called")])
-    await consolidate.run_consolidation(memory, ScriptedModel(said), lineage)
-    await episode_cleanup.run_episode_cleanup(memory, lineage, 0)
+    await run.run_consolidation(memory, ScriptedModel(said), lineage)
+    await episode_retention.run_episode_cleanup(memory, lineage, 0)
     bad = await remember.store_episode(memory, NewEpisode("Ann wrote", "general"), lineage)
     for _ in range(memory.settings.consolidation.max_attempts):
-        await consolidate.run_consolidation(memory, failing(), lineage)
+        await run.run_consolidation(memory, failing(), lineage)
         clock.advance(days=1)
-    await dead_letters.requeue(memory, [bad.id], lineage)
+    await lease.requeue(memory, [bad.id], lineage)
     gone = await remember.store_episode(memory, NewEpisode("Ann left", "general"), lineage)
     await forget.forget_memory(memory, "episode", gone.id, lineage)
     await restore.restore_memory(memory, "episode", gone.id, lineage)
@@ -114,12 +111,12 @@ async def episode_lives(memory, lineage, clock):
     await episode_retention.keep_unread(memory, lineage)
     await forget.forget_memory(memory, "episode", bad.id, lineage)
     clock.advance(days=1)
-    await episode_cleanup.run_episode_cleanup(memory, lineage)
+    await episode_retention.run_episode_cleanup(memory, lineage)
     await restore.restore_memory(memory, "episode", bad.id, lineage)
     clock.advance(days=30)
-    await episode_cleanup.run_episode_cleanup(memory, lineage)
+    await episode_retention.run_episode_cleanup(memory, lineage)
     clock.advance(days=30)
-    await episode_cleanup.empty_bin(memory, lineage)
+    await episode_retention.empty_bin(memory, lineage)
 
 
 async def entity_lives(memory, lineage, clock):
@@ -181,7 +178,7 @@ async def other_lives(memory, lineage, clock):
         told = NewEpisode(f"{name} called again", "general")
         await remember.store_episode(memory, told, lineage)
         said = answer(new_facts=[fact(name, "did it", "called again")])
-        await consolidate.run_consolidation(memory, ScriptedModel(said), lineage)
+        await run.run_consolidation(memory, ScriptedModel(said), lineage)
     first, second = await proposals.find_proposals(memory, 10, lineage)
     await proposals.accept(memory, first["id"], lineage)
     await proposals.decline(memory, second["id"], lineage)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from butlers.errors import InvalidInput, NotFound, Unavailable
-from butlers.memory.flows import feedback, forget, inversion, remember
+from butlers.memory.flows import feedback, forget, remember
 from butlers.memory.model import NewEpisode, NewFact, NewRule, Trust
 from memory.audit_stream import event_types, events, fade, metadata, sizes
 
@@ -352,11 +352,11 @@ async def test_without_a_model_the_mark_stands_and_the_inversion_waits(
         "reply to all",
     )
     assert (await metadata(owner, "rules", rule_id))["needs_inversion"] is True
-    assert await inversion.invert_waiting(memory, lineage) == 0
+    assert await feedback.invert_waiting(memory, lineage) == 0
     memory.embedder = model
-    assert await inversion.invert_waiting(memory, stranger) == 0
-    assert await inversion.invert_waiting(memory, lineage) == 1
-    assert await inversion.invert_waiting(memory, lineage) == 0
+    assert await feedback.invert_waiting(memory, stranger) == 0
+    assert await feedback.invert_waiting(memory, lineage) == 1
+    assert await feedback.invert_waiting(memory, lineage) == 0
     row = await owner.fetchrow("select maturity, content from rules")
     assert tuple(row) == ("anti_pattern", WARNING + "it leaked")
     assert "needs_inversion" not in await metadata(owner, "rules", rule_id)
@@ -385,7 +385,7 @@ async def test_a_waiting_rule_that_proves_useful_or_is_forgotten_is_left_alone(
         await feedback.mark_helpful(memory, rule_id, lineage)
     await forget.forget_memory(memory, "rule", other, lineage)
     memory.embedder = model
-    assert await inversion.invert_waiting(memory, lineage) == 0
+    assert await feedback.invert_waiting(memory, lineage) == 0
     assert await owner.fetchval("select count(*) from rules where maturity = 'candidate'") == 2
 
 
@@ -448,6 +448,6 @@ async def test_a_warning_made_of_old_reasons_is_not_written(memory, lineage, own
     await nearly_harmful(memory, lineage, rule_id, meanwhile)
     await feedback.mark_harmful(memory, rule_id, "it leaked", lineage)
     assert await owner.fetchval("select content from rules") == "reply to all"
-    assert await inversion.invert_waiting(memory, lineage) == 1
+    assert await feedback.invert_waiting(memory, lineage) == 1
     text = WARNING + "it leaked; people complained"
     assert await owner.fetchval("select content from rules") == text

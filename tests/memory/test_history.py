@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from butlers.memory.flows import feedback, forget, history, links, remember
 from butlers.memory.model import NewEpisode, NewFact, NewRule, Permanence
-from butlers.memory.policy.forecast import Waning
+from butlers.memory.policy.confidence import Waning
 
 BORN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,10 +10,8 @@ import pytest
 from butlers.errors import ButlersError
 from butlers.memory.flows import (
     correct,
-    decay_sweep,
     entities,
     entity_merge,
-    episode_cleanup,
     feedback,
     forget,
     recall,
@@ -23,6 +21,7 @@ from butlers.memory.flows import (
 )
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.history import _find
+from butlers.memory.flows.lifecycle import decay_sweep, episode_retention
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, SearchMode
 from butlers.memory.store import search
 from butlers.memory.store.search import Filter, IndexQuery
@@ -106,7 +105,7 @@ class Walker:
         await decay_sweep.run_decay_sweep(self.memory, self.lineage)
 
     async def clean_up(self):
-        await episode_cleanup.run_episode_cleanup(self.memory, self.lineage)
+        await episode_retention.run_episode_cleanup(self.memory, self.lineage)
 
     async def lay_aside(self):
         await reembed.start_reembedding(self.memory, OtherToy(), self.lineage)

@@ -7,7 +7,7 @@ import pytest
 from butlers.errors import InvalidInput, NotFound
 from butlers.memory.flows import projects, recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
-from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.model import NewFact, NewRule, SearchMode
 from butlers.memory.operations import OperationContext
 from butlers.memory.policy import scopes

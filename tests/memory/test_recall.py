@@ -14,7 +14,7 @@ from butlers.embedding import get_embedding_engine
 from butlers.memory.flows import recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, SearchMode
-from butlers.memory.policy import scoring
+from butlers.memory.policy import ranker
 from butlers.memory.policy.confidence import effective_confidence
 from butlers.memory.settings import MemoryModuleConfig, ScoreWeights
 from conftest import WalkingClock
@@ -71,16 +71,16 @@ async def test_weights_come_from_settings(memory, lineage):
 
 @pytest.mark.contract("R08.2", "L5")
 def test_recency_halves_in_seven_days_and_is_nothing_without_a_use():
-    assert scoring.recency(None, NOW) == 0.0
-    assert scoring.recency(NOW, NOW) == 1.0
-    assert scoring.recency(NOW - timedelta(days=7), NOW) == pytest.approx(0.5)
-    assert scoring.recency(NOW - timedelta(days=21), NOW) == pytest.approx(0.125)
-    assert scoring.recency(NOW + timedelta(days=3), NOW) == 1.0
+    assert ranker.recency(None, NOW) == 0.0
+    assert ranker.recency(NOW, NOW) == 1.0
+    assert ranker.recency(NOW - timedelta(days=7), NOW) == pytest.approx(0.5)
+    assert ranker.recency(NOW - timedelta(days=21), NOW) == pytest.approx(0.125)
+    assert ranker.recency(NOW + timedelta(days=3), NOW) == 1.0
 
 
 @given(days=st.floats(0, 50_000), importance=st.floats(-5, 50), rrf=st.floats(0, 1))
 def test_every_part_stays_between_zero_and_one(days, importance, rrf):
-    parts = scoring.score_parts(rrf, importance, NOW - timedelta(days=days), 0.7, NOW)
+    parts = ranker.score_parts(rrf, importance, NOW - timedelta(days=days), 0.7, NOW)
     for part in (parts.relevance, parts.importance, parts.recency, parts.confidence):
         assert 0.0 <= part <= 1.0
     assert 0.0 <= parts.composite(ScoreWeights()) <= 1.0 + 1e-9

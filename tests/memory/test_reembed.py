@@ -8,16 +8,9 @@ import pytest
 
 from butlers.db.migrate import migrate
 from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
-from butlers.memory.flows import (
-    candidates,
-    episode_cleanup,
-    feedback,
-    recall,
-    reembed,
-    remember,
-    vectors,
-)
+from butlers.memory.flows import candidates, feedback, recall, reembed, remember, vectors
 from butlers.memory.flows.candidates import CandidateQuery
+from butlers.memory.flows.lifecycle import episode_retention
 from butlers.memory.flows.reembed import (
     discard_previous,
     finish_reembedding,
@@ -296,7 +289,7 @@ async def test_a_vector_of_an_older_wording_is_not_laid_aside(filled, lineage, o
 async def test_an_episode_that_goes_takes_its_vectors_along(filled, lineage, owner, clock):
     await start_reembedding(filled, TWO, lineage)
     clock.advance(days=8)
-    await episode_cleanup.run_episode_cleanup(filled, lineage)
+    await episode_retention.run_episode_cleanup(filled, lineage)
     assert await owner.fetchval("select count(*) from episode_vectors") == 0
     await finish_reembedding(filled, lineage)
 

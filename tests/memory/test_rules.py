@@ -6,9 +6,9 @@ import pytest
 
 from butlers.memory.flows import context, feedback, remember, undo
 from butlers.memory.flows.candidates import CandidateQuery
-from butlers.memory.flows.decay_sweep import run_decay_sweep
-from butlers.memory.flows.detail import memory_detail
 from butlers.memory.flows.history import explain_memory
+from butlers.memory.flows.lifecycle.decay_sweep import run_decay_sweep
+from butlers.memory.flows.lookup import memory_detail
 from butlers.memory.flows.recall import MAX_HARM, get_memory, recall
 from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import Lineage, Maturity, MemoryRef, MemoryType, NewRule, Origin, Trust

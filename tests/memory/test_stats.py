@@ -6,7 +6,7 @@ import pytest
 
 from butlers.db.queries import parse
 from butlers.errors import InvalidInput
-from butlers.memory.flows import forget, remember, stats
+from butlers.memory.flows import browse, forget, remember
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Event,
@@ -29,7 +29,7 @@ update facts set validity = 'retracted' where subject = 'Ann'
 
 
 async def overview(memory, lineage):
-    return (await stats.memory_glance(memory, 1, lineage))[0]
+    return (await browse.memory_glance(memory, 1, lineage))[0]
 
 
 async def facts_in_every_state(memory, lineage, owner, scope="global"):
@@ -69,7 +69,7 @@ async def test_episodes_are_counted_with_the_age_of_the_backlog(memory, lineage,
             status,
         )
         clock.advance(hours=6)
-    counted = (await stats.memory_stats(memory, None, lineage))["episodes"]
+    counted = (await browse.memory_stats(memory, None, lineage))["episodes"]
     assert counted == {
         "total": 4,
         "unconsolidated": 2,
@@ -82,7 +82,7 @@ async def test_episodes_are_counted_with_the_age_of_the_backlog(memory, lineage,
 
 @pytest.mark.contract("R22.1")
 async def test_without_a_backlog_there_is_no_age(memory, lineage):
-    counted = (await stats.memory_stats(memory, None, lineage))["episodes"]
+    counted = (await browse.memory_stats(memory, None, lineage))["episodes"]
     assert (counted["total"], counted["unconsolidated"]) == (0, 0)
     assert counted["backlog_age_hours"] is None
 
@@ -90,7 +90,7 @@ async def test_without_a_backlog_there_is_no_age(memory, lineage):
 @pytest.mark.contract("R22.2", "L19", "L6")
 async def test_facts_are_counted_by_state(memory, lineage, owner):
     await facts_in_every_state(memory, lineage, owner)
-    assert (await stats.memory_stats(memory, None, lineage))["facts"] == {
+    assert (await browse.memory_stats(memory, None, lineage))["facts"] == {
         "active": 1,
         "fading": 2,
         "superseded": 3,
@@ -104,14 +104,14 @@ async def test_a_fact_that_was_fading_counts_once(memory, lineage, owner):
     fact = await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)
     await fade(owner, "facts", fact.id)
     await remember.store_fact(memory, NewFact("Ann", "likes", "milk"), lineage)
-    counted = (await stats.memory_stats(memory, None, lineage))["facts"]
+    counted = (await browse.memory_stats(memory, None, lineage))["facts"]
     assert (counted["active"], counted["fading"], counted["superseded"]) == (1, 0, 1)
 
 
 @pytest.mark.contract("R22.3")
 async def test_rules_are_counted_by_maturity_and_forgotten_ones_apart(memory, lineage, owner):
     await rules_of_every_maturity(memory, lineage, owner)
-    assert (await stats.memory_stats(memory, None, lineage))["rules"] == {
+    assert (await browse.memory_stats(memory, None, lineage))["rules"] == {
         "candidate": 1,
         "established": 2,
         "proven": 3,
@@ -128,7 +128,7 @@ async def test_a_scope_counts_its_own_and_the_global_ones(memory, lineage):
     await remember.store_episode(memory, NewEpisode("x", "general"), lineage)
 
     async def counted(scope):
-        found = await stats.memory_stats(memory, scope, lineage)
+        found = await browse.memory_stats(memory, scope, lineage)
         return found["facts"]["active"], found["rules"]["candidate"], found["episodes"]["total"]
 
     assert await counted("work") == (3, 3, 1)
@@ -142,7 +142,7 @@ async def test_another_tenants_memories_are_not_counted(memory, lineage, strange
     await facts_in_every_state(memory, lineage, owner)
     await rules_of_every_maturity(memory, lineage, owner)
     await remember.store_episode(memory, NewEpisode("x", "general"), lineage)
-    theirs = await stats.memory_stats(memory, None, stranger)
+    theirs = await browse.memory_stats(memory, None, stranger)
     assert [value for part in theirs.values() for value in part.values() if value] == []
 
 
@@ -166,10 +166,10 @@ async def test_nothing_is_counted_twice_while_nothing_happens(memory, lineage, o
     # Behind the back of the audit stream, which no flow does.
     await owner.execute("update facts set validity = 'retracted'")
     assert await overview(memory, lineage) == first
-    glanced, newest = await stats.memory_glance(memory, 15, lineage)
+    glanced, newest = await browse.memory_glance(memory, 15, lineage)
     assert glanced == first
     assert [event["event_type"] for event in newest] == ["fact_created"]
-    assert (await stats.memory_stats(memory, None, lineage))["facts"]["retracted"] == 1
+    assert (await browse.memory_stats(memory, None, lineage))["facts"]["retracted"] == 1
 
 
 async def test_an_event_told_late_is_not_missed(memory, lineage):

@@ -1,8 +1,8 @@
 """How many memories were in which state, day by day."""
 
 from butlers.memory.flows import forget, remember
-from butlers.memory.flows.consolidate import run_consolidation
-from butlers.memory.flows.stats import memory_timeline
+from butlers.memory.flows.browse import memory_timeline
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact
 from conftest import WalkingClock

@@ -7,9 +7,9 @@ import pytest
 from butlers.errors import Conflict, NotFound
 from butlers.memory.flows import context, feedback, forget, proposals, quarantine, remember, restore
 from butlers.memory.flows.candidates import CandidateQuery
-from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.correct import correct_fact
-from butlers.memory.flows.episode_cleanup import run_episode_cleanup
+from butlers.memory.flows.lifecycle.episode_retention import run_episode_cleanup
 from butlers.memory.flows.recall import get_memory, recall
 from butlers.memory.model import (
     Lineage,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from butlers.errors import ButlersError
 from butlers.memory.flows import correct, entities, entity_merge, forget, links, remember, restore
-from butlers.memory.flows.verify import verify_events
+from butlers.memory.flows.history import verify_events
 from butlers.memory.model import Lineage, NewFact
 from memory.index import differences
 

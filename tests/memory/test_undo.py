@@ -19,7 +19,7 @@ from butlers.memory.flows import (
     undo,
 )
 from butlers.memory.flows.candidates import CandidateQuery
-from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.proposals import find_proposals
 from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import Lineage, NewEpisode, NewRule, Origin, Trust

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from butlers.memory.flows import entities, forget, remember
-from butlers.memory.flows.verify import verify_events
+from butlers.memory.flows.history import verify_events
 from butlers.memory.model import NewFact
 from memory.audit_stream import events
 

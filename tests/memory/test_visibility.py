@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from butlers.memory.flows import candidates, decay_sweep, forget, recall, remember
+from butlers.memory.flows import candidates, forget, recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
+from butlers.memory.flows.lifecycle import decay_sweep
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Lineage,

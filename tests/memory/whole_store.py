@@ -6,7 +6,6 @@ from butlers.memory.flows import (
     conflicts,
     correct,
     entities,
-    episode_cleanup,
     feedback,
     links,
     projects,
@@ -14,8 +13,9 @@ from butlers.memory.flows import (
     remember,
 )
 from butlers.memory.flows.candidates import CandidateQuery
-from butlers.memory.flows.consolidate import run_consolidation
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.context import build_context
+from butlers.memory.flows.lifecycle import episode_retention
 from butlers.memory.model import Holds, NewEpisode, NewFact, NewRule
 from butlers.module import Project
 from memory.consolidation_stories import with_settings
@@ -47,7 +47,7 @@ async def fill(memory, lineage, owner, clock, name="Ida"):
     await remember.store_episode(memory, gone, lineage)
     await owner.execute(f"{READ} where idempotency_key = 'rang'")
     clock.advance(days=8)
-    await episode_cleanup.run_episode_cleanup(memory, lineage)
+    await episode_retention.run_episode_cleanup(memory, lineage)
     ida = await entities.create_entity(memory, name, "person", [f"Mrs {name}sen"], None, lineage)
     await entities.create_entity(memory, "Acme", "organization", None, {"boss": name}, lineage)
     scope = await projects.own_scope(

@@ -10,10 +10,10 @@ import pytest
 
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.context import build_context
-from butlers.memory.flows.episode_cleanup import run_episode_cleanup
 from butlers.memory.flows.feedback import confirm_memory
 from butlers.memory.flows.forget import forget_memory
 from butlers.memory.flows.history import explain_memory
+from butlers.memory.flows.lifecycle.episode_retention import run_episode_cleanup
 from butlers.memory.flows.recall import search_memories
 from butlers.memory.flows.remember import store_episode, store_fact
 from butlers.memory.handle import Memory

@@ -13,8 +13,8 @@ from butlers.jobs.policy import RunOutcome
 from butlers.jobs.runs import Run
 from butlers.memory.flows.conflicts import count_open
 from butlers.memory.flows.doubts import count_doubts
-from butlers.memory.flows.episode_retention import backlog, count_unread, crowded
-from butlers.memory.flows.every_tenant import for_every_tenant
+from butlers.memory.flows.lifecycle import for_every_tenant
+from butlers.memory.flows.lifecycle.episode_retention import backlog, count_unread, crowded
 from butlers.memory.flows.quarantine import count_waiting
 from butlers.memory.handle import Memory
 from butlers.memory.settings import MemoryModuleConfig

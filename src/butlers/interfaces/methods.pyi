@@ -9,12 +9,12 @@ from uuid import UUID
 
 from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.flows.browse import Page
-from butlers.memory.flows.consolidation_claim import EpisodeClaim
-from butlers.memory.flows.consolidation_report import ConsolidationReport
+from butlers.memory.flows.consolidation.answer import EpisodeClaim
+from butlers.memory.flows.consolidation.report import ConsolidationReport
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.entity_merge import MergePreview, MergeReport
-from butlers.memory.flows.episode_cleanup import CleanupReport
 from butlers.memory.flows.forget import Forgotten
+from butlers.memory.flows.lifecycle.episode_retention import CleanupReport
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.flows.undo_entities import Parted

@@ -5,17 +5,18 @@ from dataclasses import asdict
 from typing import Any
 
 from butlers.llm import LanguageModel
-from butlers.memory.flows.consolidate import consolidate_all
-from butlers.memory.flows.decay_sweep import run_decay_sweep
-from butlers.memory.flows.episode_cleanup import empty_bin, run_episode_cleanup
-from butlers.memory.flows.episode_retention import (
+from butlers.memory.flows.consolidation.run import consolidate_all
+from butlers.memory.flows.lifecycle import TenantReports, for_every_tenant
+from butlers.memory.flows.lifecycle.decay_sweep import run_decay_sweep
+from butlers.memory.flows.lifecycle.episode_retention import (
     Unread,
     backlog,
     count_unread,
     crowded,
+    empty_bin,
     keep_unread,
+    run_episode_cleanup,
 )
-from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.settings import MemoryScheduleConfig

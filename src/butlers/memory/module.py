@@ -11,7 +11,7 @@ from butlers.db.branch import Branch
 from butlers.db.postgres import Database
 from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import ButlersError, Unavailable
-from butlers.memory.flows.episode_retention import keep_unread
+from butlers.memory.flows.lifecycle.episode_retention import keep_unread
 from butlers.memory.handle import Memory
 from butlers.memory.jobs import memory_jobs
 from butlers.memory.model import Lineage

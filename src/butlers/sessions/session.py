@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from butlers.kernel.lru import LRUCache
-from butlers.memory.flows.consolidation_claim import count_unread
+from butlers.memory.flows.consolidation.answer import count_unread
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.history import stored_by
 from butlers.memory.handle import Memory

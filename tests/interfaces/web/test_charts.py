@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from butlers.interfaces.web import charts, graph, svg
 from butlers.interfaces.web.charts import Decay
 from butlers.interfaces.web.graph import GraphNode
-from butlers.memory.policy.confidence import effective_confidence
-from butlers.memory.policy.forecast import Waning
+from butlers.memory.policy.confidence import Waning, effective_confidence
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 DAYS = [date(2026, 1, 1) + timedelta(days=day) for day in range(5)]

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from butlers.interfaces.web import svg
 from butlers.interfaces.web.svg import Element, add, drawing, finished, write
 from butlers.kernel.decay import days_between
-from butlers.memory.policy.forecast import Waning
+from butlers.memory.policy.confidence import Waning
 
 WIDTH, HEIGHT = 400.0, 180.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 8.0, 10.0, 24.0

@@ -17,7 +17,6 @@ from butlers.memory.model import ConsolidationStatus, Maturity, MemoryType, Perm
 from butlers.memory.operations import (
     conflicts,
     consolidation,
-    doubts,
     feedback,
     listing,
     retrieval,
@@ -43,7 +42,7 @@ _CHANGES: dict[str, tuple[Operation, str]] = {
     "confirm": (feedback.confirm, "confirmed"),
     "forget": (feedback.forget, "forgotten"),
     "restore": (feedback.restore, "restored"),
-    "keep": (doubts.keep, "kept"),
+    "keep": (conflicts.keep, "kept"),
 }
 
 
@@ -145,7 +144,7 @@ async def review(visit: Visiting, name: Name) -> Response:
     seat = visit.seat(name)
     held = await seat.ask(trust.list_quarantine) if seat.is_operator else None
     proposed = await seat.ask(consolidation.list_proposals)
-    doubted = await seat.ask(doubts.list_doubts)
+    doubted = await seat.ask(conflicts.list_doubts)
     page = await seat.ask(conflicts.list_conflicts, limit=MAX_LIMIT)
     shown = {"held": held, "proposed": proposed, "doubted": doubted, "conflicts": page["items"]}
     return render(visit.request, "review.html", **seated(visit, name, "review"), **shown)

@@ -13,7 +13,7 @@ from butlers.interfaces.web.charts import Chart, Decay
 from butlers.interfaces.web.graph import GraphNode
 from butlers.interfaces.web.phrases import address
 from butlers.interfaces.web.presented import instant
-from butlers.memory.policy.forecast import Waning
+from butlers.memory.policy.confidence import Waning
 
 _RETRIEVALS = ("memory_search", "memory_recall", "memory_context")
 

@@ -10,7 +10,7 @@ from butlers.db.postgres import Row, Transaction
 from butlers.memory.flows.fact_windows import moved_window, window_of
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, EventType, Lineage, Trust
-from butlers.memory.policy.entity_fact_merge import FactMerge, settled
+from butlers.memory.policy.entities import FactMerge, settled
 from butlers.memory.policy.validity import Window
 from butlers.memory.store import entities, events, links
 from butlers.memory.store.events import Transition

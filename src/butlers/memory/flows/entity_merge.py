@@ -14,7 +14,7 @@ from butlers.memory.flows.undo_plan import UndoContext
 from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventSubject, EventType, Lineage
 from butlers.memory.policy import entities as policy
-from butlers.memory.policy.entity_fact_merge import FactMerge
+from butlers.memory.policy.entities import FactMerge
 from butlers.memory.store import entities, facts
 
 # How many facts a preview shows, of those that move and of those that are at odds.

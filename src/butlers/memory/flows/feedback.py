@@ -1,4 +1,4 @@
-"""What is learned from using memories: confirmations, and marks that move rules."""
+"""Confirm facts and rules, mark rules helpful or harmful, and invert rules that did harm."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -6,20 +6,23 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import structlog
+
 from butlers.db.postgres import Row, Transaction
-from butlers.errors import Conflict, InvalidInput, NotFound
+from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
 from butlers.kernel.json_values import as_json
 from butlers.kernel.secret_policy import Secrets, admitted
-from butlers.kernel.text import clean
+from butlers.kernel.text import clean, preprocess_text
+from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import is_more_trusted
-from butlers.memory.flows.inversion import invert_if_possible
 from butlers.memory.flows.proposing import let_confirmation_wait
-from butlers.memory.handle import Memory
+from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
     EventSubject,
     EventType,
     Lineage,
+    Maturity,
     MemoryRef,
     MemoryType,
     RuleOutcome,
@@ -29,6 +32,69 @@ from butlers.memory.policy.attachments import checked_document, checked_ref
 from butlers.memory.policy.maturity import Author, Mark, RuleState
 from butlers.memory.policy.trust import with_origin
 from butlers.memory.store import facts, rule_applications, rules
+
+_log = structlog.get_logger(__name__)
+
+
+async def invert_waiting(memory: Memory, lineage: Lineage) -> int:
+    """Turn every rule that awaits it into a warning; how many were."""
+    async with memory.transaction(lineage) as tx:
+        waiting = await rules.find_awaiting_inversion(tx)
+    inverted = [await invert_if_possible(memory, rule, lineage) for rule in waiting]
+    return sum(rule is not None for rule in inverted)
+
+
+async def invert_if_possible(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
+    """The rule as a warning, or None: it stays waiting while no embedding can be made."""
+    try:
+        return await _invert(memory, rule, lineage)
+    except Unavailable as error:
+        _log.warning("rule_inversion_postponed", rule_id=str(rule["id"]), reason=str(error))
+        return None
+
+
+async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
+    """The rule as a warning, or None when it changed meanwhile.
+
+    What changes the warning is another harmful mark, and that mark inverts the rule itself.
+    """
+    warning = maturity.warning(rule["content"], maturity.reasons(rule))
+    embedding = await memory.embed(warning, lineage)
+    now = memory.now()
+    async with memory.transaction(lineage) as tx:
+        held = await rules.lock(tx, id=rule["id"], now=now)
+        if held is None or not maturity.awaits_inversion(held):
+            return None
+        if maturity.warning(held["content"], maturity.reasons(held)) != warning:
+            return None
+        written = _inversion(held, warning, embedding)
+        await rules.invert(tx, id=held["id"], now=now, **written)
+        [inverted] = await rules.find(tx, ids=[held["id"]], now=now)
+        await memory.record(tx, _inverted(held), lineage, now)
+    return inverted
+
+
+def _inversion(held: Row, warning: str, embedding: Embedding) -> dict[str, Any]:
+    """What an inversion writes into the rule."""
+    metadata = {k: v for k, v in held["metadata"].items() if k != "needs_inversion"}
+    return {
+        "content": warning,
+        "metadata": metadata | {"original_content": held["content"]},
+        "embedding": embedding.vector,
+        "embedding_version_id": embedding.version_id,
+        "searchable": prepared(preprocess_text(warning)),
+    }
+
+
+def _inverted(held: Row) -> Event:
+    payload = {
+        "from": held["maturity"],
+        "to": Maturity.ANTI_PATTERN,
+        "original_content": held["content"],
+        "reasons": maturity.reasons(held),
+    }
+    return Event(EventType.RULE_INVERTED, EventSubject.RULE, held["id"], payload)
+
 
 _MARKED = {
     RuleOutcome.HELPFUL: EventType.RULE_MARKED_HELPFUL,

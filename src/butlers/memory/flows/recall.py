@@ -17,8 +17,7 @@ from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, SearchMode
 from butlers.memory.policy import inputs, ranker
 from butlers.memory.policy.doubt import demote_doubted, is_demoted, may_answer
 from butlers.memory.policy.maturity import told_reason
-from butlers.memory.policy.ranker import Ranked
-from butlers.memory.policy.scoring import ScoreParts, score_parts
+from butlers.memory.policy.ranker import Ranked, ScoreParts, score_parts
 from butlers.memory.policy.trust import behind_the_more_trusted, in_their_places, with_origin
 from butlers.memory.store import rule_applications, search
 

@@ -17,7 +17,7 @@ import structlog
 
 from butlers.embedding import Embedder
 from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
-from butlers.memory.flows.every_tenant import TenantReports, for_every_tenant
+from butlers.memory.flows.lifecycle import TenantReports, for_every_tenant
 from butlers.memory.flows.vectors import (
     OnProgress,
     VectorJob,

@@ -4,7 +4,7 @@
 # Doors list operations in this order.
 from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.operations import storage, batch, retrieval, feedback, listing, entities
-from butlers.memory.operations import upkeep, verify, consolidation, projects, trust, doubts
+from butlers.memory.operations import upkeep, consolidation, projects, trust
 from butlers.memory.operations import conflicts
 from butlers.memory.operations.context import OperationContext
 # isort: on
@@ -15,7 +15,6 @@ __all__ = [
     "batch",
     "conflicts",
     "consolidation",
-    "doubts",
     "entities",
     "feedback",
     "listing",
@@ -24,5 +23,4 @@ __all__ = [
     "storage",
     "trust",
     "upkeep",
-    "verify",
 ]

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from butlers.memory.flows import detail, entities, entity_merge, entity_resolution
+from butlers.memory.flows import entities, entity_merge, entity_resolution, lookup
 from butlers.memory.flows.entity_merge import MergePreview, MergeReport
 from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.model import EntityType, EventSubject
@@ -97,7 +97,7 @@ async def explain_entity(ctx: OperationContext, params: OneEntity) -> dict[str, 
     Returns {entity, facts, more_facts, events}, or null if you have none of that id.
     """
     entity_id = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
-    return await detail.entity_detail(ctx.memory, entity_id, ctx.lineage)
+    return await lookup.entity_detail(ctx.memory, entity_id, ctx.lineage)
 
 
 class UpdateEntity(OneEntity):

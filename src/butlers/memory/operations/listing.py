@@ -6,9 +6,8 @@ from pydantic import AwareDatetime, Field
 
 from butlers.errors import InvalidInput
 from butlers.memory.flows import browse
-from butlers.memory.flows import stats as counts
-from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page, PageRequest
-from butlers.memory.flows.stats import MAX_DAYS
+from butlers.memory.flows import browse as counts
+from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_DAYS, MAX_LIMIT, Page, PageRequest
 from butlers.memory.model import ConsolidationStatus, Maturity
 from butlers.memory.operations import fields, pages
 from butlers.memory.operations.context import OperationContext

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from butlers.memory.flows import context as block
-from butlers.memory.flows import detail, lookup
 from butlers.memory.flows import history as past
+from butlers.memory.flows import lookup
 from butlers.memory.flows import recall as finding
 from butlers.memory.flows.candidates import ALL_TYPES, CandidateQuery
 from butlers.memory.flows.context import MAX_BUDGET, Context
@@ -281,7 +281,7 @@ async def explain(ctx: OperationContext, params: Explain) -> dict[str, Any] | No
     ref = await ctx.find(params.memory_id, params.memory_type, to_read=True)
     if ref is None:
         return None
-    found = await detail.memory_detail(ctx.memory, ref, ctx.lineage, params.then)
+    found = await lookup.memory_detail(ctx.memory, ref, ctx.lineage, params.then)
     if found is not None:
         for beside in ("source_episodes", "replaced", "replaced_by"):
             found[beside] = await ctx.opened(found[beside], "id")

@@ -1,23 +1,28 @@
-"""Looking after the memory itself."""
+"""Operations of upkeep: consolidate, clean up, re-embed, verify the event chain."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import Field
 
 from butlers.embedding import EmbeddingEngine, get_embedding_engine
 from butlers.errors import InvalidInput, Unavailable
-from butlers.memory.flows import consolidate, episode_cleanup, episode_retention
-from butlers.memory.flows import dead_letters as letters
+from butlers.memory.flows import history as flow
 from butlers.memory.flows import reembed as reembedding
-from butlers.memory.flows.consolidation_report import ConsolidationReport
-from butlers.memory.flows.episode_cleanup import CleanupReport
-from butlers.memory.flows.every_tenant import for_every_tenant
+from butlers.memory.flows.consolidation import lease as letters
+from butlers.memory.flows.consolidation import run
+from butlers.memory.flows.consolidation.report import ConsolidationReport
+from butlers.memory.flows.lifecycle import episode_retention, for_every_tenant
+from butlers.memory.flows.lifecycle.episode_retention import CleanupReport
 from butlers.memory.flows.reembed import VersionStatus
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.operations import fields, results
 from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.results import Instant
 from butlers.memory.operations.table import OPERATIONS
-from butlers.operation import Audience, Input, OperationEffect, Route, Toolset
+from butlers.operation import Audience, Input, OperationEffect, Output, Route, Toolset
 
 MAX_ENTRIES = 1_000_000_000
 MAX_BINNED = 1_000
@@ -42,7 +47,7 @@ async def run_consolidation(ctx: OperationContext, params: RunConsolidation) -> 
     Without a configured language model it only counts what waits, and changes nothing
     (dry_run is true). Returns counts per outcome, and errors in words.
     """
-    return await consolidate.run_consolidation(ctx.memory, ctx.model, ctx.lineage)
+    return await run.run_consolidation(ctx.memory, ctx.model, ctx.lineage)
 
 
 class RunEpisodeCleanup(Input):
@@ -71,10 +76,10 @@ async def run_episode_cleanup(ctx: OperationContext, params: RunEpisodeCleanup) 
     """
     await ctx.memory.believe_clock()
     await episode_retention.keep_unread(ctx.memory, ctx.lineage)
-    await episode_cleanup.empty_bin(ctx.memory, ctx.lineage)
+    await episode_retention.empty_bin(ctx.memory, ctx.lineage)
     most = ctx.memory.settings.episodes.max_entries
     most = most if params.max_entries is None else params.max_entries
-    return await episode_cleanup.run_episode_cleanup(ctx.memory, ctx.lineage, most)
+    return await episode_retention.run_episode_cleanup(ctx.memory, ctx.lineage, most)
 
 
 class AskedDeadLetters(Input):
@@ -228,3 +233,57 @@ def _model(tenant: str, status: VersionStatus) -> dict[str, Any]:
 def _raise_failures(failed: dict[str, str]) -> None:
     if failed:
         raise Unavailable("\n".join(f"tenant {name}: {why}" for name, why in failed.items()))
+
+
+class EventFault(Output):
+    """Where the audit trail does not hold."""
+
+    fault: Literal["changed", "missing", "gap", "added", "erased", "head"]
+    """An event that is not what was told, or gone; places of the chain that are gone before this
+    one; an event in no place of it; texts erased that no event tells of; a head that is not in it.
+    """
+    number: int | None
+    """Which place of the chain."""
+    event_id: UUID | None
+    at: Instant | None
+
+
+class EventsVerified(Output):
+    """Whether the audit trail is what was told."""
+
+    intact: bool
+    events: int
+    erased: int
+    """How many had texts erased, which leaves the chain as it was."""
+    faulty: int
+    faults: list[EventFault]
+    """The first of them."""
+    head: str | None
+    """The hash that stands for all of it; worth noting elsewhere."""
+    since_head: int | None
+    """How many events came after the head that was asked about."""
+
+
+class VerifyEvents(Input):
+    """Since when, if something was noted."""
+
+    since_head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    """The head that was noted elsewhere: whether all that it stood for is still there."""
+
+
+@OPERATIONS.add(
+    answers=EventsVerified,
+    command="verify",
+    example="verify",
+    routes=(Route("GET", "/events/verify"),),
+    left_out={"mcp": "whether the audit trail holds is asked by whoever answers for it"},
+)
+async def verify_events(ctx: OperationContext, params: VerifyEvents) -> dict[str, Any]:
+    """Check that the events are what was told: none changed, missing or added since.
+
+    What was cut off at the end together with its places in the chain shows only against a head that
+    was noted elsewhere.
+    Returns whether they are intact, how many there are, how many had texts erased, the head, and
+    the first faults: what is wrong, at which place, with which event.
+    """
+    return await flow.verify_events(ctx.memory, ctx.lineage, params.since_head)

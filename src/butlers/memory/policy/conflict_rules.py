@@ -1,15 +1,11 @@
-"""Whether two facts of one subject contradict each other, say the same, or merely stand together.
-
-By rule, so that every answer has its reason; no language model. A fact that says the same in other
-words is only taken for that when its words are, so that no contradiction passes for agreement.
-"""
+"""Decide whether two facts about one subject contradict or repeat each other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from butlers.memory.model import ConflictKind, Holds
-from butlers.memory.policy.clash_words import TABLES
 from butlers.memory.policy.fact_statements import FactStatement, Property, read, read_property
+from butlers.memory.policy.quantities import TABLES
 
 ALIKE = 0.7
 """Predicates as near as this ask for the same, though no table says so."""

@@ -10,8 +10,7 @@ from functools import lru_cache
 
 from butlers.kernel.words import folded
 from butlers.memory.model import Holds
-from butlers.memory.policy.clash_words import TABLES, is_plain, stem
-from butlers.memory.policy.quantities import Quantities, quantities
+from butlers.memory.policy.quantities import TABLES, Quantities, is_plain, quantities, stem
 
 _WORDS = {name: frozenset(words) for name, words in TABLES["words"].items()}
 _PROPERTIES = {

@@ -1,7 +1,11 @@
-"""What callers may hand in; a refusal names the field, the value and what is valid."""
+"""Check what callers give: ids, words, texts, limits and page cursors."""
 
+import base64
+import binascii
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypeVar
 from uuid import UUID
@@ -79,3 +83,48 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     if len(tags) > MAX_TAGS:
         raise InvalidInput(f"tags: found {len(tags)} of them; valid is at most {MAX_TAGS}")
     return tuple(dict.fromkeys(checked_line("tags", tag, MAX_TAG) for tag in tags))
+
+
+_MARK = "c1"
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RowPosition:
+    """A row's place in the order `created_at desc, id`."""
+
+    created_at: datetime
+    id: UUID
+
+
+def encode(place: RowPosition) -> str:
+    """The place as a text fit for a URL."""
+    written = f"{_MARK} {place.created_at.astimezone(UTC).isoformat()} {place.id}"
+    return base64.urlsafe_b64encode(written.encode()).decode().rstrip("=")
+
+
+def decode(cursor: str | None) -> RowPosition | None:
+    """The place a cursor names; None for none, InvalidInput for what no listing gave out."""
+    if cursor is None:
+        return None
+    try:
+        mark, created_at, row_id = _opened(cursor).split(" ")
+        place = RowPosition(datetime.fromisoformat(created_at), UUID(row_id))
+    except (ValueError, binascii.Error):
+        raise _refused(cursor) from None
+    if mark != _MARK or encode(place) != cursor:
+        raise _refused(cursor)
+    return place
+
+
+def _opened(cursor: str) -> str:
+    if len(cursor) > _LONGEST:
+        raise ValueError("too long")
+    padded = cursor + "=" * (-len(cursor) % 4)
+    return base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True).decode("ascii")
+
+
+def _refused(cursor: str) -> InvalidInput:
+    return InvalidInput(
+        f"cursor: found {cursor[:80]!r}; valid is the next_cursor of the page before, or none"
+    )

@@ -1,11 +1,34 @@
 """Numbers, dates and times in a text, so far as two texts can be told apart by them."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
-from butlers.memory.policy.clash_words import TABLES, is_plain, stem
+from butlers.kernel.plain_words import plain_words
+
+TABLES: dict[str, Any] = tomllib.loads(
+    (files(__package__) / "clashes.toml").read_text(encoding="utf-8")
+)
+
+_ENDINGS = ("ments", "ment", "ings", "ing", "ies", "ers", "ed", "er", "es", "s", "e", "y")
+_SHORTEST = {"s": 3, "e": 4, "y": 4}
+
+
+def stem(word: str) -> str:
+    """A word without the ending that its forms differ by, roughly."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST.get(ending, 4):
+            return stem(word.removesuffix(ending))
+    return word
+
+
+def is_plain(word: str) -> bool:
+    """Whether a folded word says little by itself."""
+    return word in plain_words()
+
 
 _YEARS = range(1900, 2100)
 

@@ -1,24 +1,72 @@
-"""Which candidates answer a question, in which order, and whether any does.
-
-A linear ranker: the weights lie in `ranker.json`, made by `python -m bench ranker`, and what each
-signal added to a memory's score can be told. A second, logistic, model looks at the candidates as
-a whole, a third one at few of them, and says how likely the store answers the question at all.
-"""
+"""Rank the candidates of a query, and score them by importance, recency and confidence."""
 
 import json
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from butlers.kernel import fusion
+from butlers.kernel import decay, fusion
 from butlers.memory.candidates import CandidateColumns, Header, Numbers
 from butlers.memory.model import MemoryRef
 from butlers.memory.policy.question import ParsedQuestion
 from butlers.memory.policy.signals import MANY, Field, Signals, field, signals
+from butlers.memory.settings import ScoreWeights
+
+RECENCY_HALF_LIFE_DAYS = 7.0
+_MOST_IMPORTANT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """Why a memory was recalled: each part between 0 and 1, before weighting."""
+
+    relevance: float
+    importance: float
+    recency: float
+    confidence: float
+
+    def composite(self, weights: ScoreWeights) -> float:
+        """The parts weighed and added."""
+        return (
+            weights.relevance * self.relevance
+            + weights.importance * self.importance
+            + weights.recency * self.recency
+            + weights.confidence * self.confidence
+        )
+
+
+def score_parts(
+    relevance: float,
+    importance: float,
+    last_referenced_at: datetime | None,
+    confidence: float,
+    now: datetime,
+) -> ScoreParts:
+    """The parts of a memory's score at `now`."""
+    return ScoreParts(
+        relevance=_within_one(relevance),
+        importance=_within_one(importance / _MOST_IMPORTANT),
+        recency=recency(last_referenced_at, now),
+        confidence=confidence,
+    )
+
+
+def recency(last_referenced_at: datetime | None, now: datetime) -> float:
+    """How fresh the last use is: half after seven days, nothing where there was none."""
+    if last_referenced_at is None:
+        return 0.0
+    days = decay.days_between(last_referenced_at, now)
+    return _within_one(decay.half_life(days, RECENCY_HALF_LIFE_DAYS))
+
+
+def _within_one(value: float) -> float:
+    return min(1.0, max(0.0, value))
+
 
 HIGHEST_IMPACT = 2.2
 """What a word adds at most: the bound of its part in BM25 for k1 = 1.2."""

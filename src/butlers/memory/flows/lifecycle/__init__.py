@@ -1,4 +1,4 @@
-"""Doing a worker's job for every tenant, so that one tenant's trouble stays its own."""
+"""Lifecycle: what fades, expires and is removed, for one tenant or for each in turn."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

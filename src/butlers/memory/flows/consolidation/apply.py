@@ -1,4 +1,4 @@
-"""Doing what an answer says: every action on its own, all of them or none with the lease."""
+"""Apply a consolidation plan: each action in a savepoint, all in one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,8 +13,8 @@ from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
 from butlers.kernel.text import says_the_same
 from butlers.memory.flows.authority import is_more_trusted
 from butlers.memory.flows.conflict_detection import know_predicates
-from butlers.memory.flows.consolidation_lease import TAKEN_OVER, Claimed, give_back_in
-from butlers.memory.flows.consolidation_report import ActionEffect, Applied
+from butlers.memory.flows.consolidation.lease import TAKEN_OVER, Claimed, give_back_in
+from butlers.memory.flows.consolidation.report import ActionEffect, Applied
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.fact_windows import find_placement, in_time, window_of
 from butlers.memory.flows.links import derive_in

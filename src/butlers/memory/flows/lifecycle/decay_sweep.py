@@ -1,9 +1,4 @@
-"""The decay sweep: memories nobody confirms fade, and are gone in the end.
-
-Pages in id order, one transaction each: the database counts effective confidence as it does for
-recall, one UPDATE moves what has to move, and each move is one event. What stands where it belongs
-is not written to, so that a second sweep changes nothing.
-"""
+"""Decay sweep: facts and rules fade, recover or expire by their confidence, a page at a time."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +9,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row
 from butlers.db.statements import OnlyRow, Rows
-from butlers.memory.flows.inversion import invert_waiting
+from butlers.memory.flows.feedback import invert_waiting
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, EventType, Lineage
 from butlers.memory.store import events, sweep

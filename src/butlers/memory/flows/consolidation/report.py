@@ -1,4 +1,4 @@
-"""What a consolidation did."""
+"""Report what a consolidation did."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from butlers.memory.flows.consolidation_lease import GivenBack
+from butlers.memory.flows.consolidation.lease import GivenBack
 from butlers.memory.model import MemoryRef
 
 

@@ -1,0 +1,1 @@
+"""Consolidation: a language model or an agent turns episodes into facts and rules."""

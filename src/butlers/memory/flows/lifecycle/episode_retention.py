@@ -1,0 +1,206 @@
+"""Episode retention: remove expired and surplus episodes, and keep unread ones from expiring.
+
+Removed episodes lie in the bin and can be restored until the bin is emptied. Work is done in
+bounded batches, one transaction each; an episode that a consolidation holds on lease waits for
+the next cleanup. Unread episodes are kept within the limits of the settings; beyond them the
+oldest expire. Dead letters are kept however many there are: a person has to decide.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from butlers.db.postgres import Row, Transaction
+from butlers.errors import InvalidInput
+from butlers.memory.handle import Memory
+from butlers.memory.model import EventSubject, EventType, Lineage, RemovalReason
+from butlers.memory.settings import EpisodesConfig
+from butlers.memory.store import bin, cleanup, episode_retention, events, links
+from butlers.memory.store.events import Transition
+from butlers.memory.store.locks import lock_names
+
+BATCH = 500
+"""Episodes per transaction; the memories drawn from each are touched with it."""
+
+_Claim = Callable[[Transaction], Awaitable[list[Row]]]
+_TOLD = {
+    RemovalReason.EXPIRED: EventType.EPISODE_EXPIRED,
+    RemovalReason.EVICTED: EventType.EPISODE_EVICTED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupReport:
+    """What a cleanup removed, and what is left."""
+
+    expired_deleted: int
+    capacity_deleted: int
+    remaining: int
+
+
+async def run_episode_cleanup(
+    memory: Memory, lineage: Lineage, max_entries: int | None = None
+) -> CleanupReport:
+    """Remove one tenant's expired episodes, then the oldest consolidated beyond the limit."""
+    kept = memory.settings.episodes.max_entries if max_entries is None else max_entries
+    if kept < 0:
+        raise InvalidInput(f"max_entries: found {kept}; valid is 0 or more")
+    now = memory.now()
+    expired = partial(cleanup.claim_expired, limit=BATCH, now=now)
+    surplus = partial(cleanup.claim_surplus, kept=kept, limit=BATCH, now=now)
+    expired_deleted = await _remove_all(memory, expired, RemovalReason.EXPIRED, lineage, now)
+    capacity_deleted = await _remove_all(memory, surplus, RemovalReason.EVICTED, lineage, now)
+    async with memory.transaction(lineage) as tx:
+        remaining = await cleanup.remaining(tx)
+    return CleanupReport(expired_deleted, capacity_deleted, remaining)
+
+
+async def _remove_all(
+    memory: Memory, claim: _Claim, reason: RemovalReason, lineage: Lineage, now: datetime
+) -> int:
+    """Remove batch after batch until there is nothing left to claim; how many episodes."""
+    removed = 0
+    while True:
+        async with memory.transaction(lineage) as tx:
+            # Two cleanups at once must not both remove the same.
+            await lock_names(tx, "cleanup", "episodes")
+            claimed = [row["id"] for row in await claim(tx)]
+            if not claimed:
+                return removed
+            await links.keep_sources(tx, ids=claimed, now=now)
+            await bin.put(tx, ids=claimed, reason=reason, now=now)
+            gone = await bin.remove(tx, ids=claimed)
+            payloads = {row["id"]: _removed(row) for row in gone}
+            told = Transition(_TOLD[reason], EventSubject.EPISODE, payloads)
+            removed += await events.append_all(tx, memory.new_id, told, lineage, now)
+
+
+async def empty_bin(memory: Memory, lineage: Lineage) -> int:
+    """What has lain in the bin for its time is gone for good, in batches; how many episodes."""
+    now, gone = memory.now(), 0
+    until = now - timedelta(days=memory.settings.retention.bin_days)
+    while True:
+        async with memory.transaction(lineage) as tx:
+            await lock_names(tx, "cleanup", "episodes")
+            emptied = await bin.empty(tx, until=until, limit=BATCH)
+            if not emptied:
+                return gone
+            payloads = {row["id"]: _deleted(row) for row in emptied}
+            told = Transition(EventType.EPISODE_DELETED, EventSubject.EPISODE, payloads)
+            gone += await events.append_all(tx, memory.new_id, told, lineage, now)
+
+
+def _removed(row: Row) -> dict[str, Any]:
+    expires_at: datetime | None = row["expires_at"]
+    return {
+        "from": row["consolidation_status"],
+        "to": "removed",
+        "butler": row["butler"],
+        "created_at": row["created_at"].isoformat(),
+        "expires_at": expires_at.isoformat() if expires_at else None,
+    }
+
+
+def _deleted(row: Row) -> dict[str, Any]:
+    return {"binned_at": row["binned_at"].isoformat(), "reason": row["reason"]}
+
+
+KEEP_BATCH = 1_000
+_AHEAD = timedelta(days=2)
+"""How long before its expiry an episode is moved on: twice as long as daily jobs take to return."""
+
+_WARNED_FROM = 0.8
+_MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """How much nobody has read, how much of it waits to be, and since when."""
+
+    episodes: int
+    bytes: int
+    waiting: int
+    oldest_at: datetime | None
+
+
+async def count_unread(memory: Memory, lineage: Lineage) -> Unread:
+    """What nobody has read so far; dead letters do not wait any more."""
+    async with memory.transaction(lineage) as tx:
+        return Unread(**await episode_retention.count(tx))
+
+
+async def keep_unread(memory: Memory, lineage: Lineage, *, at_once: bool = False) -> int:
+    """Move on the expiry of one tenant's unread episodes that soon expire; how many.
+
+    Whoever is waited for does it `at_once`: as many as take a moment, the rest another time.
+    """
+    if not memory.settings.episodes.keep_unread:
+        return 0
+    now, kept = memory.now(), 0
+    ttl = timedelta(days=memory.settings.episodes.default_ttl_days)
+    until = now + min(_AHEAD, ttl)
+    span = {"until": until, "furthest": until + ttl}
+    async with memory.transaction(lineage) as tx:
+        if not await episode_retention.is_due(tx, **span):
+            return 0
+        bound = await _bound(tx, memory.settings.episodes)
+    while moved := await _keep_some(memory, {**span, **bound, "ttl": ttl}, lineage, now):
+        kept += moved
+        if at_once:
+            break
+    return kept
+
+
+async def _keep_some(memory: Memory, which: dict[str, Any], lineage: Lineage, now: datetime) -> int:
+    async with memory.transaction(lineage) as tx:
+        moved = await episode_retention.keep(tx, **which, limit=KEEP_BATCH, now=now)
+        told = {row["id"]: _payload(row) for row in moved}
+        kept = Transition(EventType.EPISODE_KEPT, EventSubject.EPISODE, told)
+        return await events.append_all(tx, memory.new_id, kept, lineage, now)
+
+
+async def _bound(tx: Transaction, settings: EpisodesConfig) -> dict[str, Any]:
+    """The newest episode that is too much to be kept, if there is one."""
+    most = settings.max_unread_mb * _MEGABYTE
+    found = await episode_retention.newest_beyond(
+        tx, max_unread=settings.max_unread, max_bytes=most
+    )
+    at, id = (found["created_at"], found["id"]) if found else (None, None)
+    return {"beyond_at": at, "beyond_id": id}
+
+
+def _payload(row: Row) -> dict[str, Any]:
+    return {"expires_at": {"from": row["was"].isoformat(), "to": row["expires_at"].isoformat()}}
+
+
+def crowded(found: Unread, settings: EpisodesConfig) -> str | None:
+    """What to say of unread episodes that near or exceed what is kept; None while all is well."""
+    most = settings.max_unread_mb * _MEGABYTE
+    share = max(found.episodes / settings.max_unread, found.bytes / most)
+    if not settings.keep_unread or share < _WARNED_FROM:
+        return None
+    told = (
+        f"{found.episodes:,} of {settings.max_unread:,} unread episodes, "
+        f"{found.bytes / _MEGABYTE:,.0f} of {settings.max_unread_mb:,} MB"
+    )
+    if share <= 1:
+        return f"{told}: beyond that the oldest expire unread"
+    return f"{told}: the oldest beyond that expire unread, and lie in the bin from then on"
+
+
+def backlog(counted: Collection[Unread], now: datetime) -> str:
+    """How many episodes wait to be read in all, and how long the oldest has."""
+    waiting = sum(one.waiting for one in counted)
+    oldest = min((one.oldest_at for one in counted if one.oldest_at), default=None)
+    if not waiting or oldest is None:
+        return "nothing waits"
+    wait = "1 waits" if waiting == 1 else f"{waiting:,} wait"
+    return f"{wait}; oldest {_age(oldest, now)}"
+
+
+def _age(since: datetime, now: datetime) -> str:
+    span = max(now - since, timedelta(0))
+    number, unit = (span.days, "day") if span.days else (span.seconds // 3600, "hour")
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
