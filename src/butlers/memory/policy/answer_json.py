@@ -1,0 +1,82 @@
+"""Finding the object in what a model says, whatever stands around it."""
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
+
+MAX_ANSWER = 1_000_000
+# An answer made of nothing but braces must not cost a scan for each; one never closed costs most.
+_MAX_TRIES = 20
+_MAX_UNCLOSED = 3
+
+_FENCE = re.compile(r"```[ \t]*+json\s*+(?=\{)", re.IGNORECASE)
+_MARK = re.compile(r'[{}"\\]')
+
+
+def find_object(text: str, wanted: frozenset[str]) -> tuple[dict[str, Any], str | None]:
+    """The first object that holds a wanted key, fenced ones first; else what is wrong."""
+    if len(text) > MAX_ANSWER:
+        return {}, f"The consolidation output is longer than {MAX_ANSWER} characters"
+    fault = "No JSON block found in consolidation output"
+    for block in islice(chain(_fenced(text), _bare(text)), _MAX_TRIES):
+        found, fault = _decoded(block, wanted)
+        if found is not None:
+            return found, None
+    return {}, fault
+
+
+def _decoded(block: str, wanted: frozenset[str]) -> tuple[dict[str, Any] | None, str]:
+    try:
+        found = json.loads(block, strict=False, object_pairs_hook=_unambiguous)
+    except (ValueError, RecursionError):
+        return None, "Invalid JSON in consolidation output"
+    if wanted.isdisjoint(found):
+        return None, f"The JSON block holds none of {', '.join(sorted(wanted))}"
+    return found, ""
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice")
+    return found
+
+
+def _fenced(text: str) -> Iterator[str]:
+    """The object at the start of each fenced block."""
+    for fence in islice(_FENCE.finditer(text), _MAX_UNCLOSED):
+        end = _balanced_end(text, fence.end())
+        if end is not None:
+            yield text[fence.end() : end]
+
+
+def _bare(text: str) -> Iterator[str]:
+    """Every outermost balanced pair of braces, in order."""
+    begin, unclosed = text.find("{"), 0
+    while begin >= 0 and unclosed < _MAX_UNCLOSED:
+        end = _balanced_end(text, begin)
+        if end is None:
+            unclosed += 1
+        else:
+            yield text[begin:end]
+        begin = text.find("{", end or begin + 1)
+
+
+def _balanced_end(text: str, begin: int) -> int | None:
+    """Where the object that begins here ends; braces inside its texts do not count."""
+    depth, in_text, escaped_at = 0, False, -1
+    for mark in _MARK.finditer(text, begin):
+        at, char = mark.start(), mark[0]
+        if at == escaped_at:
+            continue
+        if char == '"':
+            in_text = not in_text
+        elif in_text:
+            escaped_at = at + 1 if char == "\\" else -1
+        elif char != "\\":
+            depth += 1 if char == "{" else -1
+            if depth == 0:
+                return mark.end()
+    return None
