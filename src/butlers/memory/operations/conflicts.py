@@ -57,7 +57,7 @@ class AskedDoubts(Input):
 
 
 @OPERATIONS.add(
-    answers=list[InDoubt],
+    output=list[InDoubt],
     command="doubts",
     example="doubts",
     routes=(Route("GET", "/doubts", wraps="items"),),
@@ -76,9 +76,9 @@ class Keep(fields.Reference):
 
 
 @OPERATIONS.add(
-    answers=DoubtCleared,
+    output=DoubtCleared,
     effect=OperationEffect.WRITES,
-    also_by_place=("memory_type",),
+    positional=("memory_type",),
     example="keep 1f0c9a77",
     routes=(Route("POST", "/doubts/{memory_id}/keep"),),
 )

@@ -272,7 +272,7 @@ class VerifyEvents(Input):
 
 
 @OPERATIONS.add(
-    answers=EventsVerified,
+    output=EventsVerified,
     command="verify",
     example="verify",
     routes=(Route("GET", "/events/verify"),),
