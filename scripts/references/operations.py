@@ -182,8 +182,8 @@ from butlers.memory.flows.consolidation.answer import EpisodeClaim
 from butlers.memory.flows.consolidation.report import ConsolidationReport
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.entity_merge import MergePreview, MergeReport
-from butlers.memory.flows.lifecycle.episode_retention import CleanupReport
 from butlers.memory.flows.forget import Forgotten
+from butlers.memory.flows.lifecycle.episode_retention import CleanupReport
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.flows.undo_entities import Parted
