@@ -37,6 +37,12 @@ settings.load_profile("shared")
 
 TEMPLATE = "butler_template"
 BRANCHES = [MemoryModule.migrations]
+TABLES = (
+    "episodes, facts, rules, entities, memory_links, memory_events, memory_event_chain, "
+    "rule_applications, embedding_versions, memory_tenants, index_memories, index_words, "
+    "index_vectors, index_names, binned_episodes, memory_proposals, memory_claims, "
+    "memory_conflicts, memory_predicates, projects"
+)
 # Where the tests of memory run over a database whose tenants are spread.
 CLUSTER = os.environ.get("BUTLERS_TEST_CLUSTER")
 NEEDS_CLUSTER = pytest.mark.skipif(
@@ -180,13 +186,7 @@ async def owner_session(worker_access: Access) -> AsyncIterator[asyncpg.Connecti
 @pytest.fixture
 async def owner(owner_session: asyncpg.Connection) -> asyncpg.Connection:
     """The database as its owner sees it, every table empty."""
-    await emptied(
-        owner_session,
-        "episodes, facts, rules, entities, memory_links, memory_events, memory_event_chain, "
-        "rule_applications, embedding_versions, memory_tenants, index_memories, index_words, "
-        "index_vectors, index_names, binned_episodes, memory_proposals, memory_claims, "
-        "memory_conflicts, memory_predicates, projects",
-    )
+    await emptied(owner_session, TABLES)
     return owner_session
 
 

@@ -41,6 +41,7 @@ def offering(toolset: Toolset) -> dict[str, Any]:
 
 
 TOOLS = offering(Toolset.ALL)
+ROUTES = operation_routes().routes
 _GROUPS = {"memory": "memory", "notebook": "notes"}
 ROOT = typer.main.get_command(app)
 
@@ -71,7 +72,7 @@ def test_a_door_that_leaves_it_out_says_why(module: str, operation: Operation) -
     assert all(len(why) > 20 for why in operation.left_out.values())
     left_out = {
         "mcp": operation.tool not in TOOLS,
-        "http": operation.name not in {route.name for route in operation_routes().routes},
+        "http": operation.name not in {route.name for route in ROUTES},
         "cli": command_of(module, operation) is None,
         "python": module != "memory" or not hasattr(methods.Methods, operation.name),
     }
@@ -97,7 +98,7 @@ def test_every_door_has_the_same_fields(module: str, operation: Operation) -> No
 
 @every_operation
 def test_every_route_has_the_same_fields(module: str, operation: Operation) -> None:
-    for route in operation_routes().routes:
+    for route in ROUTES:
         if route.name != operation.name or operation.tool not in route.operation_id:
             continue
         dependant = route.dependant

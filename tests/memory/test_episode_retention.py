@@ -95,14 +95,16 @@ async def test_a_setting_switches_it_off(memory, lineage, clock):
 
 
 @pytest.mark.contract("L25")
-@pytest.mark.parametrize("bound", [{"max_unread": 3}, {"max_unread_mb": 1}])
+@pytest.mark.parametrize(
+    ("bound", "characters"), [({"max_unread": 3}, 1), ({"max_unread_mb": 1}, 330_000)]
+)
 async def test_beyond_the_bound_the_oldest_expire_but_for_dead_letters(
-    memory, lineage, owner, clock, bound
+    memory, lineage, owner, clock, bound, characters
 ):
     keeping(memory, **bound)
     ids = []
     for number in range(5):
-        ids.append(await tell(memory, lineage, f"call {number} " + "x" * 330_000))
+        ids.append(await tell(memory, lineage, f"call {number} " + "x" * characters))
         clock.advance(minutes=1)
     await owner.execute(STATUS, ids[0], "dead_letter")
     clock.advance(days=6)

@@ -345,16 +345,7 @@ async def test_the_index_takes_no_rows_for_another_tenant_or_for_nobody(owner, r
         await owner.execute(statement, "")
 
 
-@pytest.mark.parametrize(
-    ("condition", "used"),
-    [
-        ("word = any(array['word17', 'word18'])", "word = ANY"),
-        ("word >= 'word1' and word < 'word2'", "word >= 'word1'"),
-    ],
-)
-async def test_words_are_looked_up_by_their_index_under_the_policy(
-    filled, runtime, condition, used
-):
+async def test_words_are_looked_up_by_their_index_under_the_policy(filled, runtime):
     """Comparing words cannot leak what a row says, so no superuser has to vouch for it."""
     await filled.execute(
         "insert into facts (tenant_id, subject, predicate, content, search_vector) "
@@ -362,10 +353,14 @@ async def test_words_are_looked_up_by_their_index_under_the_policy(
         "from generate_series(1, 4000) n"
     )
     await filled.execute("vacuum analyze index_words")
-    async with acting_for(runtime, "acme"):
-        plan = await runtime.fetch(
-            f"explain select doc from index_words where tenant_id = 'acme' and {condition}"
-        )
-    shown = "\n".join(row[0] for row in plan)
-    assert "Index Only Scan using index_words_pkey" in shown
-    assert used in shown.partition("Index Cond")[2]
+    for condition, used in (
+        ("word = any(array['word17', 'word18'])", "word = ANY"),
+        ("word >= 'word1' and word < 'word2'", "word >= 'word1'"),
+    ):
+        async with acting_for(runtime, "acme"):
+            rows = await runtime.fetch(
+                f"explain select doc from index_words where tenant_id = 'acme' and {condition}"
+            )
+        plan = "\n".join(row[0] for row in rows)
+        assert "Index Only Scan using index_words_pkey" in plan
+        assert used in plan.partition("Index Cond")[2]

@@ -9,6 +9,8 @@ import pytest
 
 from butlers.db.queries import load
 from butlers.memory import store
+from conftest import TABLES
+from db.databases import emptied
 
 # One row in ten is of the tenant that asks, and has a vector.
 FILLED = """
@@ -28,17 +30,26 @@ VERSION = uuid.uuid4()
 ANYTHING_ELSE = ("enable_seqscan", "enable_sort")
 
 
-@pytest.fixture
-async def plan(owner, database, clock):
-    """What the database would do for one of ten tenants, by the statement's place and name."""
-    await owner.execute(
+@pytest.fixture(scope="module")
+async def filled(owner_session):
+    """Nine thousand rows of ten tenants, made once: making them takes longer than every plan."""
+    await emptied(owner_session, TABLES)
+    await owner_session.execute(
         "insert into embedding_versions (id, tenant_id, model, version, dimensions, created_at) "
         "values ($1, 'acme', 'toy', '1', 384, now())",
         VERSION,
     )
     for table, (columns, values) in ROWS.items():
-        await owner.execute(FILLED.format(table=table, columns=columns, values=values), VERSION)
-    await owner.execute("vacuum analyze episodes, facts, rules")
+        statement = FILLED.format(table=table, columns=columns, values=values)
+        await owner_session.execute(statement, VERSION)
+    await owner_session.execute("vacuum analyze episodes, facts, rules")
+    yield
+    await emptied(owner_session, TABLES)
+
+
+@pytest.fixture
+async def plan(filled, open_database, clock):
+    """What the database would do for one of ten tenants, by the statement's place and name."""
     asked = {
         "now": clock.now, "scope": "general", "min_confidence": 0.2, "limit": 10,
         "butler": "general", "episode_ids": [uuid.uuid4()], "as_of": None, "known_at": None,
@@ -47,7 +58,7 @@ async def plan(owner, database, clock):
     async def explain(file, name, off=()):
         query = load(str(Path(store.__file__).with_name(file)))[name]
         values = {name: asked[name] for name in query.parameters if name != "tenant_id"}
-        async with database.transaction("acme") as tx:
+        async with open_database.transaction("acme") as tx:
             for setting in off:
                 await tx._connection.execute(f"set local {setting} = off")
             rows = await tx.fetch(
@@ -74,9 +85,11 @@ async def test_what_is_visible_is_contained_in_the_statement(plan, file, name):
         assert function not in found
 
 
-async def test_what_may_be_found_is_contained_in_the_statement_that_asks(plan, database, clock):
+async def test_what_may_be_found_is_contained_in_the_statement_that_asks(
+    plan, open_database, clock
+):
     """Asked of every candidate, a call would cost more than all else."""
-    async with database.transaction("acme") as tx:
+    async with open_database.transaction("acme") as tx:
         rows = await tx._connection.fetch(
             "explain select doc from index_memories m where m.tenant_id = 'acme' "
             "and is_found(m, array['fact'], 'general', 0.2, $1, null, null)",
@@ -94,7 +107,9 @@ async def test_facts_are_counted_from_indexes_alone(plan):
         assert f"Index Only Scan using {index} on facts" in found
 
 
-async def test_what_changes_several_facts_does_not_read_their_exclusion_over_and_over(owner):
+async def test_what_changes_several_facts_does_not_read_their_exclusion_over_and_over(
+    owner_session,
+):
     """PostgreSQL 18.6 may take entries for dead that are not, if it splits that index meanwhile."""
     several = {
         f"{file.name} {name}": query
@@ -102,15 +117,15 @@ async def test_what_changes_several_facts_does_not_read_their_exclusion_over_and
         for name, query in load(str(file)).items()
         if "update facts" in query.text and "unnest(" in query.text
     }
-    await owner.execute("set plan_cache_mode = force_generic_plan")
+    await owner_session.execute("set plan_cache_mode = force_generic_plan")
     read = {}
     for name, query in several.items():
         nothing = ", ".join(["null"] * len(query.parameters))
-        await owner.execute(f"prepare asked as {query.positional}")
-        rows = await owner.fetch(f"explain (costs off) execute asked({nothing})")
-        await owner.execute("deallocate asked")
+        await owner_session.execute(f"prepare asked as {query.positional}")
+        rows = await owner_session.fetch(f"explain (costs off) execute asked({nothing})")
+        await owner_session.execute("deallocate asked")
         read[name] = re.split(r"\n  (?=\S)", "\n".join(row[0] for row in rows))
-    await owner.execute("reset plan_cache_mode")
+    await owner_session.execute("reset plan_cache_mode")
     assert any("facts_hold_apart" in part for parts in read.values() for part in parts)
     again = [
         name
