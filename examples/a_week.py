@@ -1,10 +1,9 @@
-"""A week of Mara's life, as her butler remembers it.
+"""Store a week of Mara's life, ask ten questions about it, and explain one answer.
 
-    python examples/a_week.py              # in a temporary home that is removed again
+    python examples/a_week.py              # in a temporary home, removed at the end
     python examples/a_week.py --home DIR   # in a home of your own, which keeps the memories
 
-Stores what happened, what is true and how to behave; prints the block that an agent would start
-with; asks ten questions; tells where one of the facts comes from.
+Prints the score of each answer and the context that an agent would get.
 """
 
 import argparse
@@ -32,7 +31,7 @@ EPISODES = [
     "Sunday: planned the week. Ida's class trip on the 23rd needs a signed form and 12 euros.",
 ]
 
-# Each with its importance, and how long it stays true unless it is confirmed.
+# Subject, predicate, content, importance, permanence.
 FACTS = [
     ("Ida", "allergy", "hazelnuts; her emergency pen is in the red backpack", 8, "permanent"),
     ("Ida", "school", "Lindenschule, class 2b, lessons start at 8:00", 6, "stable"),
@@ -55,7 +54,7 @@ NO_CALLS = "No calls before ten: Mara's mornings are for translating"
 EVENING_BEFORE = "Remind Mara of appointments on the evening before, not on the same morning"
 GROCERIES = "order the groceries from the cheapest delivery service"
 
-# Recall weighs relevance, importance, recency and confidence.
+# Asked with recall, which scores relevance, importance, recency and confidence.
 TO_RECALL = [
     "What must not go into Ida's lunch box?",
     "When is the dentist appointment?",
@@ -64,7 +63,7 @@ TO_RECALL = [
     "What would be a good present for Jonas?",
 ]
 
-# Search weighs nothing but how well a memory matches, by meaning and by words.
+# Asked with search, which ranks by meaning and by keywords only.
 TO_SEARCH = [
     "What did the plumber do, and is it under warranty?",
     "May I phone Mara at nine in the morning?",
@@ -74,14 +73,14 @@ TO_SEARCH = [
 ]
 
 
-async def tell(memory: ButlerMemory) -> UUID:
-    """Store the week; the id of the fact that Tuesday's call corrected."""
+async def store_week(memory: ButlerMemory) -> UUID:
+    """Store the week. Return the id of the fact that corrects the dentist appointment."""
     episodes = [await memory.store_episode(content) for content in EPISODES]
     for subject, predicate, content, importance, permanence in FACTS:
         await memory.store_fact(
             subject, predicate, content, importance=importance, permanence=permanence
         )
-    jonas = await somebody(memory, "Jonas Lindqvist", ["Jo", "Mara's brother"])
+    jonas = await find_or_create_person(memory, "Jonas Lindqvist", ["Jo", "Mara's brother"])
     for predicate, content in (
         ("diet", "vegetarian since this week; loves mushroom risotto"),
         ("birthday", "17 November; he would like a climbing course"),
@@ -98,20 +97,20 @@ async def tell(memory: ButlerMemory) -> UUID:
         source_episode_id=episodes[1].id,
     )
     await memory.confirm(moved.id)
-    await learn(memory)
+    await store_rules(memory)
     return moved.id
 
 
-async def somebody(memory: ButlerMemory, name: str, aliases: list[str]) -> UUID:
-    """The id of a person, who is created unless known already."""
+async def find_or_create_person(memory: ButlerMemory, name: str, aliases: list[str]) -> UUID:
+    """Return the id of a person, created if unknown."""
     known = await memory.resolve_entity(name, entity_type="person")
     if known:
         return UUID(known[0]["entity_id"])
     return await memory.create_entity(name, "person", aliases=aliases)
 
 
-async def learn(memory: ButlerMemory) -> None:
-    """Store rules, and say how following them went."""
+async def store_rules(memory: ButlerMemory) -> None:
+    """Store rules and mark how well they worked."""
     await memory.store_rule(ASK_FIRST)
     no_calls = await memory.store_rule(NO_CALLS)
     await memory.store_rule(EVENING_BEFORE)
@@ -126,19 +125,19 @@ async def learn(memory: ButlerMemory) -> None:
         await memory.mark_harmful(groceries.id, reason)
 
 
-async def ask(memory: ButlerMemory) -> None:
-    """Ask ten questions; the best answer to each, and why it came first."""
+async def ask_questions(memory: ButlerMemory) -> None:
+    """Ask ten questions and print the best result of each with its score."""
     for question in TO_RECALL:
         recalled, *_ = await memory.recall(question, limit=5, counted=False)
-        show_answer(question, recalled.row, why(recalled))
+        show_answer(question, recalled.row, score_parts(recalled))
     for question in TO_SEARCH:
-        found, *_ = await memory.search(question, limit=1)
-        ranks = f"number {found['semantic_rank']} by meaning, {found['keyword_rank']} by words"
-        show_answer(question, found, ranks)
+        result, *_ = await memory.search(question, limit=1)
+        ranks = f"rank {result['semantic_rank']} by meaning, {result['keyword_rank']} by keywords"
+        show_answer(question, result, ranks)
 
 
-def why(recalled: Recalled) -> str:
-    """The parts of a score."""
+def score_parts(recalled: Recalled) -> str:
+    """Format the parts of a composite score."""
     parts = recalled.parts
     return (
         f"{recalled.composite_score:.2f}: relevance {parts.relevance:.2f}, importance "
@@ -147,68 +146,66 @@ def why(recalled: Recalled) -> str:
 
 
 async def explain(memory: ButlerMemory, fact_id: UUID) -> None:
-    """Where a fact comes from, what it replaced and how long it will be believed."""
-    told = await memory.explain(fact_id)
-    assert told is not None
-    print(f"  says        {told['memory']['content']}")
-    print(f"  because     {told['source_episodes'][0]['content']}")
-    print(f"  instead of  {told['replaced'][0]['content']}")
-    print(f"  confirmed   by {told['confirmations'][0]['by']}")
-    print(
-        f"  confidence  {told['effective_confidence']:.2f}, fading from {told['fades_at'][:10]} on"
-    )
+    """Print where a fact comes from, what it replaced and when it fades."""
+    why = await memory.explain(fact_id)
+    assert why is not None
+    print(f"  content     {why['memory']['content']}")
+    print(f"  source      {why['source_episodes'][0]['content']}")
+    print(f"  replaced    {why['replaced'][0]['content']}")
+    print(f"  confirmed   by {why['confirmations'][0]['by']}")
+    print(f"  confidence  {why['effective_confidence']:.2f}, fades from {why['fades_at'][:10]} on")
 
 
-async def sum_up(memory: ButlerMemory) -> None:
-    """How much is remembered, and whom a nickname means."""
+async def print_counts(memory: ButlerMemory) -> None:
+    """Print how much is stored, and which person a nickname resolves to."""
     counts = await memory.stats()
     facts, rules = counts["facts"], counts["rules"]
-    print(f"  {counts['episodes']['total']} episodes: what happened, to be forgotten in a week")
-    print(f"  {facts['active']} facts: what is true; {facts['superseded']} was corrected meanwhile")
-    print(f"  {sum(rules.values())} rules: how to behave; {rules['anti_pattern']} is a warning now")
-    who, *_ = await memory.resolve_entity("Jo")
-    print(f"  and Jo, which is an {who['name_match']} of {who['canonical_name']}")
+    print(f"  {counts['episodes']['total']} episodes: what happened")
+    print(f"  {facts['active']} facts: what is true; {facts['superseded']} superseded")
+    print(f"  {sum(rules.values())} rules: how to behave; {rules['anti_pattern']} is now a warning")
+    person, *_ = await memory.resolve_entity("Jo")
+    print(f"  1 entity: Jo is an {person['name_match']} of {person['canonical_name']}")
 
 
 def show_answer(question: str, memory: Mapping[str, Any], reason: str) -> None:
-    """A question, its answer and why it is the answer."""
-    said = memory["content"]
+    """Print a question, the best result and its score."""
+    text = memory["content"]
     if memory.get("predicate"):
-        said = f"{memory['subject']}, {memory['predicate']}: {said}"
+        text = f"{memory['subject']}, {memory['predicate']}: {text}"
     print(f"  {question}")
-    print(textwrap.fill(said, 90, initial_indent="  → ", subsequent_indent="    "))
+    print(textwrap.fill(text, 90, initial_indent="  → ", subsequent_indent="    "))
     print(f"    ({reason})\n")
 
 
 def title(text: str) -> None:
-    """A heading."""
+    """Print a heading."""
     print(f"\n{text}\n{'─' * len(text)}\n")
 
 
 @contextmanager
-def some_home(given: Path | None) -> Iterator[Path]:
-    """The home that was asked for, or one that is removed in the end."""
+def home_directory(given: Path | None) -> Iterator[Path]:
+    """Yield the given home, or a temporary one that is removed at the end."""
     if given is not None:
         yield given
         return
     with tempfile.TemporaryDirectory(prefix="butlers-") as directory:
-        # Root's database runs as another user, who must be able to pass through.
+        # Started by root, PostgreSQL runs as another user, who must be able to enter.
         Path(directory).chmod(0o711)
         yield Path(directory)
 
 
 async def main(given: Path | None) -> None:
-    """The whole week."""
-    with some_home(given) as home:
+    """Run the example."""
+    with home_directory(given) as home:
         async with open_memory("general", home=home, actor="Mara") as memory:
-            moved = await tell(memory)
+            moved = await store_week(memory)
             title("A week of Mara's life")
-            await sum_up(memory)
-            title("Ten questions, the best answer to each, and why it is the best")
-            await ask(memory)
-            title("What an agent is told before it plans her Friday")
+            await print_counts(memory)
+            title("Ten questions, the best result of each, and its score")
+            await ask_questions(memory)
+            title("The context an agent gets for: Plan Mara's Friday")
             print((await memory.context("Plan Mara's Friday", token_budget=400)).text, end="")
-            title("Why does it say Friday?")
+            title("Explain: why Friday?")
             await explain(memory, moved)
 
 

@@ -42,8 +42,8 @@ def test_the_week_reads_as_documented() -> None:
 def test_the_week_can_be_told_again_in_a_home_that_stays() -> None:
     with temporary_home() as home:
         first, second = (run(EXAMPLE, "--home", home.root) for _ in range(2))
-    assert "10 facts: what is true; 1 was corrected" in first
-    assert "10 facts: what is true; 12 was corrected" in second
+    assert "10 facts: what is true; 1 superseded" in first
+    assert "10 facts: what is true; 12 superseded" in second
 
 
 @pytest.mark.slow
