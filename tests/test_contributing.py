@@ -1,4 +1,4 @@
-"""What the papers for contributors say is there, is there."""
+"""The documents name files, commands and settings that exist."""
 
 import re
 import subprocess
@@ -9,8 +9,11 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 PAPERS = [
-    ROOT / name for name in ("CONTRIBUTING.md", "ARCHITECTURE.md", "README.md", "CHANGELOG.md")
+    ROOT / name
+    for name in ("CONTRIBUTING.md", "ARCHITECTURE.md", "README.md", "CHANGELOG.md", "SECURITY.md")
 ]
+PAGES = [*PAPERS, ROOT / "CODE_OF_CONDUCT.md", *sorted((ROOT / "docs").glob("*.md"))]
+GITHUB = ROOT / ".github"
 DECISIONS = ROOT / "docs" / "decisions"
 RECORDS = sorted(DECISIONS.glob("[0-9]*.md"))
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -54,6 +57,48 @@ def is_there(name: str) -> bool:
 def test_a_file_that_is_not_there_would_be_noticed() -> None:
     assert is_there("memory/flows/") and is_there("flows/recall.py") and is_there("tests/house")
     assert not is_there("memory/flows/levitate.py")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file_and_its_heading(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", page.read_text())
+    for name, anchor in links:
+        target = page.parent / name if name else page
+        assert target.exists(), name
+        if anchor:
+            assert anchor in anchors_of(target), f"{name}#{anchor}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_a_heading_that_is_not_there_would_be_noticed() -> None:
+    assert "run-tests" in anchors_of(ROOT / "CONTRIBUTING.md")
+    assert "levitate" not in anchors_of(ROOT / "CONTRIBUTING.md")
+
+
+def test_ci_runs_what_make_test_runs() -> None:
+    workflow = yaml.safe_load((GITHUB / "workflows" / "test.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    assert job["steps"][-1]["run"] == "make test"
+
+
+def test_every_issue_form_asks_something() -> None:
+    forms = [yaml.safe_load(file.read_text()) for file in GITHUB.glob("ISSUE_TEMPLATE/*.yml")]
+    bodies = [form["body"] for form in forms if "body" in form]
+    assert len(bodies) == 3
+    for body in bodies:
+        ids = [part["id"] for part in body if part["type"] != "markdown"]
+        assert ids and len(ids) == len(set(ids))
+
+
+def test_the_unreleased_changes_are_short() -> None:
+    unreleased = (ROOT / "CHANGELOG.md").read_text().split("\n## ")[1].splitlines()
+    entries = [line for line in unreleased[1:] if line and not line.startswith("### ")]
+    assert all(line.startswith("- ") and len(line) <= 150 for line in entries)
+    assert len(entries) <= 60
 
 
 def test_decisions_are_numbered_in_order_and_each_is_in_the_index() -> None:

@@ -1,1 +1,1 @@
-"""The pages of `docs/` that are written from the code, and checked against it by tests."""
+"""Write the generated pages of `docs/`; tests check that they are up to date."""

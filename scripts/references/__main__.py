@@ -1,4 +1,4 @@
-"""`make docs`: every page that is written from the code, and the types of the Python methods."""
+"""Run by `make docs`: write every generated page, and the type stub of the Python methods."""
 
 import sys
 from pathlib import Path

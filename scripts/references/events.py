@@ -1,4 +1,4 @@
-"""What each event means and what its payload holds, and the reference written from that."""
+"""Describe every event and its payload, and write docs/events.md from that."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from butlers.memory.model import EventSubject, EventType
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What an event says: the keys its payload always has, and those it may have."""
+    """Meaning of an event: the keys its payload always has, and those it may have."""
 
     text: str
     payload: Mapping[str, str]
@@ -26,15 +26,15 @@ _SOURCE = {
 _REMOVED = {
     "from": "the consolidation status it had",
     "to": "`removed`",
-    "butler": "whose episode it was",
+    "butler": "the butler of the episode",
     "created_at": "when it was stored",
-    "expires_at": "when it expired or would have",
+    "expires_at": "when it expired or would have expired",
 }
 _ATTEMPT = {
     "from": "the consolidation status before",
-    "attempts": "how many attempts were made by now",
-    "reason": "what went wrong",
-    "retry_at": "when it is due again, or null",
+    "attempts": "number of attempts so far",
+    "reason": "the error",
+    "retry_at": "when it is tried again, or null",
 }
 _COUNTS = {
     "applied_count": "`{from, to}`",
@@ -42,59 +42,58 @@ _COUNTS = {
     "harmful_count": "`{from, to}`",
     "effectiveness_score": "`{from, to}`",
 }
-_SWEPT = {"effective_confidence": "what was left of its confidence, when the decay sweep did it"}
-_FADED = "what was left of its confidence"
-_CITED = {"episodes": "the episodes that say so, where consolidation found it"}
+_SWEPT = {"effective_confidence": "its remaining confidence, if the decay sweep did it"}
+_FADED = "its remaining confidence"
+_CITED = {"episodes": "the episodes that say so, if consolidation confirmed it"}
 _CONFIRMED = {"last_confirmed_at": "`{from, to}`, instants"}
 _STATE = "`active` or `fading`"
-_WINDOW = {"window": "`{from, to}`: since when it holds and when no longer, before and now"}
 _DOUBTED = {
-    "origin": "who said it, where it was not stated",
-    "trust": "how far it is trusted, where it was not stated",
-    "quarantined": "why it waits in quarantine, where it does",
+    "origin": "who said it, unless it was stated",
+    "trust": "its trust, unless it was stated",
+    "quarantined": "why it is in quarantine",
 }
 _LINK = {
     "source_type": "`episode`, `fact` or `rule`",
-    "source_id": "where the link leaves",
+    "source_id": "the memory the link starts at",
     "target_type": "`episode`, `fact` or `rule`",
-    "target_id": "where it leads",
-    "relation": "what the source is to the target",
+    "target_id": "the memory it points to",
+    "relation": "the kind of link",
 }
-_UNCOUNTED = {"counted": "false where whoever said so is less trusted than the rule"}
-_SETTLED = {"conflict": "the conflict, where settling one did it"}
+_UNCOUNTED = {"counted": "false if the caller is less trusted than the rule"}
+_SETTLED = {"conflict": "the conflict whose settlement caused it"}
 _SIDES = {"newer_id": "the newer fact", "older_id": "the older one"}
-_UNDO = {"undo": "true where it is part of taking back a source"}
-_WINDOW = {"window": "`{from, to}`, when it held before and holds now, where that changed"}
+_UNDO = {"undo": "true if it is part of undoing a source"}
+_WINDOW = {"window": "`{from, to}`: the validity window before and after"}
 _UNCONFIRMED = {
-    "last_confirmed_at": "when it was confirmed last without them, or null",
-    "confirmations": "the events that count no more",
+    "last_confirmed_at": "the last remaining confirmation, or null",
+    "confirmations": "the undone confirmation events",
     **_UNDO,
 }
 
 EVENTS: Mapping[EventType, Meaning] = {
     EventType.EPISODE_CREATED: Meaning(
         "An episode was stored.",
-        {"to": "`pending`", "butler": "whose episode it is", "importance": "0 to 10"},
+        {"to": "`pending`", "butler": "the butler of the episode", "importance": "0 to 10"},
         {
-            "place": "which part of a session it is: 0, 1, 2 …",
-            "through": "the last instant of the session that this part covers",
-            "after": "the episode of the part before, or null",
+            "place": "its position among the parts of a session: 0, 1, 2 …",
+            "through": "the end of the part of the session that it covers",
+            "after": "the episode of the previous part, or null",
             **_DOUBTED,
         },
     ),
     EventType.EPISODE_ACCEPTED: Meaning(
-        "A person let an episode out of quarantine.", _moved("`quarantined`", "`pending`")
+        "A person released an episode from quarantine.", _moved("`quarantined`", "`pending`")
     ),
     EventType.EPISODE_CONSOLIDATED: Meaning(
-        "An episode was read by consolidation, and need not be read again.",
+        "Consolidation finished with an episode.",
         _moved(
             "the consolidation status before",
             "`consolidated`",
-            created="the facts and rules its batch led to, each `{type, id}`",
+            created="the facts and rules drawn from its batch, each `{type, id}`",
         ),
     ),
     EventType.EPISODE_CONSOLIDATION_FAILED: Meaning(
-        "An attempt to consolidate an episode failed; it is tried again.",
+        "An attempt to consolidate an episode failed; another follows.",
         {**_ATTEMPT, "to": "`failed`"},
     ),
     EventType.EPISODE_DEAD_LETTERED: Meaning(
@@ -102,109 +101,109 @@ EVENTS: Mapping[EventType, Meaning] = {
         {**_ATTEMPT, "to": "`dead_letter`"},
     ),
     EventType.EPISODE_REQUEUED: Meaning(
-        "A dead letter was given another chance.",
+        "A dead letter was requeued.",
         _moved(
             "`dead_letter`",
             "`pending`",
-            reason="why it had been given up",
-            attempts="how many attempts had been made",
+            reason="the last error",
+            attempts="number of attempts so far",
         ),
     ),
     EventType.EPISODE_KEPT: Meaning(
-        "The expiry of an episode that nobody had read was moved.",
+        "The expiry of an unread episode was extended.",
         {"expires_at": "`{from, to}`, instants"},
     ),
     EventType.EPISODE_FORGOTTEN: Meaning(
-        "Somebody asked to forget an episode: it expired at once.",
+        "An episode was forgotten; it expires at once.",
         {"expires_at": "`{from, to}`, instants"},
         _UNDO,
     ),
-    EventType.EPISODE_EXPIRED: Meaning(
-        "Cleanup put an episode that had expired into the bin.", _REMOVED
-    ),
+    EventType.EPISODE_EXPIRED: Meaning("Cleanup moved an expired episode to the bin.", _REMOVED),
     EventType.EPISODE_EVICTED: Meaning(
-        "Cleanup put a consolidated episode into the bin to stay within `max_entries`.", _REMOVED
+        "Cleanup moved a consolidated episode to the bin to stay within `max_entries`.", _REMOVED
     ),
     EventType.EPISODE_RESTORED: Meaning(
-        "Somebody took an episode out of the bin, or back before it went there.",
+        "An episode was restored from the bin, or before it was moved there.",
         _moved(
-            "`removed`, or its consolidation status where it had only expired",
+            "`removed`, or its consolidation status if it had only expired",
             "its consolidation status",
             expires_at="when it expires now",
         ),
         _UNDO,
     ),
     EventType.EPISODE_DELETED: Meaning(
-        "Cleanup emptied the bin of an episode, which is gone for good.",
-        {"binned_at": "when it was put there", "reason": "`expired` or `evicted`"},
+        "Cleanup deleted an episode from the bin for good.",
+        {"binned_at": "when it was moved to the bin", "reason": "`expired` or `evicted`"},
     ),
     EventType.FACT_CREATED: Meaning(
         "A fact was stored.",
         {
             "to": "`active`, or `quarantined`",
-            "subject": "whom or what it is about",
-            "predicate": "what about it",
+            "subject": "what it is about",
+            "predicate": "what it says about the subject",
             "scope": "`global`, or the butler it is for",
-            "permanence": "how long it stays true unless confirmed",
+            "permanence": "how fast its confidence decays",
             "supersedes": "the fact it replaced, or null",
             **_SOURCE,
         },
         {
             "entity_id": "the entity it is about",
             **_DOUBTED,
-            "valid_from": "since when it holds",
-            "valid_to": "when it no longer holds",
-            "copy_of": "the fact of which it keeps another time",
+            "valid_from": "from when it is true",
+            "valid_to": "until when it is true",
+            "copy_of": "the fact it was split from, for another validity window",
         },
     ),
     EventType.FACT_SUPERSEDED: Meaning(
-        "Another fact took its place: a newer one of its key, a surer one when entities were "
-        "merged, or the one that holds where two excluded each other.",
+        "Another fact replaced it: a newer one of its key, one with more confidence when entities "
+        "were merged, or the one kept when a conflict was settled.",
         _moved(_STATE, "`superseded`", superseded_by="the fact that replaced it"),
         {**_WINDOW, **_SETTLED},
     ),
     EventType.FACT_BOUNDED: Meaning(
-        "A fact holds at another time than before, because another of its key was told or gone, or "
-        "somebody said so.",
+        "The validity window of a fact changed, because another fact of its key was stored or "
+        "removed, or because somebody changed it.",
         _WINDOW,
-        {"bounded_by": "the fact that it makes room for", **_SETTLED, **_UNDO},
+        {"bounded_by": "the fact that limits it", **_SETTLED, **_UNDO},
     ),
     EventType.FACT_CONFIRMED: Meaning(
-        "Somebody said that a fact still holds, or stored what it says again.",
+        "A fact was confirmed, or stored again.",
         _CONFIRMED,
         {
-            "confidence": "`{from, to}`, where it was not sure from the first",
+            "confidence": "`{from, to}`, if it was below 1",
             **_CITED,
-            "same_as": "the fact that said the same before it",
-            "inherited": "what that one was drawn from",
+            "same_as": "the earlier fact that said the same",
+            "inherited": "the sources of that fact",
         },
     ),
     EventType.FACT_RETRACTED: Meaning(
-        "Somebody asked to forget a fact.", _moved("the state before", "`retracted`"), _UNDO
+        "A fact was forgotten.", _moved("the state before", "`retracted`"), _UNDO
     ),
     EventType.FACT_RESTORED: Meaning(
-        "Somebody took back that a fact was forgotten.",
+        "A forgotten fact was restored.",
         _moved("the state it was in", "the state before that"),
         {**_UNDO, **_WINDOW},
     ),
     EventType.FACT_FADING: Meaning(
-        "A fact lost so much confidence that it is no longer retrieved.",
+        "The confidence of a fact fell below the retrieval threshold.",
         _moved("`active`", "`fading`", effective_confidence=_FADED),
     ),
     EventType.FACT_RECOVERED: Meaning(
-        "A fading fact is sure again.", _moved("`fading`", "`active`"), _SWEPT
+        "A fading fact is above the retrieval threshold again.",
+        _moved("`fading`", "`active`"),
+        _SWEPT,
     ),
     EventType.FACT_ACCEPTED: Meaning(
-        "A person let a fact out of quarantine.", _moved("`quarantined`", "`active`"), _WINDOW
+        "A person released a fact from quarantine.", _moved("`quarantined`", "`active`"), _WINDOW
     ),
-    EventType.FACT_UNCONFIRMED: Meaning("Confirmations of a fact were taken back.", _UNCONFIRMED),
+    EventType.FACT_UNCONFIRMED: Meaning("Confirmations of a fact were undone.", _UNCONFIRMED),
     EventType.FACT_ANCHORED: Meaning(
-        "A fact became one of an entity that bears its subject's name, or ceased to be.",
-        {"entity_id": "the entity, or null", "pairs": "what it takes to take it back"},
-        {"was_entity_id": "the entity before, where it is none now", **_UNDO},
+        "A fact was linked to the entity its subject names, or unlinked.",
+        {"entity_id": "the entity, or null", "pairs": "the data needed to undo it"},
+        {"was_entity_id": "the previous entity, if it has none now", **_UNDO},
     ),
     EventType.FACT_EXPIRED: Meaning(
-        "A fact lost so much confidence that it no longer holds.",
+        "The confidence of a fact fell below the expiry threshold.",
         _moved(_STATE, "`expired`", effective_confidence=_FADED),
     ),
     EventType.RULE_CREATED: Meaning(
@@ -212,58 +211,63 @@ EVENTS: Mapping[EventType, Meaning] = {
         {"to": "`candidate`", "scope": "`global`, or the butler it is for", **_SOURCE},
         _DOUBTED,
     ),
-    EventType.RULE_CONFIRMED: Meaning("Somebody said that a rule still holds.", _CONFIRMED, _CITED),
+    EventType.RULE_CONFIRMED: Meaning("A rule was confirmed.", _CONFIRMED, _CITED),
     EventType.RULE_FORGOTTEN: Meaning(
-        "Somebody asked to forget a rule, or nothing was left of its confidence.",
+        "A rule was forgotten, or its confidence fell below the expiry threshold.",
         _moved(_STATE, "`forgotten`"),
         {**_SWEPT, **_UNDO},
     ),
     EventType.RULE_RESTORED: Meaning(
-        "Somebody took back that a rule was forgotten.", _moved("`forgotten`", _STATE), _UNDO
+        "A forgotten rule was restored.", _moved("`forgotten`", _STATE), _UNDO
     ),
     EventType.RULE_FADING: Meaning(
-        "A rule lost so much confidence that it is no longer retrieved.",
+        "The confidence of a rule fell below the retrieval threshold.",
         _moved("`active`", "`fading`", effective_confidence=_FADED),
     ),
     EventType.RULE_RECOVERED: Meaning(
-        "A fading rule is sure again.", _moved("`fading`", "`active`"), _SWEPT
+        "A fading rule is above the retrieval threshold again.",
+        _moved("`fading`", "`active`"),
+        _SWEPT,
     ),
     EventType.RULE_MARKED_HELPFUL: Meaning(
-        "Following a rule helped, which confirms it.",
+        "A rule was marked helpful, which confirms it.",
         _COUNTS,
-        {"last_confirmed_at": "`{from, to}`, instants, where the mark counts", **_UNCOUNTED},
+        {"last_confirmed_at": "`{from, to}`, instants, if the mark counts", **_UNCOUNTED},
     ),
     EventType.RULE_MARKED_HARMFUL: Meaning(
-        "Following a rule did harm.", {**_COUNTS, "reason": "what harm, or null"}, _UNCOUNTED
+        "A rule was marked harmful.", {**_COUNTS, "reason": "what went wrong, or null"}, _UNCOUNTED
     ),
     EventType.RULE_UNMARKED: Meaning(
-        "Marks on a rule were taken back, which is what the others leave it.",
-        _moved("the maturity before", "the maturity since", applications="the marks") | _UNDO,
+        "Marks of a rule were undone; the others still count.",
+        _moved("the maturity before", "the maturity after", applications="the undone marks")
+        | _UNDO,
     ),
-    EventType.RULE_UNCONFIRMED: Meaning("Confirmations of a rule were taken back.", _UNCONFIRMED),
+    EventType.RULE_UNCONFIRMED: Meaning("Confirmations of a rule were undone.", _UNCONFIRMED),
     EventType.RULE_ACCEPTED: Meaning(
-        "A person let a rule out of quarantine.", _moved("`quarantined`", "`candidate`")
+        "A person released a rule from quarantine.", _moved("`quarantined`", "`candidate`")
     ),
     EventType.RULE_PROMOTED: Meaning(
-        "Help made a rule rise a step.", _moved("the maturity before", "the next one")
+        "Helpful marks raised the maturity of a rule.",
+        _moved("the maturity before", "the next one"),
     ),
     EventType.RULE_DEMOTED: Meaning(
-        "Harm made a rule fall.", _moved("the maturity before", "a lower one")
+        "Harmful marks lowered the maturity of a rule.",
+        _moved("the maturity before", "a lower one"),
     ),
     EventType.RULE_INVERTED: Meaning(
-        "A rule that kept doing harm became a warning against itself.",
+        "A rule with too many harmful marks became an anti-pattern, a warning against itself.",
         _moved(
             "the maturity before",
             "`anti_pattern`",
-            original_content="what the rule said",
-            reasons="what harm it did, a list",
+            original_content="the text of the rule",
+            reasons="the reasons of its harmful marks, a list",
         ),
     ),
     EventType.LINK_CREATED: Meaning(
-        "Two memories were linked; the event stands with the source.", _LINK
+        "Two memories were linked; the event belongs to the source.", _LINK
     ),
     EventType.LINK_REMOVED: Meaning(
-        "A link was taken back with what it came from, or what was in doubt was kept.", _LINK
+        "A link was removed by undoing its source, or by keeping a memory in doubt.", _LINK
     ),
     EventType.ENTITY_CREATED: Meaning(
         "An entity was created.",
@@ -271,9 +275,9 @@ EVENTS: Mapping[EventType, Meaning] = {
             "canonical_name": "its name",
             "entity_type": "`person`, `organization`, `place` or `other`",
             "aliases": "its other names",
-            "metadata": "what else was given",
+            "metadata": "its other data",
         },
-        {"by_itself": "true where a second fact of its name made it"},
+        {"by_itself": "true if a second fact with its name created it"},
     ),
     EventType.ENTITY_UPDATED: Meaning(
         "An entity's names or metadata were changed.",
@@ -281,67 +285,69 @@ EVENTS: Mapping[EventType, Meaning] = {
         _UNDO,
     ),
     EventType.ENTITY_REMOVED: Meaning(
-        "An entity was taken back with the source that created it.",
-        {"canonical_name": "its name", "entity_type": "what it was", **_UNDO},
+        "An entity was removed by undoing the source that created it.",
+        {"canonical_name": "its name", "entity_type": "its type", **_UNDO},
     ),
     EventType.ENTITY_MERGE: Meaning(
-        "Another entity became part of this one.",
+        "Another entity was merged into this one.",
         {
-            "source_entity_id": "the one merged away",
+            "source_entity_id": "the merged entity",
             "target_entity_id": "this one",
-            "facts_repointed": "how many facts came over",
-            "facts_superseded": "how many facts gave way to a surer one",
-            "aliases_added": "how many names came over",
-            "moved": "what it takes to part them again",
+            "facts_repointed": "number of facts moved",
+            "facts_superseded": "number of facts superseded by one with more confidence",
+            "aliases_added": "number of names added",
+            "moved": "the data needed to undo it",
         },
     ),
     EventType.ENTITY_PARTED: Meaning(
-        "A merge was taken back: the entity is one of its own again.",
+        "A merge was undone; the entity is separate again.",
         {"source_entity_id": "this one", "target_entity_id": "the other", **_UNDO},
     ),
     EventType.MEMORY_ERASED: Meaning(
-        "Somebody erased a person, a session or all there was; it is about no one memory.",
+        "A person, a session or a tenant was erased; the event belongs to no single memory.",
         {
-            "counts": "how many of each kind",
+            "counts": "number of each kind",
             "event_ids": "the events whose texts were replaced by their hashes",
         },
     ),
     EventType.PROPOSAL_MADE: Meaning(
-        "What was drawn from episodes waits for somebody's yes.",
+        "A change was proposed and waits for approval.",
         {
             "to": "`waiting`",
-            "kind": "what it would do",
+            "kind": "the proposed change",
             "sources": "the episodes it was drawn from",
-            "target_id": "what it would replace or confirm, or null",
-            "reason": "why it was not done at once",
+            "target_id": "the memory it would replace or confirm, or null",
+            "reason": "why it needs approval",
         },
     ),
     EventType.PROPOSAL_ACCEPTED: Meaning(
-        "Somebody said yes, and it was done.",
-        _moved("`waiting`", "`accepted`", about="`fact` or `rule`", about_id="which it led to"),
+        "A proposal was accepted and applied.",
+        _moved(
+            "`waiting`", "`accepted`", about="`fact` or `rule`", about_id="the resulting memory"
+        ),
     ),
     EventType.PROPOSAL_DECLINED: Meaning(
-        "Somebody said no, and it is not proposed again.", _moved("`waiting`", "`declined`")
+        "A proposal was declined; it is not made again.", _moved("`waiting`", "`declined`")
     ),
     EventType.PROJECT_SHARED: Meaning(
-        "What a project remembers is told in every project, or no longer.",
-        {"project": "which", "shared": "`{from, to}`"},
+        "A project was shared with every project, or no longer.",
+        {"project": "the project", "shared": "`{from, to}`"},
     ),
     EventType.PROJECT_MOVED: Meaning(
-        "A project became a part of another, or one of its own again.",
-        {"project": "which", "moved_to": "`{from, to}`, ids of projects or null"},
+        "A project was moved into another, or separated again.",
+        {"project": "the project", "moved_to": "`{from, to}`, ids of projects or null"},
     ),
     EventType.CONFLICT_FOUND: Meaning(
-        "A fact was stored that may exclude, or repeats, what another says.",
-        {"to": "`open`", "kind": "`conflict` or `same`", "score": "how sure that is", **_SIDES},
+        "A fact was stored that may contradict or repeat another.",
+        {"to": "`open`", "kind": "`conflict` or `same`", "score": "how likely that is", **_SIDES},
     ),
     EventType.CONFLICT_SETTLED: Meaning(
-        "Somebody said which of two facts holds, or that both do.",
-        _moved("`open`", "what was said", kind="`conflict` or `same`") | _SIDES,
+        "A conflict was settled: one of two facts is true, or both are.",
+        _moved("`open`", "the decision", kind="`conflict` or `same`") | _SIDES,
     ),
     EventType.MEMORY_PREDICATE_TOLD: Meaning(
-        "Somebody said how many values a predicate has, or settled a conflict that shows it.",
-        {"to": "`one` or `many`", "predicate": "which", "told": "whether in so many words"},
+        "It was set or learned how many values a predicate has.",
+        {"to": "`one` or `many`", "predicate": "the predicate", "told": "true if set explicitly"},
     ),
 }
 
@@ -350,42 +356,48 @@ HEAD = """\
 
 <!-- Written by `make docs`, and checked. -->
 
-Every change to a butler's memory writes exactly one event for each thing that changed, in the
-transaction that makes the change. Events are kept in the table `memory_events`, to which no other
-statement adds and in which none changes, deletes or empties:
+Every change to a butler's memory writes exactly one event for each thing that changed, in the same
+transaction. Events are in the table `memory_events`. Nobody can change, delete or truncate them.
+
+```
+butlers memory history ID      # the events of one memory
+butlers memory explain ID      # what they amount to
+butlers memory activity        # the newest events
+```
 
 | column | meaning |
 |---|---|
 | `event_type` | what happened, see below |
 | `memory_type`, `memory_id` | what it happened to; a project is named in the payload |
-| `actor` | who asked: `token:` and its id, `cli`, `python`, `local`, or the job that did it |
-| `request_id` | in which request, if the caller named one |
-| `tenant_id` | whose memory it is |
-| `payload` | what changed from what to what, see below |
+| `actor` | who did it: `token:` and its id, `cli`, `python`, `local`, or a job |
+| `request_id` | in which request, if the caller sent an id |
+| `tenant_id` | the tenant |
+| `payload` | what changed, see below |
 | `created_at`, `sequence` | when, and in which order |
 
-`butlers memory history ID` tells the events of one memory, `butlers memory explain ID` what they
-amount to. Instants are ISO 8601 in UTC; ids are UUIDs.
+Instants are ISO 8601 in UTC; ids are UUIDs.
 
-## The chain
+## Verify the chain
 
-The events of a tenant form a chain, in the order they were committed: `memory_event_chain` keeps
-for each its place and a SHA-256 hash over the hash before it and all columns above but `sequence`.
-`butlers memory verify` walks it and names the first events that were changed, removed or added by
-other means. Whoever may rewrite the whole database may rewrite the chain too, or cut both off at
-the end; so `verify` also answers the head of the chain. Note it elsewhere now and then:
-`butlers memory verify --since-head HASH` says whether all that it stood for is still there.
+The events of a tenant form a chain in the order of their commits. `memory_event_chain` stores for
+each event its position and a SHA-256 hash over the previous hash and all columns above except
+`sequence`. `butlers memory verify` checks the chain and names the first events that were changed,
+removed or added by other means.
 
-Erasing a text leaves the chain as it was: a payload counts by the marks of its values (`sha256:`
-and the hash of a text, or of the marks of what lies below), and a text gives way to its own mark,
-by the functions `erase_event_texts` and `erase_application_texts` alone. Ids, instants, numbers and
-states stay. `verify` tells how many events had texts erased, and takes it for a fault where no
-event `memory_erased` names them as its `event_ids`.
+Somebody who can rewrite the whole database can rewrite the chain too, or cut off its end. So
+`verify` also prints the head of the chain. Save it elsewhere now and then:
+`butlers memory verify --since-head HASH` checks that everything up to it is still there.
+
+Erasing a text keeps the chain valid. A payload is hashed by the marks of its values (`sha256:` and
+the hash of a text, or of the marks below it), and an erased text is replaced by its own mark. Only
+the functions `erase_event_texts` and `erase_application_texts` can do this. Ids, instants, numbers
+and states stay. `verify` reports how many events had texts erased, and fails if no event
+`memory_erased` lists them in its `event_ids`.
 """
 
 
 def events_markdown() -> str:
-    """The whole reference."""
+    """Write the whole page."""
     subjects = [*EventSubject, "memory"]
     return "\n".join([HEAD, *(line for subject in subjects for line in _section(subject))])
 

@@ -1,7 +1,7 @@
-"""The references of every door, written from the tables of operations.
+"""Write the reference of every interface from the operations.
 
-`make docs` writes them. Where a page has words of its own, only what
-stands between its marks is written.
+`make docs` calls this. In a page with hand-written text, only what
+stands between the two marks is replaced.
 """
 
 import inspect
@@ -30,7 +30,7 @@ _MARKS = "<!-- made from the operations -->", "<!-- until here -->"
 
 
 def tools() -> str:
-    """Every tool: its parameters and what it answers."""
+    """Describe every tool: its parameters and its result."""
     return "\n".join(line for name in KNOWN for line in _chapter(name))
 
 
@@ -80,13 +80,13 @@ def _keys(schema: dict[str, Any], known: dict[str, Any]) -> Iterator[str]:
 
 
 def _models(schema: dict[str, Any], known: dict[str, Any]) -> list[dict[str, Any]]:
-    """The object types that a value is made of."""
+    """Return the object types that a value consists of."""
     parts = [schema, schema.get("items", {}), *schema.get("anyOf", [])]
     return [known[part["$ref"].rsplit("/", 1)[1]] for part in parts if "$ref" in part]
 
 
 def _kind(schema: dict[str, Any], known: dict[str, Any] | None = None) -> str:
-    """A type in words."""
+    """Describe a type in words."""
     if "$ref" in schema:
         return str((known or {})[schema["$ref"].rsplit("/", 1)[1]]["title"])
     if "enum" in schema:
@@ -101,7 +101,7 @@ def _kind(schema: dict[str, Any], known: dict[str, Any] | None = None) -> str:
 
 
 def routes() -> str:
-    """Every route, below `/api/butlers/{name}`."""
+    """List every route below `/api/butlers/{name}`."""
     return "\n".join(["| route | what it does |", "|---|---|", *_routes()])
 
 
@@ -119,7 +119,7 @@ def _operations() -> Iterator[tuple[type[Module], Operation]]:
 
 
 def methods() -> str:
-    """Every method of a memory, as Python calls it."""
+    """List every method of a memory."""
     return "\n".join(
         ["| method | what it does |", "|---|---|", *(_method(one) for one in offered())]
     )
@@ -131,9 +131,9 @@ def _method(operation: Operation) -> str:
     by_name = inspect.Parameter.KEYWORD_ONLY
     placed = ", ".join(_parameter(one) for one in parameters if one.kind is not by_name)
     named = ", ".join(_parameter(one) for one in parameters if one.kind is by_name)
-    told = ", *, ".join(filter(None, (placed, named))) if placed else named and f"*, {named}"
+    arguments = ", *, ".join(filter(None, (placed, named))) if placed else named and f"*, {named}"
     answer = type_name(operation.result)
-    return f"| `{operation.name}({told})` → `{answer}` | {operation.headline} |".replace(
+    return f"| `{operation.name}({arguments})` → `{answer}` | {operation.headline} |".replace(
         " | None", " or None"
     )
 
@@ -150,7 +150,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def type_name(kind: Any) -> str:
-    """A type as source code writes it."""
+    """Format a type as in source code."""
     if get_origin(kind) is Annotated:
         return type_name(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -162,7 +162,7 @@ def type_name(kind: Any) -> str:
 
 
 def stub() -> str:
-    """The types of the methods, for whoever checks a program that calls them."""
+    """Write the type stub of the methods."""
     return _STUB + "\n".join(map(_typed, offered())) + "\n"
 
 
@@ -205,24 +205,24 @@ class Methods:
 
 
 def _typed(operation: Operation) -> str:
-    told, by_name = ["self"], False
+    arguments, by_name = ["self"], False
     for name, one in signature_of(operation).parameters.items():
         if name == "self":
             continue
         if one.kind is inspect.Parameter.KEYWORD_ONLY and not by_name:
-            told.append("*")
+            arguments.append("*")
             by_name = True
         given = _given_type(name, one.annotation)
-        told.append(f"{name}: {given}" + (" = ..." if one.default is not one.empty else ""))
+        arguments.append(f"{name}: {given}" + (" = ..." if one.default is not one.empty else ""))
     return (
         f"    async def {operation.name}(\n        "
-        + ",\n        ".join(told)
+        + ",\n        ".join(arguments)
         + f",\n    ) -> {type_name(operation.result)}: ..."
     )
 
 
 def _given_type(name: str, kind: Any) -> str:
-    """What a program may give: texts for words, anything that reads like a list or a mapping."""
+    """Return the type a caller may pass: str for enums, any sequence or mapping."""
     if get_origin(kind) is Annotated:
         return _given_type(name, get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -239,14 +239,14 @@ def _given_type(name: str, kind: Any) -> str:
 
 
 def commands() -> str:
-    """Every command, with its help as it is printed."""
+    """Print every command with its help."""
     root = typer.main.get_command(app)
     return "\n".join(_commands(root, "butlers"))
 
 
 def _commands(command: Any, name: str, parent: Any = None) -> Iterator[str]:
     context = command.make_context(name.rpartition(" ")[2], [], parent, resilient_parsing=True)
-    # As wide as the page, whatever terminal it is written on.
+    # A fixed width, independent of the terminal.
     context.terminal_width = context.max_content_width = 100
     if not hasattr(command, "list_commands"):
         yield from (f"### `{name}`", "", "```text", command.get_help(context).rstrip(), "```", "")
@@ -258,16 +258,6 @@ def _commands(command: Any, name: str, parent: Any = None) -> Iterator[str]:
     for inner in command.list_commands(context):
         found = command.get_command(context, inner)
         yield from _commands(found, f"{name} {inner}", context)
-
-
-def left_out() -> str:
-    """Which doors leave an operation out, and why."""
-    rows = [
-        f"| `{operation.name}` of the {module.name} | {door} | {why} |"
-        for module, operation in _operations()
-        for door, why in operation.left_out.items()
-    ]
-    return "\n".join(["| operation | door | why |", "|---|---|---|", *rows])
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -282,14 +272,14 @@ STUB = Path(methods_module.__file__).with_suffix(".pyi")
 
 
 def filled(page: str, text: str) -> str:
-    """A page with what is made from the operations between its marks."""
+    """Replace what stands between the marks of a page."""
     begin, end = _MARKS
     pattern = re.escape(begin) + r".*?" + re.escape(end)
     return re.sub(pattern, lambda _: f"{begin}\n\n{text.strip()}\n\n{end}", page, flags=re.DOTALL)
 
 
 def write(directory: Path, pages: Iterable[str] = PAGES) -> None:
-    """Write every reference anew."""
+    """Write every reference."""
     for name in pages:
         file = directory / name
         file.write_text(filled(file.read_text("utf-8"), PAGES[name]()), "utf-8")

@@ -1,4 +1,4 @@
-"""The reference of all settings, written from the models."""
+"""Write docs/settings.md from the settings models."""
 
 from collections.abc import Iterator
 
@@ -16,32 +16,31 @@ HEAD = """\
 
 <!-- Written by `make docs`, and checked. -->
 
-Each butler has a file `butlers/<name>/butler.toml` in the home directory, which is `$BUTLERS_HOME`
-or `~/.butlers`. `butlers new NAME` writes one in which every setting stands with its default.
-Settings are read once, when `butlers up` starts. A butler whose file has
-an unknown key or a value that is not valid does not start; `butlers status` and `butlers doctor`
-tell each fault: file, key, what was found and what is valid. The others are served.
+Each butler has a file `butlers/<name>/butler.toml` in the home, which is `$BUTLERS_HOME` or
+`~/.butlers`. `butlers new NAME` writes one that lists every setting with its default. Change a
+setting, then restart the daemon: it reads settings when it starts.
 
-The home may also have a file `butlers.toml`, with `[server]`, `[database]`, `[fleet]` and
-`[sessions]` only:
+A butler whose file has an unknown key or an invalid value does not start. `butlers status` and
+`butlers doctor` name the file, the key, the value and what is valid. Other butlers are served.
 
-- `[database]` there is the default of every butler; a key in a `butler.toml` wins for that butler.
-  `connections` and `memory` are of all butlers together, and stand in `butlers.toml` alone.
-- `[server]` is for the one process that serves the home. A key in `butlers.toml` wins. A key it
-  leaves out may stand in any `butler.toml`; of two butlers that give it different values only
-  the first, by name, starts. `allow_remote` must stand in the same file as the `host` it allows.
-- `[fleet]` names butlers of other homes, `[sessions]` says how sessions of agents arrive; both
-  stand in `butlers.toml` alone.
+The home may also have a file `butlers.toml`:
 
-`[butler.schedule]` holds entries `name = { cron = "…", prompt = "…" }`. The entries `consolidate`,
-`decay_sweep` and `episode_cleanup` run the memory's own jobs, need no prompt, and win over
-`[modules.memory.schedule]`. Any other entry runs its prompt as a session. Cron expressions have
+- `[database]` is the default for every butler; a key in a `butler.toml` overrides it for that
+  butler. `connections` and `memory` are shared by all butlers and go into `butlers.toml` only.
+- `[server]` configures the daemon. A key in `butlers.toml` wins. Any other key may be in a
+  `butler.toml`; if two butlers give it different values, only the first one by name starts. Put
+  `allow_remote` into the same file as the `host` it allows.
+- `[fleet]`, `[sessions]` and `[backup]` go into `butlers.toml` only.
+
+`[butler.schedule]` has entries `name = { cron = "…", prompt = "…" }`. The entries `consolidate`,
+`decay_sweep` and `episode_cleanup` run the memory's own jobs, need no prompt, and override
+`[modules.memory.schedule]`. Any other entry asks its prompt in a session. Cron expressions have
 five fields, or six with the seconds first, and are in UTC; an empty one means never.
 """
 
 
 def settings_markdown() -> str:
-    """The whole reference."""
+    """Write the whole page."""
     of_home = [*walk(FleetSection, "fleet"), *walk(SessionsSection, "sessions")]
     of_home += walk(BackupSection, "backup")
     of_butlers = [table for table in walk(ButlerSettings, "") if table.path != "database"]
