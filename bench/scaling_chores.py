@@ -94,13 +94,13 @@ async def _episodes(
 async def _store_episodes(memory: Memory, notes: Sequence[Note], lineage: Lineage) -> int:
     """How many characters they have in all."""
     version, length = (await memory.embed(" ", lineage)).version_id, 0
-    async with memory.transaction(lineage) as tx:
+    async with memory.begin(lineage) as work:
         for at in range(0, len(notes) - len(notes) % _PARTS, _PARTS):
             some = notes[at : at + _PARTS]
             text = ". ".join(one.fact.searchable_text for one in some)
             new = NewEpisode(text, memory.butler)
             embedding = Embedding(some[0].vector.tolist(), version)
-            await store_episode_in(memory, tx, new, embedding, lineage)
+            await store_episode_in(work, new, embedding)
             length += len(text)
     return length
 

@@ -145,10 +145,10 @@ async def load(memory: Memory, tenant: str, notes: Sequence[Note]) -> None:
     """Store facts as the product does, but for the vectors, which are given."""
     lineage = Lineage(tenant)
     version = (await memory.embed(" ", lineage)).version_id
-    async with memory.transaction(lineage) as tx:
+    async with memory.begin(lineage) as work:
         for note in notes:
             embedding = Embedding(note.vector.tolist(), version)
-            await remember.store_fact_in(memory, tx, note.fact, embedding, lineage)
+            await remember.store_fact_in(work, note.fact, embedding)
 
 
 async def copy_tenants(owner: asyncpg.Connection, store: Store) -> None:

@@ -14,7 +14,6 @@ from butlers.memory.flows.lookup import entity_detail, memory_detail
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
     MemoryRef,
     MemoryType,
@@ -24,7 +23,6 @@ from butlers.memory.model import (
     Permanence,
 )
 from butlers.memory.policy.confidence import effective_confidence
-from butlers.memory.store import events
 
 TEA = NewFact("Ann", "likes", "tea")
 
@@ -111,9 +109,9 @@ async def test_the_overview_says_when_something_was_last_consolidated(memory, li
     assert (await memory_glance(memory, 1, lineage))[0]["last_consolidated_at"] is None
     for _ in range(2):
         clock.advance(hours=1)
-        event = Event(EventType.EPISODE_CONSOLIDATED, EventSubject.EPISODE, memory.new_id())
-        async with memory.transaction(lineage) as tx:
-            await events.append(tx, memory.new_id(), event, lineage, clock())
+        event = Event(EventType.EPISODE_CONSOLIDATED, memory.new_id())
+        async with memory.begin(lineage) as work:
+            await work.record(event)
     shown, _ = await memory_glance(memory, 1, lineage)
     assert shown["last_consolidated_at"] == clock().isoformat()
     assert shown["facts"]["active"] == 1

@@ -19,6 +19,7 @@ from butlers.memory.flows.reembed import (
     revert_reembedding,
     start_reembedding,
 )
+from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import NewEpisode, NewFact, NewRule, SearchMode, VersionState
 from butlers.memory.module import MemoryModule
 from conftest import ToyEmbedder
@@ -236,7 +237,7 @@ async def test_the_move_waits_for_who_is_storing(filled, lineage):
     new = NewFact("Eve", "drinks", "tea")
     embedding = await filled.embed(new.searchable_text, lineage)
     async with filled.transaction(lineage) as tx:
-        await remember.store_fact_in(filled, tx, new, embedding, lineage)
+        await remember.store_fact_in(UnitOfWork(filled, tx, lineage), new, embedding)
         moving = asyncio.create_task(finish_reembedding(filled, lineage))
         await asyncio.sleep(0.3)
         assert not moving.done()
@@ -249,7 +250,7 @@ async def test_what_was_embedded_before_the_move_and_stored_after_it_is_healed(f
     late = await filled.embed(new.searchable_text, lineage)
     await reembed.reembed(filled, TWO, lineage)
     async with filled.transaction(lineage) as tx:
-        await remember.store_fact_in(filled, tx, new, late, lineage)
+        await remember.store_fact_in(UnitOfWork(filled, tx, lineage), new, late)
     found = await recall.search_memories(
         filled, CandidateQuery("Eve"), SearchMode.KEYWORD, 10, lineage
     )

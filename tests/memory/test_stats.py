@@ -10,13 +10,11 @@ from butlers.memory.flows import browse, forget, remember
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
     NewEpisode,
     NewFact,
     NewRule,
 )
-from butlers.memory.store import events
 from memory.audit_stream import fade
 
 SQL = parse(
@@ -174,11 +172,11 @@ async def test_nothing_is_counted_twice_while_nothing_happens(memory, lineage, o
 
 async def test_an_event_told_late_is_not_missed(memory, lineage):
     await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)
-    event = Event(EventType.FACT_RETRACTED, EventSubject.FACT, memory.new_id())
-    async with memory.transaction(lineage) as late:
+    event = Event(EventType.FACT_RETRACTED, memory.new_id())
+    async with memory.begin(lineage) as late:
         # It takes its place in the order of events now, and is told after the next one.
-        await events.append(late, memory.new_id(), event, lineage, memory.now())
-        await late.execute(SQL["retract"])
+        await late.record(event)
+        await late.tx.execute(SQL["retract"])
         await remember.store_fact(memory, NewFact("Bob", "likes", "tea"), lineage)
         before = (await overview(memory, lineage))["facts"]
     after = (await overview(memory, lineage))["facts"]

@@ -10,7 +10,6 @@ from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.history import explain_memory
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
     MemoryRef,
     MemoryType,
@@ -35,9 +34,9 @@ async def held(memory, owner, lineage, fact, since, until):
     query = "update facts set valid_from = $2, valid_to = $3 where id = $1"
     await owner.execute(query, fact, since, until)
     moved = {"from": _iso(*was), "to": _iso(since, until)}
-    event = Event(EventType.FACT_CONFIRMED, EventSubject.FACT, fact, {"window": moved})
-    async with memory.transaction(lineage) as tx:
-        await memory.record(tx, event, lineage, memory.now())
+    event = Event(EventType.FACT_CONFIRMED, fact, {"window": moved})
+    async with memory.begin(lineage) as work:
+        await work.record(event)
 
 
 def _iso(*times):

@@ -77,12 +77,17 @@ class EventType(StrEnum):
     CONFLICT_SETTLED = "conflict_settled"
     MEMORY_PREDICATE_TOLD = "memory_predicate_told"
 
+    @property
+    def subject(self) -> EventSubject | None:
+        """What an event of this type is about, by its first word; None for the whole memory."""
+        first = self.partition("_")[0]
+        return None if first == "memory" else EventSubject(first)
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, as the audit stream keeps it; without a subject, to all."""
+    """Something that happened, as the audit stream keeps it; without an id, to all memories."""
 
     type: EventType
-    subject: EventSubject | None
     subject_id: UUID | None
     payload: dict[str, Any] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from butlers.memory.model import Event, EventSubject, Lineage, VersionState
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.memory.store import embeddings, events, search
 from butlers.memory.store.embeddings import ModelVersion
+from butlers.memory.store.events import Transition
 from butlers.memory.store.search import TenantProfile
 from butlers.memory.uses import Uses
 from butlers.memory.write_rate import WriteRate
@@ -144,12 +145,15 @@ class Memory:
         ) as tx:
             yield tx
 
+    @asynccontextmanager
+    async def begin(self, lineage: Lineage) -> AsyncIterator["UnitOfWork"]:
+        """Open a transaction of the caller's tenant, with all that a flow needs in it."""
+        async with self.transaction(lineage) as tx:
+            yield UnitOfWork(self, tx, lineage)
+
     async def record(self, tx: Transaction, event: Event, lineage: Lineage, now: datetime) -> None:
-        """Append an event to the audit stream, in the transaction that made it happen."""
-        await events.append(tx, self.new_id(), event, lineage, now)
-        if event.subject is EventSubject.ENTITY:
-            # Somebody may have another name now.
-            self.standings.delete(lineage.tenant_id)
+        """Append an event; for flows that do not take a UnitOfWork yet."""
+        await UnitOfWork(self, tx, lineage).record(event, now)
 
     async def embed(self, text: str, lineage: Lineage) -> Embedding:
         """The vector of a text, made while no connection is held."""
@@ -241,3 +245,42 @@ class Memory:
             return await embeddings.register_version(
                 tx, self.new_id(), engine, directory, self.now()
             )
+
+
+@dataclass(frozen=True, slots=True)
+class UnitOfWork:
+    """What a flow needs while its transaction lasts: `async with memory.begin(lineage) as work`.
+
+    Functions that run inside somebody's transaction take it first; statements take `work.tx`.
+    A flow that needs more while it lasts extends it by fields of its own.
+    """
+
+    memory: Memory
+    tx: Transaction
+    lineage: Lineage
+
+    @property
+    def now(self) -> datetime:
+        """This instant; read it after waiting for locks, and once for what shall bear one time."""
+        return self.memory.now()
+
+    @property
+    def settings(self) -> MemoryModuleConfig:
+        """The settings of the memory module."""
+        return self.memory.settings
+
+    def new_id(self) -> UUID:
+        """An id for a new row."""
+        return self.memory.new_id()
+
+    async def record(self, event: Event, now: datetime | None = None) -> None:
+        """Append an event to the audit stream, as of `now` or this instant."""
+        await self.record_all(Transition(event.type, {event.subject_id: event.payload}), now)
+
+    async def record_all(self, transition: Transition, now: datetime | None = None) -> int:
+        """Append an event for each of several memories; how many there were."""
+        if transition.type.subject is EventSubject.ENTITY:
+            # Somebody may have another name now.
+            self.memory.standings.delete(self.lineage.tenant_id)
+        new_id = self.memory.new_id
+        return await events.append(self.tx, new_id, transition, self.lineage, now or self.now)

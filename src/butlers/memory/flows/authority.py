@@ -2,6 +2,7 @@
 
 from butlers.db.postgres import Transaction
 from butlers.errors import Conflict
+from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, Trust
 from butlers.memory.store import episodes, facts, rules
 
@@ -17,9 +18,9 @@ async def is_more_trusted(tx: Transaction, ref: MemoryRef, than: Trust) -> bool:
     return (await _TRUST_OF[ref.type](tx, id=ref.id) or 0) > than
 
 
-async def must_reach(tx: Transaction, ref: MemoryRef, lineage: Lineage, what: str) -> None:
+async def must_reach(work: UnitOfWork, ref: MemoryRef, what: str) -> None:
     """Conflict where a memory is more trusted than who would do something to it."""
-    if await is_more_trusted(tx, ref, lineage.trust):
+    if await is_more_trusted(work.tx, ref, work.lineage.trust):
         raise Conflict(
             f"{ref.type} {ref.id} comes from somebody more trusted than this caller, "
             f"who may not {what} it; ask the person who runs the home"

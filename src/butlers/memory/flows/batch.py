@@ -15,7 +15,7 @@ from butlers.memory.flows.conflict_detection import know_predicates
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.remember import paced, store_episode_in, store_fact_in, store_rule_in
 from butlers.memory.flows.results import Stored, StoredEpisode, StoredFact
-from butlers.memory.handle import Embedding, Memory
+from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     Lineage,
     MemoryType,
@@ -157,15 +157,15 @@ async def _store(batch: _Batch, some: Sequence[_Ready]) -> None:
 
 
 async def _together(batch: _Batch, some: Sequence[_Ready]) -> dict[int, Stored | ButlersError]:
-    async with batch.memory.transaction(batch.lineage) as tx:
-        await _hold_keys(tx, [one.new for one in some if isinstance(one.new, NewFact)])
-        return {one.place: await _store_in(batch, tx, one) for one in some}
+    async with batch.memory.begin(batch.lineage) as work:
+        await _hold_keys(work.tx, [one.new for one in some if isinstance(one.new, NewFact)])
+        return {one.place: await _store_in(work, one) for one in some}
 
 
 async def _alone(batch: _Batch, one: _Ready) -> Stored | ButlersError:
     try:
-        async with batch.memory.transaction(batch.lineage) as tx:
-            return await _store_in(batch, tx, one)
+        async with batch.memory.begin(batch.lineage) as work:
+            return await _store_in(work, one)
     except Unavailable:
         raise
     except ButlersError as error:
@@ -181,18 +181,18 @@ async def _hold_keys(tx: Transaction, new: Sequence[NewFact]) -> None:
         await facts.hold_keys(tx, *map(FactKey.of, await hold_all(tx, new)))
 
 
-async def _store_in(batch: _Batch, tx: Transaction, one: _Ready) -> Stored:
-    return replace(await _stored_in(batch, tx, one), masked=one.masked)
+async def _store_in(work: UnitOfWork, one: _Ready) -> Stored:
+    return replace(await _stored_in(work, one), masked=one.masked)
 
 
-async def _stored_in(batch: _Batch, tx: Transaction, one: _Ready) -> Stored:
+async def _stored_in(work: UnitOfWork, one: _Ready) -> Stored:
     match one.new:
         case NewEpisode():
-            return await store_episode_in(batch.memory, tx, one.new, one.embedding, batch.lineage)
+            return await store_episode_in(work, one.new, one.embedding)
         case NewFact():
-            return await store_fact_in(batch.memory, tx, one.new, one.embedding, batch.lineage)
+            return await store_fact_in(work, one.new, one.embedding)
         case NewRule():
-            return await store_rule_in(batch.memory, tx, one.new, one.embedding, batch.lineage)
+            return await store_rule_in(work, one.new, one.embedding)
         case _:
             assert_never(one.new)
 

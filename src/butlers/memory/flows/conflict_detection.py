@@ -10,12 +10,11 @@ from operator import mul
 from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
-from butlers.memory.handle import Memory
+from butlers.db.postgres import Row
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     ConflictKind,
     Event,
-    EventSubject,
     EventType,
     Holds,
     Lineage,
@@ -72,20 +71,18 @@ async def _predicates_of(memory: Memory, news: Iterable[NewFact], lineage: Linea
         return {row["predicate"] for row in await conflicts.find_predicates(tx, **about)}
 
 
-async def look_in(
-    memory: Memory, tx: Transaction, fact_id: UUID, new: NewFact, lineage: Lineage
-) -> tuple[FoundConflict, ...]:
+async def look_in(work: UnitOfWork, fact_id: UUID, new: NewFact) -> tuple[FoundConflict, ...]:
     """What a fact just stored contradicts or repeats, the surest first; each is kept, and told."""
     wanted = {"id": fact_id, "predicates": same_property(new.predicate), "read": LONGEST_READ}
     wanted |= {"most": _LATEST, "limit": _BESIDE}
     if new.entity_id is None:
-        rows = await conflicts.find_beside_name(tx, names=spellings(new.subject), **wanted)
+        rows = await conflicts.find_beside_name(work.tx, names=spellings(new.subject), **wanted)
     else:
-        rows = await conflicts.find_beside_entity(tx, **wanted)
+        rows = await conflicts.find_beside_entity(work.tx, **wanted)
     said = ComparedFact(new.subject, new.predicate, new.content)
-    found = await _compared(memory, said, list({row["id"]: row for row in rows}.values()))
+    found = await _compared(work.memory, said, list({row["id"]: row for row in rows}.values()))
     best = sorted(found, key=lambda one: (-one[1].score, one[0]["id"]))[:_TOLD]
-    return tuple([await _record_conflict(memory, tx, fact_id, *one, lineage) for one in best])
+    return tuple([await _record_conflict(work, fact_id, row, clash) for row, clash in best])
 
 
 async def _compared(
@@ -120,16 +117,16 @@ def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
     return float(sum(map(mul, one, other)))
 
 
-async def _record_conflict(  # noqa: PLR0913 - what was found, and where it is kept
-    memory: Memory, tx: Transaction, fact_id: UUID, older: Row, clash: Clash, lineage: Lineage
+async def _record_conflict(
+    work: UnitOfWork, fact_id: UUID, older: Row, clash: Clash
 ) -> FoundConflict:
-    id, now = memory.new_id(), memory.now()
+    id, now = work.new_id(), work.now
     pair = {"newer_id": fact_id, "older_id": older["id"]}
     said = {"kind": clash.kind, "score": round(clash.score, 3)}
-    if await conflicts.insert(tx, id=id, why=clash.why, now=now, **pair, **said):
+    if await conflicts.insert(work.tx, id=id, why=clash.why, now=now, **pair, **said):
         payload: dict[str, Any] = {"to": "open", **said}
         payload |= {name: str(value) for name, value in pair.items()}
-        event = Event(EventType.CONFLICT_FOUND, EventSubject.CONFLICT, id, payload)
-        await memory.record(tx, event, lineage, now)
+        event = Event(EventType.CONFLICT_FOUND, id, payload)
+        await work.record(event, now)
     says = f"{older['subject']} {older['predicate']}: {older['content']}"
     return FoundConflict(id, clash.kind, older["id"], says, clash.why)

@@ -16,11 +16,10 @@ from butlers.memory.flows.authority import must_be_trusted
 from butlers.memory.flows.browse import MAX_LIMIT, Page, page_of
 from butlers.memory.flows.fact_windows import moved_window
 from butlers.memory.flows.feedback import confirm_in
-from butlers.memory.handle import Memory
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     ConflictKind,
     Event,
-    EventSubject,
     EventType,
     Holds,
     Lineage,
@@ -74,21 +73,17 @@ async def settle(
         held = await conflicts.hold(tx, id=id)
         if held is None:
             raise NotFound(f"conflict_id: no conflict {id} is open; list those that are")
-        settling = _Settling(memory, tx, held, lineage, memory.now())
+        settling = _Settling(memory, tx, lineage, held)
         await _apply(settling, holds, since)
         await _tell_settled(settling, holds)
     return {"settled": holds, "newer_id": held["newer_id"], "older_id": held["older_id"]}
 
 
 @dataclass(frozen=True, slots=True)
-class _Settling:
+class _Settling(UnitOfWork):
     """A conflict on its way to being settled."""
 
-    memory: Memory
-    tx: Transaction
     held: Row
-    lineage: Lineage
-    now: datetime
 
     def fact(self, side: str) -> MemoryRef:
         """The fact on one side."""
@@ -149,11 +144,11 @@ class _Settling:
         await self._record(EventType.FACT_BOUNDED, fact, payload)
 
     async def _confirm(self, side: str) -> None:
-        await confirm_in(self.memory, self.tx, self.fact(side), self.lineage)
+        await confirm_in(self, self.fact(side))
 
     async def _record(self, kind: EventType, fact: MemoryRef, payload: dict[str, Any]) -> None:
-        event = Event(kind, EventSubject.FACT, fact.id, payload)
-        await self.memory.record(self.tx, event, self.lineage, self.now)
+        event = Event(kind, fact.id, payload)
+        await self.record(event)
 
 
 async def _apply(one: _Settling, holds: Settlement, since: datetime | None) -> None:
@@ -177,8 +172,8 @@ async def _tell_settled(one: _Settling, holds: Settlement) -> None:
     await conflicts.settle(one.tx, id=held["id"], settled_as=holds, now=one.now, settled_by=by)
     sides = {name: str(held[name]) for name in ("newer_id", "older_id")}
     payload = {"from": "open", "to": holds, "kind": held["kind"], **sides}
-    event = Event(EventType.CONFLICT_SETTLED, EventSubject.CONFLICT, held["id"], payload)
-    await one.memory.record(one.tx, event, one.lineage, one.now)
+    event = Event(EventType.CONFLICT_SETTLED, held["id"], payload)
+    await one.record(event)
     if held["kind"] == ConflictKind.CONFLICT:
         shown = Holds.MANY if holds is Settlement.BOTH else Holds.ONE
         for predicate in sorted({held["newer_predicate"], held["older_predicate"]}):
@@ -210,5 +205,5 @@ async def _tell(  # noqa: PLR0913 - what is told, by whom, and whether in so man
 ) -> None:
     now, said = memory.now(), {"predicate": predicate, "told": told}
     if await conflicts.tell(tx, holds=holds, told_by=lineage.actor, now=now, **said):
-        event = Event(EventType.MEMORY_PREDICATE_TOLD, None, None, {"to": holds, **said})
+        event = Event(EventType.MEMORY_PREDICATE_TOLD, None, {"to": holds, **said})
         await memory.record(tx, event, lineage, now)

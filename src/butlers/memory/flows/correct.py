@@ -1,6 +1,6 @@
 """Putting a fact right: a new one takes its place, and the old one stays readable."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,7 @@ from butlers.memory.flows.fact_windows import columns, existing_fact, inherit_so
 from butlers.memory.flows.proposing import let_fact_wait
 from butlers.memory.flows.remember import insert_fact
 from butlers.memory.flows.results import StoredFact, with_doubts
-from butlers.memory.handle import Embedding, Memory
+from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import Lineage, NewFact, Permanence
 from butlers.memory.policy import inputs, trust
 from butlers.memory.policy.attachments import checked_fact, masked_between
@@ -49,9 +49,8 @@ async def correct_fact(
         new = replace(new, permanence=inputs.checked_word("permanence", permanence, Permanence))
     given, new = new, checked_fact(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
-    async with memory.transaction(lineage) as tx:
-        work = _CorrectionContext(memory, tx, lineage, embedding)
-        stored = await with_doubts(memory, tx, await _put_right(work, wanted, new))
+    async with memory.begin(lineage) as work:
+        stored = await with_doubts(work, await _put_right(work, wanted, new, embedding))
     return replace(stored, masked=masked_between(given, new))
 
 
@@ -61,43 +60,36 @@ async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage)
     async with memory.transaction(lineage) as tx:
         new = _said_again(await _replaced_by(tx, wanted, memory.now()))
     embedding = await memory.embed(new.searchable_text, lineage)
-    async with memory.transaction(lineage) as tx:
-        return await _take_back(_CorrectionContext(memory, tx, lineage, embedding), wanted, new)
+    async with memory.begin(lineage) as work:
+        return await _take_back(work, wanted, new, embedding)
 
 
-@dataclass(frozen=True, slots=True)
-class _CorrectionContext:
-    """Everything a correction needs while the transaction lasts."""
-
-    memory: Memory
-    tx: Transaction
-    lineage: Lineage
-    embedding: Embedding
-
-
-async def _put_right(work: _CorrectionContext, fact_id: UUID, new: NewFact) -> StoredFact:
+async def _put_right(
+    work: UnitOfWork, fact_id: UUID, new: NewFact, embedding: Embedding
+) -> StoredFact:
     """Store a correction for the time of what it corrects, which then never held."""
-    memory, tx = work.memory, work.tx
     wrong, others = await _lock_fact(work, fact_id, new)
     said = trust.provenance(new, work.lineage)
     if said["quarantined"]:
         place = Placement(wrong.window)
     else:
-        place = place_exactly(wrong.window, others, memory.now(), wrong)
+        place = place_exactly(wrong.window, others, work.now, wrong)
         if wrong.trust > said["trust"]:
             return await _wait(work, new, wrong)
-    stored = await insert_fact(memory, tx, new, work.embedding, work.lineage, said, place)
-    await facts.inherit(tx, id=stored.id, before_id=fact_id)
+    stored = await insert_fact(work, new, embedding, said, place)
+    await facts.inherit(work.tx, id=stored.id, before_id=fact_id)
     if wrong.says_same:
-        await inherit_sources(memory, tx, stored.id, fact_id, work.lineage)
+        await inherit_sources(work, stored.id, fact_id)
     return stored
 
 
-async def _take_back(work: _CorrectionContext, fact_id: UUID, new: NewFact) -> StoredFact:
+async def _take_back(
+    work: UnitOfWork, fact_id: UUID, new: NewFact, embedding: Embedding
+) -> StoredFact:
     """Store what was replaced once more: for its time, from its sources, as sure as it was."""
-    memory, tx, now = work.memory, work.tx, work.memory.now()
+    now = work.now
     wrong, others = await _lock_fact(work, fact_id, new)
-    before = await _replaced_by(tx, fact_id, now)
+    before = await _replaced_by(work.tx, fact_id, now)
     free = [one for one in others if one.id != before["id"]]
     window = room(_window_before(before, wrong.window), free, now) or wrong.window
     place = place_exactly(window, others, now, wrong)
@@ -105,32 +97,31 @@ async def _take_back(work: _CorrectionContext, fact_id: UUID, new: NewFact) -> S
         return await _wait(work, new, wrong)
     said = {name: before[name] for name in ("origin", "trust", "stored_by", "quarantined")}
     confirmed_at = before["last_confirmed_at"]
-    at = (work.embedding, work.lineage, said, place, confirmed_at)
-    stored = await insert_fact(memory, tx, new, *at)
-    await facts.inherit(tx, id=stored.id, before_id=fact_id)
-    await inherit_sources(memory, tx, stored.id, before["id"], work.lineage)
+    stored = await insert_fact(work, new, embedding, said, place, confirmed_at)
+    await facts.inherit(work.tx, id=stored.id, before_id=fact_id)
+    await inherit_sources(work, stored.id, before["id"])
     return stored
 
 
 async def _lock_fact(
-    work: _CorrectionContext, fact_id: UUID, new: NewFact
+    work: UnitOfWork, fact_id: UUID, new: NewFact
 ) -> tuple[ExistingFact, list[ExistingFact]]:
     """The fact that is put right, under its key, and what else is told of that."""
     if new.entity_id is not None:
         await entities.hold_living(work.tx, new.entity_id)
     await facts.hold_keys(work.tx, FactKey.of(new))
     # Whoever was quicker meanwhile is not overwritten unseen.
-    _in_use(fact_id, await facts.find(work.tx, ids=[fact_id], now=work.memory.now()))
+    _in_use(fact_id, await facts.find(work.tx, ids=[fact_id], now=work.now))
     told = await facts.find_told(work.tx, FactKey.of(new), new.content)
     found = {one.id: one for one in map(existing_fact, told)}
     return found.pop(fact_id), list(found.values())
 
 
-async def _wait(work: _CorrectionContext, new: NewFact, wrong: ExistingFact) -> StoredFact:
+async def _wait(work: UnitOfWork, new: NewFact, wrong: ExistingFact) -> StoredFact:
     """What may not replace a more trusted fact waits, to hold from a yes on if that one holds."""
-    window = OPEN if wrong.window.holds(work.memory.now()) else wrong.window
+    window = OPEN if wrong.window.holds(work.now) else wrong.window
     new = replace(new, **columns(window))
-    waiting = await let_fact_wait(work.memory, work.tx, new, wrong.id, work.lineage)
+    waiting = await let_fact_wait(work, new, wrong.id)
     return StoredFact(waiting.id, None, waiting.why)
 
 

@@ -1,6 +1,7 @@
 """What is in doubt because what it rests on fell, and how that is settled."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -8,7 +9,7 @@ from butlers.db.postgres import Transaction
 from butlers.kernel.json_values import EXCERPT, as_json
 from butlers.memory.flows.authority import must_reach
 from butlers.memory.flows.links import link_event
-from butlers.memory.handle import Memory
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import NOW, EventType, Lineage, MemoryRef, Then
 from butlers.memory.policy.doubt import told_briefly
 from butlers.memory.store import doubts
@@ -18,22 +19,22 @@ _FALLEN = 20
 """The most that an answer tells of what fell into doubt; listing tells all."""
 
 
-async def fallen_in(
-    memory: Memory, tx: Transaction, refs: Sequence[MemoryRef]
-) -> list[dict[str, Any]]:
+async def fallen_in(work: UnitOfWork, refs: Sequence[MemoryRef]) -> list[dict[str, Any]]:
     """What is in doubt of all that rests on some memories, briefly."""
     if not refs:
         return []
     named = {"types": [ref.type for ref in refs], "ids": [ref.id for ref in refs]}
-    rows = await doubts.find_fallen(tx, **named, now=memory.now(), limit=_FALLEN, excerpt=EXCERPT)
+    rows = await doubts.find_fallen(work.tx, **named, now=work.now, limit=_FALLEN, excerpt=EXCERPT)
     return [told_briefly(row) for row in rows]
 
 
 async def list_doubts(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
     """What is in doubt, newest first, each with the grounds that do not stand."""
-    async with memory.transaction(lineage) as tx:
-        rows = await doubts.find(tx, now=memory.now(), limit=limit, excerpt=EXCERPT)
-        fell = await grounds_in(memory, tx, {id for row in rows for id in row["in_doubt"]})
+    async with memory.begin(lineage) as work:
+        rows = await doubts.find(work.tx, now=memory.now(), limit=limit, excerpt=EXCERPT)
+        fell = await grounds_in(
+            work.tx, {id for row in rows for id in row["in_doubt"]}, memory.now()
+        )
     return [as_json({**row, "because": [fell[id] for id in row["in_doubt"]]}) for row in rows]
 
 
@@ -44,10 +45,10 @@ async def count_doubts(memory: Memory, lineage: Lineage) -> int:
 
 
 async def grounds_in(
-    memory: Memory, tx: Transaction, ids: set[UUID], then: Then = NOW
+    tx: Transaction, ids: set[UUID], now: datetime, then: Then = NOW
 ) -> Mapping[UUID, Mapping[str, Any]]:
     """What became of grounds; of one that is gone only its id is known."""
-    at = {"now": memory.now(), "as_of": then.as_of, "known_at": then.known_at}
+    at = {"now": now, "as_of": then.as_of, "known_at": then.known_at}
     rows = await doubts.find_grounds(tx, ids=list(ids), excerpt=EXCERPT, **at)
     gone: dict[UUID, dict[str, Any]] = {
         id: {"id": id, "state": "gone", "stands": False} for id in ids
@@ -58,9 +59,9 @@ async def grounds_in(
 async def keep_doubted(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
     """Let a memory stand on its own: what fell carries it no longer; false if nothing did."""
     now = memory.now()
-    async with memory.transaction(lineage) as tx:
-        await must_reach(tx, ref, lineage, "settle")
-        removed = await doubts.unlink(tx, kind=ref.type, id=ref.id, now=now)
+    async with memory.begin(lineage) as work:
+        await must_reach(work, ref, "settle")
+        removed = await doubts.unlink(work.tx, kind=ref.type, id=ref.id, now=now)
         for row in removed:
-            await memory.record(tx, link_event(EventType.LINK_REMOVED, row), lineage, now)
+            await work.record(link_event(EventType.LINK_REMOVED, row), now)
     return bool(removed)

@@ -10,7 +10,7 @@ from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.secret_policy import Secrets
 from butlers.memory.flows import entity_linking
 from butlers.memory.handle import Memory
-from butlers.memory.model import EntityType, Event, EventSubject, EventType, Lineage
+from butlers.memory.model import EntityType, Event, EventType, Lineage
 from butlers.memory.policy import entities as policy
 from butlers.memory.policy import inputs
 from butlers.memory.store import entities
@@ -37,16 +37,16 @@ async def create_entity(
         "metadata": policy.kept_metadata(metadata or {}, secrets),
     }
     names = (new["canonical_name"], *new["aliases"])
-    async with memory.transaction(lineage) as tx:
-        await entity_linking.hold_names(tx, names)
-        event = await _claimed(tx, new, now)
+    async with memory.begin(lineage) as work:
+        await entity_linking.hold_names(work.tx, names)
+        event = await _claimed(work.tx, new, now)
         if event is None:
-            event = Event(EventType.ENTITY_CREATED, EventSubject.ENTITY, memory.new_id(), new)
-            if not await entities.insert(tx, id=event.subject_id, now=now, **new):
-                raise _taken(new, await _bearer(tx, new))
-        await memory.record(tx, event, lineage, now)
+            event = Event(EventType.ENTITY_CREATED, memory.new_id(), new)
+            if not await entities.insert(work.tx, id=event.subject_id, now=now, **new):
+                raise _taken(new, await _bearer(work.tx, new))
+        await work.record(event, now)
         assert event.subject_id is not None, "it is about the entity"
-        await entity_linking.adopt_named(memory, tx, event.subject_id, names, lineage)
+        await entity_linking.adopt_named(work, event.subject_id, names)
     return event.subject_id
 
 
@@ -82,17 +82,17 @@ async def update_entity(
     """Change an entity: name and aliases are replaced, metadata is merged key by key."""
     changes = _checked_changes(memory.settings.secrets, canonical_name, aliases, metadata)
     names = (*filter(None, [changes.get("canonical_name")]), *changes.get("aliases", ()))
-    async with memory.transaction(lineage) as tx:
-        await entity_linking.hold_names(tx, names)
-        before = living(entity_id, (await entities.hold(tx, entity_id)).get(entity_id))
+    async with memory.begin(lineage) as work:
+        await entity_linking.hold_names(work.tx, names)
+        before = living(entity_id, (await entities.hold(work.tx, entity_id)).get(entity_id))
         joined = policy.joined_metadata(before["metadata"], changes.get("metadata", {}))
         after = {**before, **changes, "metadata": joined}
-        await _refuse_taken_name(tx, before, after)
+        await _refuse_taken_name(work.tx, before, after)
         now = memory.now()
-        await entities.update(tx, entity_id, after, now)
-        await memory.record(tx, _updated(before, changes), lineage, now)
+        await entities.update(work.tx, entity_id, after, now)
+        await work.record(_updated(before, changes), now)
         if names:
-            await entity_linking.adopt_named(memory, tx, entity_id, names, lineage)
+            await entity_linking.adopt_named(work, entity_id, names)
     return _entity_view({**after, "updated_at": now})
 
 
@@ -163,7 +163,7 @@ def _updated(before: Row, changes: dict[str, Any]) -> Event:
         kept = before["metadata"]
         was["metadata"] = {key: kept[key] for key in changes["metadata"] if key in kept}
     payload = {"from": was, "to": changes}
-    return Event(EventType.ENTITY_UPDATED, EventSubject.ENTITY, before["id"], payload)
+    return Event(EventType.ENTITY_UPDATED, before["id"], payload)
 
 
 def _entity_view(row: Row) -> dict[str, Any]:

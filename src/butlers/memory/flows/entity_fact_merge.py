@@ -8,8 +8,8 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.memory.flows.fact_windows import moved_window, window_of
-from butlers.memory.handle import Memory
-from butlers.memory.model import EventSubject, EventType, Lineage, Trust
+from butlers.memory.handle import UnitOfWork
+from butlers.memory.model import EventType, Trust
 from butlers.memory.policy.entities import FactMerge, settled
 from butlers.memory.policy.validity import Window
 from butlers.memory.store import entities, events, links
@@ -53,33 +53,29 @@ async def planned(tx: Transaction, ids: Sequence[UUID], target_id: UUID, now: da
     return Move(list(ids), target_id, rivals, settled(rivals))
 
 
-async def carry_out(
-    memory: Memory, tx: Transaction, move: Move, lineage: Lineage, now: datetime
-) -> None:
+async def carry_out(work: UnitOfWork, move: Move, now: datetime) -> None:
     """Losers give way first, for two facts that hold at once cannot share a key for a moment."""
     winners = [one.winner["id"] for one in move.rivalries]
     losers = [one.loser["id"] for one in move.rivalries]
     if losers:
-        ended = await entities.give_way(tx, winners=winners, losers=losers)
-        await _begin(memory, tx, move.rivalries, lineage, now)
-        await entities.succeed(tx, winners=winners, losers=losers)
-        await links.supersede(tx, winners=winners, losers=losers, now=now)
-        await _tell(memory, tx, move.rivalries, ended, lineage, now)
-    await entities.repoint(tx, ids=move.ids, target_id=move.target_id)
+        ended = await entities.give_way(work.tx, winners=winners, losers=losers)
+        await _begin(work, move.rivalries, now)
+        await entities.succeed(work.tx, winners=winners, losers=losers)
+        await links.supersede(work.tx, winners=winners, losers=losers, now=now)
+        await _tell(work, move.rivalries, ended, now)
+    await entities.repoint(work.tx, ids=move.ids, target_id=move.target_id)
 
 
-async def _begin(
-    memory: Memory, tx: Transaction, rivalries: Iterable[FactMerge], lineage: Lineage, now: datetime
-) -> None:
+async def _begin(work: UnitOfWork, rivalries: Iterable[FactMerge], now: datetime) -> None:
     """What was told after what gives way holds since then, and says so."""
     begun = {one.winner["id"]: one for one in rivalries if one.since is not None}
     if not begun:
         return
     sinces = [one.since for one in begun.values()]
-    await entities.begin(tx, winners=list(begun), sinces=sinces)
+    await entities.begin(work.tx, winners=list(begun), sinces=sinces)
     payloads = {id: _began(one) for id, one in begun.items()}
-    transition = Transition(EventType.FACT_BOUNDED, EventSubject.FACT, payloads)
-    await events.append_all(tx, memory.new_id, transition, lineage, now)
+    transition = Transition(EventType.FACT_BOUNDED, payloads)
+    await events.append(work.tx, work.memory.new_id, transition, work.lineage, now)
 
 
 def _began(rivalry: FactMerge) -> dict[str, Any]:
@@ -88,18 +84,13 @@ def _began(rivalry: FactMerge) -> dict[str, Any]:
     return {**moved, "bounded_by": str(rivalry.loser["id"])}
 
 
-async def _tell(  # noqa: PLR0913 - who gave way to whom, until when, and on whose behalf
-    memory: Memory,
-    tx: Transaction,
-    rivalries: Iterable[FactMerge],
-    ended: Iterable[Row],
-    lineage: Lineage,
-    now: datetime,
+async def _tell(
+    work: UnitOfWork, rivalries: Iterable[FactMerge], ended: Iterable[Row], now: datetime
 ) -> None:
     until = {row["id"]: row for row in ended}
     payloads = {one.loser["id"]: _gave_way(one, until[one.loser["id"]]) for one in rivalries}
-    transition = Transition(EventType.FACT_SUPERSEDED, EventSubject.FACT, payloads)
-    await events.append_all(tx, memory.new_id, transition, lineage, now)
+    transition = Transition(EventType.FACT_SUPERSEDED, payloads)
+    await events.append(work.tx, work.memory.new_id, transition, work.lineage, now)
 
 
 def _gave_way(rivalry: FactMerge, ended: Row) -> dict[str, Any]:

@@ -15,13 +15,11 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.memory.flows import entity_fact_merge
 from butlers.memory.flows.entity_resolution import ranked_bearers
-from butlers.memory.handle import Memory
+from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import (
     EntityType,
     Event,
-    EventSubject,
     EventType,
-    Lineage,
     NewFact,
     Trust,
     Validity,
@@ -59,29 +57,29 @@ class LinkedEntity:
 NOBODY = LinkedEntity()
 
 
-async def anchored(
-    memory: Memory, tx: Transaction, new: NewFact, said: Row, lineage: Lineage
-) -> tuple[NewFact, LinkedEntity]:
+async def anchored(work: UnitOfWork, new: NewFact, said: Row) -> tuple[NewFact, LinkedEntity]:
     """The fact with the one entity that its subject names, which is kept meanwhile.
 
     An entity that comes to be by the second fact of a name takes the first along.
     """
     if new.entity_id is not None:
-        await entities.hold_living(tx, new.entity_id)
+        await entities.hold_living(work.tx, new.entity_id)
         return new, NOBODY
     name = naming.as_name(new.subject)
-    await hold_names(tx, [name])
-    waiting = await _unanchored(tx, [name])
-    bearers = await entities.hold_bearers(tx, [name], alone=bool(waiting))
+    await hold_names(work.tx, [name])
+    waiting = await _unanchored(work.tx, [name])
+    bearers = await entities.hold_bearers(work.tx, [name], alone=bool(waiting))
     if len(bearers) > 1:
-        return new, LinkedEntity(candidates=tuple(await ranked_bearers(tx, bearers, name, new)))
+        return new, LinkedEntity(
+            candidates=tuple(await ranked_bearers(work.tx, bearers, name, new))
+        )
     if bearers:
         found = LinkedEntity(bearers[0]["id"])
     else:
-        found = await _by_itself(memory, tx, new, said, waiting, lineage)
+        found = await _by_itself(work, new, said, waiting)
     if found.entity_id is None:
         return new, found
-    await _adopt(memory, tx, found.entity_id, waiting, lineage)
+    await _adopt(work, found.entity_id, waiting)
     return replace(new, entity_id=found.entity_id), found
 
 
@@ -101,25 +99,18 @@ async def hold_names(tx: Transaction, names: Iterable[str]) -> None:
     await lock_names(tx, "name", *(name.lower() for name in names))
 
 
-async def adopt_named(
-    memory: Memory, tx: Transaction, entity_id: UUID, names: Sequence[str], lineage: Lineage
-) -> None:
+async def adopt_named(work: UnitOfWork, entity_id: UUID, names: Sequence[str]) -> None:
     """Facts that name an entity which now bears their name, and no other does, become its own."""
-    waiting = await _unanchored(tx, names)
+    waiting = await _unanchored(work.tx, names)
     if not waiting:
         return
-    bearers = _by_name(await entities.hold_bearers(tx, names, alone=True))
+    bearers = _by_name(await entities.hold_bearers(work.tx, names, alone=True))
     own = [row for row in waiting if bearers.get(_key(row["subject"])) == {entity_id}]
-    await _adopt(memory, tx, entity_id, own, lineage)
+    await _adopt(work, entity_id, own)
 
 
-async def _by_itself(  # noqa: PLR0913 - what is told, by whom, and what was told before
-    memory: Memory,
-    tx: Transaction,
-    new: NewFact,
-    said: Row,
-    waiting: Sequence[Row],
-    lineage: Lineage,
+async def _by_itself(
+    work: UnitOfWork, new: NewFact, said: Row, waiting: Sequence[Row]
 ) -> LinkedEntity:
     """An entity for a name of which a second fact speaks."""
     others = [row for row in waiting if _says_more(row, new)]
@@ -127,48 +118,44 @@ async def _by_itself(  # noqa: PLR0913 - what is told, by whom, and what was tol
         return NOBODY
     name = naming.as_name(new.subject)
     told = [(row["predicate"], row["content"]) for row in others]
-    known = await entities.is_a_person(tx, name=name)
+    known = await entities.is_a_person(work.tx, name=name)
     said_of = [(new.predicate, new.content), *told]
     # The vocabulary of usual words takes a moment to load, in which the loop has others to serve.
     kind = await asyncio.to_thread(naming.kind_of, name, said_of, is_a_person=known)
-    made = kind and await _create(memory, tx, name, kind, lineage)
+    made = kind and await _create(work, name, kind)
     return LinkedEntity(made, is_new=True) if made else NOBODY
 
 
-async def _create(
-    memory: Memory, tx: Transaction, name: str, kind: EntityType, lineage: Lineage
-) -> UUID | None:
+async def _create(work: UnitOfWork, name: str, kind: EntityType) -> UUID | None:
     """The new entity; None where one that was merged away has its name."""
-    now, entity_id = memory.now(), memory.new_id()
+    now, entity_id = work.now, work.new_id()
     new: dict[str, Any] = {
         "canonical_name": name,
         "entity_type": kind,
         "aliases": [],
         "metadata": {},
     }
-    if not await entities.insert(tx, id=entity_id, now=now, **new):
+    if not await entities.insert(work.tx, id=entity_id, now=now, **new):
         return None
     told = {**new, "by_itself": True}
-    event = Event(EventType.ENTITY_CREATED, EventSubject.ENTITY, entity_id, told)
-    await memory.record(tx, event, lineage, now)
+    event = Event(EventType.ENTITY_CREATED, entity_id, told)
+    await work.record(event, now)
     return entity_id
 
 
-async def _adopt(
-    memory: Memory, tx: Transaction, entity_id: UUID, waiting: Sequence[Row], lineage: Lineage
-) -> None:
+async def _adopt(work: UnitOfWork, entity_id: UUID, waiting: Sequence[Row]) -> None:
     """Facts become an entity's, one spelling after the other: two of them may be rivals."""
-    now = memory.now()
+    now = work.now
     for _, rows in groupby(sorted(waiting, key=_subject), key=_subject):
         ids = sorted(row["id"] for row in rows)
-        plan = (await entity_fact_merge.planned(tx, ids, entity_id, now)).within(lineage.trust)
-        await entity_fact_merge.carry_out(memory, tx, plan, lineage, now)
-        await _tell(memory, tx, plan, lineage, now)
+        plan = (await entity_fact_merge.planned(work.tx, ids, entity_id, now)).within(
+            work.lineage.trust
+        )
+        await entity_fact_merge.carry_out(work, plan, now)
+        await _tell(work, plan, now)
 
 
-async def _tell(
-    memory: Memory, tx: Transaction, plan: entity_fact_merge.Move, lineage: Lineage, now: datetime
-) -> None:
+async def _tell(work: UnitOfWork, plan: entity_fact_merge.Move, now: datetime) -> None:
     """An event for each fact, with what it takes to take it back."""
     pairs = plan.pairs
     payloads = {
@@ -178,8 +165,8 @@ async def _tell(
         }
         for id in plan.ids
     }
-    transition = Transition(EventType.FACT_ANCHORED, EventSubject.FACT, payloads)
-    await events.append_all(tx, memory.new_id, transition, lineage, now)
+    transition = Transition(EventType.FACT_ANCHORED, payloads)
+    await events.append(work.tx, work.memory.new_id, transition, work.lineage, now)
 
 
 async def _unanchored(tx: Transaction, names: Iterable[str]) -> list[Row]:

@@ -12,7 +12,7 @@ from butlers.memory.flows.entities import living
 from butlers.memory.flows.undo_entities import Parted, part
 from butlers.memory.flows.undo_plan import UndoContext
 from butlers.memory.handle import Memory
-from butlers.memory.model import Event, EventSubject, EventType, Lineage
+from butlers.memory.model import Event, EventType, Lineage
 from butlers.memory.policy import entities as policy
 from butlers.memory.policy.entities import FactMerge
 from butlers.memory.store import entities, facts
@@ -112,19 +112,19 @@ async def merge_entities(
     memory: Memory, source_id: UUID, target_id: UUID, lineage: Lineage
 ) -> MergeReport:
     """Make the source part of the target, with its facts, names and metadata."""
-    async with memory.transaction(lineage) as tx:
-        await _hold_names(tx, source_id, target_id)
-        plan = await _plan(memory, tx, source_id, target_id)
+    async with memory.begin(lineage) as work:
+        await _hold_names(work.tx, source_id, target_id)
+        plan = await _plan(memory, work.tx, source_id, target_id)
         plan.check(lineage)
         now = memory.now()
         # Every fact moves, superseded ones too: nothing is left behind at the tombstone.
-        await entity_fact_merge.carry_out(memory, tx, plan.move, lineage, now)
-        await entities.update(tx, target_id, plan.merged_target, now)
-        await entities.update(tx, source_id, plan.tombstone, now)
+        await entity_fact_merge.carry_out(work, plan.move, now)
+        await entities.update(work.tx, target_id, plan.merged_target, now)
+        await entities.update(work.tx, source_id, plan.tombstone, now)
         told = {**plan.counts, "moved": plan.moved}
-        merged = Event(EventType.ENTITY_MERGE, EventSubject.ENTITY, target_id, told)
-        await memory.record(tx, merged, lineage, now)
-        await entity_linking.adopt_named(memory, tx, target_id, plan.names, lineage)
+        merged = Event(EventType.ENTITY_MERGE, target_id, told)
+        await work.record(merged, now)
+        await entity_linking.adopt_named(work, target_id, plan.names)
     return plan.report
 
 
@@ -152,7 +152,7 @@ async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) ->
         merge = await _held_merge(tx, entity_id)
         if merge is None:
             raise Conflict(f"entity {entity_id} is no part of a merge that can be taken back")
-        parted = await part(UndoContext(memory, tx, lineage, memory.now()), merge)
+        parted = await part(UndoContext(memory, tx, lineage), merge)
     if parted is None:
         raise Conflict(
             "what was merged has changed since, or is part of another now; part that first"

@@ -51,7 +51,7 @@ async def erase(memory: Memory, wanted: ErasureRequest, lineage: Lineage) -> Sel
         if selection.counts:
             await _erase(tx, selection, wanted)
             told = {"counts": selection.counts, "event_ids": selection.events}
-            event = Event(EventType.MEMORY_ERASED, None, None, told)
+            event = Event(EventType.MEMORY_ERASED, None, told)
             await memory.record(tx, event, lineage, memory.now())
     memory.counts.delete(lineage.tenant_id)
     memory.standings.delete(lineage.tenant_id)

@@ -6,12 +6,10 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.memory.flows.links import link_in
-from butlers.memory.handle import Memory
+from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
-    Lineage,
     Link,
     MemoryRef,
     MemoryType,
@@ -84,17 +82,15 @@ async def close_overlapping(tx: Transaction, place: Placement) -> None:
         await facts.bound(tx, id=one.of.id, validity=state, **columns(one.window))
 
 
-async def record_closed(
-    memory: Memory, tx: Transaction, fact_id: UUID, place: Placement, lineage: Lineage
-) -> None:
+async def record_closed(work: UnitOfWork, fact_id: UUID, place: Placement) -> None:
     """Tell the audit stream what a fact changed; link it to what it replaced."""
-    now = memory.now()
+    now = work.now
     for one in place.changes:
-        await _record_change(memory, tx, fact_id, one, lineage)
+        await _record_change(work, fact_id, one)
         if one.gives_way:
-            await links.insert(tx, _link(fact_id, Relation.SUPERSEDES, one.of.id), now)
+            await links.insert(work.tx, _link(fact_id, Relation.SUPERSEDES, one.of.id), now)
         if one.copy is not None:
-            await _copy(memory, tx, one.of.id, one.copy, lineage)
+            await _copy(work, one.of.id, one.copy)
 
 
 def columns(window: Window) -> dict[str, Any]:
@@ -113,9 +109,7 @@ def moved_window(before: Window, after: Window) -> dict[str, Any]:
     return {"window": {"from": before.told(), "to": after.told()}}
 
 
-async def _record_change(
-    memory: Memory, tx: Transaction, fact_id: UUID, one: WindowChange, lineage: Lineage
-) -> None:
+async def _record_change(work: UnitOfWork, fact_id: UUID, one: WindowChange) -> None:
     payload = moved_window(one.of.window, one.window)
     if one.gives_way:
         payload |= {"from": one.of.was, "to": "superseded", "superseded_by": str(fact_id)}
@@ -123,17 +117,15 @@ async def _record_change(
     else:
         payload |= {"bounded_by": str(fact_id)}
         kind = EventType.FACT_BOUNDED
-    event = Event(kind, EventSubject.FACT, one.of.id, payload)
-    await memory.record(tx, event, lineage, memory.now())
+    event = Event(kind, one.of.id, payload)
+    await work.record(event)
 
 
-async def _copy(
-    memory: Memory, tx: Transaction, fact_id: UUID, window: Window, lineage: Lineage
-) -> None:
+async def _copy(work: UnitOfWork, fact_id: UUID, window: Window) -> None:
     """A fact that held twice is there twice, the second time drawn from the first."""
-    copy_id, now = memory.new_id(), memory.now()
-    await facts.copy(tx, id=fact_id, copy_id=copy_id, now=now, **columns(window))
-    copied = (await facts.find(tx, ids=[copy_id], now=now))[0]
+    copy_id, now = work.new_id(), work.now
+    await facts.copy(work.tx, id=fact_id, copy_id=copy_id, now=now, **columns(window))
+    copied = (await facts.find(work.tx, ids=[copy_id], now=now))[0]
     payload = {
         "to": copied["state"],
         **{name: copied[name] for name in ("subject", "predicate", "scope", "permanence")},
@@ -143,20 +135,18 @@ async def _copy(
         **stated_window(window),
         "copy_of": str(fact_id),
     }
-    event = Event(EventType.FACT_CREATED, EventSubject.FACT, copy_id, payload)
-    await memory.record(tx, event, lineage, now)
-    await link_in(memory, tx, _link(copy_id, Relation.DERIVED_FROM, fact_id), lineage)
-    for source in await links.find_sources(tx, id=fact_id):
-        await link_in(memory, tx, _drawn(copy_id, source), lineage)
+    event = Event(EventType.FACT_CREATED, copy_id, payload)
+    await work.record(event, now)
+    await link_in(work, _link(copy_id, Relation.DERIVED_FROM, fact_id))
+    for source in await links.find_sources(work.tx, id=fact_id):
+        await link_in(work, _drawn(copy_id, source))
 
 
-async def inherit_sources(
-    memory: Memory, tx: Transaction, fact_id: UUID, before_id: UUID, lineage: Lineage
-) -> list[UUID]:
+async def inherit_sources(work: UnitOfWork, fact_id: UUID, before_id: UUID) -> list[UUID]:
     """Draw a fact from whatever another was drawn from; which memories these are."""
-    found = await links.find_sources(tx, id=before_id)
+    found = await links.find_sources(work.tx, id=before_id)
     for source in found:
-        await link_in(memory, tx, _drawn(fact_id, source), lineage)
+        await link_in(work, _drawn(fact_id, source))
     return [source["id"] for source in found]
 
 

@@ -16,10 +16,9 @@ from butlers.kernel.text import clean, preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import is_more_trusted
 from butlers.memory.flows.proposing import let_confirmation_wait
-from butlers.memory.handle import Embedding, Memory
+from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
     Lineage,
     Maturity,
@@ -93,7 +92,7 @@ def _inverted(held: Row) -> Event:
         "original_content": held["content"],
         "reasons": maturity.reasons(held),
     }
-    return Event(EventType.RULE_INVERTED, EventSubject.RULE, held["id"], payload)
+    return Event(EventType.RULE_INVERTED, held["id"], payload)
 
 
 _MARKED = {
@@ -123,32 +122,26 @@ async def confirm_memory(
         raise InvalidInput(
             "memory_type: found 'episode'; valid are fact, rule: an episode cannot be confirmed"
         )
-    async with memory.transaction(lineage) as tx:
-        if not await is_more_trusted(tx, ref, lineage.trust):
-            return await confirm_in(memory, tx, ref, lineage)
-        waiting = await let_confirmation_wait(memory, tx, ref, lineage)
+    async with memory.begin(lineage) as work:
+        if not await is_more_trusted(work.tx, ref, lineage.trust):
+            return await confirm_in(work, ref)
+        waiting = await let_confirmation_wait(work, ref)
     raise Conflict(
         f"{ref.type} {ref.id} comes from somebody more trusted; the confirmation waits for "
         f"{waiting.why}"
     )
 
 
-async def confirm_in(
-    memory: Memory,
-    tx: Transaction,
-    ref: MemoryRef,
-    lineage: Lineage,
-    episode_ids: Sequence[UUID] = (),
-) -> bool:
+async def confirm_in(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID] = ()) -> bool:
     """Confirm a fact or rule within a transaction; false when none is in use."""
-    now = memory.now()
+    now = work.now
     store = facts if ref.type is MemoryType.FACT else rules
-    before = await store.confirm(tx, id=ref.id, now=now)
+    before = await store.confirm(work.tx, id=ref.id, now=now)
     if before is None:
         return False
-    await memory.record(tx, _confirmed(ref, before, now, episode_ids), lineage, now)
+    await work.record(_confirmed(ref, before, now, episode_ids), now)
     if before["was"] == "fading":
-        await memory.record(tx, _recovered(ref), lineage, now)
+        await work.record(_recovered(ref), now)
     return True
 
 
@@ -160,8 +153,8 @@ async def mark_helpful(
 ) -> dict[str, Any]:
     """The rule, which helped: it may have risen a step."""
     use = _application(memory, rule_id, RuleOutcome.HELPFUL, None, context)
-    async with memory.transaction(lineage) as tx:
-        return as_json(with_origin(await _mark(memory, tx, use, lineage)))
+    async with memory.begin(lineage) as work:
+        return as_json(with_origin(await _mark(work, use)))
 
 
 async def mark_harmful(
@@ -173,49 +166,47 @@ async def mark_harmful(
 ) -> dict[str, Any]:
     """The rule, which harmed: it may have fallen a step, or have become a warning."""
     use = _application(memory, rule_id, RuleOutcome.HARMFUL, reason, context)
-    async with memory.transaction(lineage) as tx:
-        marked = await _mark(memory, tx, use, lineage)
+    async with memory.begin(lineage) as work:
+        marked = await _mark(work, use)
     if maturity.awaits_inversion(marked):
         marked = await invert_if_possible(memory, marked, lineage) or marked
     return as_json(with_origin(marked))
 
 
-async def _mark(memory: Memory, tx: Transaction, use: Application, lineage: Lineage) -> Row:
-    now = memory.now()
-    before = await _lock_rule(tx, use.rule_id, now)
-    counted = before["trust"] <= lineage.trust
-    after = await _after(memory, tx, before, use, lineage)
+async def _mark(work: UnitOfWork, use: Application) -> Row:
+    now = work.now
+    before = await _lock_rule(work.tx, use.rule_id, now)
+    counted = before["trust"] <= work.lineage.trust
+    after = await _after(work, before, use)
     await rule_applications.insert(
-        tx,
-        id=memory.new_id(),
-        actor=clean(lineage.actor),
-        origin=lineage.origin,
+        work.tx,
+        id=work.new_id(),
+        actor=clean(work.lineage.actor),
+        origin=work.lineage.origin,
         counted=counted,
-        request_id=lineage.request_id and clean(lineage.request_id),
+        request_id=work.lineage.request_id and clean(work.lineage.request_id),
         now=now,
         **asdict(use),
     )
     if not counted:
-        await memory.record(tx, _marked(before, before, use, counted=False), lineage, now)
+        await work.record(_marked(before, before, use, counted=False), now)
         return before
     written = _columns(before, after, use, now)
-    await rules.mark(tx, id=use.rule_id, now=now, **written)
-    [marked] = await rules.find(tx, ids=[use.rule_id], now=now)
+    await rules.mark(work.tx, id=use.rule_id, now=now, **written)
+    [marked] = await rules.find(work.tx, ids=[use.rule_id], now=now)
     for event in _mark_result(before, marked, use):
-        await memory.record(tx, event, lineage, now)
+        await work.record(event, now)
     return marked
 
 
-async def _after(
-    memory: Memory, tx: Transaction, before: Row, use: Application, lineage: Lineage
-) -> RuleState:
+async def _after(work: UnitOfWork, before: Row, use: Application) -> RuleState:
     """The rule after a mark; who made those before it matters only now and then."""
-    settings, author = memory.settings.rules, Author.of(before)
+    settings, author = work.settings.rules, Author.of(before)
     harms_a_person = author.origin.is_person and use.outcome is RuleOutcome.HARMFUL
     earlier = []
     if harms_a_person or not settings.own_marks:
-        earlier = await rule_applications.find_counted(tx, rule_id=use.rule_id)
-    mark = Mark(use.outcome, clean(lineage.actor), lineage.origin, memory.now())
+        earlier = await rule_applications.find_counted(work.tx, rule_id=use.rule_id)
+    mark = Mark(use.outcome, clean(work.lineage.actor), work.lineage.origin, work.now)
     marks = [Mark.of(row) for row in earlier]
     return maturity.after_mark(RuleState.of(before), mark, marks, author, settings)
 
@@ -276,7 +267,7 @@ def _confirmed(ref: MemoryRef, before: Row, now: datetime, episode_ids: Sequence
         payload["confidence"] = {"from": before["was_confidence"], "to": 1.0}
     if episode_ids:
         payload["episodes"] = sorted(map(str, episode_ids))
-    return Event(kind, EventSubject(ref.type), ref.id, payload)
+    return Event(kind, ref.id, payload)
 
 
 def _moved(was: datetime | None, now: datetime) -> dict[str, str | None]:
@@ -285,7 +276,7 @@ def _moved(was: datetime | None, now: datetime) -> dict[str, str | None]:
 
 def _recovered(ref: MemoryRef) -> Event:
     kind = EventType.FACT_RECOVERED if ref.type is MemoryType.FACT else EventType.RULE_RECOVERED
-    return Event(kind, EventSubject(ref.type), ref.id, {"from": "fading", "to": "active"})
+    return Event(kind, ref.id, {"from": "fading", "to": "active"})
 
 
 def _mark_result(before: Row, marked: Row, use: Application) -> Iterator[Event]:
@@ -295,7 +286,7 @@ def _mark_result(before: Row, marked: Row, use: Application) -> Iterator[Event]:
         yield _recovered(MemoryRef(MemoryType.RULE, use.rule_id))
     if marked["maturity"] != before["maturity"]:
         payload = {"from": before["maturity"], "to": marked["maturity"]}
-        yield Event(_MOVED[use.outcome], EventSubject.RULE, use.rule_id, payload)
+        yield Event(_MOVED[use.outcome], use.rule_id, payload)
 
 
 def _marked(before: Row, marked: Row, use: Application, *, counted: bool = True) -> Event:
@@ -309,4 +300,4 @@ def _marked(before: Row, marked: Row, use: Application, *, counted: bool = True)
     elif use.outcome is RuleOutcome.HELPFUL:
         was, now = before["last_confirmed_at"], marked["last_confirmed_at"]
         payload["last_confirmed_at"] = _moved(was, now)
-    return Event(_MARKED[use.outcome], EventSubject.RULE, use.rule_id, payload)
+    return Event(_MARKED[use.outcome], use.rule_id, payload)

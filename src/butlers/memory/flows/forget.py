@@ -8,10 +8,9 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.memory.flows.authority import must_reach
 from butlers.memory.flows.doubts import fallen_in
-from butlers.memory.handle import Memory
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
     Lineage,
     MemoryRef,
@@ -27,11 +26,11 @@ async def forget_memory(
 ) -> bool:
     """Forget a memory; false when there is none or it was forgotten before."""
     ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
-    async with memory.transaction(lineage) as tx:
-        await must_reach(tx, ref, lineage, "forget")
-        forgotten = await forget_in(tx, ref, now)
+    async with memory.begin(lineage) as work:
+        await must_reach(work, ref, "forget")
+        forgotten = await forget_in(work.tx, ref, now)
         if forgotten is not None:
-            await memory.record(tx, forgotten, lineage, now)
+            await work.record(forgotten, now)
     return forgotten is not None
 
 
@@ -61,16 +60,16 @@ async def forget_and_tell(
     """Forget a memory; with its sources, also the episodes from which nothing else that holds was
     drawn."""
     now = memory.now()
-    async with memory.transaction(lineage) as tx:
-        await must_reach(tx, ref, lineage, "forget")
-        forgotten = await forget_in(tx, ref, now)
+    async with memory.begin(lineage) as work:
+        await must_reach(work, ref, "forget")
+        forgotten = await forget_in(work.tx, ref, now)
         if forgotten is not None:
-            await memory.record(tx, forgotten, lineage, now)
-        rows = await episodes.find_sources(tx, kind=ref.type, id=ref.id, now=now)
+            await work.record(forgotten, now)
+        rows = await episodes.find_sources(work.tx, kind=ref.type, id=ref.id, now=now)
         gone = {row["id"] for row in rows if with_sources and _may_go(row, lineage)}
         for id in gone:
-            await _forget_source(memory, tx, id, lineage)
-        fallen = await fallen_in(memory, tx, [ref])
+            await _forget_source(work, id)
+        fallen = await fallen_in(work, [ref])
     told = {row["id"]: told_briefly({"memory_type": MemoryType.EPISODE, **row}) for row in rows}
     left = [one for id, one in told.items() if id not in gone]
     return Forgotten(forgotten is not None, left, [told[id] for id in gone], fallen)
@@ -80,10 +79,10 @@ def _may_go(source: Row, lineage: Lineage) -> bool:
     return not source["serves"] and source["trust"] <= lineage.trust
 
 
-async def _forget_source(memory: Memory, tx: Transaction, id: UUID, lineage: Lineage) -> None:
-    told = await forget_in(tx, MemoryRef(MemoryType.EPISODE, id), memory.now())
+async def _forget_source(work: UnitOfWork, id: UUID) -> None:
+    told = await forget_in(work.tx, MemoryRef(MemoryType.EPISODE, id), work.now)
     assert told is not None, "it was there a moment ago, and is held"
-    await memory.record(tx, told, lineage, memory.now())
+    await work.record(told)
 
 
 async def forget_in(tx: Transaction, ref: MemoryRef, now: datetime) -> Event | None:
@@ -107,10 +106,10 @@ def _expired(ref: MemoryRef, before: Row | None, now: datetime) -> Event | None:
     until: datetime | None = before["was_expires_at"]
     moved = {"from": until.isoformat() if until else None, "to": now.isoformat()}
     payload = {"expires_at": moved}
-    return Event(EventType.EPISODE_FORGOTTEN, EventSubject.EPISODE, ref.id, payload)
+    return Event(EventType.EPISODE_FORGOTTEN, ref.id, payload)
 
 
 def _gone(kind: EventType, ref: MemoryRef, was: str | None, state: str) -> Event | None:
     if was is None:
         return None
-    return Event(kind, EventSubject(ref.type), ref.id, {"from": was, "to": state})
+    return Event(kind, ref.id, {"from": was, "to": state})

@@ -130,11 +130,11 @@ async def _add_state(
 ) -> dict[str, Any]:
     """Whether a memory holds, and what became of what it rests on or was drawn from it."""
     if ref.type is MemoryType.EPISODE:
-        outdated = await grounds_in(memory, tx, set(found["outdated_by"] or ()), then)
+        outdated = await grounds_in(tx, set(found["outdated_by"] or ()), memory.now(), then)
         return {"outdated_by": list(outdated.values())}
     linked = await links.find(tx, ref, Direction.OUTGOING)
     rests = {row["target_id"] for row in linked if row["relation"] == Relation.DEPENDS_ON}
-    grounds = await grounds_in(memory, tx, rests | set(found["in_doubt"] or ()), then)
+    grounds = await grounds_in(tx, rests | set(found["in_doubt"] or ()), memory.now(), then)
     at = {"now": memory.now(), **asdict(then)}
     holds = await facts.is_held(tx, id=ref.id, **at) if ref.type is MemoryType.FACT else None
     return {"holds": holds, "grounds": list(grounds.values())}

@@ -8,11 +8,10 @@ from butlers.db.postgres import Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
 from butlers.memory.flows.authority import must_reach
-from butlers.memory.handle import Memory
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Direction,
     Event,
-    EventSubject,
     EventType,
     Lineage,
     Link,
@@ -48,41 +47,37 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
     )
     if link.source == link.target:
         raise InvalidInput(f"target_id: found {link.target.id}, the source itself; name another")
-    async with memory.transaction(lineage) as tx:
-        await _must_exist(tx, "source_id", link.source)
-        await _must_exist(tx, "target_id", link.target)
+    async with memory.begin(lineage) as work:
+        await _must_exist(work.tx, "source_id", link.source)
+        await _must_exist(work.tx, "target_id", link.target)
         if link.relation is Relation.DEPENDS_ON:
-            await _must_carry(tx, link, lineage)
-        return await link_in(memory, tx, link, lineage)
+            await _must_carry(work, link)
+        return await link_in(work, link)
 
 
-async def link_in(memory: Memory, tx: Transaction, link: Link, lineage: Lineage) -> bool:
+async def link_in(work: UnitOfWork, link: Link) -> bool:
     """Link two memories that are there; false when they are linked so already."""
-    now = memory.now()
-    added = await links.insert(tx, link, now)
+    now = work.now
+    added = await links.insert(work.tx, link, now)
     if added:
-        await memory.record(tx, link_event(EventType.LINK_CREATED, links.ends(link)), lineage, now)
+        await work.record(link_event(EventType.LINK_CREATED, links.ends(link)), now)
     return added
 
 
-async def rest_in(
-    memory: Memory, tx: Transaction, ref: MemoryRef, grounds: Sequence[MemoryRef], lineage: Lineage
-) -> None:
+async def rest_in(work: UnitOfWork, ref: MemoryRef, grounds: Sequence[MemoryRef]) -> None:
     """Let a memory rest on others: when one of them falls, it falls into doubt."""
     for ground in grounds:
         link = Link(ref, Relation.DEPENDS_ON, ground)
-        await _must_exist(tx, "depends_on", ground)
-        await _must_carry(tx, link, lineage)
-        await link_in(memory, tx, link, lineage)
+        await _must_exist(work.tx, "depends_on", ground)
+        await _must_carry(work, link)
+        await link_in(work, link)
 
 
-async def derive_in(
-    memory: Memory, tx: Transaction, ref: MemoryRef, episode_ids: Sequence[UUID], lineage: Lineage
-) -> None:
+async def derive_in(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID]) -> None:
     """Link a memory to the episodes it comes from."""
     for id in episode_ids:
         source = MemoryRef(MemoryType.EPISODE, id)
-        await link_in(memory, tx, Link(ref, Relation.DERIVED_FROM, source), lineage)
+        await link_in(work, Link(ref, Relation.DERIVED_FROM, source))
 
 
 async def get_links(
@@ -104,16 +99,16 @@ async def _must_exist(tx: Transaction, field: str, ref: MemoryRef) -> None:
         raise NotFound(f"{field}: {ref.type} {ref.id} does not exist; link memories that are there")
 
 
-async def _must_carry(tx: Transaction, link: Link, lineage: Lineage) -> None:
+async def _must_carry(work: UnitOfWork, link: Link) -> None:
     """Refuse what cannot be a ground, and a caller who would put what is more trusted in doubt."""
     resting, ground = link.source, link.target
     if MemoryType.EPISODE in (resting.type, ground.type):
         raise InvalidInput("depends_on: found an episode; valid are facts and rules")
-    await must_reach(tx, resting, lineage, "let others decide about")
+    await must_reach(work, resting, "let others decide about")
     rests = {"types": [resting.type], "ids": [resting.id], "kind": ground.type, "id": ground.id}
-    if ground == resting or await doubts.rests_on(tx, **rests):
+    if ground == resting or await doubts.rests_on(work.tx, **rests):
         raise Conflict(f"depends_on: {ground.type} {ground.id} rests on {resting.id} itself")
-    known = await links.get_relation(tx, link)
+    known = await links.get_relation(work.tx, link)
     if known not in (None, Relation.DEPENDS_ON):
         raise Conflict(f"{resting.id} is linked to {ground.id} already, by {known}")
 
@@ -121,4 +116,4 @@ async def _must_carry(tx: Transaction, link: Link, lineage: Lineage) -> None:
 def link_event(kind: EventType, link: Mapping[str, Any]) -> Event:
     """That a link was drawn or removed; it stands with the source."""
     payload = {name: str(value) for name, value in link.items()}
-    return Event(kind, EventSubject.LINK, link["source_id"], payload)
+    return Event(kind, link["source_id"], payload)

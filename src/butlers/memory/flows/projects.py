@@ -15,7 +15,7 @@ from butlers.kernel.json_values import as_json
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
 from butlers.memory.handle import Memory
-from butlers.memory.model import Event, EventSubject, EventType, Lineage
+from butlers.memory.model import Event, EventType, Lineage
 from butlers.memory.policy.scopes import PROJECT
 from butlers.memory.store import projects
 from butlers.module import Project
@@ -144,7 +144,7 @@ async def _record(
     lineage: Lineage,
 ) -> None:
     """A project is known by a word, so the event names it in its payload."""
-    event = Event(kind, EventSubject.PROJECT, None, {"project": id, **change})
+    event = Event(kind, None, {"project": id, **change})
     await memory.record(tx, event, lineage, memory.now())
 
 

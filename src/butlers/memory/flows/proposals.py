@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, assert_never
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Row
 from butlers.errors import NotFound
 from butlers.kernel.json_values import as_json
 from butlers.memory.flows.authority import must_be_trusted
@@ -19,10 +19,9 @@ from butlers.memory.flows.proposing import (
     rule_proposal,
 )
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
-from butlers.memory.handle import Embedding, Memory
+from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
     Lineage,
     Link,
@@ -69,10 +68,10 @@ async def decline(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> 
     """Nothing is done, and it is not proposed again from the same episodes; false if none waits."""
     must_be_trusted(lineage, "decline what waits for a yes")
     id = checked_id("proposal_id", proposal_id)
-    async with memory.transaction(lineage) as tx:
-        if await proposals.hold(tx, id=id) is None:
+    async with memory.begin(lineage) as work:
+        if await proposals.hold(work.tx, id=id) is None:
             return False
-        await decide_in(memory, tx, id, EventType.PROPOSAL_DECLINED, lineage)
+        await decide_in(work, id, EventType.PROPOSAL_DECLINED)
     return True
 
 
@@ -84,46 +83,39 @@ async def accept(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> d
         row = await proposals.hold(tx, id=id)
     new = _new(row) if row is not None else None
     embedding = await memory.embed(new.searchable_text, lineage) if new else None
-    async with memory.transaction(lineage) as tx:
-        held = await proposals.hold(tx, id=id)
+    async with memory.begin(lineage) as work:
+        held = await proposals.hold(work.tx, id=id)
         if held is None:
             raise NotFound(f"proposal_id: no proposal {id} waits; list those that do")
-        ref = await _accepted(memory, tx, held, new, embedding, lineage)
+        ref = await _accepted(work, held, new, embedding)
         led_to = {"about": ref.type, "about_id": str(ref.id)}
-        await decide_in(memory, tx, id, EventType.PROPOSAL_ACCEPTED, lineage, **led_to)
+        await decide_in(work, id, EventType.PROPOSAL_ACCEPTED, **led_to)
     return {"accepted": held["kind"], "about": ref.type, "about_id": ref.id}
 
 
-async def confirm_by(
-    memory: Memory, tx: Transaction, ref: MemoryRef, episode_ids: Sequence[UUID], lineage: Lineage
-) -> None:
+async def confirm_by(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID]) -> None:
     """Confirm a memory and keep which episodes did."""
-    if not await confirm_in(memory, tx, ref, lineage, episode_ids):
+    if not await confirm_in(work, ref, episode_ids):
         raise NotFound(f"{ref.type} {ref.id} is not in use any more; it was left as it is")
     for id in episode_ids:
         said = Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, ref)
-        await link_in(memory, tx, said, lineage)
+        await link_in(work, said)
 
 
 async def _accepted(
-    memory: Memory,
-    tx: Transaction,
-    row: Row,
-    new: NewFact | NewRule | None,
-    embedding: Embedding | None,
-    lineage: Lineage,
+    work: UnitOfWork, row: Row, new: NewFact | NewRule | None, embedding: Embedding | None
 ) -> MemoryRef:
     if new is None or embedding is None:
         ref = MemoryRef(MemoryType(row["target_type"]), row["target_id"])
-        await confirm_by(memory, tx, ref, row["source_episode_ids"], lineage)
+        await confirm_by(work, ref, row["source_episode_ids"])
         return ref
     if isinstance(new, NewFact):
-        fact = await store_fact_in(memory, tx, new, embedding, lineage)
+        fact = await store_fact_in(work, new, embedding)
         ref = MemoryRef(MemoryType.FACT, fact.id)
     else:
-        rule = await store_rule_in(memory, tx, new, embedding, lineage)
+        rule = await store_rule_in(work, new, embedding)
         ref = MemoryRef(MemoryType.RULE, rule.id)
-    await derive_in(memory, tx, ref, row["source_episode_ids"], lineage)
+    await derive_in(work, ref, row["source_episode_ids"])
     return ref
 
 
@@ -149,14 +141,12 @@ def _new(row: Row) -> NewFact | NewRule | None:
             return None
 
 
-async def decide_in(
-    memory: Memory, tx: Transaction, id: UUID, how: EventType, lineage: Lineage, **led_to: str
-) -> None:
+async def decide_in(work: UnitOfWork, id: UUID, how: EventType, **led_to: str) -> None:
     """A proposal waits no more, for what the event says."""
-    now, status = memory.now(), _DECIDED[how]
-    await proposals.decide(tx, id=id, status=status, now=now, decided_by=lineage.actor)
+    now, status = work.now, _DECIDED[how]
+    await proposals.decide(work.tx, id=id, status=status, now=now, decided_by=work.lineage.actor)
     payload = {"from": ProposalStatus.WAITING, "to": status, **led_to}
-    await memory.record(tx, Event(how, EventSubject.PROPOSAL, id, payload), lineage, now)
+    await work.record(Event(how, id, payload), now)
 
 
 def _key(new: NewFact | NewRule) -> str:

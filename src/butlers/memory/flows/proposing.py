@@ -7,13 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Transaction
-from butlers.memory.handle import Memory
+from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
-    Lineage,
     MemoryRef,
     MemoryType,
     NewFact,
@@ -78,47 +75,39 @@ def confirmation_proposal(
     return Proposal(butler, kind, {}, tuple(sources), key, ref.type, ref.id)
 
 
-async def propose_in(
-    memory: Memory, tx: Transaction, asked: Proposal, reason: str, lineage: Lineage
-) -> bool:
+async def propose_in(work: UnitOfWork, asked: Proposal, reason: str) -> bool:
     """Let it wait; false when it was proposed before, whatever became of it."""
-    id, now = memory.new_id(), memory.now()
+    id, now = work.new_id(), work.now
     new = {"id": id, "reason": reason, "now": now}
-    made = await proposals.insert(tx, proposed_by=lineage.actor, **new, **asdict(asked))
+    made = await proposals.insert(work.tx, proposed_by=work.lineage.actor, **new, **asdict(asked))
     if made:
         sources = [str(source) for source in asked.source_episode_ids]
         about = {"target_id": asked.target_id and str(asked.target_id), "reason": reason}
         payload = {"to": ProposalStatus.WAITING, "kind": asked.kind, "sources": sources, **about}
-        event = Event(EventType.PROPOSAL_MADE, EventSubject.PROPOSAL, id, payload)
-        await memory.record(tx, event, lineage, now)
+        event = Event(EventType.PROPOSAL_MADE, id, payload)
+        await work.record(event, now)
     return made == 1
 
 
-async def let_fact_wait(
-    memory: Memory, tx: Transaction, new: NewFact, holder_id: UUID, lineage: Lineage
-) -> PendingProposal:
+async def let_fact_wait(work: UnitOfWork, new: NewFact, holder_id: UUID) -> PendingProposal:
     """A fact that may not take the place of a more trusted one waits, once however often told."""
     said = (new.scope, str(new.entity_id), new.subject, new.predicate, new.content)
     key = f"stored:{_digest(*said, *_window(new).values())}"
     sources = [new.source_episode_id] if new.source_episode_id else []
-    asked = fact_proposal(memory.butler, new, sources, key, holder_id)
-    return await _let_wait(memory, tx, asked, lineage)
+    asked = fact_proposal(work.memory.butler, new, sources, key, holder_id)
+    return await _let_wait(work, asked)
 
 
-async def let_confirmation_wait(
-    memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage
-) -> PendingProposal:
+async def let_confirmation_wait(work: UnitOfWork, ref: MemoryRef) -> PendingProposal:
     """A confirmation by somebody less trusted waits, once however often told."""
-    key = f"confirmed:{_digest(ref.type, str(ref.id), lineage.actor)}"
-    asked = confirmation_proposal(memory.butler, ref, (), key)
-    return await _let_wait(memory, tx, asked, lineage)
+    key = f"confirmed:{_digest(ref.type, str(ref.id), work.lineage.actor)}"
+    asked = confirmation_proposal(work.memory.butler, ref, (), key)
+    return await _let_wait(work, asked)
 
 
-async def _let_wait(
-    memory: Memory, tx: Transaction, asked: Proposal, lineage: Lineage
-) -> PendingProposal:
-    await propose_in(memory, tx, asked, LESS_TRUSTED, lineage)
-    found = await proposals.get_by_idempotency_key(tx, idempotency_key=asked.idempotency_key)
+async def _let_wait(work: UnitOfWork, asked: Proposal) -> PendingProposal:
+    await propose_in(work, asked, LESS_TRUSTED)
+    found = await proposals.get_by_idempotency_key(work.tx, idempotency_key=asked.idempotency_key)
     declined = found["status"] == ProposalStatus.DECLINED
     return PendingProposal(found["id"], DECLINED if declined else f"a person's yes: {LESS_TRUSTED}")
 

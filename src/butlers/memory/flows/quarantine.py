@@ -17,10 +17,9 @@ from butlers.memory.flows.fact_windows import (
     window_of,
 )
 from butlers.memory.flows.forget import forget_in
-from butlers.memory.handle import Memory
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
     Lineage,
     Maturity,
@@ -62,12 +61,12 @@ async def accept_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
     """Let a memory out: it counts as any other of its origin; false when it does not wait."""
     must_be_a_person(lineage, "accept what is in quarantine")
     now = memory.now()
-    async with memory.transaction(lineage) as tx:
-        released = await _release(memory, tx, ref, lineage, now)
+    async with memory.begin(lineage) as work:
+        released = await _release(memory, work.tx, ref, lineage, now)
         if released is not None:
             payload = {"from": "quarantined", "to": _BECOMES[ref.type], **released}
-            told = Event(_ACCEPTED[ref.type], EventSubject(ref.type), ref.id, payload)
-            await memory.record(tx, told, lineage, now)
+            told = Event(_ACCEPTED[ref.type], ref.id, payload)
+            await work.record(told, now)
     return released is not None
 
 
@@ -75,12 +74,12 @@ async def reject_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
     """Forget a memory that waits; restored, it would wait again. False when it does not wait."""
     must_be_a_person(lineage, "reject what is in quarantine")
     now = memory.now()
-    async with memory.transaction(lineage) as tx:
-        if not await quarantine.is_held(tx, id=ref.id, now=now):
+    async with memory.begin(lineage) as work:
+        if not await quarantine.is_held(work.tx, id=ref.id, now=now):
             return False
-        rejected = await forget_in(tx, ref, now)
+        rejected = await forget_in(work.tx, ref, now)
         if rejected is not None:
-            await memory.record(tx, rejected, lineage, now)
+            await work.record(rejected, now)
     return rejected is not None
 
 
@@ -109,6 +108,6 @@ async def _release_fact(
     await close_overlapping(tx, place)
     at = {"supersedes_id": place.replaced, "now": now, **columns(place.window)}
     await quarantine.release_fact(tx, id=ref.id, **at)
-    await record_closed(memory, tx, ref.id, place, lineage)
-    await look_in(memory, tx, ref.id, new, lineage)
+    await record_closed(UnitOfWork(memory, tx, lineage), ref.id, place)
+    await look_in(UnitOfWork(memory, tx, lineage), ref.id, new)
     return moved_window(window_of(new), place.window)

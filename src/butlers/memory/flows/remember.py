@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
-from butlers.db.postgres import Transaction
 from butlers.errors import NotFound
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
@@ -31,10 +30,9 @@ from butlers.memory.flows.restated import (
     only_confirms,
 )
 from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule, with_doubts
-from butlers.memory.handle import Embedding, Memory
+from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
     Lineage,
     MemoryRef,
@@ -66,29 +64,24 @@ async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> St
     """Store what happened; it expires after the configured days."""
     given, new = new, paced(memory, checked_episode(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
-    async with memory.transaction(lineage) as tx:
-        stored = await store_episode_in(memory, tx, new, embedding, lineage)
+    async with memory.begin(lineage) as work:
+        stored = await store_episode_in(work, new, embedding)
     return replace(stored, masked=masked_between(given, new))
 
 
-async def store_episode_in(  # noqa: PLR0913 - as the others, and what its event tells beside
-    memory: Memory,
-    tx: Transaction,
-    new: NewEpisode,
-    embedding: Embedding,
-    lineage: Lineage,
-    told: dict[str, Any] | None = None,
+async def store_episode_in(
+    work: UnitOfWork, new: NewEpisode, embedding: Embedding, told: dict[str, Any] | None = None
 ) -> StoredEpisode:
     """Store a checked and embedded episode inside a transaction that may hold more."""
-    now, episode_id = memory.now(), memory.new_id()
-    expires_at = now + timedelta(days=memory.settings.episodes.default_ttl_days)
-    said = trust.provenance(new, lineage)
+    now, episode_id = work.now, work.new_id()
+    expires_at = now + timedelta(days=work.settings.episodes.default_ttl_days)
+    said = trust.provenance(new, work.lineage)
     row = _row(episode_id, new, embedding, now, said)
-    if await episodes.insert(tx, expires_at=expires_at, **row) is None:
-        return await known_episode(tx, new)
+    if await episodes.insert(work.tx, expires_at=expires_at, **row) is None:
+        return await known_episode(work.tx, new)
     payload = {"to": "pending", "butler": new.butler, "importance": new.importance, **(told or {})}
-    event = Event(EventType.EPISODE_CREATED, EventSubject.EPISODE, episode_id, payload | _why(said))
-    await memory.record(tx, event, lineage, now)
+    event = Event(EventType.EPISODE_CREATED, episode_id, payload | _why(said))
+    await work.record(event, now)
     return StoredEpisode(episode_id, expires_at, _waits(said))
 
 
@@ -97,91 +90,76 @@ async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFa
     given, new = new, paced(memory, checked_fact(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     await know_predicates(memory, [new], lineage)
-    async with memory.transaction(lineage) as tx:
-        stored = await store_fact_in(memory, tx, new, embedding, lineage)
-        stored = await with_doubts(memory, tx, stored)
+    async with memory.begin(lineage) as work:
+        stored = await store_fact_in(work, new, embedding)
+        stored = await with_doubts(work, stored)
     return replace(stored, masked=masked_between(given, new))
 
 
-async def store_fact_in(
-    memory: Memory, tx: Transaction, new: NewFact, embedding: Embedding, lineage: Lineage
-) -> StoredFact:
+async def store_fact_in(work: UnitOfWork, new: NewFact, embedding: Embedding) -> StoredFact:
     """Store a checked and embedded fact inside a transaction that may hold more."""
-    known = await known_fact(tx, new)
+    known = await known_fact(work.tx, new)
     if known is not None:
         return known
-    new, said = await _with_its_source(tx, new, lineage)
-    new, identity = await anchored(memory, tx, new, said, lineage)
-    stored = await _store_anchored(memory, tx, new, embedding, lineage, said)
+    new, said = await _with_its_source(work, new)
+    new, identity = await anchored(work, new, said)
+    stored = await _store_anchored(work, new, embedding, said)
     return replace(stored, identity=identity)
 
 
-async def _store_anchored(  # noqa: PLR0913 - as above, and what is known of where it comes from
-    memory: Memory,
-    tx: Transaction,
-    new: NewFact,
-    embedding: Embedding,
-    lineage: Lineage,
-    said: dict[str, Any],
+async def _store_anchored(
+    work: UnitOfWork, new: NewFact, embedding: Embedding, said: dict[str, Any]
 ) -> StoredFact:
     if said["quarantined"]:
         place = Placement(window_of(new))
-        return await insert_fact(memory, tx, new, embedding, lineage, said, place)
-    await facts.hold_keys(tx, FactKey.of(new))
-    new = await in_time(tx, new, memory.now())
-    place = await find_placement(tx, new, memory.now())
+        return await insert_fact(work, new, embedding, said, place)
+    await facts.hold_keys(work.tx, FactKey.of(new))
+    new = await in_time(work.tx, new, work.now)
+    place = await find_placement(work.tx, new, work.now)
     holder = stronger(place, said["trust"])
     if holder is not None:
-        waiting = await let_fact_wait(memory, tx, new, holder.id, lineage)
+        waiting = await let_fact_wait(work, new, holder.id)
         return StoredFact(waiting.id, None, waiting.why)
     if place.same is None:
-        return await insert_fact(memory, tx, new, embedding, lineage, said, place)
-    return await _store_again(memory, tx, new, embedding, lineage, said, place)
+        return await insert_fact(work, new, embedding, said, place)
+    return await _store_again(work, new, embedding, said, place)
 
 
-async def _store_again(  # noqa: PLR0913 - as below
-    memory: Memory,
-    tx: Transaction,
-    new: NewFact,
-    embedding: Embedding,
-    lineage: Lineage,
-    said: dict[str, Any],
-    place: Placement,
+async def _store_again(
+    work: UnitOfWork, new: NewFact, embedding: Embedding, said: dict[str, Any], place: Placement
 ) -> StoredFact:
     """Store what the fact that holds says already: nothing of that one is lost."""
-    before = (await facts.find(tx, ids=[place.same], now=memory.now()))[0]
-    if memory.settings.facts.same_again == "confirm" and only_confirms(new, before, place):
-        await confirm_instead(memory, tx, before["id"], new, lineage)
+    before = (await facts.find(work.tx, ids=[place.same], now=work.now))[0]
+    if work.settings.facts.same_again == "confirm" and only_confirms(new, before, place):
+        await confirm_instead(work, before["id"], new)
         return StoredFact(before["id"], None, confirmed=True)
     told = merged_with(new, before)
-    stored = await insert_fact(memory, tx, told, embedding, lineage, said, place)
-    await inherit_history(memory, tx, before, stored.id, lineage)
+    stored = await insert_fact(work, told, embedding, said, place)
+    await inherit_history(work, before, stored.id)
     return replace(stored, confirmed=True)
 
 
-async def insert_fact(  # noqa: PLR0913 - as above, and what is known of where it comes from
-    memory: Memory,
-    tx: Transaction,
+async def insert_fact(
+    work: UnitOfWork,
     new: NewFact,
     embedding: Embedding,
-    lineage: Lineage,
     said: dict[str, Any],
     place: Placement,
     confirmed_at: datetime | None = None,
 ) -> StoredFact:
     """Insert a fact in its place: what is told of its key makes room."""
-    now, fact_id, replaced = memory.now(), memory.new_id(), place.replaced
+    now, fact_id, replaced = work.now, work.new_id(), place.replaced
     told = {} if window_of(new).is_open else columns(place.window)
     new = replace(new, **columns(place.window))
-    await close_overlapping(tx, place)
+    await close_overlapping(work.tx, place)
     row = _row(fact_id, new, embedding, now, said)
     more = {"supersedes_id": replaced, "decay_rate": confidence.DECAY_RATES[new.permanence]}
-    await facts.insert(tx, confirmed_at=confirmed_at or now, **more, **row)
-    await memory.record(tx, _fact_created(fact_id, new, place, said), lineage, now)
-    await record_closed(memory, tx, fact_id, place, lineage)
+    await facts.insert(work.tx, confirmed_at=confirmed_at or now, **more, **row)
+    await work.record(_fact_created(fact_id, new, place, said), now)
+    await record_closed(work, fact_id, place)
     fact = MemoryRef(MemoryType.FACT, fact_id)
-    await linkage.rest_in(memory, tx, fact, new.depends_on, lineage)
-    found = () if said["quarantined"] else await look_in(memory, tx, fact_id, new, lineage)
+    await linkage.rest_in(work, fact, new.depends_on)
+    found = () if said["quarantined"] else await look_in(work, fact_id, new)
     return StoredFact(fact_id, replaced, _waits(said), conflicts=found, **told)
 
 
@@ -189,25 +167,23 @@ async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRu
     """Store how to behave; every rule starts as a candidate."""
     given, new = new, paced(memory, checked_rule(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
-    async with memory.transaction(lineage) as tx:
-        stored = await store_rule_in(memory, tx, new, embedding, lineage)
+    async with memory.begin(lineage) as work:
+        stored = await store_rule_in(work, new, embedding)
     return replace(stored, masked=masked_between(given, new))
 
 
-async def store_rule_in(
-    memory: Memory, tx: Transaction, new: NewRule, embedding: Embedding, lineage: Lineage
-) -> StoredRule:
+async def store_rule_in(work: UnitOfWork, new: NewRule, embedding: Embedding) -> StoredRule:
     """Store a checked and embedded rule inside a transaction that may hold more."""
-    new, said = await _with_its_source(tx, new, lineage)
-    now, rule_id = memory.now(), memory.new_id()
+    new, said = await _with_its_source(work, new)
+    now, rule_id = work.now, work.new_id()
     decay = {"confidence": confidence.RULE_CONFIDENCE, "decay_rate": confidence.RULE_DECAY_RATE}
-    if not await rules.insert(tx, **decay, **_row(rule_id, new, embedding, now, said)):
-        return await known_rule(tx, new)
+    if not await rules.insert(work.tx, **decay, **_row(rule_id, new, embedding, now, said)):
+        return await known_rule(work.tx, new)
     payload = {"to": "candidate", "scope": new.scope, **_source(new), **_why(said)}
-    event = Event(EventType.RULE_CREATED, EventSubject.RULE, rule_id, payload)
-    await memory.record(tx, event, lineage, now)
+    event = Event(EventType.RULE_CREATED, rule_id, payload)
+    await work.record(event, now)
     rule = MemoryRef(MemoryType.RULE, rule_id)
-    await linkage.rest_in(memory, tx, rule, new.depends_on, lineage)
+    await linkage.rest_in(work, rule, new.depends_on)
     return StoredRule(rule_id, _waits(said))
 
 
@@ -218,18 +194,16 @@ def paced(memory: Memory, new: T, lineage: Lineage) -> T:
     return replace(new, doubt=FLOOD) if memory.pace.is_flood(lineage, most, now) else new
 
 
-async def _with_its_source(
-    tx: Transaction, new: Drawn, lineage: Lineage
-) -> tuple[Drawn, dict[str, Any]]:
+async def _with_its_source(work: UnitOfWork, new: Drawn) -> tuple[Drawn, dict[str, Any]]:
     """What is stored, in the project of the episode it was drawn from, and where it comes from."""
     if new.source_episode_id is None:
-        return new, trust.provenance(new, lineage)
-    source = await episodes.get_source(tx, id=new.source_episode_id)
+        return new, trust.provenance(new, work.lineage)
+    source = await episodes.get_source(work.tx, id=new.source_episode_id)
     if source is None:
         raise NotFound(
             f"source_episode_id: episode {new.source_episode_id} does not exist; leave it out"
         )
-    said = trust.provenance(new, lineage, source)
+    said = trust.provenance(new, work.lineage, source)
     return replace(new, scope=of_source(new.scope, source["butler"])), said
 
 
@@ -276,7 +250,7 @@ def _fact_created(fact_id: UUID, new: NewFact, place: Placement, said: dict[str,
         **stated_window(place.window),
         **_why(said),
     }
-    return Event(EventType.FACT_CREATED, EventSubject.FACT, fact_id, payload)
+    return Event(EventType.FACT_CREATED, fact_id, payload)
 
 
 def _source(new: NewFact | NewRule) -> dict[str, Any]:

@@ -3,16 +3,14 @@
 from dataclasses import replace
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Row
 from butlers.memory.flows.fact_windows import inherit_sources, window_of
 from butlers.memory.flows.feedback import confirm_in
 from butlers.memory.flows.links import link_in
-from butlers.memory.handle import Memory
+from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
-    Lineage,
     Link,
     MemoryRef,
     MemoryType,
@@ -47,25 +45,21 @@ def only_confirms(new: NewFact, before: Row, place: Placement) -> bool:
     return not raised and not noted and place.window == window_of(before)
 
 
-async def confirm_instead(
-    memory: Memory, tx: Transaction, before_id: UUID, new: NewFact, lineage: Lineage
-) -> None:
+async def confirm_instead(work: UnitOfWork, before_id: UUID, new: NewFact) -> None:
     """Confirm the fact before, by the episode that says it again if there is one."""
     fact = MemoryRef(MemoryType.FACT, before_id)
     episodes = [new.source_episode_id] if new.source_episode_id else []
-    await confirm_in(memory, tx, fact, lineage, episodes)
+    await confirm_in(work, fact, episodes)
     for id in episodes:
         said = Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, fact)
-        await link_in(memory, tx, said, lineage)
+        await link_in(work, said)
 
 
-async def inherit_history(
-    memory: Memory, tx: Transaction, before: Row, fact_id: UUID, lineage: Lineage
-) -> None:
+async def inherit_history(work: UnitOfWork, before: Row, fact_id: UUID) -> None:
     """Give a fact the uses and sources of the one before it, and tell that it was confirmed."""
-    now = memory.now()
-    await facts.inherit(tx, id=fact_id, before_id=before["id"])
-    sources = await inherit_sources(memory, tx, fact_id, before["id"], lineage)
+    now = work.now
+    await facts.inherit(work.tx, id=fact_id, before_id=before["id"])
+    sources = await inherit_sources(work, fact_id, before["id"])
     drawn = {*sources, before["source_episode_id"]} - {None}
     was = before["last_confirmed_at"]
     payload = {
@@ -73,5 +67,5 @@ async def inherit_history(
         "same_as": str(before["id"]),
         "inherited": sorted(map(str, drawn)),
     }
-    event = Event(EventType.FACT_CONFIRMED, EventSubject.FACT, fact_id, payload)
-    await memory.record(tx, event, lineage, now)
+    event = Event(EventType.FACT_CONFIRMED, fact_id, payload)
+    await work.record(event, now)

@@ -13,7 +13,6 @@ from butlers.memory.flows.fact_windows import columns, find_standing, moved_wind
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
     Lineage,
     MemoryRef,
@@ -40,11 +39,11 @@ async def restore_memory(
     ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
     if ref.type is MemoryType.EPISODE:
         return await _restore_episode(memory, ref.id, lineage)
-    async with memory.transaction(lineage) as tx:
-        await must_reach(tx, ref, lineage, "restore")
-        restored = await restore_in(tx, ref, now)
+    async with memory.begin(lineage) as work:
+        await must_reach(work, ref, "restore")
+        restored = await restore_in(work.tx, ref, now)
         if restored is not None:
-            await memory.record(tx, restored, lineage, now)
+            await work.record(restored, now)
     return restored is not None
 
 
@@ -56,7 +55,7 @@ async def restore_in(tx: Transaction, ref: MemoryRef, now: datetime) -> Event | 
     if state is None:
         return None
     payload = {"from": RuleUse.FORGOTTEN, "to": state}
-    return Event(EventType.RULE_RESTORED, EventSubject.RULE, ref.id, payload)
+    return Event(EventType.RULE_RESTORED, ref.id, payload)
 
 
 async def _restore_episode(memory: Memory, episode_id: UUID, lineage: Lineage) -> bool:
@@ -66,17 +65,17 @@ async def _restore_episode(memory: Memory, episode_id: UUID, lineage: Lineage) -
     embedding = None if text is None else await memory.embed(text, lineage)
     now = memory.now()
     until = now + timedelta(days=memory.settings.episodes.default_ttl_days)
-    async with memory.transaction(lineage) as tx:
+    async with memory.begin(lineage) as work:
         if text is None or embedding is None:
-            state = was = await episodes.revive(tx, id=episode_id, expires_at=until, now=now)
+            state = was = await episodes.revive(work.tx, id=episode_id, expires_at=until, now=now)
         else:
             made = {"searchable": prepared(preprocess_text(text)), "expires_at": until}
-            state, was = await _out_of_the_bin(tx, episode_id, embedding, made), "removed"
+            state, was = await _out_of_the_bin(work.tx, episode_id, embedding, made), "removed"
         if state is None:
             return False
         payload = {"from": was, "to": state, "expires_at": until.isoformat()}
-        told = Event(EventType.EPISODE_RESTORED, EventSubject.EPISODE, episode_id, payload)
-        await memory.record(tx, told, lineage, now)
+        told = Event(EventType.EPISODE_RESTORED, episode_id, payload)
+        await work.record(told, now)
     return True
 
 
@@ -109,7 +108,7 @@ async def _restore_fact(tx: Transaction, fact_id: UUID, now: datetime) -> Event 
     payload = {"from": FactState.RETRACTED, "to": state}
     if window != before:
         payload |= moved_window(before, window)
-    return Event(EventType.FACT_RESTORED, EventSubject.FACT, fact_id, payload)
+    return Event(EventType.FACT_RESTORED, fact_id, payload)
 
 
 def _state_before(found: Row) -> str:

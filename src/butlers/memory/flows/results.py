@@ -6,11 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Transaction
 from butlers.memory.flows.conflict_detection import FoundConflict
 from butlers.memory.flows.doubts import fallen_in
 from butlers.memory.flows.entity_linking import NOBODY, LinkedEntity
-from butlers.memory.handle import Memory
+from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import MemoryRef, MemoryType
 
 _SELDOM = ("waits", "confirmed", "valid_from", "valid_to", "in_doubt", "conflicts", "masked")
@@ -70,9 +69,9 @@ class StoredRule(_Result):
 Stored = StoredEpisode | StoredFact | StoredRule
 
 
-async def with_doubts(memory: Memory, tx: Transaction, stored: StoredFact) -> StoredFact:
+async def with_doubts(work: UnitOfWork, stored: StoredFact) -> StoredFact:
     """What was stored, and what rested on the fact that gave way to it."""
     if stored.superseded_id is None:
         return stored
     before = MemoryRef(MemoryType.FACT, stored.superseded_id)
-    return replace(stored, in_doubt=await fallen_in(memory, tx, [before]))
+    return replace(stored, in_doubt=await fallen_in(work, [before]))

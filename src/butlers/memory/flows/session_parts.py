@@ -12,7 +12,7 @@ from butlers.kernel.text import says_the_same
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.links import derive_in, link_in
 from butlers.memory.flows.remember import store_episode_in, store_fact_in, store_rule_in
-from butlers.memory.handle import Embedding, Memory
+from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     Lineage,
     Link,
@@ -76,12 +76,12 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     vector, *vectors = await memory.embed_all(texts, lineage)
     # Whoever asks for the audit stream's lines of a session finds them by its key.
     lineage = replace(lineage, request_id=session_key(new.session))
-    async with memory.transaction(lineage) as tx:
-        await lock_names(tx, "session", new.session)
-        if await _last_part(tx, new.session) != new.after:
+    async with memory.begin(lineage) as work:
+        await lock_names(work.tx, "session", new.session)
+        if await _last_part(work.tx, new.session) != new.after:
             return None
-        stored = await _store_episode(memory, tx, new, episode, vector, lineage)
-        await _suggest_all(memory, tx, stored, zip(candidates, vectors, strict=True), lineage)
+        stored = await _store_episode(work, new, episode, vector)
+        await _suggest_all(work, stored, zip(candidates, vectors, strict=True))
     return stored
 
 
@@ -113,41 +113,32 @@ def _storable(memory: Memory, new: NewPart) -> Iterator[Candidate]:
 
 
 async def _store_episode(
-    memory: Memory,
-    tx: Transaction,
-    new: NewPart,
-    episode: NewEpisode,
-    embedding: Embedding,
-    lineage: Lineage,
+    work: UnitOfWork, new: NewPart, episode: NewEpisode, embedding: Embedding
 ) -> Part:
     """Store the episode of a part, linked to the one before if that is still there."""
     before = new.after.episode_id if new.after else None
     told = {"place": new.place, "through": new.through, "after": before and str(before)}
-    stored = await store_episode_in(memory, tx, episode, embedding, lineage, told)
-    if before is not None and await episodes.exists(tx, id=before):
+    stored = await store_episode_in(work, episode, embedding, told)
+    if before is not None and await episodes.exists(work.tx, id=before):
         this, that = (MemoryRef(MemoryType.EPISODE, one) for one in (stored.id, before))
-        await link_in(memory, tx, Link(this, Relation.RELATED_TO, that), lineage)
+        await link_in(work, Link(this, Relation.RELATED_TO, that))
     return Part(stored.id, new.place, new.through)
 
 
 async def _suggest_all(
-    memory: Memory,
-    tx: Transaction,
-    part: Part,
-    candidates: Iterable[tuple[Candidate, Embedding]],
-    lineage: Lineage,
+    work: UnitOfWork, part: Part, candidates: Iterable[tuple[Candidate, Embedding]]
 ) -> None:
-    now = memory.now()
+    now = work.now
     drawn = [(replace(one, source_episode_id=part.episode_id), at) for one, at in candidates]
     # Taken before any is stored: of two sessions at once neither waits for what it keeps back.
-    await lock_names(tx, "candidates", memory.butler)
-    drawn = await _about_whom(tx, drawn)
+    await lock_names(work.tx, "candidates", work.memory.butler)
+    drawn = await _about_whom(work.tx, drawn)
     stated = [_ways(one, now) for one, _ in drawn if isinstance(one, NewFact)]
-    await facts.hold_keys(tx, *(FactKey.of(one) for ways in stated for one in ways))
+    await facts.hold_keys(work.tx, *(FactKey.of(one) for ways in stated for one in ways))
     for candidate, embedding in drawn:
-        stored = await _suggest(memory, tx, candidate, embedding, lineage)
+        stored = await _suggest(work, candidate, embedding)
         if stored is not None:
-            await derive_in(memory, tx, stored, [part.episode_id], lineage)
+            await derive_in(work, stored, [part.episode_id])
 
 
 async def _about_whom(
@@ -158,19 +149,17 @@ async def _about_whom(
     return [(next(found) if isinstance(one, NewFact) else one, at) for one, at in drawn]
 
 
-async def _suggest(
-    memory: Memory, tx: Transaction, new: Candidate, embedding: Embedding, lineage: Lineage
-) -> MemoryRef | None:
+async def _suggest(work: UnitOfWork, new: Candidate, embedding: Embedding) -> MemoryRef | None:
     """Store a candidate unless it is known; what was stored."""
     if isinstance(new, NewRule):
-        if await rules.get_same(tx, scope=new.scope, content=new.content):
+        if await rules.get_same(work.tx, scope=new.scope, content=new.content):
             return None
-        rule = await store_rule_in(memory, tx, new, embedding, lineage)
+        rule = await store_rule_in(work, new, embedding)
         return MemoryRef(MemoryType.RULE, rule.id)
-    free = await _free(tx, new, memory.now())
+    free = await _free(work.tx, new, work.now)
     if free is None:
         return None
-    fact = await store_fact_in(memory, tx, free, embedding, lineage)
+    fact = await store_fact_in(work, free, embedding)
     return MemoryRef(MemoryType.FACT, fact.id)
 
 

@@ -24,7 +24,6 @@ from butlers.memory.flows.undo_plan import plan as plan_of
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
     Lineage,
     MemoryRef,
@@ -51,23 +50,23 @@ async def undo_source(memory: Memory, source: UndoSource, lineage: Lineage) -> U
     """Take back everything that came through a source; running it twice changes nothing."""
     must_be_a_person(lineage, "take back what came through a source")
     vectors = await _vectors(memory, source, lineage)
-    async with memory.transaction(lineage) as tx:
-        plan = await plan_of(memory, tx, source)
-        work = UndoContext(memory, tx, lineage, memory.now())
-        await _hold_keys(tx, plan)
+    async with memory.begin(lineage) as work:
+        plan = await plan_of(memory, work.tx, source)
+        work = UndoContext(memory, work.tx, lineage)
+        await _hold_keys(work.tx, plan)
         # Whoever held them before may have changed what there is to take back.
-        plan = await plan_of(memory, tx, source)
+        plan = await plan_of(memory, work.tx, source)
         await _forget(work, plan)
         plan = replace(plan, replaced=await _revive(work, plan))
         plan = replace(plan, forgotten=await _recover(work, plan))
         await _unmark(work, plan, vectors)
         await _unconfirm(work, plan)
         await _unlink(work, plan)
-        await conflicts.unsettle(tx, **source.values())
-        await conflicts.untell(tx, **source.values())
+        await conflicts.unsettle(work.tx, **source.values())
+        await conflicts.untell(work.tx, **source.values())
         came = await undo_entities(work, plan.entities, plan.ids)
         for row in plan.proposals:
-            await decide_in(memory, tx, row["id"], EventType.PROPOSAL_DECLINED, lineage)
+            await decide_in(work, row["id"], EventType.PROPOSAL_DECLINED)
     return replace(plan.report(applied=True), entities=came.undone, entities_left=came.left)
 
 
@@ -97,7 +96,7 @@ async def _forget(work: UndoContext, plan: UndoPlan) -> None:
             continue
         forgotten = await forget_in(work.tx, _ref(row), work.now)
         if forgotten is not None:
-            await work.record(forgotten.type, _ref(row), forgotten.payload)
+            await work.record_undo(forgotten.type, _ref(row), forgotten.payload)
 
 
 async def _revive(work: UndoContext, plan: UndoPlan) -> list[Row]:
@@ -127,7 +126,7 @@ async def _recover(work: UndoContext, plan: UndoPlan) -> list[Row]:
         except Conflict:
             continue
         if event is not None:
-            await work.record(event.type, _ref(row), event.payload)
+            await work.record_undo(event.type, _ref(row), event.payload)
             recovered.append(row)
     return recovered
 
@@ -135,14 +134,10 @@ async def _recover(work: UndoContext, plan: UndoPlan) -> list[Row]:
 async def _recovered(work: UndoContext, ref: MemoryRef) -> Event | None:
     if ref.type is not MemoryType.EPISODE:
         return await restore_in(work.tx, ref, work.now)
-    until = work.now + timedelta(days=work.memory.settings.episodes.default_ttl_days)
+    until = work.now + timedelta(days=work.settings.episodes.default_ttl_days)
     state = await episodes.revive(work.tx, id=ref.id, expires_at=until, now=work.now)
     payload = {"from": state, "to": state, "expires_at": until.isoformat()}
-    return (
-        None
-        if state is None
-        else Event(EventType.EPISODE_RESTORED, EventSubject.EPISODE, ref.id, payload)
-    )
+    return None if state is None else Event(EventType.EPISODE_RESTORED, ref.id, payload)
 
 
 async def _unconfirm(work: UndoContext, plan: UndoPlan) -> None:
@@ -160,11 +155,11 @@ async def _unconfirm(work: UndoContext, plan: UndoPlan) -> None:
             "last_confirmed_at": at and at.isoformat(),
             "confirmations": list(map(str, gone)),
         }
-        await work.record(_UNCONFIRMED[ref.type], ref, payload)
+        await work.record_undo(_UNCONFIRMED[ref.type], ref, payload)
 
 
 async def _less_sure(work: UndoContext, ref: MemoryRef, sure: undoing.Sureness) -> None:
-    threshold = work.memory.settings.facts.retrieval_confidence_threshold
+    threshold = work.settings.facts.retrieval_confidence_threshold
     known = {"id": ref.id, "now": work.now, "threshold": threshold}
     known["confirmed_at"] = sure.confirmed_at
     if ref.type is MemoryType.FACT:
@@ -185,7 +180,9 @@ async def _unmark(work: UndoContext, plan: UndoPlan, vectors: dict[UUID, Embeddi
             "to": columns["maturity"],
             "applications": [str(row["id"]) for row in undone],
         }
-        await work.record(EventType.RULE_UNMARKED, MemoryRef(MemoryType.RULE, rule_id), payload)
+        await work.record_undo(
+            EventType.RULE_UNMARKED, MemoryRef(MemoryType.RULE, rule_id), payload
+        )
 
 
 async def _reword(
@@ -214,8 +211,8 @@ async def _remarked(
 async def _unlink(work: UndoContext, plan: UndoPlan) -> None:
     for row in await undo.unlink(work.tx, ids=plan.ids, **plan.source.values()):
         payload = {key: str(value) for key, value in row.items()}
-        event = Event(EventType.LINK_REMOVED, EventSubject.LINK, row["source_id"], payload)
-        await work.memory.record(work.tx, event, work.lineage, work.now)
+        event = Event(EventType.LINK_REMOVED, row["source_id"], payload)
+        await work.record(event)
 
 
 def _by(rows: Sequence[Row], name: str) -> dict[UUID, list[Row]]:

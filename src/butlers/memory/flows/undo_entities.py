@@ -9,7 +9,7 @@ from uuid import UUID
 from butlers.db.postgres import Row
 from butlers.memory.flows.entity_linking import adopt_named
 from butlers.memory.flows.undo_plan import UndoContext
-from butlers.memory.model import Event, EventSubject, EventType, MemoryRef, MemoryType
+from butlers.memory.model import Event, EventType, MemoryRef, MemoryType
 from butlers.memory.policy.entities import MERGED_INTO
 from butlers.memory.policy.undoing import parted, unchanged
 from butlers.memory.store import entities, rows, unmerge
@@ -140,7 +140,7 @@ async def _unanchored(work: UndoContext, id: UUID, target_id: UUID, pairs: Pairs
         return False
     await _hold_apart(work, pairs)
     told: dict[str, Any] = {"entity_id": None, "was_entity_id": str(target_id), "pairs": []}
-    await work.record(EventType.FACT_ANCHORED, MemoryRef(MemoryType.FACT, id), told)
+    await work.record_undo(EventType.FACT_ANCHORED, MemoryRef(MemoryType.FACT, id), told)
     return True
 
 
@@ -158,7 +158,7 @@ async def _hold_apart(work: UndoContext, pairs: Pairs) -> tuple[list[UUID], list
         ref = MemoryRef(MemoryType.FACT, row["id"])
         window = {"from": _window(row, "was_"), "to": _window(row)}
         told = {"from": "superseded", "to": row["state"], "window": window}
-        await work.record(EventType.FACT_RESTORED, ref, told)
+        await work.record_undo(EventType.FACT_RESTORED, ref, told)
     restored = [row["id"] for row in rows]
     return restored, [id for id in losers if id not in restored]
 
@@ -166,7 +166,7 @@ async def _hold_apart(work: UndoContext, pairs: Pairs) -> tuple[list[UUID], list
 async def _adopt(work: UndoContext, entity: Row) -> None:
     """Facts that name an entity by a name it has again become its own."""
     names = (entity["canonical_name"], *entity["aliases"])
-    await adopt_named(work.memory, work.tx, entity["id"], names, work.lineage)
+    await adopt_named(work, entity["id"], names)
 
 
 def _ids(told: Iterable[str | None]) -> list[Any]:
@@ -183,5 +183,5 @@ def _window(row: Row, prefix: str = "") -> list[str | None]:
 
 
 async def _record(work: UndoContext, kind: EventType, id: UUID, payload: dict[str, Any]) -> None:
-    event = Event(kind, EventSubject.ENTITY, id, {**payload, "undo": True})
-    await work.memory.record(work.tx, event, work.lineage, work.now)
+    event = Event(kind, id, {**payload, "undo": True})
+    await work.record(event)

@@ -9,12 +9,10 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
 from butlers.memory.flows.fact_windows import columns, find_standing, moved_window, window_of
 from butlers.memory.flows.session_parts import session_key
-from butlers.memory.handle import Memory
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Event,
-    EventSubject,
     EventType,
-    Lineage,
     MemoryRef,
     MemoryType,
     Validity,
@@ -66,18 +64,12 @@ class UndoSource:
 
 
 @dataclass(frozen=True, slots=True)
-class UndoContext:
+class UndoContext(UnitOfWork):
     """Everything a step needs while the transaction lasts."""
 
-    memory: Memory
-    tx: Transaction
-    lineage: Lineage
-    now: datetime
-
-    async def record(self, kind: EventType, ref: MemoryRef, payload: dict[str, Any]) -> None:
+    async def record_undo(self, kind: EventType, ref: MemoryRef, payload: dict[str, Any]) -> None:
         """Tell the audit stream what was taken back."""
-        event = Event(kind, EventSubject(ref.type), ref.id, {**payload, "undo": True})
-        await self.memory.record(self.tx, event, self.lineage, self.now)
+        await self.record(Event(kind, ref.id, {**payload, "undo": True}))
 
     async def revive(self, row: Row, state: str | None) -> bool:
         """Let a fact that made room hold when it did, as far as nothing else does; if it can."""
@@ -94,7 +86,7 @@ class UndoContext:
         if again:
             moved |= {"from": "superseded", "to": state or "active"}
         kind = EventType.FACT_RESTORED if again else EventType.FACT_BOUNDED
-        await self.record(kind, MemoryRef(MemoryType.FACT, row["id"]), moved)
+        await self.record_undo(kind, MemoryRef(MemoryType.FACT, row["id"]), moved)
         return again or validity == Validity.ACTIVE
 
 

@@ -21,11 +21,10 @@ from butlers.memory.flows.links import derive_in
 from butlers.memory.flows.proposals import confirm_by, proposal_of
 from butlers.memory.flows.proposing import propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
-from butlers.memory.handle import Embedding, Memory
+from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     ConsolidationStatus,
     Event,
-    EventSubject,
     EventType,
     Lineage,
     MemoryRef,
@@ -51,12 +50,9 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _ApplyContext:
+class _ApplyContext(UnitOfWork):
     """Everything an action needs while the transaction lasts; how far each episode is trusted."""
 
-    memory: Memory
-    tx: Transaction
-    lineage: Lineage
     butler: str
     known: KnownMemories
     touchable: set[UUID]
@@ -164,7 +160,7 @@ async def _store_fact(work: _ApplyContext, action: StoreFact, embedding: Embeddi
     key = action.new.idempotency_key
     if await facts.get_by_idempotency_key(work.tx, idempotency_key=key):
         return ActionEffect.UNCHANGED
-    now = work.memory.now()
+    now = work.now
     new = await in_time(work.tx, await _said_as_its_source(work.tx, action.new), now)
     holder = await facts.get_active(work.tx, FactKey.of(new), now)
     place = await find_placement(work.tx, new, now)
@@ -173,10 +169,10 @@ async def _store_fact(work: _ApplyContext, action: StoreFact, embedding: Embeddi
     same = _known_already(work, action, new, holder)
     if same is not None:
         return await _confirm_if_shown(work, MemoryRef(MemoryType.FACT, same), action.cited)
-    who = work.drawn_from(action.sources)
-    if reason := _why_review(work, met, who.trust):
+    who = replace(work, lineage=work.drawn_from(action.sources))
+    if reason := _why_review(work, met, who.lineage.trust):
         return await _propose(work, replace(action, new=new), reason, _first(place.replaced, met))
-    stored = await store_fact_in(work.memory, work.tx, new, embedding, who)
+    stored = await store_fact_in(who, new, embedding)
     await _created(work, MemoryRef(MemoryType.FACT, stored.id), action.sources)
     return ActionEffect.FACT_CREATED if action.target_id is None else ActionEffect.FACT_UPDATED
 
@@ -206,7 +202,7 @@ def _why_review(
     work: _ApplyContext, met: Sequence[Row] = (), by: Trust = Trust.STATED
 ) -> str | None:
     """Why something is not done at once, or None: a model does not overrule a person."""
-    if work.memory.settings.consolidation.review:
+    if work.settings.consolidation.review:
         return "consolidation.review is on"
     return next(filter(None, (why_not_replaced(row, by) for row in met)), None)
 
@@ -215,7 +211,7 @@ async def _propose(
     work: _ApplyContext, action: Action, reason: str, target_id: UUID | None = None
 ) -> ActionEffect:
     asked = proposal_of(action, work.butler, target_id)
-    made = await propose_in(work.memory, work.tx, asked, reason, work.lineage)
+    made = await propose_in(work, asked, reason)
     return ActionEffect.PROPOSED if made else ActionEffect.UNCHANGED
 
 
@@ -252,15 +248,15 @@ async def _store_rule(work: _ApplyContext, action: StoreRule, embedding: Embeddi
         return await _confirm_if_shown(work, MemoryRef(MemoryType.RULE, same), action.cited)
     if reason := _why_review(work):
         return await _propose(work, action, reason)
-    who = work.drawn_from(action.sources)
-    stored = await store_rule_in(work.memory, work.tx, action.new, embedding, who)
+    who = replace(work, lineage=work.drawn_from(action.sources))
+    stored = await store_rule_in(who, action.new, embedding)
     await _created(work, MemoryRef(MemoryType.RULE, stored.id), action.sources)
     return ActionEffect.RULE_CREATED
 
 
 async def _created(work: _ApplyContext, ref: MemoryRef, sources: tuple[UUID, ...]) -> None:
     """Tie a new memory to the episodes it comes from; from here on the answer may touch it."""
-    await derive_in(work.memory, work.tx, ref, sources, work.lineage)
+    await derive_in(work, ref, sources)
     work.touchable.add(ref.id)
     work.applied.created.append(ref)
 
@@ -283,7 +279,7 @@ async def _confirm(work: _ApplyContext, ref: MemoryRef, cited: tuple[UUID, ...])
     lesser = await is_more_trusted(work.tx, ref, work.least(anew))
     if reason := _why_review(work) or (LESS_TRUSTED if lesser else None):
         return await _propose(work, ConfirmMemory("", ref, tuple(anew)), reason, ref.id)
-    await confirm_by(work.memory, work.tx, ref, anew, work.lineage)
+    await confirm_by(work, ref, anew)
     return ActionEffect.CONFIRMED
 
 
@@ -312,8 +308,8 @@ async def _record_consolidation(work: _ApplyContext, row: Row) -> None:
     """A word about what came of the batch."""
     made = [{"type": ref.type, "id": str(ref.id)} for ref in work.applied.created]
     payload = {"from": row["was"], "to": ConsolidationStatus.CONSOLIDATED, "created": made}
-    event = Event(EventType.EPISODE_CONSOLIDATED, EventSubject.EPISODE, row["id"], payload)
-    await work.memory.record(work.tx, event, work.lineage, work.memory.now())
+    event = Event(EventType.EPISODE_CONSOLIDATED, row["id"], payload)
+    await work.record(event)
 
 
 def _must_be_whole(held: int, claimed: Claimed) -> None:

@@ -11,7 +11,7 @@ from butlers.db.postgres import Row, Transaction
 from butlers.kernel.json_values import as_json
 from butlers.kernel.text import one_line
 from butlers.memory.handle import Memory
-from butlers.memory.model import ConsolidationStatus, Event, EventSubject, EventType, Lineage
+from butlers.memory.model import ConsolidationStatus, Event, EventType, Lineage
 from butlers.memory.policy.consolidation import EpisodeToRead, Reach
 from butlers.memory.policy.inputs import checked_id
 from butlers.memory.store import bin, consolidation
@@ -165,7 +165,7 @@ def _failure(row: Row) -> Event:
     }
     dead = row["consolidation_status"] == ConsolidationStatus.DEAD_LETTER
     kind = EventType.EPISODE_DEAD_LETTERED if dead else EventType.EPISODE_CONSOLIDATION_FAILED
-    return Event(kind, EventSubject.EPISODE, row["id"], payload)
+    return Event(kind, row["id"], payload)
 
 
 async def find_dead_letters(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
@@ -200,6 +200,6 @@ async def requeue(
                 "reason": row["reason"],
                 "attempts": row["attempts"],
             }
-            event = Event(EventType.EPISODE_REQUEUED, EventSubject.EPISODE, row["id"], payload)
+            event = Event(EventType.EPISODE_REQUEUED, row["id"], payload)
             await memory.record(tx, event, lineage, now)
     return len(requeued)

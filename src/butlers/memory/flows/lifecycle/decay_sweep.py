@@ -99,8 +99,8 @@ async def _sweep(memory: Memory, kind: _Kind, lineage: Lineage, now: datetime) -
                 return counts
             moved = await kind.move(tx, after=after, last=page["last"], now=now, **thresholds)
             for verdict, (event, state) in kind.moves.items():
-                told = Transition(event, kind.subject, _payloads(moved, verdict, state))
-                counts[state] += await events.append_all(tx, memory.new_id, told, lineage, now)
+                told = Transition(event, _payloads(moved, verdict, state))
+                counts[state] += await events.append(tx, memory.new_id, told, lineage, now)
         after = page["last"]
         counts["checked"] += page["checked"]
 

@@ -15,7 +15,7 @@ from typing import Any
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
 from butlers.memory.handle import Memory
-from butlers.memory.model import EventSubject, EventType, Lineage, RemovalReason
+from butlers.memory.model import EventType, Lineage, RemovalReason
 from butlers.memory.settings import EpisodesConfig
 from butlers.memory.store import bin, cleanup, episode_retention, events, links
 from butlers.memory.store.events import Transition
@@ -73,8 +73,8 @@ async def _remove_all(
             await bin.put(tx, ids=claimed, reason=reason, now=now)
             gone = await bin.remove(tx, ids=claimed)
             payloads = {row["id"]: _removed(row) for row in gone}
-            told = Transition(_TOLD[reason], EventSubject.EPISODE, payloads)
-            removed += await events.append_all(tx, memory.new_id, told, lineage, now)
+            told = Transition(_TOLD[reason], payloads)
+            removed += await events.append(tx, memory.new_id, told, lineage, now)
 
 
 async def empty_bin(memory: Memory, lineage: Lineage) -> int:
@@ -88,8 +88,8 @@ async def empty_bin(memory: Memory, lineage: Lineage) -> int:
             if not emptied:
                 return gone
             payloads = {row["id"]: _deleted(row) for row in emptied}
-            told = Transition(EventType.EPISODE_DELETED, EventSubject.EPISODE, payloads)
-            gone += await events.append_all(tx, memory.new_id, told, lineage, now)
+            told = Transition(EventType.EPISODE_DELETED, payloads)
+            gone += await events.append(tx, memory.new_id, told, lineage, now)
 
 
 def _removed(row: Row) -> dict[str, Any]:
@@ -157,8 +157,8 @@ async def _keep_some(memory: Memory, which: dict[str, Any], lineage: Lineage, no
     async with memory.transaction(lineage) as tx:
         moved = await episode_retention.keep(tx, **which, limit=KEEP_BATCH, now=now)
         told = {row["id"]: _payload(row) for row in moved}
-        kept = Transition(EventType.EPISODE_KEPT, EventSubject.EPISODE, told)
-        return await events.append_all(tx, memory.new_id, kept, lineage, now)
+        kept = Transition(EventType.EPISODE_KEPT, told)
+        return await events.append(tx, memory.new_id, kept, lineage, now)
 
 
 async def _bound(tx: Transaction, settings: EpisodesConfig) -> dict[str, Any]:
