@@ -148,9 +148,8 @@ async def _adopt(work: UnitOfWork, entity_id: UUID, waiting: Sequence[Row]) -> N
     now = work.now
     for _, rows in groupby(sorted(waiting, key=_subject), key=_subject):
         ids = sorted(row["id"] for row in rows)
-        plan = (await entity_fact_merge.planned(work.tx, ids, entity_id, now)).within(
-            work.lineage.trust
-        )
+        plan = await entity_fact_merge.planned(work.tx, ids, entity_id, now)
+        plan = plan.within(work.lineage.trust)
         await entity_fact_merge.carry_out(work, plan, now)
         await _tell(work, plan, now)
 
