@@ -7,7 +7,7 @@ ARGS   ?=
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 
 # What every tenant's memory must do, wherever it lies.
-ON_CLUSTER := tests/cluster tests/db/test_distribute.py tests/interfaces/http/test_api_tenants.py $(patsubst %,tests/memory/test_%.py, \
+ON_CLUSTER := tests/cluster tests/interfaces/http/test_api_tenants.py $(patsubst %,tests/memory/test_%.py, \
   consolidation_crash consolidation_states decay_sweep episode_cleanup feedback restore)
 
 .DEFAULT_GOAL := help

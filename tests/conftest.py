@@ -28,7 +28,7 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
 from db.databases import connected, emptied
-from db.spread import spread_database
+from db.distributed import distributed_database
 from runs import clear_up, run_directory
 
 # How quick examples are made says something of the machine alone.
@@ -165,7 +165,7 @@ async def worker_access(postgres: EmbeddedPostgres, template: str) -> Access:
     """This worker's own copy of the template."""
     name = f"test_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     if CLUSTER:
-        return await spread_database(CLUSTER, name)
+        return await distributed_database(CLUSTER, name)
     connection = await asyncpg.connect(postgres.dsn())
     try:
         await connection.execute(f'drop database if exists "{name}" with (force)')

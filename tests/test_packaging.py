@@ -140,7 +140,7 @@ def test_a_wheel_carries_all_that_is_not_python(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     packed = set(zipfile.ZipFile(wheel).namelist())
     source = ROOT / "src"
-    files = (path for path in (source / "butlers").rglob("*") if path.is_file())
+    files = (path for path in source.rglob("*") if path.is_file())
     needed = {str(path.relative_to(source)) for path in files if "__pycache__" not in path.parts}
     assert needed <= packed
     assert any(name.endswith(".sql") for name in needed)

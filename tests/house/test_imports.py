@@ -34,9 +34,9 @@ def test_imports_go_down_only():
 def copied_house(tmp_path):
     """A copy of the source that a test may spoil."""
     shutil.copy(PROJECT / "pyproject.toml", tmp_path)
-    shutil.copytree(
-        SOURCE, tmp_path / "src" / "butlers", ignore=shutil.ignore_patterns("__pycache__", "*.so")
-    )
+    ignored = shutil.ignore_patterns("__pycache__", "*.so")
+    for package in (SOURCE, SOURCE.with_name("butlers_cluster")):
+        shutil.copytree(package, tmp_path / "src" / package.name, ignore=ignored)
     return tmp_path
 
 
@@ -47,6 +47,7 @@ def test_a_step_up_would_be_noticed(copied_house):
         ("db/queries.py", "import butlers.settings.sections"),
         ("memory/store/facts.py", "import butlers.memory.flows.remember"),
         ("memory/model.py", "import butlers.notebook.model"),
+        ("db/provision.py", "import butlers_cluster.nodes"),
     ]:
         with (source / path).open("a") as file:
             file.write(f"\n{line}\n")
@@ -57,5 +58,6 @@ def test_a_step_up_would_be_noticed(copied_house):
         "butlers.db.queries -> butlers.settings.sections",
         "butlers.memory.store.facts -> butlers.memory.flows.remember",
         "butlers.memory.model -> butlers.notebook.model",
+        "butlers.db.provision -> butlers_cluster.nodes",
     ):
         assert broken in outcome.stdout

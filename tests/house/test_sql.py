@@ -26,11 +26,12 @@ FOREIGN = SOURCE / "db" / "embedded" / "extensions"
 # What creates tables without a migration, and so names no columns and gives some a time by default.
 CREATING = ("db.tenant_proof", "notebook.schema", "notebook.schema_extensions")
 # What only the owner of a cluster runs, and is proved on one.
-OF_A_CLUSTER = "db.citus."
+CLUSTER = "butlers_cluster"
 
 FILES = {
-    ".".join(file.relative_to(SOURCE).with_suffix("").parts): file
-    for file in sorted(SOURCE.rglob("*.sql"))
+    ".".join(file.relative_to(root).with_suffix("").parts): file
+    for package, root in ((SOURCE, SOURCE), (SOURCE.with_name(CLUSTER), SOURCE.parent))
+    for file in sorted(package.rglob("*.sql"))
     if FOREIGN not in file.parents
 }
 # Run whole by the revision beside it, and proved by the schema that comes of it.
@@ -44,7 +45,7 @@ QUERIES = [
 ASKING = [
     one
     for one in QUERIES
-    if one.values[0] not in CREATING and not one.values[0].startswith(OF_A_CLUSTER)
+    if one.values[0] not in CREATING and not one.values[0].startswith(CLUSTER)
 ]
 SQLITE = [one for one in ASKING if one.values[0].startswith("notebook.")]
 POSTGRES = [one for one in ASKING if one not in SQLITE]

@@ -15,7 +15,7 @@ from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from butlers.settings.database import DatabaseSection
 from butlers.settings.names import database_name
-from db.spread import drop_everywhere
+from db.distributed import drop_everywhere
 from interfaces.daemons import temporary_home
 from runs import run_directory
 

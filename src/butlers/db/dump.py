@@ -30,7 +30,8 @@ _SEARCH_PATH = b"SELECT pg_catalog.set_config('search_path', '', false);\n"
 # What the index of some 300,000 vectors takes while it is made; beyond, it takes ever longer.
 _ROOM = b"SET maintenance_work_mem = '512MB';\n"
 _TIME_LIMIT = b"SET transaction_timeout = 0;\n"
-_IS_SPREAD = "select exists (select from pg_extension where extname = 'citus')"
+# A database may name an extension that a restored one can do without.
+_DUMP_WITHOUT = "select current_setting('butlers.dump_without', true)"
 _HEAD_BYTES = 64 * 1024
 _REMEDY = (
     "; a backup needs every tenant's rows, which the user of database.url may not read: as a "
@@ -45,8 +46,7 @@ class Moment:
     snapshot: str
     major: int
     counts: dict[str, int]
-    is_spread: bool = False
-    """Tenants lie on nodes; what is written of it needs none."""
+    without_extension: str | None = None
 
 
 @asynccontextmanager
@@ -57,8 +57,8 @@ async def moment_of(dsn: str) -> AsyncIterator[Moment]:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 snapshot = await connection.fetchval("select pg_export_snapshot()")
                 major = connection.get_server_version().major
-                spread = await connection.fetchval(_IS_SPREAD)
-                yield Moment(snapshot, major, await _counts(connection), spread)
+                without = await connection.fetchval(_DUMP_WITHOUT)
+                yield Moment(snapshot, major, await _counts(connection), without)
 
 
 async def counts(dsn: str) -> dict[str, int]:
@@ -91,7 +91,8 @@ async def dump(dsn: str, moment: Moment, write: Write) -> None:
     """Write the database as it is at that moment, piece by piece."""
     program = await _program("pg_dump", moment.major)
     arguments = ["--format=custom", f"--compress={_COMPRESSION}", f"--snapshot={moment.snapshot}"]
-    arguments += ["--exclude-extension=citus"] if moment.is_spread else []
+    if moment.without_extension:
+        arguments.append(f"--exclude-extension={moment.without_extension}")
     await _run(program, arguments, dsn, write=write)
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import asyncpg
 
 from butlers.errors import Away, Conflict, IntegrityViolation, InvalidInput, Unavailable
+from butlers.extension import extension
 
 # The server went, does not take anybody in, or is the primary no more; another may soon be there.
 # The driver calls it an error of its own where a server said goodbye while nobody asked it. A
@@ -24,12 +25,6 @@ LEFT = (
 )
 # The same, and whatever the driver says of a connection that is no more.
 GONE = (*LEFT, asyncpg.InterfaceError)
-
-# Most of what a cluster says of a node that went is told by its code; this has none of its own.
-_NODE_WENT = (
-    "failure on connection marked as essential",
-    "could not commit transaction for shard",
-)
 
 # What a wrong address, login or database name leads to; trying again would not help.
 _CANNOT_USE = (
@@ -58,7 +53,9 @@ def is_gone(error: BaseException) -> bool:
 
 
 def _is_of_node(error: BaseException) -> bool:
-    return isinstance(error, asyncpg.InternalServerError) and str(error).startswith(_NODE_WENT)
+    if not isinstance(error, asyncpg.InternalServerError):
+        return False
+    return str(error).startswith(extension().node_failures)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from butlers.db.faults import replica_errors, translated_errors
 from butlers.db.primary_connector import connect
 from butlers.db.queries import NamedQuery
 from butlers.db.replicas import Replica, Replicas
-from butlers.db.tenant_proof import ACT, IS_SPREAD, TENANTS, Keys, fit_keys, is_pooled, unbind
+from butlers.db.tenant_proof import ACT, READS_REPLICAS, TENANTS, Keys, fit_keys, is_pooled, unbind
 
 # asyncpg's records are mappings from column to value; nothing else of theirs is used.
 Row: TypeAlias = Mapping[str, Any]
@@ -117,8 +117,7 @@ class Database:
             try:
                 pooled = await is_pooled(owner)
                 keys = await fit_keys(owner, pooled=pooled)
-                # A copy of the coordinator knows nothing of copies of nodes.
-                replicas = () if await owner.fetchval(IS_SPREAD) else replicas
+                replicas = replicas if await owner.fetchval(READS_REPLICAS) else ()
             finally:
                 await owner.close()
         bounds = Bounds(**within)

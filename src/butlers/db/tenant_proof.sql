@@ -74,9 +74,9 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
 revoke all on function act_for(text, text, text) from public;
 grant execute on function act_for(text, text, text) to butlers_runtime;
 
--- is_spread --
--- Whether tenants lie on the nodes of a cluster.
-select exists (select from pg_extension where extname = 'citus')
+-- reads_replicas --
+-- Whether replicas of this database may be read; a database can say that they may not.
+select current_setting('butlers.read_replicas', true) is distinct from 'off'
 
 -- is_there --
 -- Whether the wall stands.

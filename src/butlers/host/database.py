@@ -10,7 +10,6 @@ import structlog
 
 from butlers.db.address import maintenance_url, signed_in_like, without_login
 from butlers.db.branch import Branch
-from butlers.db.citus.settle import settle
 from butlers.db.connection_quota import ConnectionQuota, share_of
 from butlers.db.embedded.configuration import MAX_CONNECTIONS
 from butlers.db.embedded.liveness import SocketReply, ask, read_pid_file
@@ -22,6 +21,7 @@ from butlers.db.postgres import Access
 from butlers.db.provision import connected, external_access, provision
 from butlers.db.template import copy_template
 from butlers.errors import ButlersError, Unavailable
+from butlers.extension import extension
 from butlers.host.home import Home
 from butlers.settings.database import DatabaseSection, HomeDatabaseSection
 from butlers.settings.files import load_home
@@ -69,7 +69,8 @@ class DatabaseServer:
         if not settings.url:
             return access
         database = database_name(butler)
-        await settle(maintenance_url(settings.url), access.owner_dsn, database)
+        maintenance = maintenance_url(settings.url)
+        await extension().after_migration(maintenance, access.owner_dsn, database)
         return await own_login(access, database)
 
     async def provide(self, butler: str, settings: DatabaseSection) -> Access:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from butlers.errors import ButlersError
+from butlers.extension import extension
 from butlers.interfaces.cli import (
     backup,
     butler,
     connect,
     cost,
     data,
-    distribution,
     homes,
     jobs,
     logs,
@@ -59,21 +59,13 @@ app.command("export", epilog=example("butlers export memories.jsonl"))(data.expo
 app.command("import", epilog=example("butlers import memories.jsonl"))(data.bring)
 app.add_typer(data.erasing, name="erase", epilog=example("butlers erase --about Ida"))
 app.add_typer(butler.database, name="db", epilog=example('psql "$(butlers db url general)"'))
-butler.database.command("distribute", epilog=example("butlers db distribute general"))(
-    distribution.distribute
-)
-butler.database.command("undistribute", epilog=example("butlers db undistribute general"))(
-    distribution.undistribute
-)
-butler.database.command("places", epilog=example("butlers db places general --json"))(
-    distribution.places
-)
-butler.database.command(
-    "isolate", epilog=example("butlers db isolate general acme --node 10.0.0.3:5432")
-)(distribution.isolate)
-butler.database.command("rebalance", epilog=example("butlers db rebalance general"))(
-    distribution.rebalance
-)
+for command in extension().commands():
+    anything = command.takes_anything
+    butler.database.command(
+        command.name,
+        epilog=example(command.example),
+        context_settings={"allow_extra_args": anything, "ignore_unknown_options": anything},
+    )(command.run)
 app.add_typer(tokens.app, name="token", epilog=example("butlers token list"))
 app.add_typer(memory.app, name="memory")
 app.add_typer(memory.projects, name="project")

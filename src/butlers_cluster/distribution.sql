@@ -1,7 +1,11 @@
+-- comment --
+-- The comment on a database, where the version that distributed it is noted.
+select shobj_description(oid, 'pg_database') from pg_database where datname = :database
+
 -- tenant_tables --
--- Every table whose rows are a tenant's, and whether it lies on the nodes already.
+-- Every table whose rows belong to tenants, and whether it is distributed already.
 select c.relname::text as name, a.attname::text as tenant_column,
-  exists (select from pg_dist_partition p where p.logicalrelid = c.oid) as is_spread
+  exists (select from pg_dist_partition p where p.logicalrelid = c.oid) as is_distributed
 from pg_class c
 join pg_attribute a on a.attrelid = c.oid and not a.attisdropped and (
   (a.attname = 'tenant_id' and c.relrowsecurity)
@@ -11,22 +15,22 @@ where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
 order by c.relname
 
 -- functions --
--- Every function of ours: how it is defined; where its body is bound to what it reads, that body,
--- whether it reads tables of tenants and how it answers; and which of them it takes rows of.
-select p.oid::regprocedure::text as name, pg_get_functiondef(p.oid) as defined,
+-- Every function of ours: definition, body if bound to its tables, whether that reads tables of
+-- tenants, how PL/pgSQL returns its result, and the tables whose rows are parameters.
+select p.oid::regprocedure::text as name, pg_get_functiondef(p.oid) as definition,
   pg_get_function_sqlbody(p.oid) as body,
   coalesce(pg_get_function_sqlbody(p.oid) ~ (
     '(FROM|JOIN|INTO|UPDATE)[ (]+(public\.)?(' || array_to_string(:tables::text[], '|') || ')[ ;\n]'
-  ), false) as reads,
+  ), false) as reads_tables,
   case
     when p.prorettype = 'void'::regtype then '{}'
     when p.proretset then 'return query {}'
     else 'return ({})'
-  end as answer,
+  end as result,
   array(
     select t.typname::text from unnest(p.proargtypes) as a (type)
     join pg_type t on t.oid = a.type and t.typname = any(:tables)
-  ) as rows
+  ) as row_types
 from pg_proc p
 where p.pronamespace = 'public'::regnamespace and p.prokind = 'f' and not exists (
   select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid
@@ -34,8 +38,8 @@ where p.pronamespace = 'public'::regnamespace and p.prokind = 'f' and not exists
 )
 order by p.oid
 
--- delegable --
--- Functions that statements call for the tenant they give: they run where its rows are.
+-- tenant_functions --
+-- Functions that statements call with a tenant: they run on its node.
 select p.oid::regprocedure::text as name
 from pg_proc p
 where p.pronamespace = 'public'::regnamespace and 'tenant' = any(p.proargnames)
@@ -46,36 +50,36 @@ where p.pronamespace = 'public'::regnamespace and 'tenant' = any(p.proargnames)
 order by p.oid
 
 -- keys --
--- Primary keys that do not hold the tenant, and the columns they have.
+-- Primary keys without the tenant, and their columns.
 select c.conrelid::regclass::text as name, c.conname::text as key,
   array(
-    select a.attname::text from unnest(c.conkey) with ordinality as k (number, place)
+    select a.attname::text from unnest(c.conkey) with ordinality as k (number, position)
     join pg_attribute a on a.attrelid = c.conrelid and a.attnum = k.number
-    order by k.place
+    order by k.position
   ) as columns
 from pg_constraint c
 join pg_attribute t on t.attrelid = c.conrelid and t.attname = 'tenant_id'
 where c.contype = 'p' and c.conrelid::regclass::text = any(:tables) and t.attnum <> all(c.conkey)
 
--- twins --
--- What says once more that a row is told from others by its tenant and its key.
+-- duplicate_keys --
+-- Unique constraints over the tenant and the columns of the primary key.
 select c.conname::text as name
 from pg_constraint c
 where c.contype = 'u' and c.conrelid = to_regclass(:table) and array(
-    select a.attname::text from unnest(c.conkey) with ordinality as k (number, place)
+    select a.attname::text from unnest(c.conkey) with ordinality as k (number, position)
     join pg_attribute a on a.attrelid = c.conrelid and a.attnum = k.number
-    order by k.place
+    order by k.position
   ) = 'tenant_id'::text || :columns::text[]
 
 -- references --
--- What refers from one of the tables to another: how it is defined, and what a deleted row leaves.
+-- Foreign keys between the tables: definition, and the column that `on delete set null` empties.
 select c.conrelid::regclass::text as name, c.conname::text as reference,
-  c.confrelid::regclass::text as target, pg_get_constraintdef(c.oid) as defined,
+  c.confrelid::regclass::text as target, pg_get_constraintdef(c.oid) as definition,
   t.attnum = any(c.conkey) as holds_tenant,
   (
     select a.attname::text from pg_attribute a
     where a.attrelid = c.conrelid and c.confdeltype = 'n' and a.attnum = any(c.confdelsetcols)
-  ) as emptied
+  ) as null_column
 from pg_constraint c
 join pg_attribute t on t.attrelid = c.conrelid and t.attname = 'tenant_id'
 where c.contype = 'f' and c.conrelid::regclass::text = any(:tables)
@@ -86,8 +90,8 @@ order by c.oid
 select polrelid::regclass::text as name, polname::text as policy from pg_policy
 where polrelid::regclass::text = any(:tables)
 
--- leave --
--- What referred to a deleted row does so no more: the tables and columns come in pairs.
+-- leave_references --
+-- Empty the columns that refer to a deleted row; arguments are pairs of table and column.
 create or replace function leave_references() returns trigger
 language plpgsql set search_path = public, pg_temp as $$
     begin
@@ -101,9 +105,9 @@ language plpgsql set search_path = public, pg_temp as $$
     end
     $$;
 
--- number --
--- Nodes number events each in their own range; by the clock, a tenant's stay in order when it moves
--- to another node.
+-- number_event --
+-- Number events by the clock: each node has a range of its own, so a tenant's events would be out
+-- of order after it moved to another node.
 create or replace function number_event() returns trigger language plpgsql as $$
     begin
       new.sequence := (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000
@@ -112,13 +116,13 @@ create or replace function number_event() returns trigger language plpgsql as $$
     end
     $$;
 
--- numbered --
--- Events are numbered as they are told.
+-- number_events --
+-- Number every event when it is stored.
 create trigger memory_events_numbered before insert on memory_events
 for each row execute function number_event()
 
 -- act_for --
--- From here on the transaction acts for a tenant, on whichever node its statements run.
+-- Let the transaction act for a tenant on every node that its statements run on.
 create or replace function act_for(tenant text, actor text, proof text) returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
     begin
@@ -133,9 +137,9 @@ language plpgsql set search_path = pg_catalog, pg_temp as $$
     end
     $$;
 
--- rights --
--- Who may call which function, where not everybody may.
-select format('revoke all on function %s from public', p.oid::regprocedure) as told
+-- function_grants --
+-- Statements that grant what the roles may call, for functions that are not everybody's.
+select format('revoke all on function %s from public', p.oid::regprocedure) as statement
 from pg_proc p
 where p.pronamespace = 'public'::regnamespace and p.proacl is not null and not exists (
   select from aclexplode(p.proacl) a where a.grantee = 0
@@ -148,23 +152,24 @@ join pg_roles r on r.oid = a.grantee
 where p.pronamespace = 'public'::regnamespace and p.proowner <> a.grantee
   and a.privilege_type = 'EXECUTE'
 
--- views --
--- What reads several tables at once, for whom.
-select format('grant select on %s to %s', table_name, grantee) as told
+-- view_grants --
+-- Statements that grant who may read which view.
+select format('grant select on %s to %s', table_name, grantee) as statement
 from information_schema.table_privileges
 join pg_views on schemaname = table_schema and viewname = table_name
 where table_schema = 'public' and privilege_type = 'SELECT' and grantee <> viewowner
 
 -- settings --
--- What a transaction says of itself holds on every node it reaches; a plan is made for the values
--- it is given, which say for which node; and what runs there may ask for more of the same tenant.
+-- Settings for Citus, and for the core: proofs hold on any connection, replicas of a coordinator
+-- cannot be read (they have no nodes), a dump leaves out the extension.
 do $$
     declare
       setting text;
     begin
       foreach setting in array array[
         'citus.propagate_set_commands = local', 'plan_cache_mode = force_custom_plan',
-        'citus.allow_nested_distributed_execution = on', 'butlers.unbound = on'
+        'citus.allow_nested_distributed_execution = on', 'butlers.unbound = on',
+        'butlers.read_replicas = off', 'butlers.dump_without = citus'
       ] loop
         execute format('alter database %I set %s', current_database(), setting);
       end loop;

@@ -1,4 +1,4 @@
--- places --
+-- usage --
 -- What each node holds of this database.
 select nodename || ':' || nodeport as node, count(*) as shards, sum(shard_size)::bigint as bytes
 from citus_shards group by 1 order by 1
@@ -22,11 +22,11 @@ select tenant_id as tenant, count(*) as memories from index_memories
 group by tenant_id order by 2 desc, 1 limit 10
 
 -- plain_bytes --
--- How large a database on one server is.
+-- The size of a database on one server.
 select pg_database_size(current_database())
 
--- place --
--- Where a tenant is, and whether nobody else can be in the same shard.
+-- shard --
+-- The shard and node of a tenant, and whether the shard can hold no other tenant.
 select p.shardid as shard, n.nodename as host, n.nodeport as port,
   s.shardminvalue = s.shardmaxvalue as is_alone
 from pg_dist_shard s
@@ -35,17 +35,17 @@ join pg_dist_node n on n.groupid = p.groupid and n.noderole = 'primary'
 where s.shardid = get_shard_id_for_distribution_column('memory_events', :tenant::text)
 
 -- isolate --
--- A tenant has a shard of its own, of every table.
+-- Give a tenant a shard of its own, of every table.
 select isolate_tenant_to_new_shard(
   'memory_events', :tenant::text, 'CASCADE', 'block_writes'
 )
 
--- shift --
--- A shard of every table goes to another node.
+-- move_shard --
+-- Move a shard, and those of other tables beside it, to another node.
 select citus_move_shard_placement(
   :shard, :from_host, :from_port, :host, :port, 'block_writes'
 )
 
 -- rebalance --
--- Nodes hold about as much each.
+-- Move shards until the nodes hold about as much each.
 select rebalance_table_shards(shard_transfer_mode => 'block_writes')

@@ -1,4 +1,4 @@
-"""A database is spread over the nodes of a cluster and brought back, while it is used."""
+"""A database is distributed over the nodes of a cluster and brought back, while it is used."""
 
 import asyncio
 import itertools
@@ -11,10 +11,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from butlers.db.citus import swap
-from butlers.db.citus.move import ButlerDatabase, move
-from butlers.db.citus.nodes import nodes_of
-from butlers.db.citus.table_copies import is_spread, tables_of
 from butlers.db.login import own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
@@ -28,6 +24,11 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact
 from butlers.memory.module import MemoryModule
 from butlers.settings.names import database_name
+from butlers_cluster.distribution import is_distributed
+from butlers_cluster.move import ButlerDatabase, move
+from butlers_cluster.nodes import list_nodes
+from butlers_cluster.switchover import drop_database
+from butlers_cluster.tables import list_tables
 from conftest import CLUSTER, NEEDS_CLUSTER, ToyEmbedder
 from interfaces.daemons import ENVIRONMENT, PROGRAM, butlers, temporary_home
 from memory.index import differences
@@ -100,8 +101,8 @@ class Moved:
         """Every row of every table, in no order."""
         async with connected(self.dsn) as owner:
             return {
-                table.name: sorted(repr(dict(row)) for row in await owner.fetch(table.reading))
-                for table in await tables_of(owner)
+                table.name: sorted(repr(dict(row)) for row in await owner.fetch(table.select))
+                for table in await list_tables(owner)
             }
 
 
@@ -128,22 +129,22 @@ async def moved():
             await memory.uses.settle_all()
             await opened.close()
             async with connected(CLUSTER) as server:
-                nodes = await nodes_of(server)
-                for one in ("", "_next", "_before"):
-                    await swap.drop(server, nodes, CLUSTER, database + one)
+                nodes = await list_nodes(server)
+                for suffix in ("", "_next", "_before"):
+                    await drop_database(server, nodes, CLUSTER, database + suffix)
 
 
 @NEEDS_CLUSTER
-async def test_a_database_is_spread_and_brought_back_while_it_is_used(moved):
+async def test_a_database_is_distributed_and_brought_back_while_it_is_used(moved):
     async with moved.writers():
-        for moment in ("copy facts", "catch up", "close the old one"):
+        for moment in ("copy facts", "catch up", "close the old database"):
             await moved.killed("distribute", moment)
         told = json.loads(
             await asyncio.to_thread(moved.command, "distribute", moved.name, "--json")
         )
     assert (told["moved"], told["distributed"]) == (True, True)
     async with connected(moved.dsn) as owner:
-        assert await is_spread(owner)
+        assert await is_distributed(owner)
         rows = {tuple(row) for row in await owner.fetch("select tenant_id, id from facts")}
     assert moved.kept <= rows and len(moved.kept) > 40
     for tenant in TENANTS:
@@ -157,14 +158,14 @@ async def test_a_database_is_spread_and_brought_back_while_it_is_used(moved):
 
     before = await moved.contents()
     moved.command("distribute", moved.name, "--drop-before")
-    await moved.killed("undistribute", "take its place")
+    await moved.killed("undistribute", "switch over")
     moved.command("undistribute", moved.name)
     assert await moved.contents() == before
     stored = await remember.store_fact(
         moved.memory, NewFact("Bob", "likes", "tea"), Lineage("quiet", "tester", "request-1")
     )
     async with connected(moved.dsn) as owner:
-        assert not await is_spread(owner)
+        assert not await is_distributed(owner)
         assert await differences(owner) == []
         assert await owner.fetchval("select count(*) from facts where id = $1", stored.id) == 1
         numbers = await owner.fetch(
@@ -192,7 +193,8 @@ async def test_a_server_that_is_no_coordinator_is_refused(postgres):
         raise AssertionError(dsn)
 
     with pytest.raises(Unavailable, match="no coordinator of a Citus cluster"):
-        await move(ButlerDatabase(postgres.dsn(), "butler_general", nothing), print, spreads=True)
+        butler = ButlerDatabase("general", postgres.dsn(), "butler_general", nothing)
+        await move(butler, print, distributed=True)
 
 
 def test_a_butler_on_the_embedded_server_is_told_what_to_do():

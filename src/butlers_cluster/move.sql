@@ -1,29 +1,29 @@
--- alone --
--- Whether nobody else moves this database.
+-- lock_move --
+-- Take the lock on moving this database; false where another process has it.
 select pg_try_advisory_lock(hashtextextended('butlers.move.' || :database::text, 0))
 
--- may --
--- Whether whoever asks may do everything.
+-- is_superuser --
+-- Whether the login is a superuser.
 select rolsuper from pg_roles where rolname = current_user
 
--- gate --
--- Whoever acts for a tenant looks here first: those who do finish, those who want to wait.
+-- lock_keys --
+-- Every transaction of a tenant reads this table first: open ones end, new ones wait.
 lock table public.tenant_key in access exclusive mode
 
 -- keys --
--- What proofs are checked with.
+-- The keys that tenant proofs are checked with.
 select inner_key, outer_key, unbound from public.tenant_key
 
--- take_keys --
--- A database that takes the place of another takes its keys: whoever signed in there signs in here.
+-- insert_keys --
+-- Give a database the keys of another.
 insert into public.tenant_key (inner_key, outer_key, unbound)
 values (:inner_key, :outer_key, :unbound)
 
--- heads --
--- Where the chain of each tenant's events ends.
+-- last_events --
+-- The last event of each tenant's chain.
 select distinct on (tenant_id) tenant_id, number, hash from memory_event_chain
 order by tenant_id, number desc
 
 -- is_begun --
--- Whether the database is made, and rows are being copied to it.
+-- Whether rows are being copied to the database.
 select to_regclass('moving.copied') is not null

@@ -1,7 +1,5 @@
-"""A database whose tenants are spread over the nodes of a cluster."""
+"""A database whose tenants are distributed over the nodes of a cluster."""
 
-from butlers.db.citus.nodes import nodes_of
-from butlers.db.citus.settle import settle
 from butlers.db.login import own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access
@@ -11,22 +9,24 @@ from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, SearchMode
 from butlers.memory.module import MemoryModule
+from butlers_cluster.distribution import ensure_distributed
+from butlers_cluster.nodes import list_nodes
 
 
-async def spread_database(url: str, name: str) -> Access:
-    """A database made anew on every node of the cluster, spread; how to reach it."""
+async def distributed_database(url: str, name: str) -> Access:
+    """A new database on every node of the cluster, distributed; how to reach it."""
     await drop_everywhere(url, name)
     access = external_access(url, name)
     await provision(url, name, sign_in=False)
     await migrate(access.owner_dsn, [MemoryModule.migrations])
-    assert await settle(url, access.owner_dsn, name)
+    assert await ensure_distributed(url, access.owner_dsn, name)
     return await own_login(access, name)
 
 
 async def drop_everywhere(url: str, name: str) -> None:
     """No node has a database of this name."""
     async with connected(url) as coordinator:
-        nodes = await nodes_of(coordinator)
+        nodes = await list_nodes(coordinator)
         await coordinator.execute(f'drop database if exists "{name}" with (force)')
     for node in nodes:
         async with connected(node.dsn(url, "postgres")) as there:
@@ -36,5 +36,5 @@ async def drop_everywhere(url: str, name: str) -> None:
 async def likings(memory: Memory, lineage: Lineage) -> set[str]:
     """What a tenant's facts say that people like."""
     query = CandidateQuery("who likes what")
-    found = await recall.search_memories(memory, query, SearchMode.HYBRID, 10, lineage)
-    return {one["content"] for one in found}
+    facts = await recall.search_memories(memory, query, SearchMode.HYBRID, 10, lineage)
+    return {fact["content"] for fact in facts}

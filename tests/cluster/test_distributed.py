@@ -1,4 +1,4 @@
-"""A database whose tenants are spread over nodes: the same memory, each tenant on one of them."""
+"""A database distributed over nodes: the same memory, each tenant on one of them."""
 
 import asyncio
 import os
@@ -12,9 +12,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from butlers.db.citus.nodes import ClusterNode, nodes_of
-from butlers.db.citus.settle import settle
-from butlers.db.citus.tenant_placement import isolate
 from butlers.db.login import login_of
 from butlers.db.postgres import Transaction
 from butlers.errors import Away, Unavailable
@@ -24,9 +21,12 @@ from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.context import build_context
 from butlers.memory.flows.history import verify_events
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
+from butlers_cluster.distribution import ensure_distributed
+from butlers_cluster.nodes import ClusterNode, list_nodes
+from butlers_cluster.tenant_placement import isolate
 from conftest import CLUSTER, NEEDS_CLUSTER
 from db.databases import connected
-from db.spread import likings
+from db.distributed import likings
 from memory.consolidation_stories import reading, tell
 from memory.scripted_model import ScriptedModel
 
@@ -95,7 +95,7 @@ async def _plan(tx: Transaction, statement: str, values: list[Any]) -> str:
 async def test_rows_are_closed_on_the_nodes_too(memory, worker_access, lineage, owner):
     await lived(memory, lineage)
     database = await owner.fetchval("select current_database()")
-    for node in await nodes_of(owner):
+    for node in await list_nodes(owner):
         async with connected(node.dsn(worker_access.runtime_dsn, database)) as there:
             assert await there.fetchval("select current_user") == login_of(database)
             await there.execute("set citus.override_table_visibility = off")
@@ -113,7 +113,7 @@ async def test_rows_are_closed_on_the_nodes_too(memory, worker_access, lineage, 
 
 
 async def test_who_is_on_another_node_does_not_notice_that_one_is_down(memory, owner):
-    nodes = await nodes_of(owner)
+    nodes = await list_nodes(owner)
     by_node: dict[ClusterNode, Lineage] = {}
     for number in range(32):
         lineage = Lineage(f"tenant-{number}", "tester")
@@ -166,7 +166,7 @@ ADDED = """
 """
 
 
-async def test_what_a_later_revision_adds_is_spread_too(
+async def test_what_a_later_revision_adds_is_distributed_too(
     memory, database, owner, worker_access, lineage
 ):
     await remember.store_fact(memory, TEA, lineage)
@@ -174,7 +174,7 @@ async def test_what_a_later_revision_adds_is_spread_too(
     await owner.execute(ADDED)
     await owner.execute(f"comment on database {name} is 'of an older version'")
     try:
-        assert await settle(CLUSTER, worker_access.owner_dsn, name)
+        assert await ensure_distributed(CLUSTER, worker_access.owner_dsn, name)
         async with database.transaction(lineage.tenant_id) as tx:
             await tx._connection.execute(
                 "insert into later_added values ('acme', gen_random_uuid(), 'yes')"
@@ -190,7 +190,7 @@ async def test_what_a_later_revision_adds_is_spread_too(
 async def test_a_tenant_moves_while_it_is_used(memory, database, owner, worker_access, lineage):
     await remember.store_fact(memory, TEA, lineage)
     here = await _node_of(owner, lineage.tenant_id)
-    there = next(node for node in await nodes_of(owner) if node != here)
+    there = next(node for node in await list_nodes(owner) if node != here)
     kept, refused, is_there = set(), [], asyncio.Event()
 
     async def write(number: int) -> None:

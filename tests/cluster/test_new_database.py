@@ -3,40 +3,40 @@
 import asyncio
 import os
 
-from butlers.db.citus.nodes import ClusterNode
-from butlers.db.citus.settle import settle, take_in
-from butlers.db.citus.table_copies import is_spread
-from butlers.db.citus.tenant_placement import rebalance
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
 from butlers.db.provision import connected, external_access, provision
 from butlers.memory.flows import remember
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact
+from butlers_cluster.distribution import ensure_distributed, include_new_nodes, is_distributed
+from butlers_cluster.nodes import ClusterNode
+from butlers_cluster.tenant_placement import rebalance
 from conftest import BRANCHES, CLUSTER, NEEDS_CLUSTER, ToyEmbedder
-from db.spread import drop_everywhere, likings, spread_database
+from db.distributed import distributed_database, drop_everywhere, likings
 
-NAME = "fresh_spread"
+NAME = "fresh_distributed"
 SPARE = os.environ.get("BUTLERS_TEST_CLUSTER_SPARE", "")
 
 
 @NEEDS_CLUSTER
-async def test_processes_that_start_at_once_spread_it_once():
+async def test_processes_that_start_at_once_distribute_it_once():
     await drop_everywhere(CLUSTER, NAME)
     dsn = external_access(CLUSTER, NAME).owner_dsn
     await provision(CLUSTER, NAME, sign_in=False)
     await migrate(dsn, BRANCHES)
     try:
-        assert await asyncio.gather(*(settle(CLUSTER, dsn, NAME) for _ in range(3))) == [True] * 3
+        attempts = (ensure_distributed(CLUSTER, dsn, NAME) for _ in range(3))
+        assert await asyncio.gather(*attempts) == [True] * 3
         async with connected(dsn) as owner:
-            assert await is_spread(owner)
+            assert await is_distributed(owner)
     finally:
         await drop_everywhere(CLUSTER, NAME)
 
 
 @NEEDS_CLUSTER
 async def test_a_node_that_joins_later_gets_its_share():
-    access = await spread_database(CLUSTER, NAME)
+    access = await distributed_database(CLUSTER, NAME)
     host, _, port = SPARE.partition(":")
     tenants = [f"tenant-{number}" for number in range(12)]
     database = await Database.open(access)
@@ -50,7 +50,7 @@ async def test_a_node_that_joins_later_gets_its_share():
             await coordinator.fetchval("select citus_add_node($1, $2)", host, int(port))
         assert SPARE not in {node.node for node in (await rebalance(access.owner_dsn)).nodes}
         for _ in range(2):
-            await take_in(CLUSTER, access.owner_dsn, NAME)
+            await include_new_nodes(CLUSTER, access.owner_dsn, NAME)
         held = {node.node: node for node in (await rebalance(access.owner_dsn)).nodes}
         assert len(held) == 3
         assert held[SPARE].shards > 0 and held[SPARE].tenants > 0

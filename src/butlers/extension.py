@@ -1,0 +1,69 @@
+"""The one place where the core asks for `butlers_cluster`, the package for Citus clusters.
+
+Nothing else of the core imports it, and all but its commands works without it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import NoReturn, Protocol
+
+from butlers.errors import Unavailable
+
+_PACKAGE = "butlers_cluster"
+_COMMANDS = ("distribute", "undistribute", "places", "isolate", "rebalance")
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseCommand:
+    """A command below `butlers db`: its name, an example call, and the function it runs."""
+
+    name: str
+    example: str
+    run: Callable[..., None]
+    takes_anything: bool = False
+    """Whether arguments and options that the function does not declare are accepted."""
+
+
+class Extension(Protocol):
+    """What the core lets a package for clusters do."""
+
+    node_failures: tuple[str, ...]
+    """How the server's message starts when a node is lost and no error code says so."""
+
+    def commands(self) -> Sequence[DatabaseCommand]:
+        """Return the commands to add to `butlers db`."""
+
+    async def after_migration(self, maintenance_dsn: str, dsn: str, database: str) -> None:
+        """Adapt a database that was just migrated, as its owner, before anybody is served."""
+
+
+@cache
+def extension() -> Extension:
+    """Load the package; without it, its commands say how to get it and the rest does nothing."""
+    try:
+        loaded: Extension = import_module(_PACKAGE).EXTENSION
+    except ModuleNotFoundError as error:
+        if error.name != _PACKAGE:
+            raise
+        return _Missing()
+    return loaded
+
+
+class _Missing:
+    node_failures: tuple[str, ...] = ()
+
+    def commands(self) -> Sequence[DatabaseCommand]:
+        return [DatabaseCommand(name, f"butlers db {name}", _refuse, True) for name in _COMMANDS]
+
+    async def after_migration(self, maintenance_dsn: str, dsn: str, database: str) -> None:
+        """Leave the database as it is."""
+
+
+def _refuse() -> NoReturn:
+    """Needs the package butlers_cluster, which is not installed."""
+    raise Unavailable(
+        f"this command needs the package {_PACKAGE}, which is not installed; "
+        "a complete installation of butlers has it"
+    )
