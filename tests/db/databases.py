@@ -136,16 +136,24 @@ async def fresh_role(postgres: EmbeddedPostgres, powers: str = "") -> AsyncItera
 
 
 _CATALOGS = {
-    "columns": """
-        select table_name, column_name, ordinal_position, data_type, udt_name, is_nullable,
-          column_default, is_generated, generation_expression, is_identity
-        from information_schema.columns where table_schema = 'public' order by 1, 3
+    "relations": """
+        select relname, relkind::text, reloptions::text,
+          coalesce(
+            relacl, acldefault(case relkind when 'S' then 's' else 'r' end::"char", relowner)
+          )::text,
+          relrowsecurity, relforcerowsecurity, relowner::regrole::text,
+          obj_description(oid, 'pg_class')
+        from pg_class where relnamespace = 'public'::regnamespace order by 1
     """,
-    "storage": """
-        select attrelid::regclass::text, attname, attstorage::text
-        from pg_attribute join pg_class on pg_class.oid = attrelid
-        where relnamespace = 'public'::regnamespace and relkind = 'r' and attnum > 0
-          and not attisdropped
+    "columns": """
+        select attrelid::regclass::text, row_number() over (partition by attrelid order by attnum),
+          attname, format_type(atttypid, atttypmod), attnotnull, attstorage::text,
+          attcollation::regcollation::text, attidentity::text, attgenerated::text,
+          pg_get_expr(adbin, adrelid)
+        from pg_attribute join pg_class c on c.oid = attrelid
+        left join pg_attrdef on adrelid = attrelid and adnum = attnum
+        where relnamespace = 'public'::regnamespace and relkind in ('r', 'v', 'c')
+          and attnum > 0 and not attisdropped
         order by 1, 2
     """,
     "indexes": "select indexdef from pg_indexes where schemaname = 'public' order by 1",
@@ -157,20 +165,26 @@ _CATALOGS = {
         select tablename, policyname, permissive, roles::text, cmd, qual, with_check
         from pg_policies where schemaname = 'public' order by 1, 2
     """,
-    "security": """
-        select relname, relrowsecurity, relforcerowsecurity, relacl::text
-        from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1
+    "triggers": """
+        select pg_get_triggerdef(oid), tgenabled::text from pg_trigger
+        where not tgisinternal order by 1
     """,
-    "triggers": "select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal order by 1",
+    "views": "select viewname, definition from pg_views where schemaname = 'public' order by 1",
+    "sequences": """
+        select sequencename, data_type::text, start_value, increment_by from pg_sequences
+        where schemaname = 'public' order by 1
+    """,
     "functions": """
-        select proname, prosrc, proleakproof, prosecdef, proconfig::text, proacl::text
+        select p.oid::regprocedure::text,
+          regexp_replace(pg_get_functiondef(p.oid), '\\s+', ' ', 'g'),
+          coalesce(proacl, acldefault('f', proowner))::text, proowner::regrole::text
         from pg_proc p
-        where pronamespace = 'public'::regnamespace and not exists (
+        where pronamespace = 'public'::regnamespace and prokind = 'f' and not exists (
           select from pg_depend d where d.objid = p.oid and d.deptype = 'e'
-        ) order by 1, 2
+        ) order by 1
     """,
     "leakproof": "select proleakproof from pg_proc where proname = 'ts_match_vq'",
-    "extensions": "select extname from pg_extension order by 1",
+    "extensions": "select extname, extnamespace::regnamespace::text from pg_extension order by 1",
     "revisions": "select version_num from alembic_version order by 1",
 }
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import asyncpg
@@ -86,7 +87,7 @@ async def test_each_enabled_module_has_its_chain_in_the_database(postgres, templ
 @pytest.mark.contract("P8")
 async def test_a_disabled_modules_revision_stays_and_is_located(postgres, template, notes):
     async with empty_database(postgres, template) as dsn:
-        await migrate(dsn, [MEMORY, notes], ["notes@notes_001", "memory@mem_001"])
+        await migrate(dsn, [MEMORY, notes], ["notes@notes_001"])
         await migrate(dsn, [MEMORY, notes], ["memory@head"])
         assert set(await current_revisions(dsn)) == {HEAD, "notes_001"}
 
@@ -109,15 +110,15 @@ async def test_a_failing_revision_leaves_everything_as_it_was(postgres, template
         ["create table whole (id int)", "select 1 / (count(*) - 1) from half"],
     )
     async with empty_database(postgres, template) as dsn:
-        await migrate(dsn, [MEMORY], ["memory@mem_004"])
+        await migrate(dsn, [MEMORY, broken], ["broken@broken_001"])
         async with connected(dsn) as connection:
             before = await catalog(connection)
         with pytest.raises(Unavailable, match="is unchanged: division by zero"):
             await migrate(dsn, [MEMORY, broken], ["memory@head", "broken@head"])
         async with connected(dsn) as connection:
             assert await catalog(connection) == before
-        await migrate(dsn, [MEMORY])
-        assert await current_revisions(dsn) == (HEAD,)
+        await migrate(dsn, [MEMORY, broken], ["memory@head"])
+        assert set(await current_revisions(dsn)) == {HEAD, "broken_001"}
 
 
 @pytest.mark.contract("P8")
@@ -165,6 +166,71 @@ async def test_the_event_loop_goes_on_meanwhile(postgres, template):
             beats += 1
         await work
     assert beats > 10
+
+
+@pytest.fixture
+def recipes(tmp_path):
+    """A module whose schema is at its second revision: a table, and a function that reads it."""
+    revisions = chain(
+        tmp_path / "recipes",
+        "recipes",
+        ["select 1"],
+        ["alter table recipes add column serves int", "drop function dish(recipes)"],
+    )
+    schema = tmp_path / "schema"
+    schema.mkdir()
+    (schema / "1_tables.sql").write_text(
+        "-- recipes --\n-- Dishes.\ncreate table recipes (name text, serves int);\n"
+    )
+    (schema / "2_functions.sql").write_text(
+        "-- portions --\n-- For how many.\ncreate or replace function portions(r recipes) "
+        "returns int language sql return (r).serves;\n"
+    )
+    return replace(revisions, head="recipes_002", schema=str(schema), baseline="recipes_001")
+
+
+@pytest.mark.contract("P8")
+async def test_a_new_database_is_made_from_the_schema_and_no_revision_is_applied(
+    postgres, template, recipes
+):
+    async with empty_database(postgres, template) as dsn:
+        await migrate(dsn, [recipes])
+        assert await current_revisions(dsn) == ("recipes_002",)
+        assert "recipes" in await tables(dsn)
+
+
+@pytest.mark.contract("P8")
+async def test_an_older_database_is_upgraded_and_its_functions_replaced(
+    postgres, template, recipes
+):
+    async with empty_database(postgres, template) as dsn, empty_database(postgres, template) as new:
+        async with connected(dsn) as connection:
+            await connection.execute(
+                "create table recipes (name text); "
+                "create function dish(r recipes) returns text language sql return (r).name; "
+                "create table alembic_version (version_num varchar(32) primary key); "
+                "insert into alembic_version values ('recipes_001')"
+            )
+        await migrate(dsn, [recipes])
+        await migrate(new, [recipes])
+        async with connected(dsn) as upgraded, connected(new) as fresh:
+            found, wanted = await catalog(upgraded), await catalog(fresh)
+    for part in ("columns", "functions", "revisions"):
+        assert [row for row in found[part] if "alembic" not in row[0]] == [
+            row for row in wanted[part] if "alembic" not in row[0]
+        ]
+
+
+@pytest.mark.contract("P8")
+async def test_a_database_older_than_the_baseline_is_refused_with_the_way_out(
+    postgres, template, notes
+):
+    async with empty_database(postgres, template) as dsn:
+        await migrate(dsn, [notes], ["notes@notes_001"])
+        newer = replace(notes, head="notes_002", baseline="notes_002")
+        with pytest.raises(Unavailable, match="notes_001.*`butlers export.*`butlers import"):
+            await migrate(dsn, [newer])
+        assert await current_revisions(dsn) == ("notes_001",)
 
 
 _MIGRATE = """

@@ -106,35 +106,3 @@ async def test_an_owner_without_powers_makes_the_same_schema(postgres, template)
             found, expected = await catalog(owner), await catalog(embedded)
             login = await owner.fetchval("select current_user")
     assert repr(found).replace(login, "postgres") == repr(expected)
-
-
-@pytest.mark.contract("L1", "P8")
-async def test_what_was_stored_before_enters_the_index_without_powers(postgres, template):
-    """The owner sees a tenant's rows only while it names the tenant."""
-    async with external_server(postgres) as access:
-        await migrate(access.owner_dsn, [MemoryModule.migrations], ["memory@mem_014"])
-        async with connected(access.owner_dsn) as owner:
-            for tenant in TENANTS:
-                async with acting_for_good(owner, tenant):
-                    await owner.execute(
-                        "insert into facts (tenant_id, subject, predicate, content, search_vector) "
-                        "values ($1, 'Ann', 'likes', '绿茶', to_tsvector('english', '绿茶'))",
-                        tenant,
-                    )
-        await migrate(access.owner_dsn, [MemoryModule.migrations])
-        async with connected(access.owner_dsn) as owner:
-            assert await owner.fetchval("select count(*) from index_words") == 0
-            for tenant in TENANTS:
-                async with acting_for_good(owner, tenant):
-                    rows = await owner.fetch("select tenant_id, word from index_words order by 2")
-                    assert [tuple(row) for row in rows] == [
-                        (tenant, word) for word in ("ann", "like", "绿茶")
-                    ]
-
-
-@asynccontextmanager
-async def acting_for_good(owner, tenant):
-    """A transaction that names a tenant and is kept."""
-    async with owner.transaction():
-        await owner.execute("select act_for($1, 'owner', tenant_proof($1, 'owner'))", tenant)
-        yield

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from butlers.db.migrate import migrate
 from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
 from butlers.memory.flows import candidates, feedback, recall, reembed, remember, vectors
 from butlers.memory.flows.candidates import CandidateQuery
@@ -21,9 +20,7 @@ from butlers.memory.flows.reembed import (
 )
 from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import NewEpisode, NewFact, NewRule, SearchMode, VersionState
-from butlers.memory.module import MemoryModule
 from conftest import ToyEmbedder
-from db.databases import connected, fresh_database
 from memory.audit_stream import events
 from memory.index import differences
 
@@ -508,26 +505,3 @@ async def test_a_status_says_how_far_each_model_is(filled, lineage):
         for one in await reembedding_status(filled, lineage)
     }
     assert found == {"1": ("current", 7, 7), "2": ("building", 6, 7)}
-
-
-@pytest.mark.contract("R31.1", "P8")
-async def test_an_older_database_uses_the_model_it_used_last(postgres, template):
-    async with fresh_database(postgres) as name:
-        dsn = postgres.dsn(name)
-        await migrate(dsn, [MemoryModule.migrations], ["memory@mem_009"])
-        async with connected(dsn) as connection:
-            await connection.execute(
-                "insert into embedding_versions "
-                "(id, tenant_id, model, version, dimensions, created_at) values "
-                "(gen_random_uuid(), 'acme', 'toy', 'older', 384, '2025-01-01Z'), "
-                "(gen_random_uuid(), 'acme', 'toy', 'newer', 384, '2025-06-01Z'), "
-                "(gen_random_uuid(), 'rival', 'toy', 'only', 384, '2025-03-01Z')"
-            )
-        await migrate(dsn, [MemoryModule.migrations])
-        async with connected(dsn) as connection:
-            rows = await connection.fetch("select version, state from embedding_versions")
-    assert {row["version"]: row["state"] for row in rows} == {
-        "older": "aside",
-        "newer": "current",
-        "only": "current",
-    }

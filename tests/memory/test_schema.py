@@ -6,9 +6,6 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from butlers.db.branch import Branch
-from butlers.db.migrate import migrate
-from butlers.memory.module import MemoryModule
 from db.databases import connected, fresh_database
 from memory.schema_rows import (
     ENTITIES,
@@ -23,27 +20,6 @@ from memory.schema_rows import (
     indexes,
     insert,
 )
-
-MEMORY: Branch = MemoryModule.migrations
-
-
-@pytest.fixture(scope="module")
-async def revisions(postgres, template):
-    """Connections to databases that stopped at the three revisions of the beginning."""
-    async with (
-        fresh_database(postgres) as one,
-        fresh_database(postgres) as two,
-        fresh_database(postgres) as three,
-    ):
-        names = {"mem_001": one, "mem_002": two, "mem_003": three}
-        for revision, name in names.items():
-            await migrate(postgres.dsn(name), [MEMORY], [f"memory@{revision}"])
-        async with (
-            connected(postgres.dsn(one)) as first,
-            connected(postgres.dsn(two)) as second,
-            connected(postgres.dsn(three)) as third,
-        ):
-            yield {"mem_001": first, "mem_002": second, "mem_003": third}
 
 
 @pytest.mark.parametrize(
@@ -112,15 +88,12 @@ async def test_every_memory_table_names_its_tenant_and_guesses_none(owner):
 
 
 @pytest.mark.contract("R25.1", "L17")
-async def test_extensions_are_there_from_the_baseline_on(revisions, owner):
-    query = (
+async def test_extensions_are_there(owner):
+    found = await owner.fetch(
         "select extname from pg_extension where extnamespace = 'public'::regnamespace "
         "and extname in ('vector', 'uuid-ossp', 'pg_trgm') order by 1"
     )
-    found = [row["extname"] for row in await revisions["mem_001"].fetch(query)]
-    assert found == ["uuid-ossp", "vector"]
-    found = [row["extname"] for row in await owner.fetch(query)]
-    assert found == ["pg_trgm", "uuid-ossp", "vector"]
+    assert [row["extname"] for row in found] == ["pg_trgm", "uuid-ossp", "vector"]
 
 
 @pytest.mark.contract("L17")
@@ -144,7 +117,6 @@ FACT_INDEXES = {
     "btree (subject, predicate)",
     "gin (tags)",
 }
-SEARCHED = {"gin (search_vector)", "ivfflat (embedding vector_cosine_ops) WITH (lists='20')"}
 INDEX = {
     "index_memories": {
         "UNIQUE btree (tenant_id, doc)",
@@ -171,14 +143,10 @@ INDEX = {
         pytest.param("rules", {"gin (tags)"}, marks=pytest.mark.contract("L16")),
     ],
 )
-async def test_search_indexes_as_written_then_replaced(revisions, owner, table, expected):
-    baseline = await indexes(revisions["mem_001"], table)
-    assert expected | SEARCHED <= baseline
-    head = await indexes(owner, table)
-    assert expected <= head
-    assert not any(
-        "embedding" in definition or "search_vector" in definition for definition in head
-    )
+async def test_indexes_of_the_wide_rows(owner, table, expected):
+    found = await indexes(owner, table)
+    assert expected <= found
+    assert not any("embedding" in one or "search_vector" in one for one in found)
 
 
 @pytest.mark.contract("L16")
@@ -188,13 +156,7 @@ async def test_what_is_searched_by_lies_in_narrow_tables(owner, table):
 
 
 @pytest.mark.contract("R25.4", "L2", "N5.2")
-async def test_active_fact_keys_as_written_then_within_a_tenant(revisions, owner):
-    entity = "WHERE ((entity_id IS NOT NULL) AND (validity = 'active'::text))"
-    subject = "WHERE ((entity_id IS NULL) AND (validity = 'active'::text))"
-    assert {
-        f"UNIQUE btree (entity_id, scope, predicate) {entity}",
-        f"UNIQUE btree (scope, subject, predicate) {subject}",
-    } <= await indexes(revisions["mem_002"], "facts")
+async def test_active_facts_of_one_key_hold_apart_within_a_tenant(owner):
     # Facts of one key may follow each other in time: the constraint is that they hold apart.
     apart = await owner.fetchval(
         "select pg_get_constraintdef(oid) from pg_constraint where conname = 'facts_hold_apart'"
@@ -250,12 +212,11 @@ async def allowed_or_unique_violation(connection, allowed, table, **values):
 
 
 @pytest.mark.contract("R25.5", "N5.4")
-async def test_links(revisions, owner):
-    for connection in (revisions["mem_001"], owner):
-        assert await constraints(connection, "memory_links", "p") == {
-            "PRIMARY KEY (source_type, source_id, target_type, target_id)"
-        }
-        assert "btree (target_type, target_id)" in await indexes(connection, "memory_links")
+async def test_links(owner):
+    assert await constraints(owner, "memory_links", "p") == {
+        "PRIMARY KEY (source_type, source_id, target_type, target_id)"
+    }
+    assert "btree (target_type, target_id)" in await indexes(owner, "memory_links")
     link = (
         "insert into memory_links (tenant_id, source_type, source_id, target_type, target_id, "
         "relation) values ('acme', $1, $2, 'fact', $3, $4)"
@@ -273,20 +234,17 @@ async def test_links(revisions, owner):
 
 
 @pytest.mark.contract("R25.6", "R16.1", "R16.2")
-async def test_entities(revisions, owner):
-    for connection in (revisions["mem_002"], owner):
-        assert "UNIQUE (tenant_id, canonical_name, entity_type)" in await constraints(
-            connection, "entities", "u"
-        )
-        assert {
-            "btree (tenant_id, canonical_name)",
-            "gin (aliases)",
-            "gin (metadata)",
-        } <= await indexes(connection, "entities")
-        assert (
-            "FOREIGN KEY (entity_id) REFERENCES entities(id) ON DELETE RESTRICT"
-            in await constraints(connection, "facts", "f")
-        )
+async def test_entities(owner):
+    assert "UNIQUE (tenant_id, canonical_name, entity_type)" in await constraints(
+        owner, "entities", "u"
+    )
+    assert {
+        "btree (tenant_id, canonical_name)",
+        "gin (aliases)",
+        "gin (metadata)",
+    } <= await indexes(owner, "entities")
+    referred = "FOREIGN KEY (entity_id) REFERENCES entities(id) ON DELETE RESTRICT"
+    assert referred in await constraints(owner, "facts", "f")
     ann = await insert(owner, "entities")
     with pytest.raises(asyncpg.UniqueViolationError):
         await insert(owner, "entities")
@@ -299,20 +257,11 @@ async def test_entities(revisions, owner):
 
 
 @pytest.mark.contract("R25.7", "N5.4")
-async def test_events(revisions, owner):
-    assert await columns(revisions["mem_003"], "memory_events") == {
-        "id": ("uuid", False),
-        "event_type": ("text", False),
-        "actor": ("text", True),
-        "tenant_id": ("text", True),
-        "payload": ("jsonb", False),
-        "created_at": ("timestamp with time zone", False),
-    }
-    for connection in (revisions["mem_003"], owner):
-        assert {
-            "btree (event_type, created_at DESC)",
-            "btree (tenant_id, created_at DESC)",
-        } <= await indexes(connection, "memory_events")
+async def test_events(owner):
+    assert {
+        "btree (event_type, created_at DESC)",
+        "btree (tenant_id, created_at DESC)",
+    } <= await indexes(owner, "memory_events")
 
 
 @pytest.mark.contract("R01.2", "R01.3")

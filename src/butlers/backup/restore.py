@@ -20,6 +20,7 @@ from butlers.backup.contents import BACKUPS, belongs
 from butlers.db import dump
 from butlers.db.embedded.directories import location
 from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.migrate import WAY_OUT, retired_revisions
 from butlers.db.provision import connected
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, SettingsError
 from butlers.files import PRIVATE, flush_directory, replace_file
@@ -99,10 +100,12 @@ def _check_revisions(archive: Archive) -> None:
 
     from butlers.db.upgrade import head_revision  # noqa: PLC0415
 
+    revisions = [one for stored in archive.manifest.databases.values() for one in stored.revisions]
+    if too_old := retired_revisions(registry.branches(), revisions):
+        raise InvalidInput(f"{archive.file} holds a database at {', '.join(too_old)}: {WAY_OUT}")
     try:
-        for stored in archive.manifest.databases.values():
-            for revision in stored.revisions:
-                head_revision(registry.branches(), revision)
+        for revision in revisions:
+            head_revision(registry.branches(), revision)
     except CommandError:
         raise InvalidInput(
             f"{archive.file} was made by butlers {archive.manifest.version}, whose tables this "

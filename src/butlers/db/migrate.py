@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from butlers.db.branch import Branch
 from butlers.db.faults import translated_errors
 from butlers.db.provision import connected
+from butlers.errors import Unavailable
+
+# What to do with a database older than the oldest revision in the code.
+WAY_OUT = (
+    "this version no longer upgrades it. Run `butlers export FILE` with the version that made it, "
+    "then `butlers import FILE` with this version in a new home or on a new database"
+)
 
 
 async def migrate(
@@ -15,12 +22,16 @@ async def migrate(
 
     Every known branch is passed so that revisions of a disabled module can be located;
     `targets` (default: the head of each branch) says which are applied. All of it happens in one
-    transaction: whatever fails, the database stays as it was, and Unavailable says why. It runs
-    on a thread of its own: the event loop goes on answering meanwhile.
+    transaction: whatever fails, the database stays as it was, and Unavailable says why. A database
+    older than a branch's baseline is refused. It runs on a thread of its own: the event loop goes
+    on answering meanwhile.
     """
     wanted = targets if targets is not None else [f"{b.label}@head" for b in branches]
-    if newest(branches, wanted) <= set(await current_revisions(dsn)):
+    current = await current_revisions(dsn)
+    if newest(branches, wanted) <= set(current):
         return
+    if too_old := retired_revisions(branches, current):
+        raise Unavailable(f"the database stands at {', '.join(too_old)}: {WAY_OUT}")
     # Most starts find nothing to do, and Alembic takes longer to import than all else together.
     from butlers.db.upgrade import upgrade  # noqa: PLC0415
 
@@ -41,3 +52,8 @@ def newest(branches: Sequence[Branch], targets: Sequence[str]) -> set[str]:
     """The revisions that stand for the targets being reached; an unknown one is never there."""
     heads = {f"{branch.label}@head": branch.head for branch in branches}
     return {heads.get(target) or f"unknown: {target}" for target in targets}
+
+
+def retired_revisions(branches: Sequence[Branch], revisions: Sequence[str]) -> list[str]:
+    """Revisions of a database that are older than the oldest in the code."""
+    return [one for one in revisions if any(branch.is_retired(one) for branch in branches)]

@@ -7,9 +7,9 @@ lock; a lock in the database keeps other processes out.
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from itertools import product
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ import asyncpg
 import structlog
 from alembic import command, op
 from alembic.config import Config
+from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import text
@@ -28,9 +29,8 @@ from sqlalchemy.pool import NullPool
 from butlers.db import tenant_proof
 from butlers.db.branch import Branch
 from butlers.db.faults import translated_errors
-from butlers.db.postgres import Row
 from butlers.db.primary_connector import connect
-from butlers.db.queries import parse
+from butlers.db.queries import load
 from butlers.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -63,58 +63,17 @@ def upgrade(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> Non
         asyncio.run(_patiently(dsn, branches, targets))
 
 
-def run_sections(revision_file: str, **each: Sequence[str]) -> None:
-    """Run the `.sql` file beside a revision, section by section; a section is a script.
-
-    One that mentions `{table}` runs once for each of the values given as `table`. One that has
-    parameters, or answers with rows, is left for `fetch_section`.
-    """
-    source = _source(revision_file)
-    names = [f"{{{name}}}" for name in each]
-    versions = [
-        parse(source, dict(zip(names, values, strict=True))) for values in product(*each.values())
-    ]
-    for name, section in versions[0].items():
-        if section.parameters or section.text.startswith("select"):
-            continue
-        for script in dict.fromkeys(version[name].text for version in versions):
-            _run(script)
+def run_sections(revision_file: str) -> None:
+    """Run the `.sql` file beside a revision, section by section; a section is a script."""
+    for section in load(revision_file).values():
+        _run(op.get_bind(), section.text)
 
 
-def run_sections_again(revision_file: str, names: Sequence[str], **instead: str) -> None:
-    """Run sections of an earlier revision once more, with other fragments than it had then."""
-    fragments = {f"{{{name}}}": text for name, text in instead.items()}
-    sections = parse(_source(revision_file), instead=fragments)
-    for name in names:
-        _run(sections[name].text)
-
-
-def fetch_section(
-    revision_file: str, name: str, values: Mapping[str, object], **mentioned: str
-) -> list[Row]:
-    """The rows of one section of the `.sql` file beside a revision, with these values."""
-    fragments = {f"{{{fragment}}}": text for fragment, text in mentioned.items()}
-    section = parse(_source(revision_file), fragments)[name]
-    arguments = section.arguments(values)
-    rows: list[Row] = _driver().run_async(
-        lambda driver: driver.fetch(section.positional, *arguments)
-    )
-    return rows
-
-
-def _run(script: str) -> None:
-    """Several statements as they are written: only the driver itself takes them so."""
-    _driver().run_async(lambda driver: driver.execute(script))
-
-
-def _source(revision_file: str) -> str:
-    return Path(revision_file).with_suffix(".sql").read_text(encoding="utf-8")
-
-
-def _driver() -> AdaptedConnection:
-    adapted = op.get_bind().connection.dbapi_connection
+def _run(connection: "Connection", script: str) -> None:
+    """Run several statements as they are written: only the driver itself takes them so."""
+    adapted = connection.connection.dbapi_connection
     assert isinstance(adapted, AdaptedConnection)
-    return adapted
+    adapted.run_async(lambda driver: driver.execute(script))
 
 
 async def _patiently(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
@@ -223,5 +182,39 @@ def _config(branches: Sequence[Branch]) -> Config:
 def _upgrade(connection: "Connection", branches: Sequence[Branch], targets: Sequence[str]) -> None:
     config = _config(branches)
     config.attributes["connection"] = connection
+    with_schema = {f"{branch.label}@head": branch for branch in branches if branch.schema}
     for target in targets:
-        command.upgrade(config, target)
+        if target in with_schema:
+            _reach_head(connection, config, with_schema[target])
+        else:
+            command.upgrade(config, target)
+
+
+def _reach_head(connection: "Connection", config: Config, branch: Branch) -> None:
+    """Make the tables of a branch that is not there; else apply what is missing of its revisions.
+
+    A revision changes tables and data. Functions and views are then replaced by those of the
+    schema, so that no revision has to repeat them.
+    """
+    target = f"{branch.label}@head"
+    scripts = ScriptDirectory.from_config(config)
+    before = MigrationContext.configure(connection).get_current_heads()
+    found = [script for revision in before if (script := scripts.get_revision(revision))]
+    if not any(branch.label in script.branch_labels for script in found):
+        _run_schema(connection, branch, only_replaceable=False)
+        command.stamp(config, target)
+        return
+    command.upgrade(config, target)
+    if MigrationContext.configure(connection).get_current_heads() != before:
+        _run_schema(connection, branch, only_replaceable=True)
+
+
+def _run_schema(connection: "Connection", branch: Branch, *, only_replaceable: bool) -> None:
+    package, _, path = branch.schema.rpartition(":")
+    directory = Path(str(files(package).joinpath(path))) if package else Path(path)
+    for file in sorted(directory.glob("*.sql")):
+        sections = [section.text for section in load(str(file)).values()]
+        if only_replaceable:
+            sections = [text for text in sections if "create or replace" in text]
+        if sections:
+            _run(connection, ";\n".join(sections))

@@ -14,7 +14,7 @@ from butlers.db.embedded.binaries import binaries_for
 from butlers.db.embedded.liveness import SOCKET_NAME
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.login import RUNTIME_ROLE, login_of, signs_in
-from butlers.db.migrate import current_revisions
+from butlers.db.migrate import WAY_OUT, current_revisions, retired_revisions
 from butlers.db.postgres import Access
 from butlers.db.provision import (
     can_step_down,
@@ -140,6 +140,8 @@ async def _schema(settings: ButlerSettings, maintenance: str, access: Access) ->
 
 def _migrated(check: str, settings: ButlerSettings, found: Sequence[str]) -> Finding:
     branches = registry.branches()
+    if too_old := retired_revisions(branches, found):
+        return problem(check, f"it stands at {', '.join(too_old)}, which is too old", WAY_OUT)
     try:
         for revision in found:
             head_revision(branches, revision)

@@ -10,7 +10,13 @@ from butlers.module import Module
 from butlers.notebook.module import NotebookModule
 
 # What every butler's database has, whichever modules it loads.
-CORE = Branch("core", "butlers:jobs/migrations", "core_007")
+CORE = Branch(
+    "core",
+    "butlers:jobs/migrations",
+    head="core_007",
+    schema="butlers:jobs/schema",
+    baseline="core_007",
+)
 
 KNOWN: Mapping[str, type[Module]] = {
     module.name: module for module in (MemoryModule, NotebookModule)

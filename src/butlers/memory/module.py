@@ -29,7 +29,13 @@ class MemoryModule(Module):
     name: ClassVar[str] = "memory"
     dependencies: ClassVar[tuple[str, ...]] = ()
     settings_model: ClassVar[type[BaseModel]] = MemoryModuleConfig
-    migrations: ClassVar[Branch | None] = Branch("memory", "butlers:memory/migrations", "mem_034")
+    migrations: ClassVar[Branch | None] = Branch(
+        "memory",
+        "butlers:memory/migrations",
+        head="mem_034",
+        schema="butlers:memory/schema",
+        baseline="mem_034",
+    )
     operations: ClassVar[Iterable[Operation]] = OPERATIONS
 
     def __init__(self, environment: ButlerEnvironment, config: BaseModel | None = None) -> None:

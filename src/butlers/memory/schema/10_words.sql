@@ -1,0 +1,177 @@
+-- question_words --
+-- The different words of a question in their order; of a pasted document the first 64.
+create or replace function question_words(asked text) returns text[]
+language sql immutable parallel safe
+return (
+  select coalesce(array_agg(word order by place), '{}')
+  from (
+    select (tsvector_to_array(term::tsvector))[1] as word, min(place) as place
+    from unnest(string_to_array(plainto_tsquery('english', asked)::text, ' & '))
+      with ordinality as terms (term, place)
+    where term <> ''
+    group by 1
+    order by 2
+    limit 64
+  ) different
+);
+
+-- beginning_with --
+-- Indexed words with a prefix, each found by one step through the index.
+create or replace function beginning_with(tenant text, beginning text, most integer) returns setof text
+language sql stable
+begin atomic
+  with recursive known (word, number) as (
+    (
+      select w.word, 1 from index_words w
+      where w.tenant_id = tenant and w.word >= beginning
+      order by w.word
+      limit 1
+    )
+    union all
+    select further.word, known.number + 1
+    from known
+    cross join lateral (
+      select w.word from index_words w
+      where w.tenant_id = tenant and w.word > known.word
+      order by w.word
+      limit 1
+    ) further
+    where known.number < most and starts_with(known.word, beginning)
+  )
+  select word from known where starts_with(word, beginning);
+end;
+
+-- misspelt --
+-- Every word that differs by one letter (missing, extra, other, swapped) after the first two.
+create or replace function misspelt(word text) returns text[]
+language sql immutable parallel safe
+return (
+  select array_agg(distinct other)
+  from generate_series(2, length(word)) as place
+  cross join unnest(string_to_array(
+    case when word ~ '[а-я]' then 'абвгдежзийклмнопрстуфхцчшщъыьэюя'
+      else 'abcdefghijklmnopqrstuvwxyz' end, null
+  )) as letter
+  cross join lateral (values
+    (left(word, place) || substr(word, place + 2)),
+    (left(word, place) || letter || substr(word, place + 1)),
+    (left(word, place) || letter || substr(word, place + 2)),
+    (left(word, place) || substr(word, place + 2, 1) || substr(word, place + 1, 1)
+      || substr(word, place + 3))
+  ) as edits (other)
+);
+
+-- stand_ins --
+-- Indexed words that may be meant by one that no memory has: prefixes, misspellings, other endings.
+create or replace function stand_ins(tenant text, asked text) returns setof text
+language sql stable
+begin atomic
+  select word
+  from (
+    select word, case when starts_with(word, asked) then 1 else 3 end as kind
+    from beginning_with(tenant, left(asked, greatest(4, length(asked) - 3)), 200) as word
+    where length(word) <= 2 * length(asked) + 4
+    union all
+    select distinct w.word, 2
+    from unnest(misspelt(asked)) as other
+    join index_words w on w.tenant_id = tenant and w.word = other
+    where length(asked) >= 4
+  ) likely
+  group by word
+  order by min(kind), abs(length(word) - length(asked)), word
+  limit 5;
+end;
+
+-- known_words_type --
+-- Per word of a question: memories that have it and its weight. Per indexed word to read: which
+-- word of the question it answers, as what part of it, and its weight.
+create type known_words as (
+  counts bigint[], weights float[],
+  numbers smallint[], readings text[], factors real[], told float[]
+);
+
+-- memories_with --
+-- How many memories have a word: exact up to some sixteen thousand, beyond that by the sample.
+create or replace function memories_with(tenant text, spoken text) returns bigint
+language plpgsql stable as $$
+    declare
+      sampled bigint := (
+        select count(*) from index_words w
+        where w.tenant_id = tenant and w.word = spoken and hashint8(w.doc) & 31 = 0
+      );
+    begin
+      if sampled >= 500 then
+        return 32 * sampled;
+      end if;
+      return (select count(*) from index_words w where w.tenant_id = tenant and w.word = spoken);
+    end
+    $$;
+
+-- known_words --
+-- Look up the words of a question; a word that no memory has is replaced by similar ones.
+create or replace function known_words(tenant text, spoken text[], total bigint) returns known_words
+language plpgsql stable as $$
+    declare
+      known known_words;
+      meant text[];
+      missing integer := 0;
+      many bigint;
+    begin
+      known.counts := array(
+        select memories_with(tenant, s.word) from unnest(spoken) with ordinality as s (word, number)
+        order by s.number
+      );
+      for number in 1 .. cardinality(spoken) loop
+        if known.counts[number] > 0 then
+          known.numbers := known.numbers || number::smallint;
+          known.readings := known.readings || spoken[number];
+          known.factors := known.factors || 1.0::real;
+        elsif length(spoken[number]) >= 4 and spoken[number] !~ '[[:digit:][:punct:]]'
+          and missing < 8
+        then
+          missing := missing + 1;
+          meant := array(select s from stand_ins(tenant, spoken[number]) as s);
+          many := 0;
+          if meant <> '{}' then
+            select count(distinct i.doc) into many from index_words i
+            where i.tenant_id = tenant and i.word = any(meant);
+          end if;
+          known.counts[number] := many;
+          known.numbers := known.numbers
+            || array_fill(number::smallint, array[cardinality(meant)]);
+          known.readings := known.readings || meant;
+          known.factors := known.factors || array_fill(0.6::real, array[cardinality(meant)]);
+        end if;
+      end loop;
+      known.weights := array(
+        select ln(1 + (greatest(total - c.memories, 0) + 0.5::float) / (c.memories + 0.5::float))
+        from unnest(known.counts) with ordinality as c (memories, number)
+        order by c.number
+      );
+      known.told := array(
+        select known.weights[r.number] * r.factor
+        from unnest(known.numbers, known.factors) with ordinality as r (number, factor, place)
+        order by r.place
+      );
+      return known;
+    end
+    $$;
+
+-- word_scores --
+-- Score that each word adds to the memories that have it; of several stand-ins the highest.
+create or replace function word_scores(tenant text, known known_words)
+returns table (doc bigint, score float)
+language sql stable
+begin atomic
+  select w.doc, w.impact * r.told
+  from unnest((known).readings, (known).factors, (known).told) as r (word, factor, told)
+  join index_words w on w.tenant_id = tenant and w.word = r.word
+  where r.factor = 1
+  union all
+  select w.doc, max(w.impact * r.told)
+  from unnest((known).numbers, (known).readings, (known).factors, (known).told)
+    as r (number, word, factor, told)
+  join index_words w on w.tenant_id = tenant and w.word = r.word
+  where r.factor < 1
+  group by r.number, w.doc;
+end;

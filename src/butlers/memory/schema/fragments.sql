@@ -1,0 +1,27 @@
+-- {asked} --
+-- Filter of a search, as parameters.
+types text[], by_scope text, least_confidence float, at timestamptz, as_of timestamptz,
+known_at timestamptz
+
+-- {given} --
+-- Filter of a search, as arguments.
+types, by_scope, least_confidence, at, as_of, known_at
+
+-- {planned} --
+-- One plan for all calls, by index.
+set enable_seqscan = off set plan_cache_mode = force_generic_plan
+
+-- {by_index} --
+-- A plan made while there are few rows must serve when there are many.
+set enable_seqscan = off
+
+-- {kind} --
+-- Which kind of memory the trigger's table holds.
+declare kind text := rtrim(table_called(tg_table_name), 's')
+
+-- {same_tenant} --
+-- Refuse unless the caller has proved the tenant it names.
+if tenant is distinct from proven_tenant() then
+        raise exception 'it is not proven who is acted for'
+        using errcode = 'insufficient_privilege';
+      end if
