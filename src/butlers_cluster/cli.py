@@ -8,8 +8,7 @@ import typer
 
 from butlers.extension import DatabaseCommand
 from butlers.interfaces.cli.options import HomeOption, JsonOption, NameArgument, home_of
-from butlers.interfaces.cli.tables import Column, show_json, show_line, show_table
-from butlers.interfaces.cli.wording import size
+from butlers.interfaces.cli.output import Column, show_json, show_line, show_table, size
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -128,7 +128,7 @@ def test_use_rights_and_end_of_each_token_are_listed(home: Home, http: httpx2.Cl
     assert store.uses.last_at(record.id) is not None
     lines = butlers("token", "list", "--home", home.root).stdout.splitlines()
     (line,) = [line for line in lines if "mine" in line]
-    assert "read (low trust)" in line and "ends 20" in line and "used 20" in line
+    assert "read (low trust)" in line and "expires 20" in line and "used 20" in line
     told = butlers("doctor", "--home", home.root).stdout
     assert f"token {record.id} (mine) expires at" in told
     store.revoke(record.id)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from butlers.host.home import Home
-from butlers.interfaces.cli import tables, wording
+from butlers.interfaces.cli import output
+from butlers.interfaces.cli.memory_details import change
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, up
 from interfaces.furnished import furnished_home
 
@@ -76,7 +77,7 @@ def test_without_a_daemon_the_database_runs_for_the_command(home: Home) -> None:
 
 def test_search_shows_scores_and_stored_text_steers_nothing(life: Life, daemon: Daemon) -> None:
     heading, *lines = life.run("search", "what is Ann allergic to?").splitlines()
-    assert heading.split() == ["relevance", "meaning", "words", "kind", "id", "says"]
+    assert heading.split() == ["relevance", "similarity", "keywords", "kind", "id", "content"]
     (fact,) = [line for line in lines if life.cashews in line]
     assert fact.split()[3] == "fact"
     assert fact.endswith(f"Ann · allergy: {WRITTEN_OUT}")
@@ -88,7 +89,7 @@ def test_search_shows_scores_and_stored_text_steers_nothing(life: Life, daemon: 
 
 def test_recall_shows_the_parts_of_a_score(life: Life) -> None:
     heading, *lines = life.run("recall", "Ann's allergy").splitlines()
-    assert heading.split() == ["score", "rel", "imp", "rec", "conf", "kind", "id", "says"]
+    assert heading.split() == ["score", "rel", "imp", "rec", "conf", "kind", "id", "content"]
     assert lines[0].split()[5:7] == ["fact", life.cashews]
     recalled = life.json("recall", "Ann's allergy", "--limit", 1)
     assert recalled[0]["score_parts"].keys() == {
@@ -111,10 +112,10 @@ def test_context_prints_the_block_and_nothing_else(life: Life) -> None:
 def test_a_life_is_told_and_explained(life: Life) -> None:
     assert life.run("confirm", life.cashews[:8]) == f"confirmed {life.cashews[:8]}\n"
     heading, *events = life.run("history", life.nuts[:6]).splitlines()
-    assert heading.split() == ["when", "(UTC)", "what", "by", "request", "change"]
+    assert heading.split() == ["when", "(UTC)", "event", "by", "request", "change"]
     created, superseded = events
     assert "fact created     cli  –        → active; " in created
-    assert "cli  –        active → superseded; holds: at all times → until 20" in superseded
+    assert "cli  –        active → superseded; valid: always → until 20" in superseded
     assert f"; superseded by: {life.cashews}" in superseded
     told = life.run("explain", "fact", life.cashews)
     for line in (
@@ -170,7 +171,7 @@ def test_forgetting_restoring_and_counting(life: Life) -> None:
 
 def test_refusals_take_one_line(life: Life) -> None:
     assert "has no memory 00000000" in life.refused("get", "00000000")
-    assert "that was forgotten" in life.refused("restore", life.rule)
+    assert "no forgotten fact or rule" in life.refused("restore", life.rule)
     assert "an episode cannot be confirmed" in life.refused("confirm", "episode", life.dinner)
     assert "permanence: found 'for ever'" in life.refused(
         "store-fact", "a", "b", "c", "--permanence", "for ever"
@@ -181,7 +182,7 @@ def test_refusals_take_one_line(life: Life) -> None:
 
 def test_on_a_terminal_there_are_tables_with_short_ids(life: Life) -> None:
     told = on_terminal("memory", "search", "what is Ann allergic to?", "--home", life.home.root)
-    assert "\x1b[1mmeaning\x1b[0m" in told
+    assert "\x1b[1msimilarity\x1b[0m" in told
     assert life.cashews[:8] in told
     assert life.cashews[:9] not in told
     assert "[red]cashews[/red]" in told
@@ -238,20 +239,20 @@ def test_the_memory_commands_need_no_mcp() -> None:
     ],
 )  # fmt: skip
 def test_a_change_is_told_from_what_to_what(payload: dict[str, object], told: str) -> None:
-    assert wording.change(payload) == told
+    assert change(payload) == told
 
 
 def test_long_memories_are_cut_in_tables_only() -> None:
-    said = wording.says({"content": "x" * 1000})
-    assert (len(said), said[-1]) == (wording.EXCERPT + 1, "…")
+    said = output.excerpt({"content": "x" * 1000})
+    assert (len(said), said[-1]) == (output.EXCERPT + 1, "…")
 
 
 def test_text_that_the_output_cannot_carry_is_written_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tables.show_fields([("says", "tea\r\nand\x07\tmilk\x00")])
-    tables.show_table([tables.Column("n", "right"), tables.Column("says")], [["10", "a\nb"]])
+    output.show_fields([("says", "tea\r\nand\x07\tmilk\x00")])
+    output.show_table([output.Column("n", "right"), output.Column("says")], [["10", "a\nb"]])
     assert capsys.readouterr().out == "says  tea\n      and\\x07\tmilk\\x00\n n  says\n10  a b\n"
     monkeypatch.setattr(type(sys.stdout), "encoding", "ascii", raising=False)
-    tables.show_line("Jürgen → 茶")
+    output.show_line("Jürgen → 茶")
     assert capsys.readouterr().out == "J\\xfcrgen \\u2192 \\u8336\n"

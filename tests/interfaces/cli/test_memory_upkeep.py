@@ -85,7 +85,7 @@ def test_a_consolidation_without_a_model_says_that_nothing_was_done(
 ) -> None:
     told(home, "store-episode", "a letter nobody reads")
     shown = butlers("memory", "consolidate", "--home", home.root).stdout
-    assert shown.startswith("nothing was done, for there is no language model: 1 waiting")
+    assert shown.startswith("nothing consolidated, 1 waiting: no language model is configured")
     run = butlers("jobs", "run", "consolidate", "--home", home.root)
     assert run.returncode == 0
     assert "consolidate: skipped in" in run.stdout
@@ -99,7 +99,7 @@ def test_somebody_says_that_the_clock_is_right(home: Home, daemon: Daemon) -> No
     database(home, "update clock_believed set at = '2036-01-01', boot = 'another'")
     shown = butlers("jobs", "accept-clock", "--home", home.root)
     assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.startswith("the clock of general is believed: it is 20")
+    assert shown.stdout.startswith("clock of general accepted: 20")
     database(home, "do $$ begin assert (select at < '2036-01-01' from clock_believed); end $$")
 
 
@@ -150,7 +150,7 @@ def test_a_forged_event_is_shown_and_told_by_the_exit_code(home: Home, daemon: D
     guarded = "set session_replication_role = replica; update memory_events set actor = "
     database(home, f"{guarded}'forged:' || actor where event_type = 'fact_created'")
     found = butlers("memory", "verify", "--home", home.root)
-    assert found.returncode == 1 and "says something else than it did" in found.stdout
+    assert found.returncode == 1 and "was changed after it was written" in found.stdout
     database(home, f"{guarded}substr(actor, 8) where event_type = 'fact_created'")
     wrong = butlers("memory", "verify", "--since-head", "f" * 64, "--home", home.root)
     assert wrong.returncode == 1 and "cut off or rewritten" in wrong.stdout

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from butlers.host.home import Home
-from butlers.interfaces.cli.homes import typed
+from butlers.interfaces.cli.homes import shell_command
 from interfaces.daemons import ENVIRONMENT, Daemon, temporary_home, until
 
 SCRIPT = "import sys\nfrom butlers.entry import main\nmain()\n"
@@ -74,7 +74,7 @@ def test_each_printed_command_runs_in_any_directory(
 
 def typed_by(program: Path, monkeypatch: pytest.MonkeyPatch, home: Home) -> str:
     monkeypatch.setattr(sys, "argv", [str(program)])
-    return typed(home, "open")
+    return shell_command(home, "open")
 
 
 def test_a_program_on_the_path_is_called_by_its_name(

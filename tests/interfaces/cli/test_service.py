@@ -83,7 +83,7 @@ def test_it_is_installed_looked_at_and_removed_without_root(machine: Machine) ->
     assert machine.files == []
     assert not machine.state.exists()
     assert f"--user disable {unit.name}" in machine.calls
-    assert "there was no such service" in machine.run("uninstall").stdout
+    assert "the service is not installed" in machine.run("uninstall").stdout
     assert {call.split()[0] for call in machine.calls} == {"--user"}
 
 

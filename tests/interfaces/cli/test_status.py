@@ -160,14 +160,14 @@ def test_stopping_and_what_is_said_when_nothing_is_up() -> None:
         with up(home) as daemon:
             told = butlers("stop", "--home", home.root)
             assert told.returncode == 0, told.stderr
-            assert "are down" in told.stdout
+            assert "stopped the butlers of" in told.stdout
             assert daemon.process.wait(timeout=10) == 0
         assert not home.run_file.exists()
         assert status(home, 3) == {"status": "down", "home": str(home.root), "sessions": []}
         told = butlers("status", "--home", home.root)
-        assert told.returncode == 3 and "`butlers up` starts them" in told.stdout
+        assert told.returncode == 3 and "start them with `butlers up`" in told.stdout
         told = butlers("stop", "--home", home.root)
-        assert told.returncode == 0 and "are not up" in told.stdout
+        assert told.returncode == 0 and "are not running" in told.stdout
         told = butlers("open", "--home", home.root)
         assert told.returncode == 1 and "start them with `butlers up`" in told.stderr
 
@@ -192,7 +192,7 @@ def test_a_process_that_does_not_answer_is_told_apart(tmp_path: Path) -> None:
         assert process.wait(timeout=10) == 0
     assert shown.returncode == 1
     assert re.search(r"^status +silent$", shown.stdout, re.M)
-    assert re.search(r"^since +not known$", shown.stdout, re.M)
+    assert re.search(r"^since +unknown$", shown.stdout, re.M)
     assert re.search(r"^general +silent$", shown.stdout, re.M)
 
 

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print.
+"""The `butlers` command line.
 
 Commands import what they need when they run, so that `--help` and completion stay quick.
 """
@@ -12,16 +12,14 @@ from butlers.errors import ButlersError
 from butlers.extension import extension
 from butlers.interfaces.cli import (
     backup,
-    butler,
     connect,
-    cost,
-    data,
+    database,
     homes,
     jobs,
     logs,
     memory,
     notes,
-    service,
+    portability,
     sessions,
     status,
     tokens,
@@ -45,23 +43,23 @@ app.command("open", epilog=example("butlers open --browser"))(status.open_pages)
 app.command("logs", epilog=example("butlers logs -n 100 -f"))(logs.logs)
 app.command("new", epilog=example('butlers new kitchen --description "Meals"'))(homes.new)
 app.command("list", epilog=example("butlers list"))(homes.list_butlers)
-app.command("mcp", epilog=example("butlers mcp general"))(butler.serve)
+app.command("mcp", epilog=example("butlers mcp general"))(homes.mcp)
 app.command("ask", epilog=example('butlers ask general "What is due today?"'))(sessions.ask)
 app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
 app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
 app.command("doctor", epilog=example("butlers doctor"))(status.doctor)
-app.command("cost", epilog=example("butlers cost --days 7"))(cost.cost)
+app.command("cost", epilog=example("butlers cost --days 7"))(jobs.cost)
 app.command("backup", epilog=example("butlers backup /mnt/usb/"))(backup.backup)
 app.command("verify", epilog=example("butlers verify home.zip --deep"))(backup.verify)
 app.command("restore", epilog=example("butlers restore home.zip --home ~/other"))(backup.restore)
 app.command("remove", epilog=example("butlers remove kitchen"))(backup.remove)
-app.command("export", epilog=example("butlers export memories.jsonl"))(data.export)
-app.command("import", epilog=example("butlers import memories.jsonl"))(data.bring)
-app.add_typer(data.erasing, name="erase", epilog=example("butlers erase --about Ida"))
-app.add_typer(butler.database, name="db", epilog=example('psql "$(butlers db url general)"'))
+app.command("export", epilog=example("butlers export memories.jsonl"))(portability.export)
+app.command("import", epilog=example("butlers import memories.jsonl"))(portability.import_memories)
+app.add_typer(portability.erase_app, name="erase", epilog=example("butlers erase --about Ida"))
+app.add_typer(database.app, name="db", epilog=example('psql "$(butlers db url general)"'))
 for command in extension().commands():
     anything = command.takes_anything
-    butler.database.command(
+    database.app.command(
         command.name,
         epilog=example(command.example),
         context_settings={"allow_extra_args": anything, "ignore_unknown_options": anything},
@@ -72,7 +70,7 @@ app.add_typer(memory.projects, name="project")
 app.add_typer(jobs.app, name="jobs", epilog=example("butlers jobs --butler kitchen"))
 app.add_typer(sessions.app, name="sessions", epilog=example("butlers sessions list -n 5"))
 app.add_typer(notes.app, name="notes")
-app.add_typer(service.app, name="service", epilog=example("butlers service install"))
+app.add_typer(homes.service_app, name="service", epilog=example("butlers service install"))
 
 
 @app.command("version", epilog=example("butlers version"))
@@ -102,9 +100,9 @@ def butlers(
 
 
 def main(pages: "Pages | None" = None) -> None:
-    """Run a command; an error of ours is one line per fault, never a stack trace.
+    """Run a command; print an error as one line per fault, never a stack trace.
 
-    `pages` makes what `butlers up` shows in a browser.
+    `pages` builds the web pages that `butlers up` serves.
     """
     try:
         app(obj=pages)
@@ -113,6 +111,6 @@ def main(pages: "Pages | None" = None) -> None:
             typer.echo(f"butlers: {line}", err=True)
         sys.exit(1)
     except OSError as error:
-        # What the system refuses: a disk that is full or read-only, a file of another user.
+        # A full or read-only disk, a file of another user.
         typer.echo(f"butlers: {error.filename or 'the system'}: {error.strerror}", err=True)
         sys.exit(1)

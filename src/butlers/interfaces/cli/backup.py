@@ -1,4 +1,4 @@
-"""`butlers backup`, `verify`, `restore` and `remove`: all that a home or one of its butlers has."""
+"""`butlers backup`, `verify`, `restore` and `remove`: whole homes and whole butlers."""
 
 import asyncio
 from pathlib import Path
@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from butlers.interfaces.cli.homes import typed
-from butlers.interfaces.cli.options import HomeOption, JsonOption, existing_home, home_of, located
-from butlers.interfaces.cli.tables import show_fields, show_json, show_line
-from butlers.interfaces.cli.wording import size
+from butlers.interfaces.cli.homes import shell_command
+from butlers.interfaces.cli.options import HomeOption, JsonOption, existing_home, find_home, home_of
+from butlers.interfaces.cli.output import show_fields, show_json, show_line, size, to_the_second
 
 if TYPE_CHECKING:
     from butlers.backup.archive import Manifest
@@ -24,82 +23,81 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before 
 def backup(
     file: Annotated[
         Path | None,
-        typer.Argument(
-            help="Where to write it, a file or a directory [default: as [backup] says]."
-        ),
+        typer.Argument(help="File or directory to write to [default: as [backup] says]."),
     ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write everything the home has into one file, while it is used.
+    """Write the whole home into one file; it can stay in use meanwhile.
 
-    Databases, notes, settings, and sessions that wait, each as of one moment. The file is as
-    private as the memories in it; tokens are in it as hashes alone.
+    The file holds databases, notes, settings and spooled sessions. Keep it as private as the
+    memories in it; of tokens it holds only hashes.
     """
     from butlers.logs import configure
 
-    place = existing_home(home)
+    located = existing_home(home)
     configure("error")
-    made = asyncio.run(_made(place, file, _teller(as_json)))
-    told = _manifest_lines(made.manifest) | {"file": str(made.file), "bytes": made.bytes}
+    made = asyncio.run(_make(located, file, _progress(as_json)))
+    fields = _manifest_fields(made.manifest) | {"file": str(made.file), "bytes": made.bytes}
     if as_json:
-        show_json(told | {"seconds": round(made.seconds, 1)})
+        show_json(fields | {"seconds": round(made.seconds, 1)})
         return
     show_line(f"{made.file}: {size(made.bytes)}, in {made.seconds:.1f} s")
-    for what in made.manifest.left_out:
-        show_line(f"It lacks {what}")
-    show_line("Keep it as private as the memories in it, and on another disk.")
+    for missing in made.manifest.left_out:
+        show_line(f"Not included: {missing}")
+    show_line("Keep it private, and on another disk.")
 
 
 def verify(
     file: Annotated[
-        Path | None, typer.Argument(help="The backup [default: the newest that is kept].")
+        Path | None, typer.Argument(help="The backup [default: the newest one].")
     ] = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Restore it for a moment, and count every row.")
+        bool, typer.Option("--deep", help="Restore it temporarily and count every row.")
     ] = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that a backup is whole and can be restored; exits 1 where it is not."""
+    """Check that a backup is complete and can be restored; exits 1 if not."""
     from butlers.backup.restore import verify as prove
     from butlers.logs import configure
 
     configure("error")
-    chosen = file or _list_backups(located(home)).find().file
-    manifest = asyncio.run(prove(chosen, deep=deep, tell=_teller(as_json)))
+    chosen = file or _list_backups(find_home(home)).find().file
+    manifest = asyncio.run(prove(chosen, deep=deep, tell=_progress(as_json)))
     if as_json:
-        show_json({"file": str(chosen), "deep": deep, **_manifest_lines(manifest)})
+        show_json({"file": str(chosen), "deep": deep, **_manifest_fields(manifest)})
         return
-    how = "every row was counted" if deep else "every byte is as it was written"
-    show_line(f"{chosen} is whole: {how}")
+    how = "every row counted" if deep else "all checksums match"
+    show_line(f"{chosen} is complete: {how}")
     _show(manifest)
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="The backup; only one that you trust.")],
+    file: Annotated[Path, typer.Argument(help="The backup. Restore only files you trust.")],
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring a backup into an empty home, here or on another machine.
+    """Restore a backup into an empty home, here or on another machine.
 
-    It is checked first and counted afterwards. Cut short, it can be done again.
+    The backup is checked first and every row is counted afterwards. If it is interrupted, run it
+    again.
     """
     from butlers.backup.restore import restore as bring_back
     from butlers.logs import configure
 
     configure("error")
-    place = located(home)
-    restored = asyncio.run(bring_back(file, place, _teller(as_json)))
+    located = find_home(home)
+    restored = asyncio.run(bring_back(file, located, _progress(as_json)))
     if as_json:
-        told = _manifest_lines(restored.manifest)
-        show_json({"home": str(place.root), "notes": restored.notes, **told})
+        fields = _manifest_fields(restored.manifest)
+        show_json({"home": str(located.root), "notes": restored.notes, **fields})
         return
-    show_line(f"{place.root} is restored, every row counted")
+    show_line(f"{located.root} is restored, every row counted")
     _show(restored.manifest)
     for note in restored.notes:
         show_line(note)
-    show_line(f"Start it with {typed(place, 'up')}")
+    show_line(f"Start it with {shell_command(located, 'up')}")
 
 
 def remove(
@@ -111,37 +109,37 @@ def remove(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a butler with everything it remembers; what goes is shown first.
+    """Remove a butler and everything it remembers. What will be removed is shown first.
 
-    The home must be down. A backup of the home is made before.
+    Stop the home first. A backup of the home is made before anything is removed.
     """
     from butlers.host.removal import belongings
     from butlers.host.removal import remove as take_away
     from butlers.host.status import alone
     from butlers.logs import configure
 
-    place = home_of(name, home)
+    located = home_of(name, home)
     configure("error")
-    with alone(place):
-        _show_belongings(place, name, asyncio.run(belongings(place, name)), as_json)
+    with alone(located):
+        _show_belongings(located, name, asyncio.run(belongings(located, name)), as_json)
         if not yes and not typer.confirm("Remove all of this?", err=as_json):
             typer.echo("Nothing was removed.", err=as_json)
             raise typer.Exit(1)
-        made = asyncio.run(_made(place, None, _teller(as_json))) if keep else None
-        asyncio.run(take_away(place, name))
+        made = asyncio.run(_make(located, None, _progress(as_json))) if keep else None
+        asyncio.run(take_away(located, name))
     if as_json:
         show_json({"removed": name, "backup": str(made.file) if made else None})
         return
-    show_line(f"{name} is removed." + (f" It is in {made.file} still." if made else ""))
+    show_line(f"{name} is removed." + (f" The backup {made.file} still has it." if made else ""))
 
 
-async def _made(home: "Home", file: Path | None, tell: "Tell") -> "Made":
+async def _make(home: "Home", file: Path | None, tell: "Tell") -> "Made":
     from butlers.backup.backup import make
 
-    kept = _list_backups(home)
+    backups = _list_backups(home)
     if file is None:
-        return await kept.make(tell)
-    return await make(home, file / kept.next_name if file.is_dir() else file, tell)
+        return await backups.make(tell)
+    return await make(home, file / backups.next_name if file.is_dir() else file, tell)
 
 
 def _list_backups(home: "Home") -> "Backups":
@@ -151,12 +149,12 @@ def _list_backups(home: "Home") -> "Backups":
     return Backups(home, load_home(home.settings_file).backup)
 
 
-def _teller(as_json: bool) -> "Tell":
-    """Who says how far it is: beside the answer, so that a script reads that alone."""
+def _progress(as_json: bool) -> "Tell":
+    """Report progress on stderr, so that scripts read only the answer."""
     return (lambda words: None) if as_json else lambda words: typer.echo(words, err=True)
 
 
-def _manifest_lines(manifest: "Manifest") -> dict[str, Any]:
+def _manifest_fields(manifest: "Manifest") -> dict[str, Any]:
     return {
         "made_at": manifest.made_at,
         "version": manifest.version,
@@ -172,7 +170,7 @@ def _show(manifest: "Manifest") -> None:
     rows = [f"{butler} {stored.rows:,}" for butler, stored in manifest.databases.items()]
     show_fields(
         [
-            ("made", f"{manifest.made_at:%Y-%m-%d %H:%M:%S} UTC by version {manifest.version}"),
+            ("made", f"{to_the_second(manifest.made_at)} UTC by version {manifest.version}"),
             ("of", f"{manifest.home} on {manifest.host}"),
             ("rows", ", ".join(rows) or "none"),
         ]
@@ -188,11 +186,11 @@ def _show_belongings(home: "Home", name: str, had: "Belongings", as_json: bool) 
             ("memories", memories),
             ("files", ", ".join(had.files)),
             ("schedule", ", ".join(had.schedule) or "none"),
-            ("tokens", ", ".join(one.id for one in had.tokens) or "none"),
-            ("sessions", f"{len(had.sessions)} that wait"),
+            ("tokens", ", ".join(token.id for token in had.tokens) or "none"),
+            ("sessions", f"{len(had.sessions)} spooled"),
         ]
     )
-    for one in had.connections:
-        where = ["--project", one.project] if one.project else ["--scope", "user"]
-        command = typed(home, "disconnect", one.client, "--butler", name, *where)
-        show_line(f"{one.client} was given it; take that back with {command}")
+    for agent in had.connections:
+        where = ["--project", agent.project] if agent.project else ["--scope", "user"]
+        command = shell_command(home, "disconnect", agent.client, "--butler", name, *where)
+        show_line(f"{agent.client} is connected to it; disconnect it with {command}")

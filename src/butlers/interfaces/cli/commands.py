@@ -1,4 +1,4 @@
-"""Operations as commands: what may be typed, made from the table when a command is asked for."""
+"""Make commands from the operation table, lazily, when one of them is called."""
 
 import inspect
 import json
@@ -11,14 +11,14 @@ import typer
 from typer.core import TyperGroup
 
 from butlers.interfaces.cli.options import ButlerOption, HomeOption, JsonOption, example
-from butlers.interfaces.cli.tables import show_json
+from butlers.interfaces.cli.output import show_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from butlers.operation import Operation
 
-# Fields whose option is called otherwise than they are.
+# Fields whose option has another name.
 _OPTIONS = {
     "types": ("--type",),
     "tags": ("--tag",),
@@ -32,27 +32,29 @@ _OPTIONS = {
     "butler": ("--for-butler",),
     "everybody": ("--all",),
 }
-_ID = "The id, or at least its first 6 digits; the kind may be left out."
+_ID = "The id, or at least its first 6 digits; the kind is optional."
 _STDIN = " - reads standard input."
 TenantOption = Annotated[
-    str | None, typer.Option("--tenant", help="Whose memories [default: the butler's own tenant].")
+    str | None, typer.Option("--tenant", help="Which tenant [default: the butler's own].")
 ]
 
 
-class Asking(Protocol):
-    """Asks an operation of a butler that was opened for this moment."""
+class Ask(Protocol):
+    """Performs an operation for a command."""
 
-    def __call__(self, operation: "Operation", place: dict[str, Any], given: dict[str, Any]) -> Any:
-        """What it answers, as JSON can carry it."""
+    def __call__(
+        self, operation: "Operation", target: dict[str, Any], given: dict[str, Any]
+    ) -> Any:
+        """Return the answer as JSON data."""
         ...
 
 
 View = Callable[[Any, Mapping[str, Any]], None]
-"""Shows an answer to a person, given what was asked."""
+"""Prints an answer for people, given the arguments of the call."""
 
 
 def lazy_group(help: str, shown: str, build: Callable[[], typer.Typer]) -> typer.Typer:
-    """A group whose commands are made when one of them is asked for, so that help stays quick."""
+    """Make a group whose commands are built on first use, so that help stays quick."""
 
     class Group(TyperGroup):
         def list_commands(self, ctx: Any) -> list[str]:
@@ -74,16 +76,16 @@ def lazy_group(help: str, shown: str, build: Callable[[], typer.Typer]) -> typer
 
 def commands(
     operations: "Iterable[Operation]",
-    asking: Asking,
+    ask: Ask,
     views: Mapping[str, View],
     prefix: str,
-    place: Mapping[str, Any],
+    options: Mapping[str, Any],
     written: Mapping[str, Callable[..., None]] | None = None,
 ) -> typer.Typer:
-    """The commands of a module; `place` are the options that say where and as whom.
+    """Make the commands of a module; `options` say for which tenant and agent.
 
-    The view without a name shows the answer of an operation that has none of its own. A command
-    that cannot be made from its operation alone is `written` for it.
+    The view named "" is for operations without one of their own. `written` holds commands that
+    are not made from their operation.
     """
     groups = {"": _group("", "")}
     for operation in operations:
@@ -95,7 +97,7 @@ def commands(
             groups[group] = _group(_GROUPS[group], shown)
             groups[""].add_typer(groups[group], name=group)
         command = (written or {}).get(operation.name) or _command(
-            operation, asking, views.get(operation.name, views[""]), place
+            operation, ask, views.get(operation.name, views[""]), options
         )
         words = _RETURNS.sub("", operation.words).strip()
         epilog = example(f"{prefix} {operation.example}")
@@ -104,26 +106,26 @@ def commands(
 
 
 def _group(help: str, shown: str) -> typer.Typer:
-    # Markup would show stored text and brackets otherwise than they are.
+    # Markup would alter stored text and brackets.
     return typer.Typer(no_args_is_help=True, help=help, epilog=shown, rich_markup_mode=None)
 
 
-# What is returned is for programs; a person sees it.
+# "Returns …" is for programs; a person sees the result.
 _RETURNS = re.compile(r"^Returns .*", re.MULTILINE | re.DOTALL)
 _GROUPS = {
     "list": "List facts, rules, episodes or entities, newest first, a page at a time.",
-    "entity": "Who and what facts are about.",
+    "entity": "Manage entities: the people and things that facts are about.",
 }
 
 
 def _command(
-    operation: "Operation", asking: Asking, view: View, place: Mapping[str, Any]
+    operation: "Operation", ask: Ask, view: View, options: Mapping[str, Any]
 ) -> Callable[..., None]:
     def run(**typed: Any) -> None:
         as_json = typed.pop("as_json")
-        where = {name: typed.pop(name) for name in ("butler", "home", *place)}
+        target = {name: typed.pop(name) for name in ("butler", "home", *options)}
         given = _typed_arguments(operation, typed)
-        answer = asking(operation, where, given)
+        answer = ask(operation, target, given)
         if as_json:
             show_json(answer)
         else:
@@ -133,11 +135,11 @@ def _command(
         *_fields(operation),
         _parameter("butler", ButlerOption, "general"),
         _parameter("home", HomeOption, None),
-        *(_parameter(name, kind, None) for name, kind in place.items()),
+        *(_parameter(name, kind, None) for name, kind in options.items()),
         _parameter("as_json", JsonOption, False),
     ]
     vars(run)["__signature__"] = inspect.Signature(parameters)
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
 
 
@@ -149,7 +151,7 @@ def _fields(operation: "Operation") -> list[inspect.Parameter]:
         argument = typer.Argument(metavar="[fact|rule|episode] ID", help=_ID)
         arguments.append(_parameter("f_given", Annotated[list[str], argument]))
     for name, field in fields.items():
-        if name in ("agent", "detail"):  # said by the place, and by whether JSON is wanted
+        if name in ("agent", "detail"):  # agent is an option of its own, detail follows from --json
             continue
         kind = _kind(field.annotation)
         if name in operation.arguments and (field.is_required() or kind is list):
@@ -186,7 +188,7 @@ def _default(field: "FieldInfo") -> str:
 
 
 def _kind(annotation: Any) -> type:
-    """How a field is typed in: a number, a switch, several words, or a text."""
+    """The type of a field on the command line: number, switch, several words, or text."""
     parts = [part for part in (get_args(annotation) or (annotation,)) if part is not type(None)]
     kind: Any = parts[0] if get_origin(annotation) not in (list, dict) else annotation
     if get_origin(kind) is Annotated:
@@ -197,18 +199,17 @@ def _kind(annotation: Any) -> type:
 
 
 def _typed_arguments(operation: "Operation", typed: dict[str, Any]) -> dict[str, Any]:
-    """What was typed, as the operation takes it."""
+    """Turn what was typed into the operation's arguments."""
     given = {name.removeprefix("f_"): value for name, value in typed.items() if value is not None}
     if "given" in given:
         given |= _reference(given.pop("given"))
     if given.get("content") == "-":
-        # Bytes that are no UTF-8 are replaced.
         given["content"] = sys.stdin.buffer.read().decode("utf-8", "replace")
     return {name: _parsed(operation, name, value) for name, value in given.items()}
 
 
 def _reference(given: list[str]) -> dict[str, str]:
-    """The id, and its kind if one was named."""
+    """Read an id, with or without its kind."""
     from butlers.errors import InvalidInput
 
     match given:
@@ -220,7 +221,7 @@ def _reference(given: list[str]) -> dict[str, str]:
 
 
 def _parsed(operation: "Operation", name: str, value: Any) -> Any:
-    """An object is typed in as JSON."""
+    """Parse an argument that takes an object as JSON."""
     from butlers.errors import InvalidInput
 
     annotation = operation.fields[name].annotation

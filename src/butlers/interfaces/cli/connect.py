@@ -1,4 +1,4 @@
-"""`butlers connect` and `butlers disconnect`: a butler for the agents people already use."""
+"""`butlers connect` and `butlers disconnect`: give an agent a butler's memory."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from butlers.interfaces.cli.homes import typed
+from butlers.interfaces.cli.homes import shell_command
 from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
     LowTrustOption,
+    ensure_home,
+    find_home,
     home_of,
-    inhabited,
-    located,
 )
-from butlers.interfaces.cli.tables import show_json
+from butlers.interfaces.cli.output import show_json
 
 if TYPE_CHECKING:
     from butlers.sessions.agent_connections import Client, ClientFiles, Connection
@@ -28,43 +28,43 @@ For = Literal["project", "user"]
 AgentArgument = Annotated[
     Agent, typer.Argument(help="The agent; mcp-json prints a snippet for any other client.")
 ]
-ScopeOption = Annotated[For, typer.Option(help="This project's settings, or your own.")]
+ScopeOption = Annotated[For, typer.Option(help="Write to the project's settings, or to your own.")]
 ProjectOption = Annotated[
     Path | None, typer.Option("--project", help="The project's directory [default: this one].")
 ]
 StartOption = Annotated[
-    bool, typer.Option("--start", help="Let the hooks start the butlers where they are not up.")
+    bool, typer.Option("--start", help="Let the hooks start the butlers when they are not running.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")]
 Reader = Literal["agent", "runtime"]
 ConsolidateOption = Annotated[
     Reader | None,
     typer.Option(
-        help="Who reads what sessions leave: the agent in its sessions, or its command line."
+        help="Who consolidates sessions: the agent itself, or its command line run by the butler."
     ),
 ]
 PrintOption = Annotated[bool, typer.Option("--print", help="Show it and write nothing.")]
 
 _NEXT = {
     "claude-code": (
-        "Claude Code reads this when a session starts; it asks once whether it may use the "
-        "project's MCP server.",
+        "Claude Code reads this when a session starts. It asks once whether to use the project's "
+        "MCP server.",
     ),
     "codex": (
-        "Codex runs a new hook only after you looked at it: start codex, type /hooks and trust "
-        "all of butlers-hook.",
-        "Settings of a project count only where the project is trusted; codex asks when it starts.",
+        "Codex runs a new hook only after you trust it: start codex, type /hooks and trust every "
+        "butlers-hook.",
+        "Codex reads project settings only in trusted projects; it asks when it starts.",
     ),
 }
 _ALWAYS = (
-    "What a session leaves is kept in any case; what is known it is told while the butlers are up."
+    "Sessions are always recorded. They get context from memory while the butlers are running."
 )
 _TRIES = 4
 _OFFER = (
-    "No language model reads what sessions leave. --consolidate agent lets this agent do it with "
-    "its own model, --consolidate runtime lets the butler ask its command line."
+    "No language model consolidates sessions yet. --consolidate agent lets this agent do it with "
+    "its own model; --consolidate runtime lets the butler run the agent's command line."
 )
-_RESTART = "A running butler reads its settings anew after `butlers stop` and `butlers up`."
+_RESTART = "To apply the new settings, run `butlers stop` and `butlers up`."
 
 
 def connect(
@@ -79,36 +79,36 @@ def connect(
     low_trust: LowTrustOption = False,
     home: HomeOption = None,
 ) -> None:
-    """Give an agent a memory: register a butler's MCP server and the hooks of its sessions.
+    """Connect an agent: register a butler's MCP server and its session hooks.
 
-    What will be written is shown first; what is there is kept; doing it again changes nothing.
+    The changes are shown first. Existing settings are kept. Running it again changes nothing.
     """
     from butlers.host.home import butler_settings
     from butlers.host.own_tokens import ensure_hook_token
     from butlers.sessions.agent_connections import Connection, connecting
     from butlers.sessions.catch_up import ConnectionFile
 
-    inhabited(home)
-    place = home_of(butler, home)
-    connection = Connection(butler, place.root, start, low_trust)
+    ensure_home(home)
+    located = home_of(butler, home)
+    connection = Connection(butler, located.root, start, low_trust)
     if agent == "mcp-json":
         show_json(connection.snippet())
         return
     changes = connecting(connection, *_target(agent, scope, project))
     if consolidate is not None:
-        changes.append(_reading(place.butler_file(butler), agent, consolidate))
+        changes.append(_consolidation_change(located.butler_file(butler), agent, consolidate))
     if not _agreed(changes, yes, show, "Write this?"):
         return
-    ensure_hook_token(place, butler, butler_settings(place, butler).butler.tenant)
+    ensure_hook_token(located, butler, butler_settings(located, butler).butler.tenant)
     for change in changes:
         change.apply()
-    ConnectionFile(place.connections_file).add(_record(connection, agent, scope, project))
-    typer.echo(f"{agent} has butler {butler} now.")
-    settings = butler_settings(place, butler)
+    ConnectionFile(located.connections_file).add(_record(connection, agent, scope, project))
+    typer.echo(f"{agent} is connected to butler {butler}.")
+    settings = butler_settings(located, butler)
     offer = () if settings.runtime.kind != "none" or settings.mcp.consolidate else (_OFFER,)
     restart = (_RESTART,) if consolidate is not None else ()
-    keep_up = f"To keep them up: {typed(place, 'service', 'install')}"
-    for line in (*_NEXT[agent], _ALWAYS, keep_up, *offer, *restart, _tried_out(connection)):
+    keep_up = f"To keep the butlers running: {shell_command(located, 'service', 'install')}"
+    for line in (*_NEXT[agent], _ALWAYS, keep_up, *offer, *restart, _try_hook(connection)):
         typer.echo(f"  {line}")
 
 
@@ -121,26 +121,26 @@ def disconnect(
     show: PrintOption = False,
     home: HomeOption = None,
 ) -> None:
-    """Take back what `butlers connect` wrote; the memories stay."""
+    """Remove what `butlers connect` wrote; the memories stay."""
     from butlers.errors import InvalidInput
     from butlers.sessions.agent_connections import Connection, disconnecting
     from butlers.sessions.catch_up import ConnectionFile
 
     if agent == "mcp-json":
         raise InvalidInput("agent: found mcp-json, which writes nothing; valid: claude-code, codex")
-    place = located(home)
-    connection = Connection(butler, place.root)
+    located = find_home(home)
+    connection = Connection(butler, located.root)
     changes = disconnecting(connection, *_target(agent, scope, project))
     if not _agreed(changes, yes, show, "Remove this?"):
         return
     for change in changes:
         change.apply()
-    ConnectionFile(place.connections_file).remove(_record(connection, agent, scope, project))
-    typer.echo(f"{agent} no longer has butler {butler}.")
+    ConnectionFile(located.connections_file).remove(_record(connection, agent, scope, project))
+    typer.echo(f"{agent} is no longer connected to butler {butler}.")
 
 
-def _reading(file: Path, agent: Agent, reader: Reader) -> "FileChange":
-    """What lets an agent, or its command line, read what waits."""
+def _consolidation_change(file: Path, agent: Agent, reader: Reader) -> "FileChange":
+    """The settings change that lets an agent, or its command line, consolidate."""
     from butlers.sessions.agent_files import table, toml_change
 
     def edit(settings: Any) -> None:
@@ -170,8 +170,8 @@ def _record(
     return connected(connection, Client(agent), Scope(scope), where, utc_now())
 
 
-def _tried_out(connection: "Connection") -> str:
-    """How the hook does, tried as an agent would; the first real session then finds it warm."""
+def _try_hook(connection: "Connection") -> str:
+    """Run the hook as an agent would and report it; the first real session then finds it warm."""
     import json
     import shlex
     import subprocess
@@ -188,19 +188,19 @@ def _tried_out(connection: "Connection") -> str:
         )
         if done.stdout.startswith("{") or not done.stdout:
             seconds = time.monotonic() - started
-            return f"Tried out: a session is told what is known in {seconds:.1f} s."
+            return f"Hook tested: a session gets its context in {seconds:.1f} s."
         if "no answer" not in done.stdout and "too long" not in done.stdout:
             break
-    return f"Tried out, and a session would start without memory: {done.stdout.strip()}"
+    return f"Hook tested: a session would start without memory: {done.stdout.strip()}"
 
 
 def _agreed(changes: "Sequence[FileChange]", yes: bool, show: bool, question: str) -> bool:
-    """Show what will change; whether to go ahead."""
+    """Show the changes and ask; return whether to go ahead."""
     needed = [change for change in changes if change.is_needed]
     for change in needed:
         typer.echo(change.diff())
     if not needed:
-        typer.echo("Nothing to change: it is as it should be.")
+        typer.echo("Nothing to change.")
         return not show
     if show:
         return False

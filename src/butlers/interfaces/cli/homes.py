@@ -1,4 +1,4 @@
-"""`butlers up`, `butlers new` and `butlers list`."""
+"""`butlers up`, `new`, `list`, `mcp` and `service`: make a home's butlers and serve them."""
 
 import os
 import shlex
@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from butlers.interfaces.cli.options import HomeOption, JsonOption, existing_home, located
-from butlers.interfaces.cli.tables import show_json
+from butlers.interfaces.cli.options import (
+    HomeOption,
+    JsonOption,
+    LowTrustOption,
+    NameArgument,
+    ensure_home,
+    example,
+    existing_home,
+    find_home,
+)
+from butlers.interfaces.cli.output import show_json, show_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,22 +30,28 @@ if TYPE_CHECKING:
     from butlers.interfaces.server import Pages
     from butlers.settings.files import HouseSettings
 
+service_app = typer.Typer(
+    help="Keep the butlers running as a systemd or launchd service.", no_args_is_help=True
+)
+_NOT_RUNNING = 3
+
 
 def up(
     context: typer.Context,
     home: HomeOption = None,
     port: Annotated[
-        int | None, typer.Option(help="Port to listen on; 0 takes a free one [default: 8900].")
+        int | None, typer.Option(help="Port to listen on; 0 picks a free one [default: 8900].")
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Let --host be one that others can reach.")
+        bool,
+        typer.Option("--allow-remote", help="Allow a --host that other machines can reach."),
     ] = False,
 ) -> None:
     """Start every butler of the home and serve them until Ctrl-C.
 
-    An empty home gets one butler, `general`, and a token for it. A home whose butlers are all on an
-    external server may be served by several processes, each on a port of its own.
+    An empty home gets one butler, `general`, and a token for it. If every butler uses an external
+    database server, several processes can serve the home, each on its own port.
     """
     import asyncio
     from dataclasses import replace
@@ -45,14 +60,14 @@ def up(
     from butlers.logs import configure
     from butlers.settings.files import load_house, override_server
 
-    place = located(home)
-    place.ensure_general()
+    located = find_home(home)
+    located.ensure_general()
     given = {"host": host, "port": port, "allow_remote": allow_remote or None}
-    house = load_house(place.settings_file, place.butler_files())
+    house = load_house(located.settings_file, located.butler_files())
     chosen = {key: value for key, value in given.items() if value is not None}
     house = replace(house, server=override_server(house.server, chosen))
-    several = all(one.database.url for one in house.butlers.values())
-    with beside_others(place) if several else _alone(place) as here:
+    several = all(butler.database.url for butler in house.butlers.values())
+    with beside_others(located) if several else _alone(located) as here:
         configure(house.server.log_level, log_file=here.log_file)
         asyncio.run(_serve(here, house, context.obj))
 
@@ -70,18 +85,17 @@ def new(
     description: Annotated[str, typer.Option(help="What the butler is for.")] = "",
     home: HomeOption = None,
 ) -> None:
-    """Add a butler to the home; it is served from the next `butlers up` on."""
-    place = located(home)
-    file = place.create_butler(name, description)
-    typer.echo(f"{name} is ready: {file}")
-    command = typed(place, "token", "new", "--butler", name, "--tenant", "default")
+    """Add a butler to the home. The next `butlers up` serves it."""
+    located = find_home(home)
+    file = located.create_butler(name, description)
+    typer.echo(f"Created butler {name}: {file}")
+    command = shell_command(located, "token", "new", "--butler", name, "--tenant", "default")
     typer.echo(f"Make a token for it: {command}")
 
 
 def list_butlers(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """List the butlers of the home."""
-    place = existing_home(home)
-    files = {file.parent.name: str(file) for file in place.butler_files()}
+    files = {file.parent.name: str(file) for file in existing_home(home).butler_files()}
     if as_json:
         show_json([{"name": name, "file": file} for name, file in files.items()])
         return
@@ -89,22 +103,40 @@ def list_butlers(home: HomeOption = None, as_json: JsonOption = False) -> None:
         typer.echo(f"{name}\t{file}")
 
 
+def mcp(
+    name: NameArgument = "general", low_trust: LowTrustOption = False, home: HomeOption = None
+) -> None:
+    """Serve a butler's MCP tools on stdio. Use this as the command in an agent's configuration.
+
+    No token is needed: the caller acts as the butler's configured tenant. While `butlers up` runs,
+    calls are forwarded to it; otherwise this process serves them.
+    """
+    import asyncio
+
+    from butlers.interfaces.mcp.stdio import serve_stdio
+    from butlers.logs import configure
+
+    located = ensure_home(home)
+    configure("warning")
+    asyncio.run(serve_stdio(located, name, low_trust=low_trust))
+
+
 async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:
     from butlers.host.invitations import Invitations
     from butlers.interfaces.daemon import run
 
-    # Tokens and links are made last: those made for a start that failed would never be seen.
+    # Tokens and links are made last: nobody would see those of a start that failed.
     async def welcome(running: "Running") -> None:
         link = running.url + Invitations(home).create() if pages is not None else ""
         _welcome(home, running, link, await _first_token(home, house))
         for name in house.failed:
-            typer.echo(f"butlers: {name} failed to start; `butlers status` says why", err=True)
+            typer.echo(f"butlers: {name} failed to start; see `butlers status`", err=True)
 
     await run(home, house, welcome, pages)
 
 
 async def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
-    """A token for the first butler, made only in a home that never had one, nor others with it."""
+    """Make a token for the first butler, only in a home that never had any token."""
     from butlers.clock import utc_now
     from butlers.errors import ButlersError
     from butlers.host.token_keeping import all_tokens, keep_token
@@ -132,38 +164,91 @@ def _welcome(
     lines += [f"  {name}: {served['mcp']}" for name, served in running.butlers.items()]
     lines += [""]
     if link:
-        lines += ["See what they remember (works once, for ten minutes):", f"  {link}"]
-        lines += ["Another link, later:", f"  {typed(home, 'open')}"]
+        lines += ["Open the dashboard (the link works once, for ten minutes):", f"  {link}"]
+        lines += ["Get another link later:", f"  {shell_command(home, 'open')}"]
     name, token = first_token or (next(iter(running.butlers)), None)
     if token:
-        lines += [f"A token for {name}, shown this once:", f"  export BUTLER_TOKEN={token}"]
+        lines += [f"Token for {name}, shown only once:", f"  export BUTLER_TOKEN={token}"]
     else:
-        command = typed(home, "token", "new", "--butler", name, "--tenant", "default")
-        lines += ["A token for an agent:", f"  {command}"]
-    whose = [] if name == "general" else ["--butler", name]
+        command = shell_command(home, "token", "new", "--butler", name, "--tenant", "default")
+        lines += ["Make a token for an agent:", f"  {command}"]
+    butler = [] if name == "general" else ["--butler", name]
     lines += [
-        "Give an agent its memory, in Claude Code for example:",
+        "Connect an agent, for example Claude Code:",
         f"  claude mcp add --transport http {name} {running.butlers[name]['mcp']} "
         '--header "Authorization: Bearer $BUTLER_TOKEN"',
-        "or, so that every session is remembered too, in a project's directory (codex likewise):",
-        f"  {typed(home, 'connect', 'claude-code', *whose)}",
+        "Or run this in a project's directory, so that its sessions are remembered too "
+        "(codex works the same way):",
+        f"  {shell_command(home, 'connect', 'claude-code', *butler)}",
     ]
     typer.echo("\n".join(lines))
 
 
-def typed(home: "Home", *arguments: str) -> str:
-    """A command for this home that works in any directory of this user."""
+def shell_command(home: "Home", *arguments: str) -> str:
+    """Write a `butlers` command for this home that works in any directory."""
     default = Path(os.path.abspath(Path("~/.butlers").expanduser()))
-    where = [] if home.root == default else ["--home", str(home.root)]
-    return shlex.join([*_program(), *arguments, *where])
+    option = [] if home.root == default else ["--home", str(home.root)]
+    return shlex.join([*_program(), *arguments, *option])
 
 
 def _program() -> list[str]:
-    """The program as it was started: by its name if that finds it, else by its path."""
+    """The program as it was started: by its name if PATH finds it, else by its path."""
     started = Path(sys.argv[0])
     if started.name == "__main__.py":
         return [sys.executable, "-m", "butlers"]
-    found = shutil.which("butlers")
-    if found is not None and started.exists() and os.path.samefile(found, started):
+    on_path = shutil.which("butlers")
+    if on_path is not None and started.exists() and os.path.samefile(on_path, started):
         return ["butlers"]
     return [str(started.absolute())]
+
+
+@service_app.command("install", epilog=example("butlers service install --print"))
+def install_service(
+    show: Annotated[bool, typer.Option("--print", help="Show it and write nothing.")] = False,
+    home: HomeOption = None,
+) -> None:
+    """Start the butlers now and at every login; no root needed.
+
+    Run it again to update the service.
+    """
+    from butlers.errors import Conflict
+    from butlers.host import service
+    from butlers.host.status import homes_served
+
+    located = ensure_home(home)
+    manager = service.manager_of(located)
+    if show:
+        typer.echo(f"# {manager.file}\n{manager.text}", nl=False)
+        return
+    if homes_served(located) and not service.is_running(manager):
+        raise Conflict(
+            f"the butlers of {located.root} were started by hand; `butlers stop` them first"
+        )
+    service.install(manager)
+    show_line(f"service installed for {located.root}: {manager.file}")
+    if manager.hint:
+        show_line(manager.hint, indent=2)
+
+
+@service_app.command("status", epilog=example("butlers service status"))
+def service_status(home: HomeOption = None) -> None:
+    """Show whether the service is installed and running; exits 3 if not."""
+    from butlers.host import service
+
+    manager = service.manager_of(find_home(home))
+    if not manager.file.exists():
+        show_line("not installed; run `butlers service install`")
+        raise typer.Exit(_NOT_RUNNING)
+    running = service.is_running(manager)
+    show_line(f"{'running' if running else 'not running'}: {manager.file}")
+    raise typer.Exit(0 if running else _NOT_RUNNING)
+
+
+@service_app.command("uninstall", epilog=example("butlers service uninstall"))
+def uninstall_service(home: HomeOption = None) -> None:
+    """Stop and remove the service; the memories stay."""
+    from butlers.host import service
+
+    manager = service.manager_of(find_home(home))
+    removed = service.uninstall(manager)
+    show_line(f"removed {manager.file}" if removed else "the service is not installed")

@@ -1,4 +1,4 @@
-"""`butlers notes`: the notebook of a butler, as one of its agents sees it."""
+"""`butlers notes`: commands made from the notebook's operations."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -9,18 +9,24 @@ import typer
 
 from butlers.interfaces.cli.commands import View, commands, lazy_group
 from butlers.interfaces.cli.options import home_of
-from butlers.interfaces.cli.tables import Column, show_fields, show_line, show_table, visible
-from butlers.interfaces.cli.wording import says
+from butlers.interfaces.cli.output import (
+    Column,
+    excerpt,
+    show_fields,
+    show_line,
+    show_table,
+    visible,
+)
 
 if TYPE_CHECKING:
     from butlers.notebook.operations import NotebookContext
     from butlers.operation import Operation
 
 TenantOption = Annotated[
-    str | None, typer.Option("--tenant", help="Whose agents [default: the butler's own tenant].")
+    str | None, typer.Option("--tenant", help="Which tenant [default: the butler's own].")
 ]
 AgentOption = Annotated[
-    str | None, typer.Option("--agent", help="Whose notes [default: the butler's own].")
+    str | None, typer.Option("--agent", help="Which agent's notes [default: the butler's own].")
 ]
 Row = Mapping[str, Any]
 
@@ -28,44 +34,44 @@ Row = Mapping[str, Any]
 def _build() -> typer.Typer:
     from butlers.notebook.operations import OPERATIONS
 
-    place = {"tenant": TenantOption, "agent": AgentOption}
-    return commands(OPERATIONS, ask, VIEWS, "butlers notes", place)
+    options = {"tenant": TenantOption, "agent": AgentOption}
+    return commands(OPERATIONS, ask, VIEWS, "butlers notes", options)
 
 
-app = lazy_group("A butler's notebook: keyed notes of its agents.", "butlers notes list", _build)
+app = lazy_group("Save and search the notes of a butler's agents.", "butlers notes list", _build)
 
 
-def ask(operation: "Operation", place: dict[str, Any], given: dict[str, Any]) -> Any:
-    """The answer of a butler's notebook, opened for this moment as one agent."""
+def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -> Any:
+    """Perform an operation of a butler's notebook as one agent; NotFound if there is no note."""
     import asyncio
 
     from butlers.logs import configure
 
     configure("warning")
 
-    async def asked() -> Any:
-        async with _opened(place, deep=given.get("mode") == "deep") as ctx:
-            answer = await operation.perform(ctx, **given)
+    async def perform() -> Any:
+        async with _open(target, deep=given.get("mode") == "deep") as context:
+            answer = await operation.perform(context, **given)
             if answer is None:
-                raise _nothing(ctx, given["key"])
+                raise _not_found(context, given["key"])
             return answer
 
-    return asyncio.run(asked())
+    return asyncio.run(perform())
 
 
-def _nothing(ctx: "NotebookContext", key: str) -> Exception:
+def _not_found(context: "NotebookContext", key: str) -> Exception:
     from butlers.errors import NotFound
 
     return NotFound(
-        f"agent {ctx.agent} of tenant {ctx.tenant} has no note {key[:80]!r}; "
+        f"agent {context.agent} of tenant {context.tenant} has no note {key[:80]!r}; "
         "`butlers notes list` shows them"
     )
 
 
 @asynccontextmanager
-async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[NotebookContext]":
-    """The notebook, beside whoever else uses it; only a deep search starts the whole butler,
-    whose runtime and budget it uses."""
+async def _open(target: dict[str, Any], *, deep: bool) -> "AsyncIterator[NotebookContext]":
+    """Open the notebook's file; only a deep search starts the whole butler, whose language model
+    and budget it uses."""
     from butlers.errors import Unavailable
     from butlers.host.home import butler_settings
     from butlers.host.hosting import opened_butler
@@ -74,16 +80,16 @@ async def _opened(place: dict[str, Any], *, deep: bool) -> "AsyncIterator[Notebo
     from butlers.notebook.manager import FILE, open_manager
     from butlers.notebook.operations import NotebookContext
 
-    name = place["butler"]
-    home = home_of(name, place["home"])
+    name = target["butler"]
+    home = home_of(name, target["home"])
     settings = butler_settings(home, name)
     if not settings.is_enabled("notebook"):
         raise Unavailable(
             f"butler {name} does not have the notebook module; "
             "set modules.notebook.enabled = true in its butler.toml"
         )
-    tenant = acting_tenant(settings.butler.tenant, place["tenant"])
-    agent = validate_agent(place["agent"] or "") or name
+    tenant = acting_tenant(settings.butler.tenant, target["tenant"])
+    agent = validate_agent(target["agent"] or "") or name
     if deep:
         async with opened_butler(home, name) as butler:
             yield butler.module("notebook").operation_context(Caller(tenant, "cli", agent))
@@ -105,42 +111,47 @@ def _note_line(note: Row, _: Row) -> None:
     typer.echo(visible(note["content"]))
 
 
-def _result_lines(found: Row, _: Row) -> None:
-    columns = (Column("score", "right"), Column("by"), Column("key"), Column("content", wraps=True))
-    rows = [(f"{one['score']:.2f}", one["source"], *_cells(one)) for one in found["memories"]]
+def _search_results(found: Row, _: Row) -> None:
+    columns = (
+        Column("score", "right"),
+        Column("source"),
+        Column("key"),
+        Column("content", wraps=True),
+    )
+    rows = [(f"{row['score']:.2f}", row["source"], *_cells(row)) for row in found["memories"]]
     show_table(columns, rows)
 
 
-def _related(found: Sequence[Row], _: Row) -> None:
+def _related(rows: Sequence[Row], _: Row) -> None:
     columns = (Column("score", "right"), Column("key"), Column("content", wraps=True))
-    show_table(columns, [(f"{one['score']:.2f}", *_cells(one)) for one in found])
+    show_table(columns, [(f"{row['score']:.2f}", *_cells(row)) for row in rows])
 
 
-def _cells(found: Row) -> tuple[str, str]:
-    return found["memory"]["key"], says(found["memory"])
+def _cells(row: Row) -> tuple[str, str]:
+    return row["memory"]["key"], excerpt(row["memory"])
 
 
 def _listed(notes: Sequence[Row], _: Row) -> None:
     columns = (Column("changed (UTC)"), Column("key"), Column("content", wraps=True))
-    show_table(columns, [(note["updated_at"], note["key"], says(note)) for note in notes])
+    show_table(columns, [(note["updated_at"], note["key"], excerpt(note)) for note in notes])
 
 
 def _summarized(report: Row, _: Row) -> None:
-    show_line(f"{report['archived']} notes were archived")
+    show_line(f"archived {report['archived']} notes")
     for error in report["errors"]:
         show_line(f"not summarized: {error}")
 
 
-def _counted(found: Row, _: Row) -> None:
-    categories = ", ".join(f"{name} {count}" for name, count in found["categories"].items())
-    whole = found["file"]
+def _stats(stats: Row, _: Row) -> None:
+    categories = ", ".join(f"{name} {count}" for name, count in stats["categories"].items())
+    file = stats["file"]
     show_fields(
         [
-            ("notes", f"{found['notes']}, and {found['archived']} archived"),
+            ("notes", f"{stats['notes']}, and {stats['archived']} archived"),
             ("categories", categories or "none"),
-            ("last change", f"{found['last_change'] or 'never'} (UTC)"),
-            ("file", f"{whole['path']}, {whole['bytes']} bytes"),
-            ("in the file", f"{whole['notes']} notes of {whole['agents']} agents"),
+            ("last change", f"{stats['last_change'] or 'never'} (UTC)"),
+            ("file", f"{file['path']}, {file['bytes']} bytes"),
+            ("in the file", f"{file['notes']} notes of {file['agents']} agents"),
         ]
     )
 
@@ -148,9 +159,9 @@ def _counted(found: Row, _: Row) -> None:
 VIEWS: Mapping[str, View] = {
     "": _note_line,
     "save": _saved,
-    "search": _result_lines,
+    "search": _search_results,
     "related": _related,
     "list_notes": _listed,
     "summarize": _summarized,
-    "stats": _counted,
+    "stats": _stats,
 }

@@ -1,4 +1,4 @@
-"""What several commands share: options, the home they name, and a butler opened for a moment."""
+"""Shared by commands: options, finding the home, and opening a butler for one command."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,7 +16,9 @@ HomeOption = Annotated[
 ]
 LowTrustOption = Annotated[
     bool,
-    typer.Option("--low-trust", help="What the agent says counts for less: strangers reach it."),
+    typer.Option(
+        "--low-trust", help="Trust this agent's statements less, e.g. because strangers reach it."
+    ),
 ]
 ButlerOption = Annotated[str, typer.Option("--butler", "-b", help="Which butler.")]
 NameArgument = Annotated[str, typer.Argument(help="Which butler.")]
@@ -26,71 +28,80 @@ T = TypeVar("T")
 
 
 def example(*commands: str) -> str:
-    """The end of a help text: the command as somebody would type it."""
-    # The mark keeps lines as they are; without it they would be filled like a paragraph.
+    """Format the examples at the end of a help text."""
+    # \b keeps the line breaks; without it the lines would be filled like a paragraph.
     return "\b\nExample:\n" + "\n".join(f"  {command}" for command in commands)
 
 
-def located(home: Path | None) -> "Home":
-    """The home that was asked for, which need not be there yet."""
+def find_home(home: Path | None) -> "Home":
+    """Locate the home, which need not exist yet."""
     from butlers.host.home import Home
 
     return Home.locate(home)
 
 
-def inhabited(home: Path | None) -> "Home":
-    """The home, with a first butler if it had none."""
-    found = located(home)
-    if not found.butler_names():
-        found.ensure_general()
-    return found
+def ensure_home(home: Path | None) -> "Home":
+    """Locate the home; create its first butler if it has none."""
+    located = find_home(home)
+    if not located.butler_names():
+        located.ensure_general()
+    return located
 
 
 def existing_home(home: Path | None) -> "Home":
-    """The home, which must have at least one butler."""
+    """Locate the home; NotFound if it has no butler."""
     from butlers.errors import NotFound
 
-    found = located(home)
-    if not found.butler_names():
-        raise NotFound(f"there are no butlers in {found.root}; start with `butlers up`")
-    return found
+    located = find_home(home)
+    if not located.butler_names():
+        raise NotFound(f"there are no butlers in {located.root}; start with `butlers up`")
+    return located
 
 
 def home_of(butler: str, home: Path | None) -> "Home":
-    """The home, which must have this butler."""
+    """Locate the home; NotFound if it lacks this butler."""
     from butlers.errors import NotFound
 
-    found = existing_home(home)
-    names = found.butler_names()
+    located = existing_home(home)
+    names = located.butler_names()
     if butler not in names:
         raise NotFound(
-            f"there is no butler {butler!r} in {found.root}; there are {', '.join(names)}. "
-            f"`butlers new {butler}` makes one"
+            f"there is no butler {butler!r} in {located.root}; there are {', '.join(names)}. "
+            f"`butlers new {butler}` creates it"
         )
-    return found
+    return located
 
 
-def with_butler(name: str, home: Path | None, question: "Callable[[Butler], Awaitable[T]]") -> T:
-    """The answer of a butler; its database is joined, or started for this moment."""
+def with_butler(name: str, home: Path | None, work: "Callable[[Butler], Awaitable[T]]") -> T:
+    """Open a butler, do some work with it and close it.
+
+    A database server that runs is joined; otherwise it is started for this command.
+    """
     import asyncio
 
     from butlers.host.hosting import opened_butler
     from butlers.logs import configure
 
-    place = home_of(name, home)
+    located = home_of(name, home)
     configure("error")
 
-    async def asked() -> T:
-        async with opened_butler(place, name) as butler:
-            return await question(butler)
+    async def run() -> T:
+        async with opened_butler(located, name) as butler:
+            return await work(butler)
 
-    return asyncio.run(asked())
+    return asyncio.run(run())
+
+
+def acting_as(opened: "Butler", tenant: str | None) -> str:
+    """The tenant a command acts for: the one named, else the butler's own."""
+    from butlers.host.token_record import acting_tenant
+
+    return acting_tenant(opened.settings.butler.tenant, tenant)
 
 
 def memory_context(opened: "Butler", tenant: str | None) -> Any:
-    """Where operations of a butler's memory are called for whoever sits at this terminal."""
-    from butlers.host.token_record import acting_tenant
+    """Make the context in which this terminal's user calls memory operations."""
     from butlers.module import Caller
 
-    acting = acting_tenant(opened.settings.butler.tenant, tenant)
-    return opened.module("memory").operation_context(Caller(acting, "cli", is_operator=True))
+    caller = Caller(acting_as(opened, tenant), "cli", is_operator=True)
+    return opened.module("memory").operation_context(caller)

@@ -1,4 +1,4 @@
-"""`butlers status`, `stop`, `open` and `doctor`: how a home is, and the process that serves it."""
+"""`butlers status`, `stop`, `open` and `doctor`: the daemon and the health of a home."""
 
 import os
 import time
@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from butlers.interfaces.cli.options import HomeOption, JsonOption, located
-from butlers.interfaces.cli.tables import Column, show_fields, show_json, show_line, show_table
+from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home
+from butlers.interfaces.cli.output import (
+    Column,
+    show_fields,
+    show_json,
+    show_line,
+    show_table,
+    to_the_second,
+)
 
 if TYPE_CHECKING:
     from butlers.doctor.finding import Finding
@@ -26,77 +33,76 @@ _COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "problem":
 
 
 def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """Tell whether the home is up, and how each butler is.
+    """Show whether the daemon is running and the health of each butler.
 
-    Exits 0 when all is well, 3 when the home is not up, and 1 when a butler is unwell, nobody
-    answers, or the home is just starting or stopping.
+    Exits 0 if all is well, 3 if the daemon is not running, and 1 if a butler is unwell, the daemon
+    does not answer, or it is starting or stopping.
     """
-    place = located(home)
-    told = _home_status(place)
+    located = find_home(home)
+    report = _home_status(located)
     if as_json:
-        show_json(told)
+        show_json(report)
     else:
-        _show(place, told)
-    raise typer.Exit(_EXIT_CODES.get(told["status"], 1))
+        _show(located, report)
+    raise typer.Exit(_EXIT_CODES.get(report["status"], 1))
 
 
 def stop(
-    now: Annotated[bool, typer.Option("--now", help="Do not wait for clients.")] = False,
-    wait: Annotated[float, typer.Option(min=0, help="How many seconds to wait for it.")] = 30.0,
+    now: Annotated[bool, typer.Option("--now", help="Do not wait for requests to finish.")] = False,
+    wait: Annotated[float, typer.Option(min=0, help="How many seconds to wait.")] = 30.0,
     home: HomeOption = None,
 ) -> None:
-    """Stop the process that serves the home, or all of them where several do.
+    """Stop the daemon, or all of them if several serve the home.
 
-    Whoever is being answered is given a few seconds. It is said when the home is down; one that
-    was not up is no error.
+    Running requests get a few seconds to finish. Stopping a home that is not running is no error.
     """
     from butlers.errors import Unavailable
     from butlers.host.status import homes_served, process_of
 
-    place = located(home)
-    left = [(one, pid) for one in homes_served(place) if (pid := process_of(one)) is not None]
+    located = find_home(home)
+    left = [(each, pid) for each in homes_served(located) if (pid := process_of(each)) is not None]
     if not left:
-        show_line(f"the butlers of {place.root} are not up")
+        show_line(f"the butlers of {located.root} are not running")
         return
     # A second signal waits for nobody.
     for seconds in (_SECOND_SIGNAL_SECONDS if now else wait, min(wait, _LAST_SECONDS)):
         left = _not_stopped(left, seconds)
     for _, pid in left:
         raise Unavailable(
-            f"process {pid} does not stop; `butlers logs` may say why. To end it: kill -9 {pid}"
+            f"process {pid} does not stop; see `butlers logs`. To end it: kill -9 {pid}"
         )
-    show_line(f"the butlers of {place.root} are down")
+    show_line(f"stopped the butlers of {located.root}")
 
 
 def open_pages(
-    browser: Annotated[bool, typer.Option("--browser", help="Show it in your browser.")] = False,
+    browser: Annotated[bool, typer.Option("--browser", help="Open it in your browser.")] = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print a link that signs you in to the dashboard.
 
-    It stands alone on the last line, and works once, for ten minutes. Only the user who runs the
-    butlers can make one.
+    The link is the last line. It works once, for ten minutes. Only the user who runs the butlers
+    can make one.
     """
-    place = located(home)
-    link = _new_link(place)
+    located = find_home(home)
+    link = _new_link(located)
     if as_json:
         show_json({"url": link})
     else:
-        show_line("See what they remember (works once, for ten minutes):")
+        show_line("Open the dashboard (the link works once, for ten minutes):")
         typer.echo(link)
     if browser:
-        _browse(place, link)
+        _browse(located, link)
 
 
 def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """Check everything that could be wrong and say what to do; exits 1 on a problem."""
+    """Check the home for problems and say how to fix them; exits 1 if there is a problem."""
     import asyncio
 
     from butlers.doctor.checks import examine
     from butlers.doctor.finding import Severity
 
-    findings = asyncio.run(examine(located(home)))
+    findings = asyncio.run(examine(find_home(home)))
     if as_json:
         show_json([asdict(finding) for finding in findings])
     else:
@@ -113,24 +119,24 @@ def _show_finding(finding: "Finding") -> None:
 
 
 def _home_status(home: "Home") -> dict[str, Any]:
-    """What there is to know of a home in a moment."""
+    """Collect the state of the daemon, the butlers and the sessions."""
     from butlers.host import status
 
     fields: dict[str, Any] = {"home": str(home.root), "sessions": _sessions(home)}
-    places = status.homes_served(home)
-    if not places:
+    served = status.homes_served(home)
+    if not served:
         return {"status": "down", **fields}
-    found = [running for one in places if (running := status.running(one)) is not None]
-    if not found:
+    daemons = [running for each in served if (running := status.running(each)) is not None]
+    if not daemons:
         return {"status": "starting or stopping", **fields}
-    known, *others = map(_described, found)
-    words = [known["status"], *(one["status"] for one in others)]
+    first, *others = map(_described, daemons)
+    words = [first["status"], *(other["status"] for other in others)]
     word = next((word for word in words if word != "ok"), "ok")
-    return {**fields, **known, "status": word, "others": others}
+    return {**fields, **first, "status": word, "others": others}
 
 
 def _described(running: "Running") -> dict[str, Any]:
-    """A process that serves the home, and how the butlers are as it tells."""
+    """Describe a daemon and the health of its butlers."""
     from butlers.host import status
 
     word, butlers = status.health(running)
@@ -141,39 +147,40 @@ def _described(running: "Running") -> dict[str, Any]:
 
 
 def _sessions(home: "Home") -> list[dict[str, Any]]:
-    """What there is to tell of sessions: that they wait, were set aside or went without memory."""
+    """Alerts about sessions: spooled too long, set aside, or without memory."""
     from butlers.clock import utc_now
     from butlers.sessions.session_alerts import shortfalls
 
-    return [asdict(one) for one in shortfalls(home.root, utc_now())]
+    return [asdict(alert) for alert in shortfalls(home.root, utc_now())]
 
 
-def _show(home: "Home", told: dict[str, Any]) -> None:
-    _show_presence(home, told)
-    for one in told["sessions"]:
-        show_line(f"sessions {one['what']}: {one['words']}; {one['remedy']}")
+def _show(home: "Home", report: dict[str, Any]) -> None:
+    _show_daemon(home, report)
+    for alert in report["sessions"]:
+        show_line(f"sessions {alert['what']}: {alert['words']}; {alert['remedy']}")
 
 
-def _show_presence(home: "Home", told: dict[str, Any]) -> None:
-    if told["status"] == "down":
-        show_line(f"the butlers of {home.root} are not up; `butlers up` starts them")
-    elif "url" not in told:
-        show_line(f"the butlers of {home.root} are {told['status']}; ask again in a moment")
-    else:
-        show_fields(
-            [
-                ("status", told["status"]),
-                ("address", told["url"]),
-                ("home", told["home"]),
-                ("process", f"{told['pid']}, version {told['version'] or 'not known'}"),
-                ("since", _since(told["started_at"]) if told["started_at"] else "not known"),
-            ]
-        )
-        rows = [[name, _health(one)] for name, one in told["butlers"].items()]
-        show_table([Column("butler"), Column("health", wraps=True)], rows)
-        for one in told["others"]:
-            version = one["version"] or "not known"
-            show_line(f"also served at {one['url']}, process {one['pid']}, version {version}")
+def _show_daemon(home: "Home", report: dict[str, Any]) -> None:
+    if report["status"] == "down":
+        show_line(f"the butlers of {home.root} are not running; start them with `butlers up`")
+        return
+    if "url" not in report:
+        show_line(f"the butlers of {home.root} are {report['status']}; try again in a moment")
+        return
+    show_fields(
+        [
+            ("status", report["status"]),
+            ("address", report["url"]),
+            ("home", report["home"]),
+            ("process", f"{report['pid']}, version {report['version'] or 'unknown'}"),
+            ("since", _since(report["started_at"]) if report["started_at"] else "unknown"),
+        ]
+    )
+    rows = [[name, _health(butler)] for name, butler in report["butlers"].items()]
+    show_table([Column("butler"), Column("health", wraps=True)], rows)
+    for other in report["others"]:
+        version = other["version"] or "unknown"
+        show_line(f"also served at {other['url']}, process {other['pid']}, version {version}")
 
 
 def _since(started_at: str) -> str:
@@ -181,11 +188,11 @@ def _since(started_at: str) -> str:
 
     instant = datetime.fromisoformat(started_at)
     span = _span(int((utc_now() - instant).total_seconds()))
-    return f"{instant:%Y-%m-%d %H:%M:%S} UTC, for {span}"
+    return f"{to_the_second(instant)} UTC, for {span}"
 
 
 def _span(seconds: int) -> str:
-    """A length of time in its two largest units."""
+    """Format a duration in its two largest units."""
     sizes = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
     parts: list[str] = []
     for unit, size in sizes:
@@ -196,16 +203,16 @@ def _span(seconds: int) -> str:
 
 
 def _health(butler: dict[str, Any]) -> str:
-    """A butler in a word, why, by which of its modules, and what else to look at."""
+    """Describe a butler's health: the verdict, the reasons by module, and notes."""
     from butlers.host.status import reasons
 
     word = ": ".join([butler["status"], *filter(None, ["; ".join(reasons(butler))])])
     notes = butler.get("notes", [])
-    return f"{word}; {'; '.join(notes)} (`butlers jobs` says more)" if notes else word
+    return f"{word}; {'; '.join(notes)} (see `butlers jobs`)" if notes else word
 
 
 def _not_stopped(up: list[tuple["Home", int]], seconds: float) -> list[tuple["Home", int]]:
-    """Ask processes to stop; those that did not let go of the home in this time."""
+    """Ask processes to stop; return those still running after this time."""
     from butlers.host.status import ask_to_stop, process_of
 
     left = [(home, pid) for home, pid in up if ask_to_stop(home, pid)]
@@ -222,18 +229,22 @@ def _new_link(home: "Home") -> str:
     from butlers.host.invitations import Invitations
     from butlers.host.status import homes_served, served
 
-    found = served(home)
-    if found is None:
-        raise Unavailable(f"the butlers of {home.root} are not up; start them with `butlers up`")
-    files = (one.run_file for one in homes_served(home))
+    daemon = served(home)
+    if daemon is None:
+        raise Unavailable(
+            f"the butlers of {home.root} are not running; start them with `butlers up`"
+        )
+    files = (each.run_file for each in homes_served(home))
     owner = next(file.stat().st_uid for file in files if file.exists())
     if owner != os.geteuid():
-        raise Unavailable(f"the butlers of {home.root} are run by user {owner}; ask as that user")
-    return found.url + Invitations(home).create()
+        raise Unavailable(
+            f"the butlers of {home.root} are run by user {owner}; run this as that user"
+        )
+    return daemon.url + Invitations(home).create()
 
 
 def _browse(home: "Home", link: str) -> None:
-    """Show a link in the browser by way of a private file: arguments of programs are public."""
+    """Open a link by way of a private file, because other users can see program arguments."""
     import html
     import tempfile
     import webbrowser
@@ -244,4 +255,4 @@ def _browse(home: "Home", link: str) -> None:
     with open(handle, "w", encoding="utf-8") as page:
         page.write(f'<meta http-equiv="refresh" content="0; url={html.escape(link)}">\n')
     if not webbrowser.open(Path(name).as_uri()):
-        raise Unavailable("there is no browser to show it in; open the link yourself")
+        raise Unavailable("no browser found; open the link yourself")

@@ -1,4 +1,4 @@
-"""`butlers token`: who may call a butler."""
+"""`butlers token`: make, list and revoke access tokens."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,7 @@ from butlers.interfaces.cli.options import (
     existing_home,
     home_of,
 )
-from butlers.interfaces.cli.tables import show_json
+from butlers.interfaces.cli.output import show_json, when
 from butlers.kernel.rights import Right
 
 if TYPE_CHECKING:
@@ -20,42 +20,44 @@ if TYPE_CHECKING:
 
     from butlers.host.token_record import TokenRecord
 
-app = typer.Typer(help="Tokens: who may call a butler, and as which tenant.", no_args_is_help=True)
+app = typer.Typer(help="Make, list and revoke access tokens.", no_args_is_help=True)
 
 
 @app.command("new", epilog=example("butlers token new --butler general --note laptop"))
 def new(
     butler: ButlerOption = "general",
-    tenant: Annotated[str, typer.Option(help="Whose memories the token opens.")] = "default",
+    tenant: Annotated[
+        str, typer.Option(help="Which tenant's memories it gives access to.")
+    ] = "default",
     agent: Annotated[
-        str, typer.Option(help="Whose notes it opens in the notebook [default: the butler's].")
+        str, typer.Option(help="Which agent's notes it gives access to [default: the butler's].")
     ] = "",
-    note: Annotated[str, typer.Option(help="What it is for, for your own list.")] = "",
+    note: Annotated[str, typer.Option(help="A note for your own list.")] = "",
     rights: Annotated[
-        Right, typer.Option(help="What it may do; write includes read, operate is for upkeep too.")
+        Right, typer.Option(help="read, write (and read), or operate (maintenance too).")
     ] = Right.WRITE,
     expires: Annotated[
-        str, typer.Option(help="When it ends: 12h, 90d, 8w or a day such as 2030-12-31.")
+        str, typer.Option(help="When it expires: 12h, 90d, 8w or a date such as 2030-12-31.")
     ] = "",
     low_trust: Annotated[
-        bool, typer.Option("--low-trust", help="Its holder's word counts for less than yours.")
+        bool, typer.Option("--low-trust", help="Trust its holder's statements less than yours.")
     ] = False,
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            help="What alone it opens: global, a butler's name or a project's scope; repeatable."
+            help="Limit it to a scope: global, a butler's name or a project's scope; repeatable."
         ),
     ] = None,
     home: HomeOption = None,
 ) -> None:
-    """Make a token; it is printed once, alone on the last line, and kept only as a hash."""
+    """Make a token. It is printed once, on the last line; only its hash is stored."""
     import asyncio
 
     from butlers.clock import utc_now
     from butlers.host.token_keeping import keep_token
     from butlers.host.token_record import expiry, new_token
 
-    place, now = home_of(butler, home), utc_now()
+    located, now = home_of(butler, home), utc_now()
     ends = expiry(expires, now)
     record, token = new_token(
         butler,
@@ -68,25 +70,25 @@ def new(
         low_trust=low_trust,
         scopes=scope or (),
     )
-    asyncio.run(keep_token(place, record))
+    asyncio.run(keep_token(located, record))
     whose = f"tenant {tenant}" + (f", agent {agent}" if agent else "")
-    limits = f"may {rights}" + (f" until {_minute(ends)}" if ends else "") + _within(record)
+    limits = f"may {rights}" + (f" until {when(ends)}" if ends else "") + _within(record)
     typer.echo(f"token {record.id} for butler {butler}, {whose}, {limits}; it is not shown again:")
     typer.echo(token)
 
 
 @app.command("list", epilog=example("butlers token list --json"))
 def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """List the tokens: whose they are, what they may do until when, and when each was last used."""
+    """List tokens: tenant, rights, expiry and last use."""
     import asyncio
 
     from butlers.host.token_keeping import all_tokens
 
-    found = asyncio.run(all_tokens(existing_home(home)))
-    known = [(one.record, one.used_at) for one in found]
+    tokens = asyncio.run(all_tokens(existing_home(home)))
+    known = [(token.record, token.used_at) for token in tokens]
     if as_json:
         show_json(
-            [one.shown() | {"last_used_at": used and used.isoformat()} for one, used in known]
+            [record.shown() | {"last_used_at": used and used.isoformat()} for record, used in known]
         )
         return
     if not known:
@@ -97,8 +99,8 @@ def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
 def _columns(record: "TokenRecord", used: "datetime | None") -> list[str]:
     rights = f"{record.rights}{' (low trust)' if record.low_trust else ''}{_within(record)}"
-    ends = f"ends {_minute(record.expires_at)}" if record.expires_at else "does not end"
-    last = f"used {_minute(used)}" if used else "no use known"
+    ends = f"expires {when(record.expires_at)}" if record.expires_at else "never expires"
+    last = f"used {when(used)}" if used else "no recorded use"
     made = [record.id, record.butler, record.tenant, record.created_at]
     return [*made, rights, ends, last, record.note, record.agent]
 
@@ -107,18 +109,14 @@ def _within(record: "TokenRecord") -> str:
     return f" in {', '.join(record.scopes)}" if record.scopes else ""
 
 
-def _minute(instant: "datetime") -> str:
-    return f"{instant:%Y-%m-%d %H:%M}"
-
-
 @app.command("revoke", epilog=example("butlers token revoke 3f9c21ab"))
 def revoke(
     token_id: Annotated[str, typer.Argument(help="The id that `butlers token list` shows.")],
     home: HomeOption = None,
 ) -> None:
-    """Revoke a token; its holder is refused from the next request on.
+    """Revoke a token. It is refused from the next request on.
 
-    Where several processes share it, that takes up to two seconds.
+    With several daemons this takes up to two seconds.
     """
     import asyncio
 

@@ -1,4 +1,4 @@
-"""`butlers export`, `import` and `erase`: what is kept of somebody is theirs."""
+"""`butlers export`, `import` and `erase`: move memories out, in, or delete them for good."""
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,10 +13,11 @@ from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
     JsonOption,
+    acting_as,
     example,
     with_butler,
 )
-from butlers.interfaces.cli.tables import Column, show_json, show_line, show_table, visible
+from butlers.interfaces.cli.output import Column, show_json, show_line, show_table, visible
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -24,18 +25,20 @@ if TYPE_CHECKING:
     from butlers.host.butler import Butler
     from butlers.memory.model import Lineage
 
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Where to. - writes to stdout.")]
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="Where to write. - writes to stdout.")
+]
 FormatOption = Annotated[
-    str, typer.Option("--format", help="butlers (everything), or pam (Portable AI Memory 1.0).")
+    str, typer.Option("--format", help="butlers (complete), or pam (Portable AI Memory 1.0).")
 ]
 SourceArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A file of one of these, or a folder of Markdown.")
+    Path, typer.Argument(metavar="FILE", help="An export file, or a folder of Markdown.")
 ]
 FromOption = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="butlers, pam, chatgpt, claude, mem0 or markdown [default: by what it looks like].",
+        help="butlers, pam, chatgpt, claude, mem0 or markdown [default: detected].",
     ),
 ]
 
@@ -47,9 +50,9 @@ def export(
     home: HomeOption = None,
     tenant: TenantOption = None,
 ) -> None:
-    """Write everything a butler remembers, and its notes, to a file that is yours.
+    """Export a butler's memories and notes to a file.
 
-    The same memory is always the same bytes. `butlers import` reads the file in any home.
+    The same memories always give the same bytes. `butlers import` reads the file in any home.
     """
     from butlers.portability.formats import exported
 
@@ -61,7 +64,7 @@ def export(
         )
 
 
-def bring(
+def import_memories(
     source: SourceArgument,
     from_: FromOption = None,
     butler: ButlerOption = "general",
@@ -69,57 +72,61 @@ def bring(
     tenant: TenantOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring memories in: an export of butlers, PAM, ChatGPT, Claude, mem0, or Markdown files.
+    """Import memories: an export of butlers, PAM, ChatGPT, Claude, mem0, or Markdown files.
 
-    Everything is checked before anything is written, and importing twice changes nothing.
+    The whole file is checked before anything is written. Importing it twice changes nothing.
     """
     from dataclasses import asdict
 
     from butlers.portability.formats import imported
 
-    async def asked(opened: "Butler") -> Any:
+    async def run(opened: "Butler") -> Any:
         with _progress() as on_step:
             return await imported(opened, source, from_, _lineage(opened, tenant), on_step)
 
-    done = with_butler(butler, home, asked)
+    done = with_butler(butler, home, run)
     if as_json:
         show_json(asdict(done))
         return
-    for one in done.skipped:
-        typer.echo(f"butlers: left out: {visible(one)}", err=True)
+    for reason in done.skipped:
+        typer.echo(f"butlers: skipped: {visible(reason)}", err=True)
     stored = ", ".join(f"{number} {kind}" for kind, number in done.stored.items() if number)
-    there = sum(done.known.values())
-    show_line(f"imported from {done.source}: {stored or 'nothing new'}; {there} were there already")
+    known = sum(done.known.values())
+    show_line(f"imported from {done.source}: {stored or 'nothing new'}; {known} already there")
 
 
-erasing = typer.Typer(
+erase_app = typer.Typer(
     invoke_without_command=True,
-    help="Erase a person, a session or a tenant from everything a butler keeps, for good.",
+    help="Erase a person, a session or a tenant from a butler, permanently.",
     rich_markup_mode=None,
 )
 
 
-@erasing.callback()
-def erase(  # noqa: PLR0913 - the options of a command
+@erase_app.callback()
+def erase(
     context: typer.Context,
-    about: Annotated[str, typer.Option(help="Whoever has this name.")] = "",
-    entity: Annotated[str, typer.Option(help="The entity with this id, by all its names.")] = "",
-    session: Annotated[str, typer.Option(help="What came of the session with this id.")] = "",
+    about: Annotated[str, typer.Option(help="Erase the person or thing with this name.")] = "",
+    entity: Annotated[
+        str, typer.Option(help="Erase the entity with this id, under all its names.")
+    ] = "",
+    session: Annotated[str, typer.Option(help="Erase what the session with this id left.")] = "",
     keep: Annotated[
-        list[str] | None, typer.Option(help="The id, or how it begins, of what stays.")
+        list[str] | None,
+        typer.Option(help="Id of a memory to keep, or the beginning of it; repeatable."),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Erase; without it only what would be.")
+        bool, typer.Option("--yes", help="Erase. Without it, only show what would be erased.")
     ] = False,
     receipt: Annotated[Path | None, typer.Option(help="Where to write the receipt.")] = None,
     butler: ButlerOption = "general",
     home: HomeOption = None,
     tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Whose; with nothing else, all of theirs.")
+        str | None,
+        typer.Option("--tenant", help="Which tenant; with no other option, erase all of it."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what would be erased, and with --yes erase it and give a signed receipt."""
+    """Show what would be erased; with --yes, erase it and write a signed receipt."""
     if context.invoked_subcommand is not None:
         return
     from butlers.memory.policy.erasure import ErasureRequest
@@ -129,24 +136,26 @@ def erase(  # noqa: PLR0913 - the options of a command
     wanted = ErasureRequest(about, _entity(entity), session, everything, tuple(keep or ()))
     data.check(wanted)
     done = data.erase if yes else data.preview
-    told = with_butler(butler, home, lambda opened: done(opened, wanted, _lineage(opened, tenant)))
+    result = with_butler(
+        butler, home, lambda opened: done(opened, wanted, _lineage(opened, tenant))
+    )
     if receipt is not None and yes:
         with _written(str(receipt)) as write:
-            write(_pretty(told))
+            write(_pretty(result))
     if as_json or (yes and receipt is None):
-        show_json(told)
+        show_json(result)
     elif yes:
-        show_line(f"erased {_counted(told['counts'])}; the receipt is in {receipt}")
+        show_line(f"erased {_counted(result['counts'])}; receipt: {receipt}")
     else:
-        _show_preview(told)
+        _show_preview(result)
 
 
-@erasing.command("verify", epilog=example("butlers erase verify receipt.json"))
+@erase_app.command("verify", epilog=example("butlers erase verify receipt.json"))
 def verify(
     file: Annotated[Path, typer.Argument(metavar="RECEIPT", help="A receipt of an erasure.")],
     home: HomeOption = None,
 ) -> None:
-    """Say whether a receipt is whole, and whether this home signed it."""
+    """Check that a receipt is unchanged, and whether this home signed it."""
     import json
 
     from butlers.errors import InvalidInput
@@ -172,28 +181,27 @@ def _entity(given: str) -> "UUID | None":
         raise InvalidInput(f"entity: found {given[:60]!r}; valid is a whole id") from None
 
 
-def _show_preview(told: dict[str, Any]) -> None:
-    columns = (Column("kind"), Column("id"), Column("why"), Column("says", wraps=True))
-    rows = [[one[column.title] for column in columns] for one in told["found"]]
-    show_table(columns, rows)
-    show_line(f"would be erased: {_counted(told['counts'])}. --yes erases it; --keep ID keeps one")
+def _show_preview(preview: dict[str, Any]) -> None:
+    columns = (Column("kind"), Column("id"), Column("reason"), Column("content", wraps=True))
+    keys = ("kind", "id", "why", "says")
+    show_table(columns, [[row[key] for key in keys] for row in preview["found"]])
+    show_line(f"would erase {_counted(preview['counts'])}; --yes erases, --keep ID spares one")
 
 
 def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{number} {kind}" for kind, number in counts.items()) or "nothing"
 
 
-def _pretty(told: Any) -> bytes:
+def _pretty(value: Any) -> bytes:
     import json
 
-    return (json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _lineage(opened: "Butler", tenant: str | None) -> "Lineage":
-    from butlers.host.token_record import acting_tenant
     from butlers.memory.model import Lineage
 
-    return Lineage(acting_tenant(opened.settings.butler.tenant, tenant), "cli")
+    return Lineage(acting_as(opened, tenant), "cli")
 
 
 async def _drain(lines: AsyncIterator[bytes], write: Callable[[bytes], object]) -> None:
@@ -203,7 +211,7 @@ async def _drain(lines: AsyncIterator[bytes], write: Callable[[bytes], object]) 
 
 @contextmanager
 def _written(file: str) -> Iterator[Callable[[bytes], object]]:
-    """Where bytes go; a file is private, and there only once it is whole."""
+    """Open a private file for writing; it appears only once it is complete."""
     import os
     import tempfile
 
@@ -211,14 +219,14 @@ def _written(file: str) -> Iterator[Callable[[bytes], object]]:
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
         return
-    place = Path(file)
-    handle, draft = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.absolute().parent)
+    target = Path(file)
+    handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.absolute().parent)
     try:
         with open(handle, "wb") as stream:
             yield stream.write
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(draft, place)
+        os.replace(draft, target)
     except BaseException:
         os.unlink(draft)
         raise
@@ -226,7 +234,7 @@ def _written(file: str) -> Iterator[Callable[[bytes], object]]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """What is being done and how far it is, on a terminal; nothing elsewhere."""
+    """Show a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 

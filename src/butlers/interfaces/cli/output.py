@@ -1,0 +1,172 @@
+"""Print tables, fields and JSON, and format values for people.
+
+A terminal gets coloured tables, anything else plain aligned text. Control characters in stored
+text are escaped in both.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import typer
+
+# Control characters, and the bidirectional ones that reorder a line.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_SHORT_ID = 8
+EXCERPT = 280
+_FLAGS = {"in_doubt": "in doubt", "outdated_by": "outdated"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; one that wraps takes the remaining width."""
+
+    title: str
+    justify: Literal["left", "right"] = "left"
+    wraps: bool = False
+
+
+def on_terminal() -> bool:
+    """Whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def visible(text: str) -> str:
+    """Escape control characters; keep line breaks."""
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """Put a text on a single line, with control characters escaped."""
+    return visible(" ".join(text.split()))
+
+
+def short_id(memory_id: str) -> str:
+    """Shorten an id on a terminal (commands accept its beginning); keep it whole elsewhere."""
+    return memory_id[:_SHORT_ID] if on_terminal() else memory_id
+
+
+def show_json(value: Any) -> None:
+    """Print JSON, with times in ISO format and control characters escaped."""
+    typer.echo(json.dumps(value, indent=2, default=lambda instant: instant.isoformat()))
+
+
+def show_line(text: str, colour: str | None = None, indent: int = 0) -> None:
+    """Print one line, coloured on a terminal."""
+    line = _printable(" " * indent + one_line(text))
+    typer.echo(typer.style(line, fg=colour) if colour and on_terminal() else line)
+
+
+def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; outside a terminal each cell stays on one line."""
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    if on_terminal():
+        _show_rich_table(columns, cells)
+        return
+    for row in _aligned(columns, [[column.title for column in columns], *cells]):
+        typer.echo(_printable(row))
+
+
+def show_fields(fields: Sequence[tuple[str, str]]) -> None:
+    """Print names and values; further lines of a value are indented."""
+    width = max((len(name) for name, _ in fields), default=0)
+    for name, value in fields:
+        first, *more = visible(value).split("\n")
+        label = typer.style(name.ljust(width), bold=True) if on_terminal() else name.ljust(width)
+        for line in (f"{label}  {first}", *(f"{'':{width}}  {line}" for line in more)):
+            typer.echo(_printable(line.rstrip()))
+
+
+def _show_rich_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(
+            Text(column.title),
+            justify=column.justify,
+            no_wrap=not column.wraps,
+            overflow="fold",
+            ratio=1 if column.wraps else None,
+        )
+    for row in cells:
+        # As Text, stored content is never read as markup.
+        table.add_row(*(Text(_printable(cell)) for cell in row))
+    Console(markup=False, highlight=False, emoji=False).print(table)
+
+
+def _aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[index]) for row in rows) for index in range(len(columns))]
+    return [
+        "  ".join(
+            cell.rjust(width) if column.justify == "right" else cell.ljust(width)
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _printable(text: str) -> str:
+    """Escape the characters that the output's encoding lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def excerpt(memory: Mapping[str, Any]) -> str:
+    """Put the content of a memory or note on one line; a long one is cut."""
+    text = str(memory["content"])
+    if memory.get("predicate") is not None:
+        text = f"{memory['subject']} · {memory['predicate']}: {text}"
+    cut = text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()}…"
+    return cut + "".join(f" ({word})" for key, word in _FLAGS.items() if memory.get(key))
+
+
+def when(instant: str | datetime | None) -> str:
+    """Format a UTC time to the minute; empty for none."""
+    if isinstance(instant, str):
+        instant = datetime.fromisoformat(instant)
+    return f"{instant:%Y-%m-%d %H:%M}" if instant else ""
+
+
+def to_the_second(instant: datetime) -> str:
+    """Format a UTC time to the second."""
+    return f"{instant:%Y-%m-%d %H:%M:%S}"
+
+
+def size(count: int) -> str:
+    """Format a number of bytes."""
+    for unit, bytes_each in (("GB", 1e9), ("MB", 1e6)):
+        if count >= bytes_each:
+            return f"{count / bytes_each:.1f} {unit}"
+    return f"{count / 1e3:.1f} kB"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Format a score; a dash for none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def plain(value: Any) -> str:
+    """Format any value: yes or no, a short number, a list of words, or JSON."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def listed(value: Any) -> str:
+    """Format any value, with one line for each object of a list."""
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return "\n".join("  ".join(plain(field) for field in item.values()) for item in value)
+    return plain(value)
