@@ -12,9 +12,9 @@ import pytest
 
 from butlers import clock_sources
 from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.doctor import Finding, Severity
 from butlers.doctor import checks as doctor
 from butlers.doctor.checks import examine
-from butlers.doctor.finding import Finding, Severity
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from butlers.host.tokens import TokenStore
@@ -114,8 +114,8 @@ async def test_tokens_missing_open_or_astray_are_noticed(home: Home) -> None:
     found = of(await examine(home), "tokens")
     assert "chmod 600" in next(f for f in found if f.verdict is Severity.PROBLEM).remedy
     told = " ".join(finding.message for finding in found)
-    assert "no token opens butler general" in told
-    assert "for butler gone, which is not here" in told
+    assert "butler general has no token" in told
+    assert "for butler gone, which does not exist" in told
     assert token not in told
     home.tokens_file.write_text("{")
     assert "is damaged" in only(await examine(home), "tokens").message
@@ -196,7 +196,7 @@ def test_a_home_that_is_up_and_well_is_said_to_be(lived_in: Home) -> None:
     with up(lived_in) as daemon:
         told = butlers("doctor", "--home", lived_in.root)
         assert told.returncode == 0, told.stdout
-        assert f"ok       server: up and well at {daemon.url}" in told.stdout
+        assert f"ok       server: running and healthy at {daemon.url}" in told.stdout
         assert "ok       database of general: migrated, at " in told.stdout
         assert daemon.health() == 200
 
@@ -212,7 +212,7 @@ async def test_what_a_daemon_killed_left_behind_is_no_problem(lived_in: Home) ->
     with up(lived_in) as daemon:
         daemon.kill()
     assert lived_in.run_file.exists()
-    assert "not up" in only(await examine(lived_in), "server").message
+    assert "not running" in only(await examine(lived_in), "server").message
 
 
 async def the_general(home: Home, statement: str) -> None:
@@ -274,7 +274,7 @@ async def test_what_waits_for_a_person_is_said(lived_in: Home) -> None:
     await the_general(lived_in, HELD)
     said = only(await examine(lived_in), "review of general")
     assert said.verdict is Severity.WARNING
-    assert said.message == "wait for a person: 1 in quarantine, 0 proposed, 0 in doubt"
+    assert said.message == "to review: 1 quarantined, 0 proposed, 0 in doubt"
     await the_general(lived_in, "set session_replication_role = replica; truncate rules cascade")
 
 

@@ -1,4 +1,4 @@
-"""`butlers doctor`: every check of a home, none of which changes or reveals anything."""
+"""`butlers doctor`: run every check of a home. No check changes anything or prints a secret."""
 
 import asyncio
 import os
@@ -13,8 +13,8 @@ from pathlib import Path
 from butlers.backup.directory import Backups
 from butlers.clock import utc_now
 from butlers.db import sqlite
+from butlers.doctor import Finding, ok, problem, warning
 from butlers.doctor.database import databases
-from butlers.doctor.finding import Finding, ok, problem, warning
 from butlers.errors import ButlersError, SettingsError
 from butlers.files import PRIVATE
 from butlers.host import status
@@ -37,7 +37,7 @@ _LITTLE_BYTES, _TOO_LITTLE_BYTES = 2**30, 100 * 2**20
 
 
 async def examine(home: Home) -> list[Finding]:
-    """Everything a person could have wrong, in the order in which it is best mended."""
+    """Run every check, in the order in which problems are best fixed."""
     findings = [
         *_guarded("python", _python),
         *_guarded("home", lambda: _home(home)),
@@ -50,17 +50,17 @@ async def examine(home: Home) -> list[Finding]:
         findings += await asyncio.to_thread(_house_findings, home, house)
         try:
             findings += await databases(home, house)
-        except Exception as error:  # noqa: BLE001  a doctor that falls ill helps nobody
+        except Exception as error:  # noqa: BLE001  one broken check must not hide the others
             findings.append(_failed("database", error))
     return findings
 
 
 def _house_findings(home: Home, house: HouseSettings) -> list[Finding]:
     return [
-        *_guarded("server", lambda: _listening(home, house.server)),
+        *_guarded("server", lambda: _server(home, house.server)),
         *_guarded("tokens", lambda: _tokens(home, list(house.butlers))),
         *_guarded("backup", lambda: _backups(Backups(home, house.backup))),
-        *_of_modules(house),
+        *_modules(house),
         *_guarded("notebook", lambda: _notebooks(home, house)),
         *_guarded("runtime", lambda: _runtimes(house)),
     ]
@@ -69,7 +69,7 @@ def _house_findings(home: Home, house: HouseSettings) -> list[Finding]:
 def _guarded(check: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
     try:
         return list(look())
-    except Exception as error:  # noqa: BLE001  a doctor that falls ill helps nobody
+    except Exception as error:  # noqa: BLE001  one broken check must not hide the others
         return [_failed(check, error)]
 
 
@@ -94,40 +94,42 @@ def _home(home: Home) -> Iterator[Finding]:
         yield warning("home", f"{home.root} does not exist yet", "`butlers up` creates it")
         return
     if home.restoring_directory.exists():
-        yield problem("home", f"{home.root} is half restored", "run `butlers restore FILE` again")
+        yield problem(
+            "home", f"{home.root} is only partly restored", "run `butlers restore FILE` again"
+        )
         return
     try:
         tempfile.TemporaryFile(dir=home.root).close()
     except OSError as error:
-        remedy = "make it writable for you, or choose another with --home or BUTLERS_HOME"
+        remedy = "make it writable, or choose another with --home or BUTLERS_HOME"
         yield problem("home", f"{home.root} cannot be written to ({error.strerror})", remedy)
         return
-    # Passing through is harmless, and the account that runs root's database has to.
+    # Execute permission is harmless, and the account that runs root's database needs it.
     if home.root.stat().st_mode & 0o066:
-        yield warning("home", f"{home.root} is open to others", f"run: chmod go-rw {home.root}")
+        yield warning("home", f"other users can read {home.root}", f"run: chmod go-rw {home.root}")
     else:
         yield ok("home", f"{home.root} is writable and private")
 
 
 def _disk(home: Home) -> Iterator[Finding]:
-    existing = next(place for place in (home.root, *home.root.parents) if place.exists())
+    existing = next(path for path in (home.root, *home.root.parents) if path.exists())
     free = shutil.disk_usage(existing).free
-    told = f"{free / 2**30:.1f} GiB free"
+    message = f"{free / 2**30:.1f} GiB free"
     if free < _TOO_LITTLE_BYTES:
-        yield problem("disk", told, "free some space: the database needs room to work")
+        yield problem("disk", message, "free some space: the database needs it to work")
     elif free < _LITTLE_BYTES:
-        yield warning("disk", told, "free some space soon")
+        yield warning("disk", message, "free some space soon")
     else:
-        yield ok("disk", told)
+        yield ok("disk", message)
 
 
 def _sessions(home: Home) -> Iterator[Finding]:
-    """Nothing that a session left is lost, and none started without what is known."""
-    found = shortfalls(home.root, utc_now())
-    for one in found:
-        yield warning("sessions", f"{one.what}: {one.words}", one.remedy)
-    if not found:
-        yield ok("sessions", "none waits, and none started without memory of late")
+    """Check that no session waits to be stored, and that none started without memory."""
+    alerts = shortfalls(home.root, utc_now())
+    for alert in alerts:
+        yield warning("sessions", f"{alert.what}: {alert.words}", alert.remedy)
+    if not alerts:
+        yield ok("sessions", "all stored, and none started without memory lately")
 
 
 def _settings(home: Home) -> tuple[HouseSettings | None, list[Finding]]:
@@ -137,14 +139,14 @@ def _settings(home: Home) -> tuple[HouseSettings | None, list[Finding]]:
     except SettingsError as error:
         return None, [problem("settings", fault) for fault in error.faults]
     if not files:
-        return house, [warning("settings", "no butlers yet", "`butlers up` makes the first")]
+        return house, [warning("settings", "no butlers yet", "`butlers up` creates the first")]
     faults = [fault for error in house.failed.values() for fault in error.faults]
-    read = ok("settings", f"{len(house.butlers)} read without fault: {', '.join(house.butlers)}")
+    read = ok("settings", f"{len(house.butlers)} valid: {', '.join(house.butlers)}")
     return house, [read, *(problem("settings", fault) for fault in faults)]
 
 
-def _of_modules(house: HouseSettings) -> Iterator[Finding]:
-    """What the butlers' modules want looked at; without butlers, what those to come would."""
+def _modules(house: HouseSettings) -> Iterator[Finding]:
+    """Run the checks of the butlers' modules; without butlers, those of the default modules."""
     settings = [butler.modules for butler in house.butlers.values()] or [ModulesSection()]
     checks = {check for modules in settings for each in modules.each() for check in each.checks()}
     for check in sorted(checks, key=lambda check: (check.name, check.about)):
@@ -164,22 +166,24 @@ def _notebooks(home: Home, house: HouseSettings) -> Iterator[Finding]:
 
 def _notebook(name: str, file: Path) -> Iterator[Finding]:
     sqlite.check(file)
-    yield ok(f"notebook of {name}", f"{file} is whole")
+    yield ok(f"notebook of {name}", f"{file} is intact")
 
 
 def _runtimes(house: HouseSettings) -> list[Finding]:
-    return [_runtime(f"runtime of {name}", one.runtime) for name, one in house.butlers.items()]
+    return [
+        _runtime(f"runtime of {name}", butler.runtime) for name, butler in house.butlers.items()
+    ]
 
 
 def _runtime(check: str, runtime: RuntimeSection) -> Finding:
     if runtime.kind == "none":
-        return ok(check, "no sessions run: runtime.kind is none")
+        return ok(check, "no language model: runtime.kind is none")
     if runtime.kind == "http":
         return _http_runtime(check, runtime)
     program = runtime.command[0] if runtime.kind == "command" else runtime.binary or runtime.kind
     found = shutil.which(os.path.expanduser(program))
     if found is None:
-        remedy = "install it, or name its path in runtime.binary (runtime.command for a command)"
+        remedy = "install it, or set its path in runtime.binary (runtime.command for a command)"
         return problem(check, f"there is no program {program}", remedy)
     return ok(check, f"{runtime.kind} is {found}")
 
@@ -189,60 +193,61 @@ def _http_runtime(check: str, runtime: RuntimeSection) -> Finding:
     if variable and not os.environ.get(variable):
         remedy = f"export {variable} before `butlers up`"
         return problem(check, f"runtime.api_key_env names {variable}, which is not set", remedy)
-    return ok(check, "completions are asked for over HTTP")
+    return ok(check, "completions are requested over HTTP")
 
 
-def _listening(home: Home, server: ServerSection) -> Iterator[Finding]:
-    """The home is served and well, or nothing keeps it from being served."""
+def _server(home: Home, server: ServerSection) -> Iterator[Finding]:
+    """Check that the daemon is healthy, or that nothing keeps it from starting."""
     if status.homes_served(home):
-        yield _served(home)
+        yield _daemon(home)
     else:
         listen(server.host, server.port).close()
-        yield ok("server", f"not up; port {server.port} on {server.host} is free")
+        yield ok("server", f"not running; port {server.port} on {server.host} is free")
     if _is_remote(server):
         yield warning(
             "server",
-            f"{server.host} can be reached by other machines, without encryption",
-            'set server.host to "127.0.0.1", or put a proxy with TLS before it',
+            f"other machines can reach {server.host}, without encryption",
+            'set server.host to "127.0.0.1", or put a TLS proxy in front',
         )
 
 
 def _tokens(home: Home, butlers: Sequence[str]) -> Iterator[Finding]:
-    """Each butler can be called by somebody, and nobody else can read the list."""
+    """Check that each butler has a token, and that other users cannot read the token file."""
     kept = asyncio.run(all_tokens(home))  # on a thread that has no loop
     records = [one.record for one in kept]
     if not records:
-        remedy = "`butlers up` makes the first; more: butlers token new --butler NAME --tenant T"
-        yield warning("tokens", "there are none, so no agent can call", remedy)
+        remedy = "`butlers up` makes the first; make more with `butlers token new`"
+        yield warning("tokens", "there are none, so no agent can connect", remedy)
         return
     mode = home.tokens_file.stat().st_mode & 0o777 if home.tokens_file.exists() else 0
     if mode & ~PRIVATE:
         file = home.tokens_file
-        yield problem("tokens", f"{file} is open to others ({mode:o})", f"run: chmod 600 {file}")
+        yield problem("tokens", f"other users can read {file} ({mode:o})", f"run: chmod 600 {file}")
     called = {record.butler for record in records}
     for name in sorted(set(butlers) - called):
         remedy = f"make one: butlers token new --butler {name} --tenant default"
-        yield warning("tokens", f"no token opens butler {name}", remedy)
+        yield warning("tokens", f"butler {name} has no token", remedy)
     for name in sorted(called - set(butlers)):
         remedy = "revoke it: butlers token list, butlers token revoke ID"
-        yield warning("tokens", f"a token is for butler {name}, which is not here", remedy)
+        yield warning("tokens", f"a token is for butler {name}, which does not exist", remedy)
     yield from _ageing(kept, utc_now())
-    yield ok("tokens", f"{len(records)} kept, as hashes")
+    yield ok("tokens", f"{len(records)}, stored as hashes")
 
 
 def _ageing(kept: Sequence[KeptToken], now: datetime) -> Iterator[Finding]:
-    """Tokens that end soon, or that nobody seems to need."""
+    """Warn about tokens that expire soon or seem unused."""
     for token in kept:
-        one = token.record
-        which = f"token {one.id} ({one.note or one.tenant})"
-        if one.has_expired(now):
-            yield warning("tokens", f"{which} has expired", f"butlers token revoke {one.id}")
-        elif one.expires_at is not None and one.expires_at - now < _SOON:
-            ends = f"{which} expires at {one.expires_at:%Y-%m-%d %H:%M} UTC"
-            yield warning("tokens", ends, "make its successor: butlers token new")
+        record = token.record
+        name = f"token {record.id} ({record.note or record.tenant})"
+        revoke = f"butlers token revoke {record.id}"
+        if record.has_expired(now):
+            yield warning("tokens", f"{name} has expired", f"run: {revoke}")
+        elif record.expires_at is not None and record.expires_at - now < _SOON:
+            ends = f"{name} expires at {record.expires_at:%Y-%m-%d %H:%M} UTC"
+            yield warning("tokens", ends, "make a new one: butlers token new")
         elif _is_idle(token, now):
-            unused = f"{which} was made over {_LONG_UNUSED.days} days ago and no use of it is known"
-            yield warning("tokens", unused, f"if nobody needs it: butlers token revoke {one.id}")
+            unused = f"{name} is over {_LONG_UNUSED.days} days old and has no recorded use"
+            yield warning("tokens", unused, f"if nobody needs it, run: {revoke}")
 
 
 def _is_idle(token: KeptToken, now: datetime) -> bool:
@@ -250,20 +255,20 @@ def _is_idle(token: KeptToken, now: datetime) -> bool:
     return old and token.used_at is None
 
 
-def _backups(kept: Backups) -> Iterator[Finding]:
-    """What would be left if the disk was gone."""
-    newest = next(iter(kept.all()), None)
-    told = f"the last is of {newest.made_at:%Y-%m-%d %H:%M} UTC" if newest else "none yet"
-    if kept.is_late:
-        yield warning("backup", f"{told}, and one is due", "the log says what kept it")
+def _backups(backups: Backups) -> Iterator[Finding]:
+    """Check that backups are made on time."""
+    newest = next(iter(backups.all()), None)
+    last = f"newest from {newest.made_at:%Y-%m-%d %H:%M} UTC" if newest else "none yet"
+    if backups.is_late:
+        yield warning("backup", f"{last}, and one is overdue", "see `butlers logs`")
     elif newest is None:
-        yield ok("backup", f"{told}; `butlers backup` makes one, [backup] cron one every day")
+        yield ok("backup", f"{last}; run `butlers backup`, or set cron in [backup]")
     else:
-        yield ok("backup", f"{told}, in {kept.directory}")
+        yield ok("backup", f"{last}, in {backups.directory}")
 
 
 def _is_remote(server: ServerSection) -> bool:
-    """Whether only the permission to be reachable makes the settings valid."""
+    """Whether the address needs allow_remote, and so is reachable from other machines."""
     try:
         override_server(server, {"allow_remote": False})
     except SettingsError:
@@ -271,14 +276,17 @@ def _is_remote(server: ServerSection) -> bool:
     return False
 
 
-def _served(home: Home) -> Finding:
-    found = status.served(home)
-    if found is None:
-        return warning("server", "the butlers are starting or stopping", "ask again in a moment")
-    health, report = status.health(found)
+def _daemon(home: Home) -> Finding:
+    daemon = status.served(home)
+    if daemon is None:
+        return warning("server", "the butlers are starting or stopping", "try again in a moment")
+    health, report = status.health(daemon)
     if health == "ok":
-        return ok("server", f"up and well at {found.url}")
+        return ok("server", f"running and healthy at {daemon.url}")
     unwell = {name: butler for name, butler in report.items() if butler["status"] != "ok"}
-    told = [f"{name} is {one['status']}, {'; '.join(reasons(one))}" for name, one in unwell.items()]
-    words = "; ".join(told) if told else "does not answer"
-    return problem("server", f"{found.url}: {words}", f"see {home.log_file}")
+    why = [
+        f"{name} is {butler['status']}, {'; '.join(reasons(butler))}"
+        for name, butler in unwell.items()
+    ]
+    words = "; ".join(why) if why else "does not answer"
+    return problem("server", f"{daemon.url}: {words}", f"see {home.log_file}")

@@ -1,4 +1,4 @@
-"""Checks of the databases: that the server runs, is fit, and holds what this version expects."""
+"""Check the databases, and what each butler does in them: jobs, clock, backlog, reviews."""
 
 import asyncio
 import shutil
@@ -15,7 +15,7 @@ from butlers.db.embedded.liveness import SOCKET_NAME
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.login import RUNTIME_ROLE, login_of, signs_in
 from butlers.db.migrate import WAY_OUT, current_revisions, retired_revisions
-from butlers.db.postgres import Access
+from butlers.db.postgres import Access, Database
 from butlers.db.provision import (
     can_step_down,
     check_server,
@@ -23,21 +23,36 @@ from butlers.db.provision import (
     external_access,
 )
 from butlers.db.upgrade import head_revision
-from butlers.doctor.finding import Finding, Severity, ok, problem, warning
-from butlers.doctor.upkeep import upkeep
+from butlers.doctor import Finding, Severity, ok, problem, warning
+from butlers.embedding import get_embedding_engine
 from butlers.errors import ButlersError
 from butlers.host import registry
+from butlers.host.database import replicas_of
 from butlers.host.home import Home
+from butlers.jobs import runs
+from butlers.jobs.clock_watch import DOUBTED, ClockWatch
+from butlers.jobs.policy import RunOutcome
+from butlers.jobs.runs import Run
+from butlers.memory.flows.conflicts import count_open
+from butlers.memory.flows.doubts import count_doubts
+from butlers.memory.flows.lifecycle import for_every_tenant
+from butlers.memory.flows.lifecycle.episode_retention import backlog, count_unread, crowded
+from butlers.memory.flows.quarantine import count_waiting
+from butlers.memory.handle import Memory
+from butlers.memory.settings import MemoryModuleConfig
 from butlers.settings.files import HouseSettings
 from butlers.settings.names import database_name
-from butlers.settings.sections import ButlerSettings
+from butlers.settings.sections import MODULE_JOBS, ButlerSettings
 
 _LITTLE_BYTES = 2**30
 _LONGEST_SOCKET_PATH = 99
+_NAME_A_MODEL = "configure a language model in [runtime]"
+_LONGEST_LOOK_SECONDS = 5.0
+_HISTORY = "see `butlers jobs history`"
 
 
 async def databases(home: Home, house: HouseSettings) -> list[Finding]:
-    """The embedded server if any butler uses it, and each butler's database."""
+    """Check the embedded server if any butler uses it, and each butler's database."""
     embedded = [s for s in house.butlers.values() if not s.database.url]
     external = [s for s in house.butlers.values() if s.database.url]
     findings = await _embedded(home, embedded) if embedded or not external else []
@@ -52,8 +67,8 @@ async def _embedded(home: Home, butlers: Sequence[ButlerSettings]) -> list[Findi
     major = await asyncio.to_thread(lambda: binaries_for(account_for(data)).major)
     findings = list(_socket(data.parent))
     if not data.exists():
-        told = f"PostgreSQL {major} is installed; `butlers up` sets it up"
-        return [ok("database", told), *findings]
+        message = f"PostgreSQL {major} is installed; `butlers up` sets it up"
+        return [ok("database", message), *findings]
     async with _started(server):
         findings += [ok("database", f"PostgreSQL {major} runs in {data}"), *_room(data)]
         for settings in butlers:
@@ -65,7 +80,7 @@ async def _embedded(home: Home, butlers: Sequence[ButlerSettings]) -> list[Findi
 
 @asynccontextmanager
 async def _started(server: EmbeddedPostgres) -> AsyncIterator[None]:
-    """Joined where it runs; started and stopped again where it does not."""
+    """Join the server if it runs; otherwise start it and stop it again."""
     await asyncio.to_thread(server.start)
     try:
         yield
@@ -73,20 +88,20 @@ async def _started(server: EmbeddedPostgres) -> AsyncIterator[None]:
         await asyncio.to_thread(server.stop)
 
 
-def _socket(place: Path) -> Iterator[Finding]:
-    if len(str(place / "run" / SOCKET_NAME)) > _LONGEST_SOCKET_PATH:
-        yield ok("database", f"{place} is too long for a socket, which goes to a shorter path")
+def _socket(directory: Path) -> Iterator[Finding]:
+    if len(str(directory / "run" / SOCKET_NAME)) > _LONGEST_SOCKET_PATH:
+        yield ok("database", f"the socket is in a shorter path, because {directory} is too long")
 
 
 def _room(data: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(data).free
     if free < _LITTLE_BYTES:
-        told = f"{free / 2**30:.1f} GiB free under {data}"
-        yield warning("database", told, "free some space before the database runs out of it")
+        message = f"{free / 2**30:.1f} GiB free under {data}"
+        yield warning("database", message, "free some space before the database runs out")
 
 
 async def _external(settings: ButlerSettings) -> list[Finding]:
-    """A server of one's own; its address is shown, never its user's password."""
+    """Check an external server; show its address, never its password."""
     check, url = f"database of {settings.butler.name}", settings.database.url
     where = without_login(url)
     try:
@@ -95,47 +110,49 @@ async def _external(settings: ButlerSettings) -> list[Finding]:
             role = await can_step_down(connection)
             version = connection.get_server_version()
     except ButlersError as error:
-        return [problem(check, f"{where}: {error}", "check database.url and that server")]
+        return [problem(check, f"{where}: {error}", "check database.url and the server")]
     fit = ok(check, f"PostgreSQL {version.major}.{version.minor} with pgvector at {where}")
     access = external_access(url, database_name(settings.butler.name))
     schema = await _schema(settings, maintenance_url(url), access)
     if not role:
-        return [fit, _roleless(check), *schema]
-    lodged = [one async for one in _lodged(check, settings, access)] if len(schema) > 1 else []
-    return [fit, *lodged, *schema]
+        return [fit, _missing_role(check), *schema]
+    login = [one async for one in _own_login(check, settings, access)] if len(schema) > 1 else []
+    return [fit, *login, *schema]
 
 
-async def _lodged(check: str, settings: ButlerSettings, access: Access) -> AsyncIterator[Finding]:
-    """Whether requests sign in by a login of their own, which can become nobody else."""
+async def _own_login(
+    check: str, settings: ButlerSettings, access: Access
+) -> AsyncIterator[Finding]:
+    """Warn if requests do not use a login of their own, which cannot assume another role."""
     database = database_name(settings.butler.name)
     if not await signs_in(access, database):
         yield warning(
             check,
-            f"it has no login of its own, {login_of(database)}: its requests step down from that "
-            "of database.url, and a statement that was slipped in could step up again",
-            "let that login create roles (CREATEROLE) and sign in with a password, and start anew",
+            f"the login {login_of(database)} is missing: requests use the one of database.url with "
+            "SET ROLE, which an injected statement could reset",
+            "give the login of database.url CREATEROLE and a password, then restart the butlers",
         )
 
 
-def _roleless(check: str) -> Finding:
+def _missing_role(check: str) -> Finding:
     remedy = (
-        f"`butlers up` makes it if it may; else, as a superuser: CREATE ROLE {RUNTIME_ROLE}; "
-        f"GRANT {RUNTIME_ROLE} TO the user of database.url"
+        f"`butlers up` creates it if allowed; otherwise run as a superuser: CREATE ROLE "
+        f"{RUNTIME_ROLE}; GRANT {RUNTIME_ROLE} TO the user of database.url"
     )
-    return warning(check, f"the role {RUNTIME_ROLE} is missing or not ours to use", remedy)
+    return warning(check, f"the role {RUNTIME_ROLE} is missing or may not be used", remedy)
 
 
 async def _schema(settings: ButlerSettings, maintenance: str, access: Access) -> list[Finding]:
-    """The butler's database is there and at the newest revision; then, what it does by itself."""
+    """Check that the database exists and is migrated; then check what the butler does in it."""
     name = settings.butler.name
     check, database = f"database of {name}", database_name(name)
     async with connected(maintenance) as connection:
         if not await connection.fetchval("select 1 from pg_database where datname = $1", database):
-            return [ok(check, f"{database} is not there yet; `butlers up` makes it")]
+            return [ok(check, f"{database} does not exist yet; `butlers up` creates it")]
     migrated = _migrated(check, settings, await current_revisions(access.owner_dsn))
     if migrated.verdict is not Severity.OK:
         return [migrated]
-    return [migrated, *await upkeep(settings, access)]
+    return [migrated, *await _upkeep(settings, access)]
 
 
 def _migrated(check: str, settings: ButlerSettings, found: Sequence[str]) -> Finding:
@@ -146,11 +163,131 @@ def _migrated(check: str, settings: ButlerSettings, found: Sequence[str]) -> Fin
         for revision in found:
             head_revision(branches, revision)
     except CommandError:
-        told = f"it stands at {', '.join(found)}, which this version does not know"
-        return problem(check, told, "a newer version made it: upgrade butlers")
+        message = f"its schema is at {', '.join(found)}, which this version does not know"
+        return problem(check, message, "a newer version made it: upgrade butlers")
     wanted = registry.targets(name for name in registry.KNOWN if settings.is_enabled(name))
     newest = {branch.head for branch in branches if f"{branch.label}@head" in wanted}
     if not newest <= set(found):
-        told = f"it stands at {', '.join(found) or 'no revision'}"
-        return warning(check, told, "the next `butlers up` migrates it")
+        message = f"its schema is at {', '.join(found) or 'no revision'}, which is not the newest"
+        return warning(check, message, "the next `butlers up` migrates it")
     return ok(check, f"migrated, at {', '.join(found)}")
+
+
+async def _upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
+    """Check the clock, replicas, jobs, backlog and open reviews of a migrated butler."""
+    section = settings.database
+    database = await Database.open(
+        access,
+        pool_max=1,
+        replicas=replicas_of(access, section.replica_urls, settings.butler.name),
+        max_lag_seconds=section.max_lag_seconds,
+    )
+    try:
+        findings = [await _clock(settings.butler.name, database)]
+        findings += [one async for one in _replicas(settings, database)]
+        findings += [one async for one in _jobs(settings, database)]
+        if settings.is_enabled("memory"):
+            findings += [one async for one in _unread(settings, database)]
+            findings.append(await _review(settings, database))
+            findings.append(await _conflicts(settings, database))
+    finally:
+        await database.close()
+    return findings
+
+
+async def _replicas(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+    """Check whether replicas can be read; lag shows only after some time."""
+    check, known = f"replicas of {settings.butler.name}", len(settings.database.replica_urls)
+    if not known:
+        return
+    await database.look_at_replicas()
+    await asyncio.sleep(min(settings.database.max_lag_seconds, _LONGEST_LOOK_SECONDS))
+    await database.look_at_replicas()
+    troubles = database.replica_troubles()
+    for address, reason in troubles.items():
+        remedy = "check database.replica_urls and the server; other servers are read meanwhile"
+        yield warning(check, f"{address}: {reason}", remedy)
+    if not troubles:
+        yield ok(check, f"{known} readable")
+
+
+async def _clock(name: str, database: Database) -> Finding:
+    doubt = await ClockWatch(lambda: database).look()
+    if doubt is None:
+        return ok(f"clock of {name}", "ok")
+    return warning(f"clock of {name}", doubt, "fix the clock, or run `butlers jobs accept-clock`")
+
+
+async def _jobs(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+    check = f"jobs of {settings.butler.name}"
+    latest = await runs.find_latest(database, [*MODULE_JOBS, *settings.butler.schedule])
+    remarkable = [run for run in latest.values() if run.remark and not _is_reported(run, settings)]
+    for run in remarkable:
+        yield warning(check, f"{run.job} {run.remark}: {_reason(run)}", _HISTORY)
+    if not remarkable:
+        yield ok(check, "all last runs succeeded" if latest else "none has run yet")
+
+
+def _is_reported(run: Run, settings: ButlerSettings) -> bool:
+    """Whether another check reports why the job was skipped: the clock, or no language model."""
+    is_clock = (run.error or "").startswith(DOUBTED)
+    is_unread = settings.runtime.kind == "none" and run.job == "consolidate"
+    return run.outcome is RunOutcome.SKIPPED and (is_clock or is_unread)
+
+
+def _reason(run: Run) -> str:
+    return run.error or "; ".join((run.result or {}).get("warnings", []))
+
+
+def _memory(settings: ButlerSettings, database: Database) -> Memory:
+    config = settings.module("memory")
+    assert isinstance(config, MemoryModuleConfig)
+    return Memory(database, get_embedding_engine, settings.butler.name, config)
+
+
+async def _review(settings: ButlerSettings, database: Database) -> Finding:
+    """Count memories that wait for a person: quarantined, proposed or in doubt."""
+    memory, check = _memory(settings, database), f"review of {settings.butler.name}"
+    counted = (await for_every_tenant(memory, "doctor", count_waiting)).done.values()
+    held, proposed = (sum(counts) for counts in zip((0, 0), *counted, strict=True))
+    doubted = sum((await for_every_tenant(memory, "doctor", count_doubts)).done.values())
+    if not held + proposed + doubted:
+        return ok(check, "nothing to review")
+    message = f"to review: {held} quarantined, {proposed} proposed, {doubted} in doubt"
+    return warning(
+        check, message, "list them with `butlers memory quarantine`, `proposals` and `doubts`"
+    )
+
+
+async def _conflicts(settings: ButlerSettings, database: Database) -> Finding:
+    """Count pairs of current facts that contradict or repeat each other."""
+    memory, check = _memory(settings, database), f"conflicts of {settings.butler.name}"
+    number = sum((await for_every_tenant(memory, "doctor", count_open)).done.values())
+    if not number:
+        return ok(check, "none open")
+    message = f"pairs of facts that contradict or repeat each other: {number}"
+    return warning(
+        check, message, "list them with `butlers memory conflicts`, decide with `settle`"
+    )
+
+
+async def _unread(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+    memory = _memory(settings, database)
+    config = memory.settings
+    counted = (await for_every_tenant(memory, "doctor", count_unread)).done
+    check, state = f"unread of {settings.butler.name}", backlog(counted.values(), memory.now())
+    is_read = settings.runtime.kind != "none" or not any(
+        tenant.waiting for tenant in counted.values()
+    )
+    if is_read:
+        yield ok(check, state)
+    elif config.episodes.keep_unread:
+        yield warning(check, f"no model reads episodes ({state}); they are kept", _NAME_A_MODEL)
+    else:
+        yield warning(
+            check, f"no model reads episodes ({state}); they expire unread", _NAME_A_MODEL
+        )
+    for tenant, unread in counted.items():
+        full = crowded(unread, config.episodes)
+        if full is not None:
+            yield warning(check, f"tenant {tenant}: {full}", f"{_NAME_A_MODEL}, or raise the limit")

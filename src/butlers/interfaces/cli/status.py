@@ -20,7 +20,7 @@ from butlers.interfaces.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from butlers.doctor.finding import Finding
+    from butlers.doctor import Finding
     from butlers.host.home import Home
     from butlers.host.status import Running
 
@@ -99,8 +99,8 @@ def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """Check the home for problems and say how to fix them; exits 1 if there is a problem."""
     import asyncio
 
+    from butlers.doctor import Severity
     from butlers.doctor.checks import examine
-    from butlers.doctor.finding import Severity
 
     findings = asyncio.run(examine(find_home(home)))
     if as_json:
