@@ -94,9 +94,7 @@ def _home(home: Home) -> Iterator[Finding]:
         yield warning("home", f"{home.root} does not exist yet", "`butlers up` creates it")
         return
     if home.restoring_directory.exists():
-        yield problem(
-            "home", f"{home.root} is only partly restored", "run `butlers restore FILE` again"
-        )
+        yield problem("home", f"{home.root} is half restored", "run `butlers restore FILE` again")
         return
     try:
         tempfile.TemporaryFile(dir=home.root).close()
