@@ -10,6 +10,9 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 ON_CLUSTER := tests/cluster tests/interfaces/http/test_api_tenants.py $(patsubst %,tests/memory/test_%.py, \
   consolidation_crash consolidation_states decay_sweep episode_cleanup feedback restore)
 
+# The tests over a cluster run beside the others; their output comes at the end.
+BESIDE = $(BIN)/python scripts/beside.py '$(MAKE) --no-print-directory cluster'
+
 .DEFAULT_GOAL := help
 .PHONY: help install run test cluster one coverage check hooks bench mutants docs browser
 
@@ -22,10 +25,10 @@ run: install  ## start every butler of the home (ARGS="--port 9000" is handed on
 	@$(BIN)/butlers up $(ARGS)
 
 test: $(VENV)/.tested browser check  ## every check and every test (ARGS="-k name" is handed on)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
-	@$(if $(CITUS),$(MAKE) --no-print-directory cluster,echo "Without CITUS=DIRECTORY no test ran over a cluster.")
+	@$(if $(CITUS),$(BESIDE),) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(if $(CITUS),,echo "Without CITUS=DIRECTORY no test ran over a cluster.")
 
-cluster: $(VENV)/.tested  ## tests over tenants that are spread (CITUS=DIRECTORY that has a cluster)
+cluster: $(VENV)/.tested  ## tests over a distributed database (CITUS=DIRECTORY that has Citus)
 	@$(BIN)/python scripts/on_cluster.py '$(CITUS)' -n 0 $(ON_CLUSTER) $(ARGS)
 
 one: $(VENV)/.tested  ## one test (T=tests/memory/test_recall.py, a node id, or a word of its name)

@@ -1,4 +1,4 @@
-"""Tests over a database whose tenants are spread: a Citus cluster on loopback, for one run.
+"""Run tests over a distributed database: a Citus cluster on loopback, for one run.
 
     python scripts/on_cluster.py DIRECTORY [arguments of pytest]
 
@@ -17,11 +17,11 @@ from pathlib import Path
 import asyncpg
 
 WORKERS = 3
-"""Of which the last has not joined yet."""
+"""The last of them is not added to the cluster: tests let it join later."""
 
 
 def main(citus: str, *arguments: str) -> int:
-    """What pytest came to, once the cluster is stopped again."""
+    """Return the status of pytest, once the cluster is stopped again."""
     with tempfile.TemporaryDirectory(prefix="butlers-cluster-") as directory:
         os.chmod(directory, 0o755)
         port = _free_ports()
@@ -32,16 +32,22 @@ def main(citus: str, *arguments: str) -> int:
                 assert cluster.stdout is not None
                 url, *workers, spare = cluster.stdout.readline().split()
                 asyncio.run(_join(url, workers))
-                known = {"BUTLERS_TEST_CLUSTER": url, "BUTLERS_TEST_CLUSTER_DIRECTORY": directory}
-                known["BUTLERS_TEST_CLUSTER_SPARE"] = spare
+                cluster_of_run = {
+                    "BUTLERS_TEST_CLUSTER": url,
+                    "BUTLERS_TEST_CLUSTER_DIRECTORY": directory,
+                    "BUTLERS_TEST_CLUSTER_SPARE": spare,
+                }
+                # An interrupt reaches pytest as well, which ends in order and is waited for.
+                signal.signal(signal.SIGINT, lambda *_: None)
                 tests = [sys.executable, "-m", "pytest", *arguments]
-                return subprocess.run(tests, env={**os.environ, **known}, check=False).returncode
+                environment = {**os.environ, **cluster_of_run}
+                return subprocess.run(tests, env=environment, check=False).returncode
             finally:
                 cluster.send_signal(signal.SIGTERM)
 
 
 def _free_ports() -> int:
-    """The first of as many ports in a row as there are servers that nobody uses."""
+    """Return the first of as many free ports in a row as there are servers."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -56,7 +62,7 @@ def _is_free(port: int) -> bool:
 
 
 async def _join(url: str, workers: list[str]) -> None:
-    """The database that every server has knows all nodes, as the owner of a cluster has it."""
+    """Add the workers to the coordinator's `postgres` database, as the owner of a cluster does."""
     coordinator = await asyncpg.connect(url)
     for worker in workers:
         host, _, port = worker.partition(":")
