@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from butlers.kernel.secret_kinds import KINDS, SecretKind
-from butlers.kernel.secret_providers import LEAST_OF_A_PROVIDER, PROVIDERS
+from butlers.kernel.secret_kinds import KINDS, LEAST_OF_A_PROVIDER, PROVIDERS, SecretKind
 
 _MARK = re.compile(r"\[secret: [a-z][a-z ]{1,40}\]")
 # Stands for each character of a mark while secrets are looked for: part of no word, and no space.

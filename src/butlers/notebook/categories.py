@@ -1,9 +1,10 @@
 """Which of the ten categories a note belongs to, judged by its words."""
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from importlib.resources import files
 
 from butlers.notebook.model import CategoryResult, MemoryCategory
 from butlers.notebook.tokens import words
@@ -18,89 +19,12 @@ _APOSTROPHE = re.compile("['\N{RIGHT SINGLE QUOTATION MARK}]")
 _ENDINGS = ("", "s", "es", "d", "ed", "ing", "er", "ers", "ment", "ments", "able", "ee", "ees")
 
 
-@dataclass(frozen=True, slots=True)
-class _Signs:
-    """What speaks for a category: a sign is a word or `two-words`, a `|` parts its spellings.
-
-    A word may be bent (`deployed` for `deploy`) unless a `=` precedes it. `naming` are the signs
-    that add `weight` to the category where they name the note.
-    """
-
-    category: MemoryCategory
-    weight: int
-    naming: str
-    signs: str
-
-
-# Between equals the first wins: better a secret too many than one too few.
-_SIGNS = (
-    _Signs(
-        MemoryCategory.CREDENTIAL,
-        25,
-        """auth|oauth|authentication|authorization|authorisation credential password|passwd secret
-        token api-key|apikey|apikeys""",
-        """auth|oauth|authenticate|authentication|authorize|authorization|authorisation oauth bearer
-        credential password|passwd passphrase secret token api-key|apikey access-key private-key
-        ssh-key mnemonic seed-phrase""",
-    ),
-    _Signs(
-        MemoryCategory.CONFIG,
-        20,
-        "config|configuration|configure setting env|environment|dotenv param|parameter",
-        """config|configuration|configure configuration setting env|environment environment
-        variable flag option parameter threshold timeout port host|hostname|localhost url
-        endpoint""",
-    ),
-    _Signs(
-        MemoryCategory.CODE,
-        18,
-        "code|codebase|coding snippet func|function algo|algorithm impl|implementation|implement",
-        """algorithm snippet implementation function class interface module import export =const
-        =let =var return =async =await query sql|mysql|postgresql|sqlite javascript typescript
-        python""",
-    ),
-    _Signs(
-        MemoryCategory.PERSON,
-        20,
-        "who person|personal contact team|teammate member",
-        """person|personal contact email phone|telephone team|teammate member colleague manager
-        user|username name-is role-is works-at""",
-    ),
-    _Signs(
-        MemoryCategory.PROJECT,
-        18,
-        "project repo|repository deploy|redeploy release",
-        """project roadmap milestone sprint architecture repo|repository repository github branch
-        deploy|redeploy release version""",
-    ),
-    _Signs(
-        MemoryCategory.TASK,
-        20,
-        "task|subtask todo remind|reminder action",
-        """task|subtask todo reminder deadline due-date action-item follow-up assign|reassign
-        blocker priority""",
-    ),
-    _Signs(
-        MemoryCategory.PREFERENCE,
-        15,
-        "pref|prefer|preference|preferred style like|dislike favorite|favourite",
-        """prefer|preference|preferred preference like|dislike dislike favorite|favourite default
-        style theme format convention habit""",
-    ),
-    _Signs(
-        MemoryCategory.CONVERSATION,
-        18,
-        "chat convo meeting notes summary",
-        """chat conversation discussion meeting recap summary mentioned said told-me notes-from""",
-    ),
-    _Signs(
-        MemoryCategory.FACT,
-        15,
-        "fact def|definition|define glossary what-is",
-        """definition acronym concept explanation documentation means is-a|is-an refers-to
-        stands-for""",
-    ),
-)
+_SIGNS = {
+    MemoryCategory(name): signs
+    for name, signs in tomllib.loads(
+        (files(__package__) / "categories.toml").read_text(encoding="utf-8")
+    ).items()
+}
 
 
 def all_categories() -> list[MemoryCategory]:
@@ -113,7 +37,7 @@ def categorize(key: str, content: str) -> CategoryResult:
     points = _points(_phrases(key), _phrases(content))
     if not points:
         return CategoryResult(MemoryCategory.GENERAL, 0.0)
-    best = max(_ORDER, key=points.__getitem__)
+    best = max(_SIGNS, key=points.__getitem__)
     return CategoryResult(best, max(CONFIDENCE_FLOOR, min(1.0, points[best] / _CERTAIN)))
 
 
@@ -124,7 +48,7 @@ def _points(key: set[str], content: set[str]) -> Counter[MemoryCategory]:
     for sign in named | _match_phrases(_KEYWORDS, content):
         points[sign[0]] += _IN_KEY if sign in named else _IN_CONTENT
     for category, _ in _match_phrases(_NAMES, key):
-        points[category] += _NAME_WEIGHTS[category]
+        points[category] += _SIGNS[category]["weight"]
     return points
 
 
@@ -166,7 +90,5 @@ def _forms(spelling: str) -> set[str]:
     return forms | {stem + ending for ending in ("ing", "ed", "ies", "ied")}
 
 
-_ORDER = tuple(signs.category for signs in _SIGNS)
-_KEYWORDS = _indexed((signs.category, signs.signs) for signs in _SIGNS)
-_NAMES = _indexed((signs.category, signs.naming) for signs in _SIGNS)
-_NAME_WEIGHTS = {signs.category: signs.weight for signs in _SIGNS}
+_KEYWORDS = _indexed((category, signs["signs"]) for category, signs in _SIGNS.items())
+_NAMES = _indexed((category, signs["naming"]) for category, signs in _SIGNS.items())

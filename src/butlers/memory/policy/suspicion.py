@@ -8,12 +8,13 @@ only what programs store is judged by this.
 import base64
 import binascii
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.resources import files
 
 from butlers.kernel.words import folded
-from butlers.memory.policy.suspicion_words import DEMANDS, ORDERS
 
 LONGEST = 20_000
 """Characters that are looked at: of what is longer, as many from its beginning as from its end."""
@@ -82,14 +83,19 @@ def _reason_in(text: str, *, orders_only: bool) -> str:
     line = " ".join(text.split())
     if _AWAY.search(text):
         return AWAY
-    if _any_of(ORDERS).search(line):
+    if _any_of("orders").search(line):
         return ORDER
-    return DEMAND if not orders_only and _any_of(DEMANDS).search(line) else ""
+    return DEMAND if not orders_only and _any_of("demands").search(line) else ""
 
 
 @lru_cache
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(patterns))
+def _any_of(table: str) -> re.Pattern[str]:
+    """Compile the patterns of a table of `suspicion.toml` into one."""
+    tables = tomllib.loads((files(__package__) / "suspicion.toml").read_text(encoding="utf-8"))
+    pattern = "|".join(tables[table])
+    for name, fragment in tables["fragments"].items():
+        pattern = pattern.replace(f"{{{name}}}", fragment)
+    return re.compile(pattern)
 
 
 def _readings(text: str) -> Iterator[str]:
