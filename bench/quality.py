@@ -149,7 +149,10 @@ async def _context(memory: Memory, stores: Sequence[sets.Store]) -> float:
         for question in (q for q in store.questions if q["gold"]):
             wanted = {sessions[gold] for gold in question["gold"]}
             built = await context.build_context(
-                memory, question["text"], "bench", None, Lineage(store.name), counted=False
+                memory,
+                context.ContextQuery(question["text"], "bench"),
+                Lineage(store.name),
+                counted=False,
             )
             told = [lines[line.ref.id] for part in built.block.included.values() for line in part]
             hits = [t["id"] in question["gold"] or t["session"] in wanted for t in told]

@@ -157,8 +157,8 @@ def _gated(asked: Asked, learned: ranker.Weights) -> str:
 
 def _plain(one: Seen) -> float:
     """Recall@10 of both legs fused as they came."""
-    numbers, ranks = range(len(one.gold)), one.sight.looked.ranks
-    similarities = np.nan_to_num(one.sight.looked.similarities)
+    numbers, ranks = range(len(one.gold)), one.sight.columns.ranks
+    similarities = np.nan_to_num(one.sight.columns.similarities)
     near = sorted(numbers, key=lambda n: -similarities[n])[:50]
     match = sorted((n for n in numbers if ranks[n] > 0), key=lambda n: -ranks[n])[:50]
     fused = fusion.reciprocal_rank_fusion(near, match, 50)
@@ -173,7 +173,7 @@ def _ranked(one: Seen, learned: ranker.Weights, *, gated: bool = False) -> float
 
 
 def _ranking(one: Seen, learned: ranker.Weights) -> ranker.Ranking:
-    return ranker.ranking(one.sight.looked, one.found, learned, DEPTH)
+    return ranker.ranking(one.sight.columns, one.found, learned, DEPTH)
 
 
 def _mean(values: Sequence[float]) -> float:

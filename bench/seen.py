@@ -108,25 +108,25 @@ async def _ask(memory: Memory, store: sets.Store, strangers: Sequence[str], aske
 async def _one(memory: Memory, store: sets.Store, text: str, gold: set[str]) -> Seen | None:
     query = CandidateQuery(text, types=(MemoryType.EPISODE,))
     sight = await find_candidates(memory, query, store.lineage, DEPTH)
-    if not len(sight.looked):
+    if not len(sight.columns):
         return None
-    marks = np.array([float(store.ids[str(one)] in gold) for one in sight.looked.ids])
+    marks = np.array([float(store.ids[str(one)] in gold) for one in sight.columns.ids])
     return Seen(sight, _signals(sight), marks, len(gold))
 
 
 def _signals(sight: Candidates) -> Signals:
-    return signals(field(sight.looked), sight.looked, sight.reading, sight.names)
+    return signals(field(sight.columns), sight.columns, sight.question, sight.names)
 
 
 def _flattened(seen: Seen) -> Seen:
     """The same question over a flat store: no sessions or speakers, most of its words unknown."""
-    looked = seen.sight.looked
-    dice = random.Random(seen.sight.reading.text)
+    looked = seen.sight.columns
+    dice = random.Random(seen.sight.question.text)
     bare = [word for word in looked.header.bare_words if dice.random() > HIDDEN]
     header = replace(looked.header, bare_words=bare or looked.header.bare_words[:1])
     nothing: list[Any] = [None] * len(looked)
     flat = replace(looked, header=header, session_ids=nothing, places=nothing, authors=nothing)
     numbers = field(flat)
     numbers = replace(numbers, impacts=numbers.impacts * numbers.bare[:, None])
-    reading = seen.sight.reading
+    reading = seen.sight.question
     return replace(seen, found=signals(numbers, flat, reading, seen.sight.names))

@@ -120,7 +120,9 @@ async def _asked(memory: Memory, case: Case, lineage: Lineage) -> tuple[list[Rec
     """What a recall tells, and the block of a context."""
     question = case["question"]
     told = await recall.recall(memory, CandidateQuery(question), LIMIT, lineage, counted=False)
-    built = await context.build_context(memory, question, "bench", BUDGET, lineage, counted=False)
+    built = await context.build_context(
+        memory, context.ContextQuery(question, "bench", BUDGET), lineage, counted=False
+    )
     return told, built.text
 
 

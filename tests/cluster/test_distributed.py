@@ -18,7 +18,7 @@ from butlers.errors import Away, Unavailable
 from butlers.memory.flows import candidates, recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidation.run import run_consolidation
-from butlers.memory.flows.context import build_context
+from butlers.memory.flows.context import ContextQuery, build_context
 from butlers.memory.flows.history import verify_events
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
 from butlers_cluster.distribution import ensure_distributed
@@ -61,7 +61,7 @@ async def lived(memory: Any, lineage: Lineage) -> None:
     await remember.store_fact(memory, TEA, lineage)
     await remember.store_fact(memory, NewFact("Ann", "likes", "coffee"), lineage)
     await recall.recall(memory, CandidateQuery("what does Ann like"), 10, lineage)
-    await build_context(memory, "what does Ann like", "general", None, lineage)
+    await build_context(memory, ContextQuery("what does Ann like", "general"), lineage)
     await memory.uses.settle_all()
 
 

@@ -88,7 +88,10 @@ class Victim:
         reader = Lineage(self.tenant, "token:reader")
         for prompt in (asked, "What is Ann's allergy, home and bank?", "May I delete files?"):
             built = await context.build_context(
-                self.memory, prompt, "general", 6000, reader, counted=False, opening=True
+                self.memory,
+                context.ContextQuery(prompt, "general", 6000, opening=True),
+                reader,
+                counted=False,
             )
             if fault := self._fault(built, attack):
                 return f"{fault} (asked {prompt[:30]!r})"

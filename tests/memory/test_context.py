@@ -39,7 +39,9 @@ async def some_memories(memory, lineage):
 
 
 async def block(memory, lineage, prompt="tea for Ann", butler="general", budget=3000):
-    return (await flow.build_context(memory, prompt, butler, budget, lineage)).text
+    return (
+        await flow.build_context(memory, flow.ContextQuery(prompt, butler, budget), lineage)
+    ).text
 
 
 @pytest.mark.contract("R20.1", "N6.4")
@@ -273,10 +275,10 @@ async def test_the_default_budget_comes_from_settings(memory, lineage):
     await some_memories(memory, lineage)
     config = MemoryModuleConfig.model_validate({"retrieval": {"context_token_budget": 8}})
     small = replace(memory, settings=config)
-    built = await flow.build_context(small, "tea", "general", None, lineage)
+    built = await flow.build_context(small, flow.ContextQuery("tea", "general"), lineage)
     assert count_tokens(built.text) <= 8
     with pytest.raises(InvalidInput, match="token_budget"):
-        await flow.build_context(memory, "tea", "general", -1, lineage)
+        await flow.build_context(memory, flow.ContextQuery("tea", "general", -1), lineage)
 
 
 @pytest.mark.contract("R20.3")

@@ -7,7 +7,7 @@ import pytest
 from butlers.embedding import get_embedding_engine
 from butlers.kernel.tokens import count_tokens
 from butlers.memory.flows.browse import FactFilter, PageRequest, browse_facts
-from butlers.memory.flows.context import build_context, preview_context
+from butlers.memory.flows.context import ContextQuery, build_context, preview_context
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
 from butlers.memory.model import NewEpisode, NewFact, NewRule
 from butlers.memory.policy.context import NOTICE, TITLE
@@ -29,8 +29,8 @@ async def stored(memory, lineage):
 
 @pytest.mark.parametrize("budget", [0, 10, 60, 90, None])
 async def test_it_is_the_block_an_agent_gets_and_its_parts_add_up(memory, lineage, stored, budget):
-    shown = await preview_context(memory, "tea for Ann", "general", budget, lineage)
-    built = await build_context(memory, "tea for Ann", "general", budget, lineage)
+    shown = await preview_context(memory, ContextQuery("tea for Ann", "general", budget), lineage)
+    built = await build_context(memory, ContextQuery("tea for Ann", "general", budget), lineage)
     assert shown["text"] == built.text
     title = count_tokens(TITLE + NOTICE * ("## " in built.text)) if built.text else 0
     assert shown["tokens"] == title + sum(part["tokens"] for part in shown["sections"])
@@ -41,7 +41,7 @@ async def test_it_is_the_block_an_agent_gets_and_its_parts_add_up(memory, lineag
 
 
 async def test_each_line_says_why_it_is_there(memory, lineage, stored):
-    shown = await preview_context(memory, "tea for Ann", "general", None, lineage)
+    shown = await preview_context(memory, ContextQuery("tea for Ann", "general"), lineage)
     facts, rules, episodes = shown["sections"]
     assert [len(part["included"]) for part in (facts, rules, episodes)] == [6, 1, 1]
     scores = [line["composite_score"] for line in facts["included"]]
@@ -50,16 +50,16 @@ async def test_each_line_says_why_it_is_there(memory, lineage, stored):
         "relevance", "importance", "recency", "confidence",
     }  # fmt: skip
     assert episodes["included"][0]["reason"] == "recalled"
-    other = await preview_context(memory, "the moons of Jupiter", "general", None, lineage)
+    other = await preview_context(memory, ContextQuery("the moons of Jupiter", "general"), lineage)
     assert [len(part["included"]) for part in other["sections"]] == [0, 0, 1]
     assert other["sections"][2]["included"][0]["reason"] == "recent"
     assert facts["token_share"] == int(shown["token_budget"] * 0.6)
 
 
 async def test_a_preview_is_not_a_use(memory, lineage, stored):
-    await preview_context(memory, "tea for Ann", "general", None, lineage)
+    await preview_context(memory, ContextQuery("tea for Ann", "general"), lineage)
     shown = (await browse_facts(memory, FactFilter(), PageRequest(), lineage)).items
     assert {fact["reference_count"] for fact in shown} == {0}
-    await build_context(memory, "tea for Ann", "general", None, lineage)
+    await build_context(memory, ContextQuery("tea for Ann", "general"), lineage)
     shown = (await browse_facts(memory, FactFilter(), PageRequest(), lineage)).items
     assert {fact["reference_count"] for fact in shown} == {1}

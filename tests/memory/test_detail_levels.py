@@ -33,7 +33,7 @@ async def stored(memory, lineage, clock):
 
 
 async def test_the_database_tells_what_statements_read(memory, lineage, stored, clock):
-    told = await search.tell_memories(memory.database, lineage.tenant_id, stored, clock.now)
+    told = await search.load_memories(memory.database, lineage.tenant_id, stored, clock.now)
     for ref in stored:
         async with memory.transaction(lineage) as tx:
             (read,) = await READ_BY[ref.type](tx, ids=[ref.id], now=clock.now)
@@ -41,7 +41,7 @@ async def test_the_database_tells_what_statements_read(memory, lineage, stored, 
 
 
 async def test_how_something_was_said_is_told(memory, lineage, stored, clock):
-    told = await search.tell_memories(memory.database, lineage.tenant_id, stored, clock.now)
+    told = await search.load_memories(memory.database, lineage.tenant_id, stored, clock.now)
     for ref in stored[:2]:
         said = [told[ref][key] for key in ("session_id", "place", "author", "said_at")]
         assert list(map(str, said)) == [

@@ -83,7 +83,9 @@ async def test_it_stands_behind_and_says_so(memory, lineage, dinner):
     order = [bool(one.row["in_doubt"]) for one in told]
     assert order == sorted(order)
     assert told[0].ref == sure
-    built = await context.build_context(memory, "dinner for Ann", "general", 3000, lineage)
+    built = await context.build_context(
+        memory, context.ContextQuery("dinner for Ann", "general", 3000), lineage
+    )
     assert "[dinner shopping]: rice for Ann (confidence: 1.00, in doubt)" in built.text
     assert "effectiveness: 0.00, in doubt)" in built.text
     assert "tea with dinner (confidence: 1.00)" in built.text

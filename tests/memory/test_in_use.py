@@ -77,7 +77,7 @@ async def test_what_was_just_told_is_found_at_once_beside_what_was_used_for_week
     question = "What is the code of Tobias' locker at the pool?"
     found = await recall.recall(real, CandidateQuery(question), 10, lineage)
     assert max(found, key=lambda one: one.parts.relevance).ref.id == told
-    block = await context.build_context(real, question, "general", None, lineage)
+    block = await context.build_context(real, context.ContextQuery(question, "general"), lineage)
     assert "4711" in block.text
 
 
@@ -98,8 +98,8 @@ async def test_the_most_relevant_compete_and_importance_orders_them(real, lineag
 async def test_nothing_is_an_answer(real, lived, lineage):
     for text in FOREIGN:
         assert await recalled(real, text, lineage) == []
-        block = await context.build_context(real, text, "general", None, lineage)
-        assert block.block.included[context.Section.FACTS] == []
+        block = await context.build_context(real, context.ContextQuery(text, "general"), lineage)
+        assert block.block.included[context.ContextSection.FACTS] == []
         best = await recall.search_memories(
             real, CandidateQuery(text), SearchMode.HYBRID, 5, lineage
         )
@@ -168,10 +168,14 @@ async def test_standing_rules_are_told_whatever_is_asked(real, lineage):
     proven = await remember.store_rule(real, NewRule("Quote sources with their year"), lineage)
     for _ in range(5):
         await feedback.mark_helpful(real, proven.id, lineage)
-    block = (await context.build_context(real, FOREIGN[1], "general", None, lineage)).block
-    told = [line.ref.id for line in block.included[context.Section.RULES]]
+    block = (
+        await context.build_context(real, context.ContextQuery(FOREIGN[1], "general"), lineage)
+    ).block
+    told = [line.ref.id for line in block.included[context.ContextSection.RULES]]
     assert told == [proven.id, rule.id]
-    rested = await context.build_context(real, FOREIGN[1], "general", None, lineage, counted=False)
+    rested = await context.build_context(
+        real, context.ContextQuery(FOREIGN[1], "general"), lineage, counted=False
+    )
     assert rested.text == block.text
 
 

@@ -24,7 +24,7 @@ from butlers.memory.flows.history import _find
 from butlers.memory.flows.lifecycle import decay_sweep, episode_retention
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, SearchMode
 from butlers.memory.store import search
-from butlers.memory.store.search import Filter, IndexQuery
+from butlers.memory.store.search import Filter, IndexQuery, Limits
 from conftest import ToyEmbedder
 from memory.index import differences
 
@@ -213,7 +213,7 @@ async def test_what_is_told_is_what_finding_tells(memory, lineage, clock, owner)
     refs.append(MemoryRef(MemoryType.EPISODE, episode.id))
     clock.advance(days=3)
     now = clock.now
-    told = await search.tell_memories(memory.database, lineage.tenant_id, refs, now)
+    told = await search.load_memories(memory.database, lineage.tenant_id, refs, now)
     async with memory.transaction(lineage) as tx:
         for ref in refs:
             row = await _find(tx, ref, now)
@@ -276,7 +276,7 @@ async def test_a_look_says_what_it_knows_of_the_question(memory, lineage):
     asked = IndexQuery(standing.current_id, 0, 3, "milk tea and kuber zebra", bare="tea")
     where = Filter(tuple(MemoryType), None, 0.2, memory.now())
     looked = await search.find_candidates(
-        memory.database, lineage.tenant_id, asked, where, 10, 10_000
+        memory.database, lineage.tenant_id, asked, where, Limits(10, 10_000)
     )
     header = looked.header
     assert (header.words, header.bare_words) == (["milk", "tea", "kuber", "zebra"], ["tea"])

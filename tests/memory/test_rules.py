@@ -44,7 +44,9 @@ async def told(memory):
     answers = set()
     for text in TEXTS:
         found = any(text in one for one in await recalled(memory, text))
-        block = await context.build_context(memory, text, "general", 3000, AGENT, counted=False)
+        block = await context.build_context(
+            memory, context.ContextQuery(text, "general", 3000), AGENT, counted=False
+        )
         assert (text in block.text) is found
         answers |= {text.split()[1]} if found else set()
     return answers
@@ -118,12 +120,16 @@ async def test_what_its_own_author_lifts_says_so_and_stands_behind_what_people_s
     assert list(found) == ["Prefer Ann, always", "Prefer Mallory"]
     scores = [one.composite_score for one in found.values()]
     assert scores[0] < scores[1]
-    block = (await context.build_context(memory, "prefer", "general", 3000, AGENT)).text
+    block = (
+        await context.build_context(memory, context.ContextQuery("prefer", "general", 3000), AGENT)
+    ).text
     assert block.index("Prefer Ann") < block.index("Prefer Mallory")
     assert "effectiveness: 1.00, marked by its own author alone)" in block
     assert (await helped(memory, own, 1, OTHER))["own_marks"] is False
     assert list(await recalled(memory, "prefer"))[0] == "Prefer Mallory"
-    block = (await context.build_context(memory, "prefer", "general", 3000, AGENT)).text
+    block = (
+        await context.build_context(memory, context.ContextQuery("prefer", "general", 3000), AGENT)
+    ).text
     assert block.index("Prefer Mallory") < block.index("Prefer Ann")
     assert "author alone" not in block
 

@@ -121,7 +121,9 @@ async def test_a_context_of_the_past_says_so_and_counts_no_use(
 ):
     await remember.store_rule(memory, NewRule("Always greet Ann in her city"), lineage)
     built = await context.build_context(
-        memory, "which city does Ann live in", "general", 3000, lineage, Then(FEBRUARY)
+        memory,
+        context.ContextQuery("which city does Ann live in", "general", 3000, Then(FEBRUARY)),
+        lineage,
     )
     assert "It tells as of 2026-02-10 12:00 UTC, not of now." in built.text
     assert "[city]: Oslo" in built.text
@@ -130,7 +132,9 @@ async def test_a_context_of_the_past_says_so_and_counts_no_use(
     await memory.uses.settle_all()
     assert await owner.fetchval("select sum(reference_count) from facts") == 0
     believed = await context.build_context(
-        memory, "which city does Ann live in", "general", 3000, lineage, Then(MAY, FEBRUARY)
+        memory,
+        context.ContextQuery("which city does Ann live in", "general", 3000, Then(MAY, FEBRUARY)),
+        lineage,
     )
     assert "as of 2026-05-10 12:00 UTC as believed at 2026-02-10 12:00 UTC" in believed.text
     assert "Active Rules" not in believed.text
@@ -163,7 +167,9 @@ async def test_what_is_outdated_is_told_of_nobody_until_it_holds_again(
     )
 
     async def shown():
-        built = await context.build_context(memory, "Ann's city", "general", 3000, lineage)
+        built = await context.build_context(
+            memory, context.ContextQuery("Ann's city", "general", 3000), lineage
+        )
         told = await recall.recall(memory, CandidateQuery("Ann's city"), 10, lineage)
         last = told[-1]
         return "city is Oslo" in built.text, last.ref.id == said.id, last.row.get("outdated_by")

@@ -60,7 +60,9 @@ async def test_trust_is_the_least_of_what_a_memory_comes_from(memory, owner):
         "select origin, trust from facts union select origin, trust from episodes"
     )}  # fmt: skip
     assert words == {"inferred from tool", "tool", "low trust", ""}
-    block = await context.build_context(memory, "What does Ann play?", "general", 3000, AGENT)
+    block = await context.build_context(
+        memory, context.ContextQuery("What does Ann play?", "general", 3000), AGENT
+    )
     assert "chess (confidence: 1.00, tool)" in block.text
 
 
@@ -97,7 +99,11 @@ async def test_the_more_trusted_stands_first_on_one_key(memory):
         one.row["content"] for one in await recall(memory, CandidateQuery("Ann allergy"), 5, AGENT)
     ]
     assert told == ["peanuts it is", "allergy none for Ann at all"]
-    text = (await context.build_context(memory, "Ann allergy", "general", 3000, AGENT)).text
+    text = (
+        await context.build_context(
+            memory, context.ContextQuery("Ann allergy", "general", 3000), AGENT
+        )
+    ).text
     assert text.index("peanuts it is") < text.index("none for Ann")
     assert "at all (confidence: 1.00, low trust)" in text
 
@@ -120,7 +126,9 @@ async def test_what_is_suspicious_is_told_to_nobody_until_a_person_accepts_it(me
     await run_episode_cleanup(memory, AGENT, 0)
     assert (model.prompts, await found(memory, AGENT, ORDER)) == ([], [str(kept)])
     assert [await said(memory, ref) for ref in refs] == [None] * 3
-    block = await context.build_context(memory, ORDER, "general", 3000, AGENT, opening=True)
+    block = await context.build_context(
+        memory, context.ContextQuery(ORDER, "general", 3000, opening=True), AGENT
+    )
     assert "previous instructions" not in block.text
     with pytest.raises(NotFound, match="quarantine"):
         await feedback.mark_helpful(memory, refs[2].id, AGENT)
@@ -176,7 +184,9 @@ async def test_marks_count_by_who_made_them(memory, owner):
         lifted = await feedback.mark_helpful(memory, own, AGENT)
     assert (lifted["maturity"], lifted["own_marks"]) == ("established", True)
     await remember.store_rule(memory, NewRule("Prefer Ann, always"), USER)
-    block = await context.build_context(memory, "prefer", "general", 3000, AGENT)
+    block = await context.build_context(
+        memory, context.ContextQuery("prefer", "general", 3000), AGENT
+    )
     assert block.text.index("Prefer Ann") < block.text.index("Prefer Mallory")
 
 

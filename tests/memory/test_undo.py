@@ -140,7 +140,11 @@ async def seen(memory, owner, tenant):
         for question in QUESTIONS
     ]
     blocks = [
-        (await context.build_context(memory, q, "general", 3000, me, counted=False)).text
+        (
+            await context.build_context(
+                memory, context.ContextQuery(q, "general", 3000), me, counted=False
+            )
+        ).text
         for q in QUESTIONS
     ]
     return rows, recalled, blocks, await find_proposals(memory, 10, me)

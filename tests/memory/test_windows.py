@@ -203,7 +203,9 @@ async def test_saying_the_same_twenty_times_is_one_fact_that_is_used_and_confirm
     assert await lived(owner, "2021-01-01") == [row["content"]]
     assert (await events(owner, again.id))[1]["payload"]["inherited"] == [str(told.id)]
     assert await event_types(owner, again.id) == ["fact_created", "fact_confirmed"]
-    shown = await context.build_context(memory, "Ann city Berlin", "g", None, lineage)
+    shown = await context.build_context(
+        memory, context.ContextQuery("Ann city Berlin", "g"), lineage
+    )
     facts = [line for line in shown.text.splitlines() if "BERLIN" in line]
     assert len(facts) == 1
     # Other content inherits nothing.

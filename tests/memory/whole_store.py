@@ -14,7 +14,7 @@ from butlers.memory.flows import (
 )
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidation.run import run_consolidation
-from butlers.memory.flows.context import build_context
+from butlers.memory.flows.context import ContextQuery, build_context
 from butlers.memory.flows.lifecycle import episode_retention
 from butlers.memory.model import Holds, NewEpisode, NewFact, NewRule
 from butlers.module import Project
@@ -73,7 +73,7 @@ async def fill(memory, lineage, owner, clock, name="Ida"):
     with_settings(memory, review=True)
     await _read(memory, lineage, f"{name} likes jazz.", [fact(name, "likes", "jazz")])
     await recall.recall(memory, CandidateQuery(f"where does {name} live"), 5, lineage)
-    await build_context(memory, f"What of {name}?", "general", None, lineage)
+    await build_context(memory, ContextQuery(f"What of {name}?", "general"), lineage)
     await memory.uses.settle_all()
     return {"ida": ida, "flat": flat.id, "tea": tea.id, "brief": brief.id}
 

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from butlers.memory.flows.candidates import CandidateQuery
-from butlers.memory.flows.context import build_context
+from butlers.memory.flows.context import ContextQuery, build_context
 from butlers.memory.flows.feedback import confirm_memory
 from butlers.memory.flows.forget import forget_memory
 from butlers.memory.flows.history import explain_memory
@@ -182,7 +182,7 @@ async def test_what_users_want_always_or_never_is_told_whatever_is_asked(
     memory: Memory, lineage: Lineage
 ) -> None:
     await end(memory, turns(*STATED), lineage)
-    told = (await build_context(memory, "zzz", "general", None, lineage)).text
+    told = (await build_context(memory, ContextQuery("zzz", "general"), lineage)).text
     assert "Never order flour on a Friday." in told
     assert "今後は必ず敬語で返信してください。" in told
     assert "rye" not in told.partition("## Recent Episodes")[0]

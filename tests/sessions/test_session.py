@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from butlers.db.postgres import Database
+from butlers.db.postgres import Access, Database
 from butlers.errors import Unavailable
 from butlers.llm import Completion, CompletionFailed, Usage
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
@@ -322,6 +323,36 @@ async def test_a_prompt_is_told_what_bears_on_it_and_only_once(
     assert told.ids == (rule.id,)
     assert await sessions.relevant(SESSION, prompt, CALLER) == Injection()
     assert (await sessions.relevant("another", prompt, CALLER)).ids == (rule.id,)
+
+
+async def test_a_prompt_reads_what_it_shows_once_and_counts_it_as_used(
+    memory: Memory, lineage: Lineage, worker_access: Access, owner: asyncpg.Connection
+) -> None:
+    """Two round trips, the search and its rows, however many lines there are."""
+    for number in range(5):
+        rule = NewRule(f"Ask before booking a flight to place number {number}")
+        await store_rule(memory, rule, lineage)
+    database, statements = await Database.open(worker_access, pool_max=1), list[str]()
+    try:
+        alone = replace(memory, database=database)
+
+        async def opened() -> Memory:
+            return alone
+
+        sessions = SessionMemory("general", opened, 30.0)
+        await sessions.relevant("first", "ask before booking a flight", CALLER)
+        await alone.uses.settle_all()
+        async with database._connections.pool.acquire() as connection:
+            connection.add_query_logger(lambda record: statements.append(record.query))
+        injection = await sessions.relevant(SESSION, "ask before booking a flight", CALLER)
+        reads = len(statements)
+        await alone.uses.settle_all()
+    finally:
+        await database.close()
+    assert len(injection.ids) == 5
+    assert reads == 2, statements
+    counts = await owner.fetch("select id, reference_count from rules")
+    assert {row["id"]: row["reference_count"] for row in counts} == dict.fromkeys(injection.ids, 2)
 
 
 async def test_what_an_opening_told_is_not_told_again_until_the_agent_forgets(

@@ -203,7 +203,7 @@ class Memory:
         """What is remembered of the tenant; whoever finds it outdated has it asked `anew`."""
         known = None if anew else self.standings.get(lineage.tenant_id)
         if known is None:
-            known = await search.tenant_standing(self.database, lineage.tenant_id)
+            known = await search.load_tenant_profile(self.database, lineage.tenant_id)
             self.standings.set(lineage.tenant_id, known)
         return known
 

@@ -13,19 +13,17 @@ from butlers.memory.flows.consolidation.answer import count_unread
 from butlers.memory.flows.context import Context
 from butlers.memory.flows.history import stored_by
 from butlers.memory.handle import Memory
-from butlers.memory.model import MemoryType, SearchMode
+from butlers.memory.model import MemoryRef, MemoryType, SearchMode
 from butlers.memory.operations import OperationContext
 from butlers.memory.operations.retrieval import (
     ANSWERING,
     AskedContext,
-    Get,
     SearchInput,
     context,
-    get,
     search,
 )
 from butlers.memory.policy import context as lines
-from butlers.memory.policy.trust import standing_words
+from butlers.memory.policy.trust import reservations
 from butlers.module import Caller
 from butlers.sessions import essence
 from butlers.sessions.fail_open import forgiven
@@ -113,10 +111,11 @@ class SessionMemory:
             chosen = near[:_RELEVANT_LINES]
             if not chosen:
                 return Injection()
-            text = "".join([await _line(ctx, one) for one in chosen])
-            self._told.set(session, told | {one["id"] for one in chosen})
-            whole = f"{PREFACE}{lines.TITLE}{lines.NOTICE}{text}"[:MAX_HOOK_CHARACTERS]
-            return Injection(whole, tuple(UUID(str(one["id"])) for one in chosen))
+            self._told.set(session, told | {row["id"] for row in chosen})
+            refs = [MemoryRef(MemoryType(row["memory_type"]), UUID(row["id"])) for row in chosen]
+            ctx.memory.uses.count(ctx.lineage.tenant_id, refs, ctx.memory.now())
+            text = f"{PREFACE}{lines.TITLE}{lines.NOTICE}{''.join(map(_line, chosen))}"
+            return Injection(text[:MAX_HOOK_CHARACTERS], tuple(ref.id for ref in refs))
 
         seconds = self._context_seconds
         return await forgiven(
@@ -202,16 +201,14 @@ async def _near(ctx: OperationContext, prompt: str) -> list[dict[str, Any]]:
     return found
 
 
-async def _line(ctx: OperationContext, found: dict[str, Any]) -> str:
-    """The line of a memory, which counts as used by being shown."""
-    kind = MemoryType(found["memory_type"])
-    row = await get.execute(ctx, Get(memory_type=kind, memory_id=found["id"])) or found
-    origin = standing_words(row)
-    if kind is MemoryType.FACT:
-        told = (row["subject"], row["predicate"], row["content"])
-        return lines.fact_line(*told, float(row["effective_confidence"]), origin=origin)
-    stands = row["maturity"], float(row["effectiveness_score"])
-    return lines.rule_line(row["content"], *stands, origin=origin)
+def _line(row: dict[str, Any]) -> str:
+    """Render one search result as a line of the injected text."""
+    origin = reservations(row)
+    if row["memory_type"] == MemoryType.FACT:
+        fact = (row["subject"], row["predicate"], row["content"])
+        return lines.fact_line(*fact, float(row["effective_confidence"]), origin=origin)
+    maturity, effectiveness = row["maturity"], float(row["effectiveness_score"])
+    return lines.rule_line(row["content"], maturity, effectiveness, origin=origin)
 
 
 def place_name(cwd: str, caller: Caller) -> str:

@@ -1,6 +1,6 @@
-"""Looking for what may answer a question, with what is remembered of the tenant.
+"""Find the candidates of a query: the memories that may answer it, before they are ranked.
 
-That is one round trip; in a large store, where both legs are looked for at once, it is two.
+That takes one round trip; in a large store, where words and vectors are searched at once, two.
 """
 
 from collections.abc import Set
@@ -15,24 +15,31 @@ from butlers.memory.model import NOW, Lineage, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, question, scopes
 from butlers.memory.policy.question import ParsedQuestion
 from butlers.memory.store import search
-from butlers.memory.store.search import NOTHING_AHEAD, Ahead, Filter, IndexQuery, TenantProfile
+from butlers.memory.store.search import (
+    NOTHING_AHEAD,
+    Ahead,
+    Filter,
+    IndexQuery,
+    Limits,
+    TenantProfile,
+)
 
 ALL_TYPES = tuple(MemoryType)
 # Rows up to which a tenant's vectors are all read: exact, and about as quick as the index.
 READ_WHOLE = 10_000
-# How many the vector index compares where nothing else finds an answer, and where words do too. Of
-# the true ten nearest among 100,000, a thousand miss one in 800 and five hundred one in 190; among
-# a million a thousand miss one in 150.
+# How many neighbours the vector index compares without a word search, and with one. Of the true
+# ten nearest among 100,000, a thousand miss one in 800 and five hundred one in 190; among a
+# million a thousand miss one in 150.
 NEIGHBOURS_ALONE, NEIGHBOURS = 1_000, 500
-# Memories from which on words are looked for while the question is embedded, then beside meaning:
-# so long do they take that a thousand neighbours keep nobody waiting.
+# Memories from which on words are searched while the query is embedded, then beside the vectors:
+# the word search takes so long that a thousand neighbours keep nobody waiting.
 AT_ONCE = 200_000
 MAX_QUERY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateQuery:
-    """What is looked for, and among what."""
+    """A search text, and which memories it may return."""
 
     text: str
     types: tuple[MemoryType, ...] = ALL_TYPES
@@ -43,10 +50,10 @@ class CandidateQuery:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What a question says, and what may answer it."""
+    """A parsed query and the memories that may answer it."""
 
-    reading: ParsedQuestion
-    looked: CandidateColumns
+    question: ParsedQuestion
+    columns: CandidateColumns
     names: Set[str]
 
 
@@ -57,73 +64,19 @@ async def find_candidates(
     depth: int,
     mode: SearchMode = SearchMode.HYBRID,
 ) -> Candidates:
-    """What may answer, each leg to a depth; looked again if what was remembered was outdated."""
+    """Find what may answer a query, the best `depth` by words and by meaning each.
+
+    Uses the cached profile of the tenant, and searches again when the profile was outdated.
+    """
     query = _checked(query)
     await memory.settled(lineage.tenant_id)
-    standing = await memory.standing(lineage)
-    sight = await _look(memory, query, lineage, depth, mode, standing)
-    if sight.looked.header.stale:
+    profile = await memory.standing(lineage)
+    candidates = await _search(memory, query, lineage, depth, mode, profile)
+    if candidates.columns.header.stale:
         fresh = await memory.standing(lineage, anew=True)
-        if fresh != standing:
-            sight = await _look(memory, query, lineage, depth, mode, fresh)
-    return sight
-
-
-async def _look(  # noqa: PLR0913 - a look is what is asked, by whom, how deep, how and knowing what
-    memory: Memory,
-    query: CandidateQuery,
-    lineage: Lineage,
-    depth: int,
-    mode: SearchMode,
-    standing: TenantProfile,
-) -> Candidates:
-    now, then = memory.now(), query.then
-    text = question.by_every_name(query.text, standing.called)[:MAX_QUERY]
-    reading = question.read(text, standing.names, then.at(now))
-    where = Filter(query.types, query.scope, query.min_confidence, now, then.as_of, then.known_at)
-    if mode is SearchMode.HYBRID and standing.memories > max(AT_ONCE, READ_WHOLE):
-        asked, ahead = await _at_once(memory, reading, lineage, depth, standing)
-    else:
-        asked, ahead = await _index_query(memory, reading, mode, standing), NOTHING_AHEAD
-    looked = await search.find_candidates(
-        memory.database, lineage.tenant_id, asked, where, depth, READ_WHOLE, ahead
-    )
-    return Candidates(reading, looked, standing.names)
-
-
-async def _at_once(
-    memory: Memory, reading: ParsedQuestion, lineage: Lineage, depth: int, standing: TenantProfile
-) -> tuple[IndexQuery, Ahead]:
-    """What is looked up, and what both legs found of it, each on a connection of its own."""
-    database, tenant, words = memory.database, lineage.tenant_id, prepared(reading.text)
-    matched = search.match_ahead(database, tenant, words, standing.memories, depth)
-    async with beside(matched) as matching:
-        asked = await _index_query(memory, reading, SearchMode.HYBRID, standing)
-        near = await search.near_ahead(database, tenant, asked, depth)
-        return asked, Ahead(**await matching, **near)
-
-
-async def _index_query(
-    memory: Memory, reading: ParsedQuestion, mode: SearchMode, standing: TenantProfile
-) -> IndexQuery:
-    """What is looked up: the words unless only meaning counts, the vectors unless only words do.
-
-    Where somebody is named, both are asked without the name as well, which would drown the rest.
-    """
-    known = (len(standing.names), standing.memories)
-    words = "" if mode is SearchMode.SEMANTIC else prepared(reading.text)
-    if mode is SearchMode.KEYWORD:
-        return IndexQuery(standing.current_id, *known, words)
-    twice = mode is SearchMode.HYBRID and reading.bare != reading.text
-    texts = [reading.text, reading.bare] if twice else [reading.text]
-    asked = await memory.embed_question(texts, standing)
-    if asked is None:
-        return IndexQuery(None, *known, words)
-    bare, near_bare = (prepared(reading.bare), asked.vectors[1]) if twice else (None, None)
-    is_few = words and standing.memories <= AT_ONCE
-    neighbours = NEIGHBOURS if is_few else NEIGHBOURS_ALONE
-    version, near = asked.version_id, asked.vectors[0]
-    return IndexQuery(version, *known, words, near, bare, near_bare, neighbours)
+        if fresh != profile:
+            candidates = await _search(memory, query, lineage, depth, mode, fresh)
+    return candidates
 
 
 def _checked(query: CandidateQuery) -> CandidateQuery:
@@ -132,3 +85,61 @@ def _checked(query: CandidateQuery) -> CandidateQuery:
     scope = scopes.checked("scope", query.scope) if query.scope else None
     types = query.types or ALL_TYPES
     return replace(query, text=text[:MAX_QUERY], types=types, scope=scope)
+
+
+async def _search(
+    memory: Memory,
+    query: CandidateQuery,
+    lineage: Lineage,
+    depth: int,
+    mode: SearchMode,
+    profile: TenantProfile,
+) -> Candidates:
+    now, then = memory.now(), query.then
+    text = question.by_every_name(query.text, profile.called)[:MAX_QUERY]
+    parsed = question.read(text, profile.names, then.at(now))
+    where = Filter(query.types, query.scope, query.min_confidence, now, then.as_of, then.known_at)
+    if mode is SearchMode.HYBRID and profile.memories > max(AT_ONCE, READ_WHOLE):
+        index_query, ahead = await _search_ahead(memory, parsed, lineage, depth, profile)
+    else:
+        index_query, ahead = await _index_query(memory, parsed, mode, profile), NOTHING_AHEAD
+    limits = Limits(depth, READ_WHOLE)
+    columns = await search.find_candidates(
+        memory.database, lineage.tenant_id, index_query, where, limits, ahead
+    )
+    return Candidates(parsed, columns, profile.names)
+
+
+async def _search_ahead(
+    memory: Memory, parsed: ParsedQuestion, lineage: Lineage, depth: int, profile: TenantProfile
+) -> tuple[IndexQuery, Ahead]:
+    """Search words and vectors at once, each on a connection of its own."""
+    database, tenant, words = memory.database, lineage.tenant_id, prepared(parsed.text)
+    matched = search.match_ahead(database, tenant, words, profile.memories, depth)
+    async with beside(matched) as matching:
+        index_query = await _index_query(memory, parsed, SearchMode.HYBRID, profile)
+        near = await search.near_ahead(database, tenant, index_query, depth)
+        return index_query, Ahead(**await matching, **near)
+
+
+async def _index_query(
+    memory: Memory, parsed: ParsedQuestion, mode: SearchMode, profile: TenantProfile
+) -> IndexQuery:
+    """Build the query of the index: words unless semantic, vectors unless keyword.
+
+    Where somebody is named, both are also searched without the name, which would drown the rest.
+    """
+    known = (len(profile.names), profile.memories)
+    words = "" if mode is SearchMode.SEMANTIC else prepared(parsed.text)
+    if mode is SearchMode.KEYWORD:
+        return IndexQuery(profile.current_id, *known, words)
+    is_named = mode is SearchMode.HYBRID and parsed.bare != parsed.text
+    texts = [parsed.text, parsed.bare] if is_named else [parsed.text]
+    embedded = await memory.embed_question(texts, profile)
+    if embedded is None:
+        return IndexQuery(None, *known, words)
+    bare, near_bare = (prepared(parsed.bare), embedded.vectors[1]) if is_named else (None, None)
+    is_few = words and profile.memories <= AT_ONCE
+    neighbours = NEIGHBOURS if is_few else NEIGHBOURS_ALONE
+    version, near = embedded.version_id, embedded.vectors[0]
+    return IndexQuery(version, *known, words, near, bare, near_bare, neighbours)

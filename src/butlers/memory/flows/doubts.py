@@ -11,7 +11,7 @@ from butlers.memory.flows.authority import must_reach
 from butlers.memory.flows.links import link_event
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import NOW, EventType, Lineage, MemoryRef, Then
-from butlers.memory.policy.doubt import told_briefly
+from butlers.memory.policy.trust import excerpt_of
 from butlers.memory.store import doubts
 
 MOST = 1_000
@@ -25,7 +25,7 @@ async def fallen_in(work: UnitOfWork, refs: Sequence[MemoryRef]) -> list[dict[st
         return []
     named = {"types": [ref.type for ref in refs], "ids": [ref.id for ref in refs]}
     rows = await doubts.find_fallen(work.tx, **named, now=work.now, limit=_FALLEN, excerpt=EXCERPT)
-    return [told_briefly(row) for row in rows]
+    return [excerpt_of(row) for row in rows]
 
 
 async def list_doubts(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from butlers.memory.model import (
     MemoryType,
 )
 from butlers.memory.policy.attachments import checked_ref
-from butlers.memory.policy.doubt import told_briefly
+from butlers.memory.policy.trust import excerpt_of
 from butlers.memory.store import episodes, facts, rules
 
 
@@ -70,7 +70,7 @@ async def forget_and_tell(
         for id in gone:
             await _forget_source(work, id)
         fallen = await fallen_in(work, [ref])
-    told = {row["id"]: told_briefly({"memory_type": MemoryType.EPISODE, **row}) for row in rows}
+    told = {row["id"]: excerpt_of({"memory_type": MemoryType.EPISODE, **row}) for row in rows}
     left = [one for id, one in told.items() if id not in gone]
     return Forgotten(forgotten is not None, left, [told[id] for id in gone], fallen)
 

@@ -84,7 +84,7 @@ async def explain_memory(
     Asked of a time, as it was then: what was not known yet is left out.
     """
     ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
-    told = then and await search.tell_memories(memory.database, lineage.tenant_id, [ref], now, then)
+    told = then and await search.load_memories(memory.database, lineage.tenant_id, [ref], now, then)
     async with memory.transaction(lineage) as tx:
         found = await _find(tx, ref, now)
         if found is None:

@@ -1,7 +1,7 @@
-"""Finding memories: by meaning, by words, by both, and by all that makes one worth recalling."""
+"""Search memories by meaning, by words or by both, and recall what answers a question."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -15,30 +15,28 @@ from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_can
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, ranker
-from butlers.memory.policy.doubt import demote_doubted, is_demoted, may_answer
 from butlers.memory.policy.maturity import told_reason
 from butlers.memory.policy.ranker import Ranked, ScoreParts, score_parts
-from butlers.memory.policy.trust import behind_the_more_trusted, in_their_places, with_origin
+from butlers.memory.policy.trust import (
+    demote_doubted,
+    is_demoted,
+    may_answer,
+    order_by_trust,
+    order_facts_by_trust,
+    with_origin,
+)
 from butlers.memory.store import rule_applications, search
 
 DEPTH = 200
-"""How far down each leg the ranker looks; whoever asks for more has it look further."""
+"""How many candidates of each search are ranked; a higher limit raises it."""
 MAX_HARM = 20
-"""How many reasons for harm are told with a rule; an explanation has more of them."""
+"""How many reasons for harm come with a rule; an explanation has more."""
 _SPARE = 4
-"""How many times as many as are wanted are looked at, lest what is in doubt take their place."""
+"""How many times the limit is read, so that memories in doubt can be replaced by others."""
 DEFAULT_IMPORTANCE = 5.0
-"""How important a rule is, of which nobody says so."""
+"""The importance of a rule, which has none of its own."""
 Choice = Callable[[Sequence[Ranked]], Sequence[Ranked]]
-"""Which of the ranked are wanted."""
-
-
-@dataclass(frozen=True, slots=True)
-class RankedMemory:
-    """A memory with the scores that a search gave it."""
-
-    ref: MemoryRef
-    scores: dict[str, Any]
+"""Selects from the ranked candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class Recalled:
     signals: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """The memory as its reader gets it, with the parts of its score."""
+        """Return the memory with its scores, as JSON values."""
         return {
             "memory_type": self.ref.type,
             **with_origin(self.row),
@@ -64,7 +62,32 @@ class Recalled:
         }
 
 
-async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of it, for whom
+class Rows:
+    """Loads the memories of one search as their readers get them, each at most once."""
+
+    def __init__(self, memory: Memory, lineage: Lineage, then: Then = NOW) -> None:
+        self._memory = memory
+        self._tenant_id = lineage.tenant_id
+        self._then = then
+        self.loaded: dict[MemoryRef, Row] = {}
+
+    async def load(self, refs: Sequence[MemoryRef], limit: int) -> dict[MemoryRef, Row]:
+        """Load the first `limit` of these; one more for each that ranks behind current ones."""
+        rows: dict[MemoryRef, Row] = {}
+        start, missing = 0, limit
+        while missing > 0 and start < len(refs):
+            batch = refs[start : start + max(missing, len(rows))]
+            if new := [ref for ref in batch if ref not in self.loaded]:
+                self.loaded |= await search.load_memories(
+                    self._memory.database, self._tenant_id, new, self._memory.now(), self._then
+                )
+            rows |= {ref: self.loaded[ref] for ref in batch if ref in self.loaded}
+            start += len(batch)
+            missing = limit - sum(not is_demoted(row) for row in rows.values())
+        return rows
+
+
+async def search_memories(
     memory: Memory,
     query: CandidateQuery,
     mode: SearchMode,
@@ -72,20 +95,37 @@ async def search_memories(  # noqa: PLR0913 - what is sought, how, how much of i
     lineage: Lineage,
     min_relevance: float = 0.0,
 ) -> list[dict[str, Any]]:
-    """The best matches, each tagged with its type and scores; filters apply before the limit."""
+    """Return the best matches with their scores; filters apply before the limit.
+
+    A limit beyond the settings and a relevance outside 0 to 1 are refused. Nothing is counted
+    as used.
+    """
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
     inputs.checked_number("min_relevance", min_relevance, 0, 1)
-    found, told = await _search(memory, query, mode, limit, lineage, min_relevance)
-    scores = {one.ref: one.scores for one in found}
-    rows = await _told_first(memory, list(scores), limit, lineage, query.then, told)
-    ordered = demote_doubted(behind_the_more_trusted(list(rows), rows), rows)[:limit]
+    rows = Rows(memory, lineage, query.then)
+    if mode is SearchMode.HYBRID:
+        ranked = await _choose(
+            memory,
+            query,
+            limit,
+            lineage,
+            rows,
+            lambda all: [one for one in all if one.relevance >= min_relevance],
+        )
+        scores = {one.ref: _fused_scores(one) for one in ranked if one.ref in rows.loaded}
+    else:
+        columns = (await find_candidates(memory, query, lineage, 2 * limit, mode)).columns
+        scores = _by_meaning(columns) if mode is SearchMode.SEMANTIC else _by_words(columns)
+    relevant = [ref for ref, parts in scores.items() if parts["relevance"] >= min_relevance]
+    loaded = await rows.load(relevant, limit)
+    ordered = demote_doubted(order_facts_by_trust(list(loaded), loaded), loaded)[:limit]
     return [
-        as_json({"memory_type": ref.type, **with_origin(rows[ref]), **scores[ref]})
+        as_json({"memory_type": ref.type, **with_origin(loaded[ref]), **scores[ref]})
         for ref in ordered
     ]
 
 
-async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, and what it counts
+async def recall(
     memory: Memory,
     query: CandidateQuery,
     limit: int,
@@ -94,17 +134,23 @@ async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, a
     counted: bool = True,
     nearest: bool = False,
 ) -> list[Recalled]:
-    """The most relevant memories that answer, in the order of what is worth recalling now.
+    """Return the most relevant memories that answer, by their composite score.
 
-    Each is counted as used, unless told not to or asked of the past. Where none answers there is
-    none, nor where only episodes do that are outdated; `nearest` asks for the one that comes
-    nearest then.
+    They count as used, unless `counted` is false or the query asks about the past. Where nothing
+    answers, or only outdated episodes do, nothing is returned; `nearest` returns the one memory
+    that comes nearest then.
     """
     inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
-    chosen, told = await _choose(
-        memory, query, limit, lineage, lambda ranked: _answering(ranked) or ranked[:nearest]
+    rows = Rows(memory, lineage, query.then)
+    chosen = await _choose(
+        memory,
+        query,
+        limit,
+        lineage,
+        rows,
+        lambda ranked: [one for one in ranked if one.relevance > 0] or ranked[:nearest],
     )
-    recalled = await tell(memory, chosen, lineage, limit, query.then, told)
+    recalled = await score(memory, chosen, rows, limit, query.then)
     current = [one for one in recalled if may_answer(one.row)]
     if not any(one.parts.relevance > 0 for one in current):
         return (current or recalled)[:nearest]
@@ -115,97 +161,76 @@ async def recall(  # noqa: PLR0913 - what is sought, how much of it, for whom, a
     return [replace(one, row=_used(one.row, now)) for one in recalled]
 
 
-def best_of(sight: Candidates, kind: MemoryType, limit: int, *, gated: bool) -> list[Ranked]:
-    """The most relevant of one kind, judged by themselves; gated, only those that surely answer.
+def best_of(candidates: Candidates, kind: MemoryType, limit: int, *, gated: bool) -> list[Ranked]:
+    """Rank the candidates of one type by themselves; gated, keep only those that surely answer.
 
-    What is told unasked must be worth its place: it stands nearer to the best than recall asks.
+    What is injected unasked must come nearer to the best than recall requires.
     """
-    looked = sight.looked.only(kind)
-    ranked = ranker.rank(looked, sight.reading, sight.names, max(limit, DEPTH)).ranked
+    columns = candidates.columns.only(kind)
+    ranked = ranker.rank(columns, candidates.question, candidates.names, max(limit, DEPTH)).ranked
     sure = [one for one in ranked if one.relevance > 0 and one.behind <= ranker.LEAST_REACH]
     return (sure if gated else ranked)[:limit]
 
 
-def _answering(ranked: Sequence[Ranked]) -> list[Ranked]:
-    return [one for one in ranked if one.relevance > 0]
-
-
 async def _choose(
-    memory: Memory, query: CandidateQuery, limit: int, lineage: Lineage, wanted: Choice
-) -> tuple[list[Ranked], dict[MemoryRef, Row]]:
-    """Which candidates of a question are wanted, best first, and what the first of them say.
+    memory: Memory,
+    query: CandidateQuery,
+    limit: int,
+    lineage: Lineage,
+    rows: Rows,
+    choice: Choice,
+) -> list[Ranked]:
+    """Rank the candidates of a query and choose among them; outdated episodes come last.
 
-    Episodes that are outdated come last, and the others are judged as if they were not there: how
-    near they come would hide what took their place.
+    The others are ranked anew without them: an outdated episode may come so near that it hides
+    what replaced it.
     """
     depth = max(limit, DEPTH)
-    sight = await find_candidates(memory, query, lineage, depth)
-    told: dict[MemoryRef, Row] = {}
-    outdated: list[Ranked] = []
+    candidates = await find_candidates(memory, query, lineage, depth)
+    columns, outdated = candidates.columns, list[Ranked]()
     while True:
-        looked = (
-            sight.looked.without({one.ref.id for one in outdated}) if outdated else sight.looked
-        )
-        chosen = wanted(ranker.rank(looked, sight.reading, sight.names, depth).ranked)
-        chosen = chosen[: _SPARE * limit]
-        refs = [one.ref for one in chosen]
-        told |= await _told_first(memory, refs, limit, lineage, query.then, told)
-        gone = [one for one in chosen if one.ref in told and not may_answer(told[one.ref])]
+        ranked = ranker.rank(columns, candidates.question, candidates.names, depth).ranked
+        chosen = choice(ranked)[: _SPARE * limit]
+        await rows.load([one.ref for one in chosen], limit)
+        gone = [one for one in chosen if not may_answer(rows.loaded.get(one.ref, {}))]
         if not gone:
-            return [*chosen, *outdated], told
+            return [*chosen, *outdated]
         outdated += gone
+        columns = candidates.columns.without({one.ref.id for one in outdated})
 
 
-async def tell(  # noqa: PLR0913 - what, for whom, how much, of when, and what is known of it
-    memory: Memory,
-    chosen: Sequence[Ranked],
-    lineage: Lineage,
-    limit: int,
-    then: Then = NOW,
-    known: Mapping[MemoryRef, Row] | None = None,
+async def score(
+    memory: Memory, chosen: Sequence[Ranked], rows: Rows, limit: int, then: Then = NOW
 ) -> list[Recalled]:
-    """What the first of the chosen say, in their one order: composite score, newest, then id.
+    """Load and score the first of the chosen: by composite score, then newest, then id.
 
-    What is in doubt stands behind what is not, and episodes that are outdated behind all.
+    Memories in doubt rank behind the others, and outdated episodes last.
     """
     now, by_ref = then.at(memory.now()), {one.ref: one for one in chosen}
-    told = await _told_first(memory, list(by_ref), limit, lineage, then, known or {})
+    loaded = await rows.load(list(by_ref), limit)
     weights = memory.settings.retrieval.score_weights
     recalled = [
         Recalled(ref, row, parts.composite(weights), parts, one.rrf_score, one.signals)
-        for ref, one in by_ref.items()
-        if (row := told.get(ref)) and (parts := _parts(one, row, now))
+        for ref, row in loaded.items()
+        if (one := by_ref[ref]) and (parts := _parts(one, row, now))
     ]
     recalled.sort(
         key=lambda one: ranking.best_first(one.composite_score, one.row["created_at"], one.ref.id),
     )
     found = {one.ref: one for one in recalled}
-    ordered = demote_doubted(in_their_places(list(found), told), told)
+    ordered = demote_doubted(order_by_trust(list(found), loaded), loaded)
     return [found[ref] for ref in ordered[:limit]]
 
 
-async def _told_first(  # noqa: PLR0913 - as above
-    memory: Memory,
-    refs: Sequence[MemoryRef],
-    limit: int,
-    lineage: Lineage,
-    then: Then,
-    known: Mapping[MemoryRef, Row],
-) -> dict[MemoryRef, Row]:
-    """The first of these as they are told, as many as are wanted; for each of them that yields
-    to what holds, one more."""
-    told: dict[MemoryRef, Row] = {}
-    start, missing = 0, limit
-    while missing > 0 and start < len(refs):
-        some = refs[start : start + max(missing, len(told))]
-        told |= {ref: known[ref] for ref in some if ref in known}
-        if new := [ref for ref in some if ref not in known]:
-            told |= await search.tell_memories(
-                memory.database, lineage.tenant_id, new, memory.now(), then
-            )
-        start += len(some)
-        missing = limit - sum(1 for row in told.values() if not is_demoted(row))
-    return {ref: told[ref] for ref in refs if ref in told}
+def _parts(one: Ranked, row: Row, now: datetime) -> ScoreParts:
+    """Score a memory; an episode counts as certain, a rule as of middling importance."""
+    return score_parts(
+        one.relevance,
+        row.get("importance", DEFAULT_IMPORTANCE),
+        row["last_referenced_at"],
+        row.get("effective_confidence", 1.0),
+        now,
+    )
 
 
 def _used(row: Row, now: datetime) -> Row:
@@ -216,48 +241,29 @@ def _used(row: Row, now: datetime) -> Row:
 async def get_memory(
     memory: Memory, memory_type: MemoryType, memory_id: UUID, lineage: Lineage
 ) -> dict[str, Any] | None:
-    """One memory, counted as used; None where there is none."""
+    """Return one memory and count it as used; None where there is none."""
     ref, now = MemoryRef(memory_type, memory_id), memory.now()
     await memory.settled(lineage.tenant_id)
-    rows = await search.tell_memories(memory.database, lineage.tenant_id, [ref], now)
+    rows = await search.load_memories(memory.database, lineage.tenant_id, [ref], now)
     if ref not in rows:
         return None
     memory.uses.count(lineage.tenant_id, [ref], now)
-    told = {**with_origin(_used(rows[ref], now)), **await _harm(memory, rows[ref], lineage)}
-    return as_json({"memory_type": memory_type, **told})
+    row = {**with_origin(_used(rows[ref], now)), **await _harm(memory, rows[ref], lineage)}
+    return as_json({"memory_type": memory_type, **row})
 
 
 async def _harm(memory: Memory, row: Row, lineage: Lineage) -> dict[str, Any]:
-    """What a rule is said to have done, by whom and when; the latest of it."""
+    """Load the latest reports of harm by a rule: what it did, who says so and when."""
     if not row.get("harmful_count"):
         return {}
     async with memory.transaction(lineage) as tx:
-        told = await rule_applications.find_harm(tx, rule_id=row["id"], limit=MAX_HARM)
-    return {"harm": [{**one, "reason": told_reason(one["reason"])} for one in told]}
-
-
-async def _search(  # noqa: PLR0913 - as above
-    memory: Memory,
-    query: CandidateQuery,
-    mode: SearchMode,
-    limit: int,
-    lineage: Lineage,
-    least: float,
-) -> tuple[list[RankedMemory], dict[MemoryRef, Row]]:
-    if mode is SearchMode.HYBRID:
-        relevant, told = await _choose(
-            memory, query, limit, lineage, lambda all: [r for r in all if r.relevance >= least]
-        )
-        shown = [one for one in relevant if one.ref in told]
-        return [RankedMemory(one.ref, _fused_scores(one)) for one in shown], told
-    looked = (await find_candidates(memory, query, lineage, 2 * limit, mode)).looked
-    found = _by_meaning(looked) if mode is SearchMode.SEMANTIC else _by_words(looked)
-    return [one for one in found if one.scores["relevance"] >= least], {}
+        reports = await rule_applications.find_harm(tx, rule_id=row["id"], limit=MAX_HARM)
+    return {"harm": [{**report, "reason": told_reason(report["reason"])} for report in reports]}
 
 
 def _fused_scores(one: Ranked) -> dict[str, Any]:
-    near = float(one.looked.similarities[one.number])
-    words = float(one.looked.ranks[one.number])
+    near = float(one.columns.similarities[one.number])
+    words = float(one.columns.ranks[one.number])
     return {
         "rrf_score": one.rrf_score,
         "semantic_rank": one.semantic_rank,
@@ -269,36 +275,24 @@ def _fused_scores(one: Ranked) -> dict[str, Any]:
     }
 
 
-def _by_meaning(looked: CandidateColumns) -> list[RankedMemory]:
-    """The nearest first."""
-    near = looked.similarities.tolist()
-    return [
-        RankedMemory(looked.ref(n), {"similarity": near[n], "relevance": max(near[n], 0.0)})
-        for n in _in_order(looked.near_places)
-    ]
+def _by_meaning(columns: CandidateColumns) -> dict[MemoryRef, dict[str, Any]]:
+    """Return the scores of candidates in the order of their similarity."""
+    near = columns.similarities.tolist()
+    return {
+        columns.ref(n): {"similarity": near[n], "relevance": max(near[n], 0.0)}
+        for n in _in_order(columns.near_places)
+    }
 
 
-def _by_words(looked: CandidateColumns) -> list[RankedMemory]:
-    """The fullest and rarest match first; one that has every word in full would be wholly so."""
-    highest, ranks = ranker.highest_rank(looked.header), looked.ranks.tolist()
-    return [
-        RankedMemory(looked.ref(n), {"rank": ranks[n], "relevance": min(ranks[n] / highest, 1.0)})
-        for n in _in_order(looked.word_places)
-    ]
+def _by_words(columns: CandidateColumns) -> dict[MemoryRef, dict[str, Any]]:
+    """Return the scores of candidates in the order of their rank; 1 is every word in full."""
+    highest, ranks = ranker.highest_rank(columns.header), columns.ranks.tolist()
+    return {
+        columns.ref(n): {"rank": ranks[n], "relevance": min(ranks[n] / highest, 1.0)}
+        for n in _in_order(columns.word_places)
+    }
 
 
-def _in_order(places: Sequence[int | None]) -> list[int]:
-    """The numbers of those that have a place, by it."""
-    taken = [(place, number) for number, place in enumerate(places) if place is not None]
-    return [number for _, number in sorted(taken)]
-
-
-def _parts(one: Ranked, row: Row, now: datetime) -> ScoreParts:
-    """What an episode has no doubt about counts as sure, what a rule does not say as middling."""
-    return score_parts(
-        one.relevance,
-        row.get("importance", DEFAULT_IMPORTANCE),
-        row["last_referenced_at"],
-        row.get("effective_confidence", 1.0),
-        now,
-    )
+def _in_order(ranks: Sequence[int | None]) -> list[int]:
+    """Return the indexes of those that have a rank, by it."""
+    return [n for _, n in sorted((rank, n) for n, rank in enumerate(ranks) if rank is not None)]

@@ -9,7 +9,7 @@ from butlers.memory.flows import history as past
 from butlers.memory.flows import lookup
 from butlers.memory.flows import recall as finding
 from butlers.memory.flows.candidates import ALL_TYPES, CandidateQuery
-from butlers.memory.flows.context import MAX_BUDGET, Context
+from butlers.memory.flows.context import MAX_BUDGET, Context, ContextQuery
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.model import EventSubject, SearchMode
 from butlers.memory.operations import fields
@@ -210,9 +210,7 @@ async def context(ctx: OperationContext, params: AskedContext) -> Context:
     name. Returns text: key facts, active rules (proven ones first; an anti-pattern is a
     warning) and recent episodes, never more than token_budget tokens.
     """
-    return await block.build_context(
-        ctx.memory, *await _prompted(ctx, params), ctx.lineage, params.then, opening=params.opening
-    )
+    return await block.build_context(ctx.memory, await _context_query(ctx, params), ctx.lineage)
 
 
 @OPERATIONS.add(
@@ -229,9 +227,7 @@ async def preview_context(ctx: OperationContext, params: AskedContext) -> dict[s
     Returns the text with its sections: the budget of each, and every line with its cost and why
     it is there or was left out.
     """
-    return await block.preview_context(
-        ctx.memory, *await _prompted(ctx, params), ctx.lineage, params.then, opening=params.opening
-    )
+    return await block.preview_context(ctx.memory, await _context_query(ctx, params), ctx.lineage)
 
 
 class History(Input):
@@ -293,6 +289,9 @@ def _threshold(ctx: OperationContext, given: float | None) -> float:
     return ctx.memory.settings.facts.retrieval_confidence_threshold if given is None else given
 
 
-async def _prompted(ctx: OperationContext, params: AskedContext) -> tuple[str, str, int | None]:
+async def _context_query(ctx: OperationContext, params: AskedContext) -> ContextQuery:
     butler = ctx.memory.butler if params.butler is None else params.butler
-    return params.trigger_prompt, await ctx.seen(butler, "butler") or butler, params.token_budget
+    scope = await ctx.seen(butler, "butler") or butler
+    return ContextQuery(
+        params.trigger_prompt, scope, params.token_budget, params.then, params.opening
+    )

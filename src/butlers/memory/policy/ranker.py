@@ -108,7 +108,7 @@ def weights() -> Weights:
 class Ranked(NamedTuple):
     """A candidate in its place, and why it stands there."""
 
-    looked: CandidateColumns
+    columns: CandidateColumns
     number: int
     rrf_score: float
     semantic_rank: int
@@ -123,7 +123,7 @@ class Ranked(NamedTuple):
     @property
     def ref(self) -> MemoryRef:
         """Which memory it is."""
-        return self.looked.ref(self.number)
+        return self.columns.ref(self.number)
 
     @property
     def signals(self) -> dict[str, float]:
@@ -139,27 +139,29 @@ class Ranking:
     ranked: list[Ranked]
 
 
-def rank(looked: CandidateColumns, reading: ParsedQuestion, names: Set[str], depth: int) -> Ranking:
+def rank(
+    columns: CandidateColumns, question: ParsedQuestion, names: Set[str], depth: int
+) -> Ranking:
     """The candidates of a question, each leg put in order to a depth and both fused."""
-    if not len(looked):
+    if not len(columns):
         return Ranking(0.0, [])
-    found = signals(field(looked), looked, reading, names)
-    return ranking(looked, found, weights(), depth)
+    found = signals(field(columns), columns, question, names)
+    return ranking(columns, found, weights(), depth)
 
 
-def ranking(looked: CandidateColumns, found: Signals, learned: Weights, depth: int) -> Ranking:
+def ranking(columns: CandidateColumns, found: Signals, learned: Weights, depth: int) -> Ranking:
     """The same from their signals, by given weights."""
     added = {name: found.by_name[name] * weight for name, weight in learned.signals.items()}
     scores = np.sum(list(added.values()), axis=0)
     answers = how_likely(learned, found, scores)
-    fused = _fused(looked, scores, depth)
+    fused = _fused(columns, scores, depth)
     standing = _normalised(fused, scores, answered=answers >= learned.least_answers)
     behind = (scores.max() - scores).tolist()
     return Ranking(
         answers,
         [
             Ranked(
-                looked,
+                columns,
                 one.id,
                 one.rrf_score,
                 one.semantic_rank,
@@ -173,11 +175,11 @@ def ranking(looked: CandidateColumns, found: Signals, learned: Weights, depth: i
     )
 
 
-def _fused(looked: CandidateColumns, scores: Numbers, depth: int) -> list[fusion.Fused[int]]:
+def _fused(columns: CandidateColumns, scores: Numbers, depth: int) -> list[fusion.Fused[int]]:
     """Both legs in the order of the scores, fused by rank; a leg ranks all it can measure."""
     order = np.argsort(-scores, kind="stable")
-    by_meaning = order[~np.isnan(looked.similarities[order])]
-    by_words = order[looked.ranks[order] > 0]
+    by_meaning = order[~np.isnan(columns.similarities[order])]
+    by_words = order[columns.ranks[order] > 0]
     return fusion.reciprocal_rank_fusion(by_meaning.tolist(), by_words.tolist(), depth)
 
 

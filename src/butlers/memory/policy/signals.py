@@ -54,26 +54,26 @@ class Field:
         return np.asarray(told @ has / (told.sum() or 1.0))
 
 
-def field(looked: CandidateColumns) -> Field:
+def field(columns: CandidateColumns) -> Field:
     """The numbers of a question's candidates."""
-    header = looked.header
+    header = columns.header
     bare = np.array([word in header.bare_words for word in header.words], dtype=np.bool_)
-    near, bare_near = np.nan_to_num(looked.similarities), looked.bare_similarities
+    near, bare_near = np.nan_to_num(columns.similarities), columns.bare_similarities
     return Field(
         header.weights,
         bare if bare.any() else np.ones(len(bare), dtype=np.bool_),
-        looked.impacts,
+        columns.impacts,
         near,
         np.where(np.isnan(bare_near), near, bare_near),
-        looked.lengths,
+        columns.lengths,
         np.array(header.counts) > 0,
-        _sessions(looked),
+        _sessions(columns),
     )
 
 
-def _sessions(looked: CandidateColumns) -> NDArray[np.intp]:
+def _sessions(columns: CandidateColumns) -> NDArray[np.intp]:
     numbers: dict[UUID, int] = {}
-    keys = (session or own for session, own in zip(looked.session_ids, looked.ids, strict=True))
+    keys = (session or own for session, own in zip(columns.session_ids, columns.ids, strict=True))
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
 
 
@@ -88,7 +88,7 @@ class Signals:
 
 
 def signals(
-    field: Field, looked: CandidateColumns, reading: ParsedQuestion, names: Set[str]
+    field: Field, columns: CandidateColumns, question: ParsedQuestion, names: Set[str]
 ) -> Signals:
     """Every signal of every candidate."""
     meaning = _spread(field.bare_similarity)
@@ -100,7 +100,7 @@ def signals(
     rarest = (has * field.weights[:, None]).max(axis=0, initial=0.0)
     rarest = rarest / ((field.weights * field.bare).max(initial=0.0) or 1.0)
     message = _is_message(int(field.bare.sum()))
-    around = _neighbours(looked)
+    around = _neighbours(columns)
     return Signals(
         field,
         {
@@ -110,17 +110,17 @@ def signals(
             "rarest": rarest,
             "covered_around": field.share(_seen_around(has, around)),
             "next_to": np.maximum(_at(blend, around[-1]), _at(blend, around[1])),
-            "session": _best_of_session(blend, field) * min(1.0, len(looked) / MANY),
-            "other_speaker": _other_speaker(looked, reading.people, names),
+            "session": _best_of_session(blend, field) * min(1.0, len(columns) / MANY),
+            "other_speaker": _other_speaker(columns, question.people, names),
             "mentioned": np.asarray(field.impacts[~field.bare] > 0).any(axis=0)
             * np.ones(len(words)),
-            "time": _time(looked, reading),
-            "latest": _latest(looked) if reading.wants_latest else np.zeros(len(looked)),
+            "time": _time(columns, question),
+            "latest": _latest(columns) if question.wants_latest else np.zeros(len(columns)),
             "meaning_of_message": meaning * message,
             "covered_of_message": covered * message,
             "rarest_of_message": rarest * message,
         },
-        reading.told,
+        question.told,
     )
 
 
@@ -136,9 +136,9 @@ def _is_message(words: int) -> float:
     return float(1 / (1 + np.exp(-odds)))
 
 
-def _neighbours(looked: CandidateColumns) -> dict[int, NDArray[np.intp]]:
+def _neighbours(columns: CandidateColumns) -> dict[int, NDArray[np.intp]]:
     """For each distance in a session, which candidate stands there; -1 where none does."""
-    where = list(zip(looked.session_ids, looked.places, strict=True))
+    where = list(zip(columns.session_ids, columns.places, strict=True))
     numbers: dict[tuple[UUID | None, int], int] = {
         (session, place): number
         for number, (session, place) in enumerate(where)
@@ -179,9 +179,9 @@ def _best_of_session(blend: Numbers, field: Field) -> Numbers:
     return np.asarray(best[field.sessions])
 
 
-def _other_speaker(looked: CandidateColumns, people: Set[str], names: Set[str]) -> Numbers:
+def _other_speaker(columns: CandidateColumns, people: Set[str], names: Set[str]) -> Numbers:
     """1 for what somebody else said than the people that the question names."""
-    return np.array([float(_is_another(author, people, names)) for author in looked.authors])
+    return np.array([float(_is_another(author, people, names)) for author in columns.authors])
 
 
 def _is_another(author: str | None, people: Set[str], names: Set[str]) -> bool:
@@ -191,17 +191,17 @@ def _is_another(author: str | None, people: Set[str], names: Set[str]) -> bool:
     return bool(said_by & names) and not said_by & people
 
 
-def _time(looked: CandidateColumns, reading: ParsedQuestion) -> Numbers:
-    if not reading.when:
-        return np.zeros(len(looked))
-    return np.array([reading.when.fits(said.date()) for said in looked.said_at])
+def _time(columns: CandidateColumns, question: ParsedQuestion) -> Numbers:
+    if not question.when:
+        return np.zeros(len(columns))
+    return np.array([question.when.fits(said.date()) for said in columns.said_at])
 
 
-def _latest(looked: CandidateColumns) -> Numbers:
+def _latest(columns: CandidateColumns) -> Numbers:
     """1 for the latest session or memory, half for the fifteenth before it."""
     began = dict[UUID, datetime]()
-    keys = [session or own for session, own in zip(looked.session_ids, looked.ids, strict=True)]
-    for key, said in zip(keys, looked.said_at, strict=True):
+    keys = [session or own for session, own in zip(columns.session_ids, columns.ids, strict=True)]
+    for key, said in zip(keys, columns.said_at, strict=True):
         began[key] = min(began.get(key, said), said)
     order = {instant: age for age, instant in enumerate(sorted(set(began.values()), reverse=True))}
     ages = np.array([order[began[key]] for key in keys], dtype=float)

@@ -1,27 +1,55 @@
-"""How far what is stored is trusted, and what that makes of it."""
+"""Trust and doubt: how far a memory is trusted, what readers see of it, and how it ranks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from butlers.kernel.text import clean
+from butlers.kernel.text import clean, one_line
 from butlers.kernel.words import folded
 from butlers.memory.model import Lineage, New, Origin, Permanence, Trust
-from butlers.memory.policy import doubt
 
 LESS_TRUSTED = "it is less trusted than what it is about"
 DRAWN_FROM_HELD = "drawn from an episode in quarantine"
 _WORDS = {Trust.LOW: "low trust", Trust.STATED: ""}
 _OWN_MARKS = "marked by its own author alone"
 _SAID = " (said "
+_MAX_EXCERPT = 200
 
 Row = Mapping[str, Any]
 T = TypeVar("T")
 
 
-def provenance(new: New, lineage: Lineage, source: Row | None = None) -> dict[str, Any]:
-    """Who says a new memory, how far that is trusted, and why it is held, if it is.
+def is_demoted(row: Row) -> bool:
+    """Whether a memory ranks behind current ones: it is outdated, or rests on what is."""
+    return bool(row.get("outdated_by") or row.get("in_doubt"))
 
-    It is trusted no further than who brings it and the episode it is drawn from.
+
+def may_answer(row: Row) -> bool:
+    """Whether a memory may answer: an episode whose facts were superseded may not."""
+    return not row.get("outdated_by")
+
+
+def demote_doubted(ranked: Sequence[T], rows: Mapping[T, Row]) -> list[T]:
+    """Keep the order, but move what is in doubt behind what is not, and outdated episodes last."""
+    return sorted(
+        ranked,
+        key=lambda ref: 2 if rows[ref].get("outdated_by") else bool(rows[ref].get("in_doubt")),
+    )
+
+
+def excerpt_of(row: Row) -> dict[str, Any]:
+    """Return a memory's type, id and the beginning of what it says."""
+    about = " ".join(str(row[name]) for name in ("subject", "predicate") if row.get(name))
+    says = one_line(f"{about}: {row['content']}" if about else str(row["content"]))
+    if len(says) > _MAX_EXCERPT:
+        says = f"{says[:_MAX_EXCERPT].rstrip()}…"
+    return {"memory_type": row["memory_type"], "id": row["id"], "says": says}
+
+
+def provenance(new: New, lineage: Lineage, source: Row | None = None) -> dict[str, Any]:
+    """Return a new memory's origin, trust and author, and why it is quarantined, if it is.
+
+    It is trusted no further than the caller and the episode it is drawn from. What a person says
+    is never quarantined.
     """
     origin = new.origin or lineage.origin
     most = Trust(source["trust"]) if source else Trust.STATED
@@ -35,28 +63,29 @@ def provenance(new: New, lineage: Lineage, source: Row | None = None) -> dict[st
 
 
 def origin_words(origin: str, trust: int) -> str:
-    """What a reader is told of where a memory comes from; nothing of what was stated."""
-    said, level = Origin(origin), Trust(trust)
-    least = _WORDS.get(level, level.name.lower())
-    if said.trust is level or said.trust is Trust.STATED:
-        return least
-    return f"{said} from {least}"
+    """Describe where a memory comes from; empty for what somebody trusted stated."""
+    source, level = Origin(origin), Trust(trust)
+    words = _WORDS.get(level, level.name.lower())
+    if source.trust in (level, Trust.STATED):
+        return words
+    return f"{source} from {words}"
 
 
-def standing_words(row: Row) -> str:
-    """What a reader of one line is told of who stands behind a memory, if that is a reservation."""
+def reservations(row: Row) -> str:
+    """List what a reader should know against a memory: its origin, its marks, its doubt."""
+    origin = origin_words(row["origin"], row["trust"])
     marked = _OWN_MARKS if row.get("own_marks") else ""
-    said = origin_words(row["origin"], row["trust"])
-    return ", ".join(filter(None, (said, marked, doubt.words(row))))
+    doubt = "in doubt" if row.get("in_doubt") else ""
+    return ", ".join(filter(None, (origin, marked, doubt)))
 
 
 def with_origin(row: Row) -> dict[str, Any]:
-    """A memory as it is told, with the words for where it comes from, if it was not stated."""
+    """Add `less_trusted`: where a memory comes from, unless somebody trusted stated it."""
     return {**row, "less_trusted": origin_words(row["origin"], row["trust"]) or None}
 
 
 def why_not_replaced(holder: Row, by: Trust) -> str | None:
-    """Why what a model drew may not take the place of a fact without a yes, or None."""
+    """Say why a model's inference may not replace a fact without approval; None if it may."""
     if holder["permanence"] == Permanence.PERMANENT:
         return "it would replace a permanent fact"
     if holder["trust"] == Trust.STATED:
@@ -65,42 +94,43 @@ def why_not_replaced(holder: Row, by: Trust) -> str | None:
 
 
 def is_lesser(row: Row) -> bool:
-    """Whether a memory was not stated by anybody who is trusted."""
+    """Whether nobody trusted stated a memory."""
     return bool(row["trust"] < Trust.STATED)
 
 
-def behind_the_more_trusted(ranked: Sequence[T], told: Mapping[T, Row]) -> list[T]:
-    """The same order, but that of facts on one key none stands before a more trusted one."""
-    places: dict[object, list[int]] = {}
-    for place, one in enumerate(ranked):
-        if "predicate" in told.get(one, ()):
-            places.setdefault(_key(told[one]), []).append(place)
+def order_by_trust(ranked: Sequence[T], rows: Mapping[T, Row]) -> list[T]:
+    """Keep the order, but let facts and rules each rank behind more trusted ones of their kind."""
+    ordered = order_facts_by_trust(ranked, rows)
+    rules = {rows[ref]["id"]: ref for ref in ordered if "maturity" in rows.get(ref, ())}
+    by_trust = iter(order_rules_by_trust([rows[ref] for ref in rules.values()]))
+    return [rules[next(by_trust)["id"]] if ref in rules.values() else ref for ref in ordered]
+
+
+def order_facts_by_trust(ranked: Sequence[T], rows: Mapping[T, Row]) -> list[T]:
+    """Keep the order, but let no fact rank before a more trusted one on the same key."""
+    positions: dict[object, list[int]] = {}
+    for position, ref in enumerate(ranked):
+        if "predicate" in rows.get(ref, ()):
+            positions.setdefault(_key(rows[ref]), []).append(position)
     ordered = list(ranked)
-    for taken in places.values():
-        by_trust = sorted(taken, key=lambda place: -told[ranked[place]]["trust"])
-        for place, source in zip(taken, by_trust, strict=True):
-            ordered[place] = ranked[source]
+    for taken in positions.values():
+        by_trust = sorted(taken, key=lambda position: -rows[ranked[position]]["trust"])
+        for position, source in zip(taken, by_trust, strict=True):
+            ordered[position] = ranked[source]
     return ordered
 
 
-def in_their_places(ranked: Sequence[T], told: Mapping[T, Row]) -> list[T]:
-    """The same order, but that its facts and its rules each stand as their authors allow."""
-    ordered = behind_the_more_trusted(ranked, told)
-    rules = {told[one]["id"]: one for one in ordered if "maturity" in told.get(one, ())}
-    yielding = iter(behind_what_people_said([told[one] for one in rules.values()]))
-    return [rules[next(yielding)["id"]] if one in rules.values() else one for one in ordered]
-
-
-def behind_what_people_said(rules: Sequence[Row]) -> list[Row]:
-    """Rules in their order, but that one lifted by its own author alone, or less trusted, stands
+def order_rules_by_trust(rules: Sequence[Row]) -> list[Row]:
+    """Keep the order, but let a rule that is less trusted, or marked by its author alone, rank
     behind every rule that a person stated."""
-    said = [place for place, rule in enumerate(rules) if Origin(rule["origin"]).is_person]
-    head, rest = (rules[: said[-1] + 1], rules[said[-1] + 1 :]) if said else ([], rules)
-    yielding = [rule for rule in head if _yields(rule)]
-    return [*(rule for rule in head if not _yields(rule)), *yielding, *rest]
+    by_people = [number for number, rule in enumerate(rules) if Origin(rule["origin"]).is_person]
+    last = by_people[-1] + 1 if by_people else 0
+    head, rest = rules[:last], rules[last:]
+    demoted = [rule for rule in head if _is_behind_people(rule)]
+    return [*(rule for rule in head if not _is_behind_people(rule)), *demoted, *rest]
 
 
-def _yields(rule: Row) -> bool:
+def _is_behind_people(rule: Row) -> bool:
     return is_lesser(rule) or (rule["own_marks"] and not Origin(rule["origin"]).is_person)
 
 

@@ -68,6 +68,14 @@ class IndexQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """How many candidates each search returns, and up to how many memories all are compared."""
+
+    depth: int
+    read_whole: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ahead:
     """What was found of a question before its candidates are asked for, each leg by itself."""
 
@@ -101,25 +109,27 @@ class TenantProfile:
         return next(current, None)
 
 
-async def find_candidates(  # noqa: PLR0913 - what is asked by whom, among what, how, known what
+async def find_candidates(
     database: Database,
     tenant_id: str,
-    asked: IndexQuery,
+    query: IndexQuery,
     where: Filter,
-    depth: int,
-    read_whole: int,
+    limits: Limits,
     ahead: Ahead = NOTHING_AHEAD,
 ) -> CandidateColumns:
     """The best by meaning and by words, each to the same depth, with what ranks them.
 
     Tenants of up to `read_whole` memories are read whole; larger ones by index, if it finds enough.
     """
-    values = {**_values(asked), **_values(where), **_values(ahead)}
-    limits = {"depth": depth, "read_whole": read_whole}
-    [row] = await database.fetch_as(tenant_id, _SQL["find_candidates"], **values, **limits)
-    told: dict[str, Any] = {name: row[name] or [] for name in _LISTS}
-    told |= {name: np.array(row[name] or [], dtype=np.float64) for name in _NUMBERS}
-    return CandidateColumns(header=_header(row), impacts=_impacts(row), **told)
+    parts = (query, where, limits, ahead)
+    values = {name: getattr(part, name) for part in parts for name in part.__slots__}
+    [row] = await database.fetch_as(tenant_id, _SQL["find_candidates"], **values)
+    columns: dict[str, Any] = {name: row[name] or [] for name in _LISTS}
+    columns |= {name: np.array(row[name] or [], dtype=np.float64) for name in _NUMBERS}
+    weights = np.array(row["weights"], dtype=np.float64)
+    bare = row["bare_words"] or row["words"]
+    header = Header(row["stale"], row["words"], bare, row["counts"], weights, row["total"])
+    return CandidateColumns(header=header, impacts=_impacts(row), **columns)
 
 
 async def match_ahead(
@@ -139,7 +149,7 @@ async def near_ahead(database: Database, tenant_id: str, asked: IndexQuery, dept
     return row
 
 
-async def tell_memories(
+async def load_memories(
     database: Database,
     tenant_id: str,
     refs: Sequence[MemoryRef],
@@ -155,21 +165,11 @@ async def tell_memories(
     }
 
 
-async def tenant_standing(database: Database, tenant_id: str) -> TenantProfile:
+async def load_tenant_profile(database: Database, tenant_id: str) -> TenantProfile:
     """The models a tenant knows and the names of its people, as they are now."""
     [row] = await database.fetch_as(tenant_id, _SQL["tenant_standing"])
     versions = tuple(as_version(_revived(version)) for version in row["versions"])
     return TenantProfile(versions, frozenset(row["names"]), row["memories"], row["called"])
-
-
-def _values(given: IndexQuery | Filter | Ahead) -> dict[str, Any]:
-    return {name: getattr(given, name) for name in given.__slots__}
-
-
-def _header(row: Row) -> Header:
-    words, weights = row["words"], np.array(row["weights"], dtype=np.float64)
-    bare = row["bare_words"] or words
-    return Header(row["stale"], words, bare, row["counts"], weights, row["total"])
 
 
 def _impacts(row: Row) -> Numbers:
