@@ -16,7 +16,7 @@ from butlers.kernel.text import clean, preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import is_more_trusted
 from butlers.memory.flows.proposing import let_confirmation_wait
-from butlers.memory.handle import Embedding, Memory, UnitOfWork
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Event,
     EventType,
@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def invert_waiting(memory: Memory, lineage: Lineage) -> int:
-    """Turn every rule that awaits it into a warning; how many were."""
+    """Invert every rule that awaits it into a warning; return how many were inverted."""
     async with memory.transaction(lineage) as tx:
         waiting = await rules.find_awaiting_inversion(tx)
     inverted = [await invert_if_possible(memory, rule, lineage) for rule in waiting]
@@ -44,7 +44,7 @@ async def invert_waiting(memory: Memory, lineage: Lineage) -> int:
 
 
 async def invert_if_possible(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
-    """The rule as a warning, or None: it stays waiting while no embedding can be made."""
+    """Invert a rule into a warning; None, and it keeps waiting, while no embedding can be made."""
     try:
         return await _invert(memory, rule, lineage)
     except Unavailable as error:
@@ -53,46 +53,36 @@ async def invert_if_possible(memory: Memory, rule: Row, lineage: Lineage) -> Row
 
 
 async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
-    """The rule as a warning, or None when it changed meanwhile.
+    """Return the rule as a warning, or None when it changed meanwhile.
 
     What changes the warning is another harmful mark, and that mark inverts the rule itself.
     """
     warning = maturity.warning(rule["content"], maturity.reasons(rule))
     embedding = await memory.embed(warning, lineage)
-    now = memory.now()
-    async with memory.transaction(lineage) as tx:
-        held = await rules.lock(tx, id=rule["id"], now=now)
+    async with memory.begin(lineage) as work:
+        now = work.now
+        held = await rules.lock(work.tx, id=rule["id"], now=now)
         if held is None or not maturity.awaits_inversion(held):
             return None
-        if maturity.warning(held["content"], maturity.reasons(held)) != warning:
+        reasons, content = maturity.reasons(held), held["content"]
+        if maturity.warning(content, reasons) != warning:
             return None
-        written = _inversion(held, warning, embedding)
-        await rules.invert(tx, id=held["id"], now=now, **written)
-        [inverted] = await rules.find(tx, ids=[held["id"]], now=now)
-        await memory.record(tx, _inverted(held), lineage, now)
+        kept = {k: v for k, v in held["metadata"].items() if k != "needs_inversion"}
+        await rules.invert(
+            work.tx,
+            id=held["id"],
+            now=now,
+            content=warning,
+            metadata=kept | {"original_content": content},
+            embedding=embedding.vector,
+            embedding_version_id=embedding.version_id,
+            searchable=prepared(preprocess_text(warning)),
+        )
+        [inverted] = await rules.find(work.tx, ids=[held["id"]], now=now)
+        payload = {"from": held["maturity"], "to": Maturity.ANTI_PATTERN}
+        payload |= {"original_content": content, "reasons": reasons}
+        await work.record(Event(EventType.RULE_INVERTED, held["id"], payload), now)
     return inverted
-
-
-def _inversion(held: Row, warning: str, embedding: Embedding) -> dict[str, Any]:
-    """What an inversion writes into the rule."""
-    metadata = {k: v for k, v in held["metadata"].items() if k != "needs_inversion"}
-    return {
-        "content": warning,
-        "metadata": metadata | {"original_content": held["content"]},
-        "embedding": embedding.vector,
-        "embedding_version_id": embedding.version_id,
-        "searchable": prepared(preprocess_text(warning)),
-    }
-
-
-def _inverted(held: Row) -> Event:
-    payload = {
-        "from": held["maturity"],
-        "to": Maturity.ANTI_PATTERN,
-        "original_content": held["content"],
-        "reasons": maturity.reasons(held),
-    }
-    return Event(EventType.RULE_INVERTED, held["id"], payload)
 
 
 _MARKED = {

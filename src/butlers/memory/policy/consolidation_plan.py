@@ -1,4 +1,4 @@
-"""What an answer may do: its entries checked against what the prompt showed."""
+"""Plan what an answer may do: check its entries against the episodes and what was shown."""
 
 import hashlib
 import json
@@ -67,7 +67,7 @@ Action = StoreFact | StoreRule | ConfirmMemory
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationPlan:
-    """What is to be done, in order, and what of the answer cannot be."""
+    """The actions of an answer in order, and why other entries are refused."""
 
     actions: tuple[Action, ...]
     errors: tuple[str, ...]
@@ -133,10 +133,10 @@ def plan(
     known: KnownMemories,
     settings: MemoryModuleConfig,
 ) -> ConsolidationPlan:
-    """Every action the answer may take, and an error for each it may not."""
+    """Turn each entry of an answer into an action, or into an error that says why not."""
     actions: list[Action] = []
     errors = list(result.parse_errors)
-    for label, make in _planned_actions(result, batch, known, settings):
+    for label, make in _Planner(batch, known, settings).actions_of(result):
         try:
             actions.append(make(label))
         except InvalidInput as error:
@@ -144,165 +144,143 @@ def plan(
     return ConsolidationPlan(tuple(actions), tuple(errors), frozenset(result.nothing_in))
 
 
-def _planned_actions(
-    result: ConsolidationResult,
-    batch: EpisodeBatch,
-    known: KnownMemories,
-    settings: MemoryModuleConfig,
-) -> Iterator[tuple[str, Callable[[str], Action]]]:
-    """Each entry's place in the answer with what makes an action of it."""
-    for i, fact in enumerate(result.new_facts):
-        yield f"new_facts[{i}]", partial(_new_fact, fact, batch, known, settings)
-    for i, update in enumerate(result.updated_facts):
-        yield f"updated_facts[{i}]", partial(_updated_fact, update, batch, known, settings)
-    for i, rule in enumerate(result.new_rules):
-        yield f"new_rules[{i}]", partial(_new_rule, rule, batch, settings)
-    # In id order, so that two runs that confirm the same memories cannot wait for each other.
-    for memory_id in sorted(result.confirmations):
-        yield f"confirmations[{memory_id}]", partial(_confirmation, memory_id, batch, known)
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """Checks the entries of an answer against the episodes and what the prompt showed."""
 
+    batch: EpisodeBatch
+    known: KnownMemories
+    settings: MemoryModuleConfig
 
-def _new_fact(
-    entry: NewFactEntry,
-    batch: EpisodeBatch,
-    known: KnownMemories,
-    settings: MemoryModuleConfig,
-    label: str,
-) -> StoreFact:
-    sources = batch.sources(entry.sources)
-    _check_fact(entry, batch, sources)
-    about = _about(entry, known)
-    scope = GLOBAL if about and about.is_known_to_all else batch.scope(entry.subject)
-    new = NewFact(
-        entry.subject,
-        entry.predicate,
-        entry.content,
-        confidence=INFERRED_CONFIDENCE,
-        importance=entry.importance,
-        permanence=entry.permanence,
-        scope=of_source(scope, batch.butler),
-        tags=entry.tags,
-        entity_id=about.id if about else None,
-        source_butler=batch.butler,
-        source_episode_id=_only(sources),
-        idempotency_key=batch.idempotency_key(
-            "new_fact", entry.subject, entry.predicate, entry.content
-        ),
-        origin=Origin.INFERRED,
-        depends_on=_grounds(entry, known),
-        **_window(entry, batch, sources),
-    )
-    cited = batch.cited(entry.sources, entry.content, entry.subject)
-    return StoreFact(label, checked_fact(new, settings), sources, cited)
+    def actions_of(
+        self, result: ConsolidationResult
+    ) -> Iterator[tuple[str, Callable[[str], Action]]]:
+        """Pair the label of each entry with the function that makes an action of it."""
+        for i, fact in enumerate(result.new_facts):
+            yield f"new_facts[{i}]", partial(self.new_fact, fact)
+        for i, update in enumerate(result.updated_facts):
+            yield f"updated_facts[{i}]", partial(self.updated_fact, update)
+        for i, rule in enumerate(result.new_rules):
+            yield f"new_rules[{i}]", partial(self.new_rule, rule)
+        # In id order, so that two runs that confirm the same memories cannot wait for each other.
+        for memory_id in sorted(result.confirmations):
+            yield f"confirmations[{memory_id}]", partial(self.confirmation, memory_id)
 
+    def new_fact(self, entry: NewFactEntry, label: str) -> StoreFact:
+        sources = self.batch.sources(entry.sources)
+        self._check_fact(entry, sources)
+        about = self._entity(entry)
+        scope = GLOBAL if about and about.is_known_to_all else self.batch.scope(entry.subject)
+        key = (entry.subject, entry.predicate, entry.content)
+        new = NewFact(
+            *key,
+            importance=entry.importance,
+            permanence=entry.permanence,
+            scope=of_source(scope, self.batch.butler),
+            tags=entry.tags,
+            entity_id=about.id if about else None,
+            idempotency_key=self.batch.idempotency_key("new_fact", *key),
+            depends_on=self._grounds(entry),
+            **self._provenance(entry, sources),
+        )
+        cited = self.batch.cited(entry.sources, entry.content, entry.subject)
+        return StoreFact(label, checked_fact(new, self.settings), sources, cited)
 
-def _grounds(entry: NewFactEntry, known: KnownMemories) -> tuple[MemoryRef, ...]:
-    """The known facts and rules that a fact would fall with; what was not shown is no ground."""
-    kinds = ((MemoryType.FACT, known.facts), (MemoryType.RULE, known.rules))
-    return tuple(
-        MemoryRef(kind, id)
-        for id in dict.fromkeys(entry.depends_on)
-        for kind, shown in kinds
-        if id in shown
-    )
+    def updated_fact(self, entry: UpdatedFactEntry, label: str) -> StoreFact:
+        target = self.known.facts.get(entry.target_id)
+        if target is None:
+            raise InvalidInput(f"fact {entry.target_id} was not shown; it is left as it is")
+        sources = self.batch.sources(entry.sources)
+        if not says_the_same(target.content, entry.content):
+            self._check_fact(replace(entry, subject=target.subject), sources)
+        new = self._successor(target, entry, sources)
+        cited = self.batch.cited(entry.sources, entry.content, target.subject)
+        # What a project says of something global is the project's, beside it.
+        replaced = target.id if new.scope == target.scope else None
+        return StoreFact(label, checked_fact(new, self.settings), sources, cited, replaced)
 
+    def new_rule(self, entry: NewRuleEntry, label: str) -> StoreRule:
+        sources = self.batch.sources(entry.sources)
+        check_rule(self.batch.evidence(sources), entry.content, self.batch.instructions)
+        new = NewRule(
+            entry.content,
+            scope=self.batch.butler,
+            tags=entry.tags,
+            source_butler=self.batch.butler,
+            source_episode_id=_only(sources),
+            idempotency_key=self.batch.idempotency_key("new_rule", entry.content),
+            origin=Origin.INFERRED,
+        )
+        cited = self.batch.cited(entry.sources, entry.content)
+        return StoreRule(label, checked_rule(new, self.settings), sources, cited)
 
-def _about(entry: NewFactEntry, known: KnownMemories) -> KnownEntity | None:
-    """The entity that the answer names by its number, where the subject may be short for it."""
-    found = known.entities.get(entry.entity_id) if entry.entity_id else None
-    return found if found and naming.may_mean(entry.subject, found.names) else None
+    def confirmation(self, memory_id: UUID, label: str) -> ConfirmMemory:
+        if (fact := self.known.facts.get(memory_id)) is not None:
+            cited = self.batch.supporting(fact.content, fact.subject)
+            return ConfirmMemory(label, MemoryRef(MemoryType.FACT, memory_id), cited)
+        if (rule := self.known.rules.get(memory_id)) is not None:
+            cited = self.batch.supporting(rule.content)
+            return ConfirmMemory(label, MemoryRef(MemoryType.RULE, memory_id), cited)
+        raise InvalidInput(f"memory {memory_id} was not shown; it is left as it is")
 
+    def _grounds(self, entry: NewFactEntry) -> tuple[MemoryRef, ...]:
+        """The shown facts and rules that a fact depends on; what was not shown is no ground."""
+        kinds = ((MemoryType.FACT, self.known.facts), (MemoryType.RULE, self.known.rules))
+        return tuple(
+            MemoryRef(kind, id)
+            for id in dict.fromkeys(entry.depends_on)
+            for kind, shown in kinds
+            if id in shown
+        )
 
-def _updated_fact(
-    entry: UpdatedFactEntry,
-    batch: EpisodeBatch,
-    known: KnownMemories,
-    settings: MemoryModuleConfig,
-    label: str,
-) -> StoreFact:
-    target = known.facts.get(entry.target_id)
-    if target is None:
-        raise InvalidInput(f"fact {entry.target_id} was not shown; it is left as it is")
-    sources = batch.sources(entry.sources)
-    if not says_the_same(target.content, entry.content):
-        _check_fact(replace(entry, subject=target.subject), batch, sources)
-    new = _successor(target, entry, batch, sources)
-    cited = batch.cited(entry.sources, entry.content, target.subject)
-    # What a project says of something global is the project's, beside it.
-    replaced = target.id if new.scope == target.scope else None
-    return StoreFact(label, checked_fact(new, settings), sources, cited, replaced)
+    def _entity(self, entry: NewFactEntry) -> KnownEntity | None:
+        """The entity that the answer names by its number, if the subject may mean it."""
+        entity = self.known.entities.get(entry.entity_id) if entry.entity_id else None
+        return entity if entity and naming.may_mean(entry.subject, entity.names) else None
 
+    def _check_fact(
+        self, entry: NewFactEntry | UpdatedFactEntry, sources: tuple[UUID, ...]
+    ) -> None:
+        statement = (entry.subject, entry.predicate, entry.content)
+        check_statement(self.batch.evidence(sources), *statement, self.batch.instructions)
 
-def _check_fact(
-    entry: NewFactEntry | UpdatedFactEntry, batch: EpisodeBatch, sources: tuple[UUID, ...]
-) -> None:
-    said = (entry.subject, entry.predicate, entry.content)
-    check_statement(batch.evidence(sources), *said, batch.instructions)
+    def _successor(
+        self, target: KnownFact, entry: UpdatedFactEntry, sources: tuple[UUID, ...]
+    ) -> NewFact:
+        """A fact under the key of its target, which it supersedes; drawn from a project's
+        episodes, under that key in the project."""
+        return NewFact(
+            target.subject,
+            target.predicate,
+            entry.content,
+            importance=target.importance if entry.importance is None else entry.importance,
+            permanence=entry.permanence or target.permanence,
+            scope=of_source(target.scope, self.batch.butler),
+            tags=target.tags if entry.tags is None else entry.tags,
+            entity_id=target.entity_id,
+            idempotency_key=self.batch.idempotency_key(
+                "updated_fact", str(target.id), entry.content
+            ),
+            **self._provenance(entry, sources),
+        )
 
-
-def _successor(
-    target: KnownFact, entry: UpdatedFactEntry, batch: EpisodeBatch, sources: tuple[UUID, ...]
-) -> NewFact:
-    """A fact under the very key of its target, which it therefore supersedes and nothing else;
-    drawn from a project's episodes, under that key in the project."""
-    return NewFact(
-        target.subject,
-        target.predicate,
-        entry.content,
-        confidence=INFERRED_CONFIDENCE,
-        importance=target.importance if entry.importance is None else entry.importance,
-        permanence=entry.permanence or target.permanence,
-        scope=of_source(target.scope, batch.butler),
-        tags=target.tags if entry.tags is None else entry.tags,
-        entity_id=target.entity_id,
-        source_butler=batch.butler,
-        source_episode_id=_only(sources),
-        idempotency_key=batch.idempotency_key("updated_fact", str(target.id), entry.content),
-        origin=Origin.INFERRED,
-        **_window(entry, batch, sources),
-    )
-
-
-def _window(
-    entry: NewFactEntry | UpdatedFactEntry, batch: EpisodeBatch, sources: tuple[UUID, ...]
-) -> dict[str, Any]:
-    """When it holds, if the evidence has the years or is of about then."""
-    begin, end = entry.window.valid_from, entry.window.valid_to
-    years = {at.year for at in (begin, end and end - timedelta(days=1)) if at}
-    held = all(batch.evidence(sources).holds(str(year)) for year in years)
-    return {"valid_from": begin, "valid_to": end} if held else {}
-
-
-def _new_rule(
-    entry: NewRuleEntry, batch: EpisodeBatch, settings: MemoryModuleConfig, label: str
-) -> StoreRule:
-    sources = batch.sources(entry.sources)
-    check_rule(batch.evidence(sources), entry.content, batch.instructions)
-    new = NewRule(
-        entry.content,
-        scope=batch.butler,
-        tags=entry.tags,
-        source_butler=batch.butler,
-        source_episode_id=_only(sources),
-        idempotency_key=batch.idempotency_key("new_rule", entry.content),
-        origin=Origin.INFERRED,
-    )
-    cited = batch.cited(entry.sources, entry.content)
-    return StoreRule(label, checked_rule(new, settings), sources, cited)
-
-
-def _confirmation(
-    memory_id: UUID, batch: EpisodeBatch, known: KnownMemories, label: str
-) -> ConfirmMemory:
-    if (fact := known.facts.get(memory_id)) is not None:
-        said = batch.supporting(fact.content, fact.subject)
-        return ConfirmMemory(label, MemoryRef(MemoryType.FACT, memory_id), said)
-    if (rule := known.rules.get(memory_id)) is not None:
-        said = batch.supporting(rule.content)
-        return ConfirmMemory(label, MemoryRef(MemoryType.RULE, memory_id), said)
-    raise InvalidInput(f"memory {memory_id} was not shown; it is left as it is")
+    def _provenance(
+        self, entry: NewFactEntry | UpdatedFactEntry, sources: tuple[UUID, ...]
+    ) -> dict[str, Any]:
+        """Where an inferred fact comes from, and its validity window, if the evidence has the
+        years or is of about then."""
+        begin, end = entry.window.valid_from, entry.window.valid_to
+        years = {at.year for at in (begin, end and end - timedelta(days=1)) if at}
+        is_held = all(self.batch.evidence(sources).holds(str(year)) for year in years)
+        return {
+            "confidence": INFERRED_CONFIDENCE,
+            "origin": Origin.INFERRED,
+            "source_butler": self.batch.butler,
+            "source_episode_id": _only(sources),
+            **({"valid_from": begin, "valid_to": end} if is_held else {}),
+        }
 
 
 def _only(sources: tuple[UUID, ...]) -> UUID | None:
-    """The source when there is exactly one; of several, the links tell."""
+    """The source when there is exactly one; several are kept as links."""
     return sources[0] if len(sources) == 1 else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import assert_never, cast
+from typing import cast
 from uuid import UUID
 
 import structlog
@@ -24,7 +24,6 @@ from butlers.memory.flows.remember import store_fact_in, store_rule_in
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     ConsolidationStatus,
-    Event,
     EventType,
     Lineage,
     MemoryRef,
@@ -44,6 +43,7 @@ from butlers.memory.policy.consolidation_plan import (
 from butlers.memory.policy.trust import LESS_TRUSTED, why_not_replaced
 from butlers.memory.store import consolidation, episodes, facts, rules
 from butlers.memory.store.consolidation import Lease
+from butlers.memory.store.events import Transition
 from butlers.memory.store.facts import FactKey
 
 _log = structlog.get_logger(__name__)
@@ -51,7 +51,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _ApplyContext(UnitOfWork):
-    """Everything an action needs while the transaction lasts; how far each episode is trusted."""
+    """What an action needs while the transaction lasts; `trust` is that of each episode."""
 
     butler: str
     known: KnownMemories
@@ -60,12 +60,13 @@ class _ApplyContext(UnitOfWork):
     trust: dict[UUID, Trust]
 
     def least(self, episode_ids: Sequence[UUID]) -> Trust:
-        """How far what is drawn from these episodes is trusted at most."""
+        """The least trust among these episodes, which limits what is drawn from them."""
         return min((self.trust[id] for id in episode_ids), default=Trust.STATED)
 
-    def drawn_from(self, episode_ids: Sequence[UUID]) -> Lineage:
-        """On whose behalf something is stored that comes from these episodes."""
-        return replace(self.lineage, ceiling=min(self.lineage.ceiling, self.least(episode_ids)))
+    def drawn_from(self, episode_ids: Sequence[UUID]) -> "_ApplyContext":
+        """The same, storing with no more trust than these episodes have."""
+        ceiling = min(self.lineage.ceiling, self.least(episode_ids))
+        return replace(self, lineage=replace(self.lineage, ceiling=ceiling))
 
 
 async def apply(
@@ -75,16 +76,19 @@ async def apply(
     plan: ConsolidationPlan,
     lineage: Lineage,
 ) -> Applied:
-    """Do what is planned and settle the episodes, in one transaction that the lease guards.
+    """Apply a plan and settle its episodes, in one transaction.
 
-    When every action fails nothing is settled: the caller counts a failed attempt.
+    Raises Conflict unless the run still holds every episode. Each action runs in a savepoint: one
+    that fails is reported and stops no other. When every action fails nothing is settled, and the
+    caller counts a failed attempt. Records `episode_consolidated` and what each action records.
     """
     embeddings = await _embeddings(memory, plan, lineage)
     applied = Applied(errors=list(plan.errors))
     async with memory.transaction(lineage) as tx:
         held = await consolidation.hold(tx, now=memory.now(), **asdict(claimed.lease))
-        _must_be_whole(len(held), claimed)
-        actions = await _about_whom(tx, plan.actions)
+        if len(held) != len(claimed.episodes):
+            raise Conflict(TAKEN_OVER)
+        actions = await _link_entities(tx, plan.actions)
         stored = [action.new for action in actions if isinstance(action, StoreFact)]
         await facts.hold_keys(tx, *map(FactKey.of, stored))
         touchable = {*known.facts, *known.rules}
@@ -109,23 +113,24 @@ async def _embeddings(
     return [None if isinstance(action, ConfirmMemory) else next(made) for action in plan.actions]
 
 
-async def _about_whom(tx: Transaction, actions: Sequence[Action]) -> list[Action]:
-    """The same, each new fact about the entity that it names; the names are held from here on."""
+async def _link_entities(tx: Transaction, actions: Sequence[Action]) -> list[Action]:
+    """Link each new fact to the entity it names, and lock the names.
+
+    A fact that replaces another keeps that one's subject.
+    """
     stored = [action.new for action in actions if isinstance(action, StoreFact)]
-    found = iter(await hold_all(tx, stored))
-    return [
-        _about(action, next(found)) if isinstance(action, StoreFact) else action
-        for action in actions
-    ]
-
-
-def _about(action: StoreFact, found: NewFact) -> StoreFact:
-    """A fact in the place of another is stored as that one names its subject."""
-    return action if action.target_id is not None else replace(action, new=found)
+    linked, result = iter(await hold_all(tx, stored)), list[Action]()
+    for action in actions:
+        if isinstance(action, StoreFact):
+            new = next(linked)
+            result.append(action if action.target_id else replace(action, new=new))
+        else:
+            result.append(action)
+    return result
 
 
 async def _isolated(work: _ApplyContext, action: Action, embedding: Embedding | None) -> None:
-    """Do one action; its failure is undone and reported, and stops no other."""
+    """Run one action in a savepoint; report its failure instead of raising it."""
     try:
         with translated_errors():
             async with work.tx.savepoint():
@@ -142,49 +147,41 @@ async def _isolated(work: _ApplyContext, action: Action, embedding: Embedding | 
 
 
 async def _do(work: _ApplyContext, action: Action, embedding: Embedding | None) -> ActionEffect:
-    match action:
-        case StoreFact():
-            assert embedding is not None, "what is stored has been embedded"
-            return await _store_fact(work, action, embedding)
-        case StoreRule():
-            assert embedding is not None, "what is stored has been embedded"
-            return await _store_rule(work, action, embedding)
-        case ConfirmMemory():
-            return await _confirm(work, action.ref, action.cited)
-        case _:
-            assert_never(action)
+    if isinstance(action, ConfirmMemory):
+        return await _confirm(work, action.ref, action.cited)
+    assert embedding is not None, "what is stored has been embedded"
+    if isinstance(action, StoreFact):
+        return await _store_fact(work, action, embedding)
+    return await _store_rule(work, action, embedding)
 
 
 async def _store_fact(work: _ApplyContext, action: StoreFact, embedding: Embedding) -> ActionEffect:
-    """Store a fact unless it was stored before; one that says the same is confirmed instead."""
+    """Store a fact unless it was stored before; confirm one that says the same instead."""
     key = action.new.idempotency_key
     if await facts.get_by_idempotency_key(work.tx, idempotency_key=key):
         return ActionEffect.UNCHANGED
     now = work.now
-    new = await in_time(work.tx, await _said_as_its_source(work.tx, action.new), now)
+    new = await in_time(work.tx, await _with_circumstances(work.tx, action.new), now)
     holder = await facts.get_active(work.tx, FactKey.of(new), now)
     place = await find_placement(work.tx, new, now)
-    met = await facts.find(work.tx, ids=[one.of.id for one in place.changes], now=now)
-    _may_replace(work, action, holder, met)
-    same = _known_already(work, action, new, holder)
+    overlapping = await facts.find(work.tx, ids=[one.of.id for one in place.changes], now=now)
+    _check_replaceable(work, action, holder, overlapping)
+    same = _find_same(work, action, new, holder)
     if same is not None:
         return await _confirm_if_shown(work, MemoryRef(MemoryType.FACT, same), action.cited)
-    who = replace(work, lineage=work.drawn_from(action.sources))
-    if reason := _why_review(work, met, who.lineage.trust):
-        return await _propose(work, replace(action, new=new), reason, _first(place.replaced, met))
-    stored = await store_fact_in(who, new, embedding)
+    inferred = work.drawn_from(action.sources)
+    if reason := _why_review(work, overlapping, inferred.lineage.trust):
+        target = place.replaced or next((row["id"] for row in overlapping), None)
+        return await _propose(work, replace(action, new=new), reason, target)
+    stored = await store_fact_in(inferred, new, embedding)
     await _created(work, MemoryRef(MemoryType.FACT, stored.id), action.sources)
     return ActionEffect.FACT_CREATED if action.target_id is None else ActionEffect.FACT_UPDATED
 
 
-def _first(replaced: UUID | None, met: Sequence[Row]) -> UUID | None:
-    return replaced or next((row["id"] for row in met), None)
-
-
-def _known_already(
+def _find_same(
     work: _ApplyContext, action: StoreFact, new: NewFact, holder: Row | None
 ) -> UUID | None:
-    """The fact that says the same: under its key, or of the same subject under another."""
+    """Find the fact that says the same: under its key, or of the same subject under another."""
     if not window_of(new).is_open:
         return None
     if holder is not None and says_the_same(holder["content"], new.content):
@@ -199,38 +196,37 @@ def _known_already(
 
 
 def _why_review(
-    work: _ApplyContext, met: Sequence[Row] = (), by: Trust = Trust.STATED
+    work: _ApplyContext, replaced: Sequence[Row] = (), by: Trust = Trust.STATED
 ) -> str | None:
-    """Why something is not done at once, or None: a model does not overrule a person."""
+    """Say why an action needs approval, or None: a model does not overrule a person."""
     if work.settings.consolidation.review:
         return "consolidation.review is on"
-    return next(filter(None, (why_not_replaced(row, by) for row in met)), None)
+    return next(filter(None, (why_not_replaced(row, by) for row in replaced)), None)
 
 
 async def _propose(
     work: _ApplyContext, action: Action, reason: str, target_id: UUID | None = None
 ) -> ActionEffect:
-    asked = proposal_of(action, work.butler, target_id)
-    made = await propose_in(work, asked, reason)
+    made = await propose_in(work, proposal_of(action, work.butler, target_id), reason)
     return ActionEffect.PROPOSED if made else ActionEffect.UNCHANGED
 
 
-async def _said_as_its_source(tx: Transaction, new: NewFact) -> NewFact:
-    """A fact that comes from one episode was said where, by whom and when the episode was."""
+async def _with_circumstances(tx: Transaction, new: NewFact) -> NewFact:
+    """Add where, when and by whom the source episode was said, if there is exactly one."""
     if new.source_episode_id is None:
         return new
-    said = await episodes.get_circumstances(tx, id=new.source_episode_id)
-    return new if said is None else replace(new, **said)
+    circumstances = await episodes.get_circumstances(tx, id=new.source_episode_id)
+    return new if circumstances is None else replace(new, **circumstances)
 
 
-def _may_replace(
-    work: _ApplyContext, action: StoreFact, holder: Row | None, met: Sequence[Row]
+def _check_replaceable(
+    work: _ApplyContext, action: StoreFact, holder: Row | None, overlapping: Sequence[Row]
 ) -> None:
-    """Refuse to replace anything the prompt did not show, or a target that is gone."""
+    """Refuse to replace a target that is gone, or anything the prompt did not show."""
     holder_id = holder["id"] if holder else None
     if action.target_id is not None and holder_id != action.target_id:
         raise NotFound(f"fact {action.target_id} is not active any more; it was left as it is")
-    for row in met:
+    for row in overlapping:
         same = says_the_same(row["content"], action.new.content)
         if row["validity"] == Validity.ACTIVE and row["id"] not in work.touchable and not same:
             raise Conflict(
@@ -239,7 +235,7 @@ def _may_replace(
 
 
 async def _store_rule(work: _ApplyContext, action: StoreRule, embedding: Embedding) -> ActionEffect:
-    """Store a rule unless it was stored before; one that says the same is confirmed instead."""
+    """Store a rule unless it was stored before; confirm one that says the same instead."""
     key = action.new.idempotency_key
     if await rules.get_by_idempotency_key(work.tx, idempotency_key=key):
         return ActionEffect.UNCHANGED
@@ -248,8 +244,7 @@ async def _store_rule(work: _ApplyContext, action: StoreRule, embedding: Embeddi
         return await _confirm_if_shown(work, MemoryRef(MemoryType.RULE, same), action.cited)
     if reason := _why_review(work):
         return await _propose(work, action, reason)
-    who = replace(work, lineage=work.drawn_from(action.sources))
-    stored = await store_rule_in(who, action.new, embedding)
+    stored = await store_rule_in(work.drawn_from(action.sources), action.new, embedding)
     await _created(work, MemoryRef(MemoryType.RULE, stored.id), action.sources)
     return ActionEffect.RULE_CREATED
 
@@ -286,33 +281,20 @@ async def _confirm(work: _ApplyContext, ref: MemoryRef, cited: tuple[UUID, ...])
 async def _settle(
     work: _ApplyContext, claimed: Claimed, held: list[Row], plan: ConsolidationPlan
 ) -> None:
-    """The episodes have become knowledge; of an answer partly wrong, those it has dealt with.
+    """Mark the episodes consolidated; of an answer partly wrong, those it dealt with.
 
-    The others are tried again, fewer at a time.
+    The others are given back and tried again, fewer at a time.
     """
     applied, lease = work.applied, claimed.lease
     dealt_with = applied.cited | plan.nothing_in
     read = [row for row in held if not applied.errors or row["id"] in dealt_with]
-    ids = tuple(row["id"] for row in read)
     applied.consolidated = await consolidation.consolidate(
-        work.tx, run_id=lease.run_id, episode_ids=ids
+        work.tx, run_id=lease.run_id, episode_ids=tuple(row["id"] for row in read)
     )
-    for row in read:
-        await _record_consolidation(work, row)
+    created = [{"type": ref.type, "id": str(ref.id)} for ref in applied.created]
+    outcome = {"to": ConsolidationStatus.CONSOLIDATED, "created": created}
+    payloads = {row["id"]: {"from": row["was"], **outcome} for row in read}
+    await work.record_all(Transition(EventType.EPISODE_CONSOLIDATED, payloads))
     if rest := tuple(row["id"] for row in held if row not in read):
         back, why = Lease(lease.run_id, rest), "; ".join(applied.errors)
         applied.back = await give_back_in(work.memory, work.tx, back, why, work.lineage)
-
-
-async def _record_consolidation(work: _ApplyContext, row: Row) -> None:
-    """A word about what came of the batch."""
-    made = [{"type": ref.type, "id": str(ref.id)} for ref in work.applied.created]
-    payload = {"from": row["was"], "to": ConsolidationStatus.CONSOLIDATED, "created": made}
-    event = Event(EventType.EPISODE_CONSOLIDATED, row["id"], payload)
-    await work.record(event)
-
-
-def _must_be_whole(held: int, claimed: Claimed) -> None:
-    """An answer counts only while the run holds every episode that went into it."""
-    if held != len(claimed.episodes):
-        raise Conflict(TAKEN_OVER)
