@@ -13,13 +13,13 @@ from itertools import pairwise
 from typing import Any
 
 GROUPS = {
-    "rows": "text, whole vector and what is known of a memory",
+    "rows": "text, full vector, provenance, state",
     "row indexes": "by key, time and state",
-    "words": "which memory has which word",
-    "vectors": "half of each vector, for searches",
-    "graph": "the HNSW graph over these",
-    "index": "what a search must know of a memory",
-    "audit": "events and their chain",
+    "words": "keyword index",
+    "vectors": "half-precision vectors for search",
+    "graph": "HNSW graph over them",
+    "index": "visibility of a memory for search",
+    "audit": "events and their hash chain",
     "other": "all other tables",
 }
 _BYTES, _PAGE = 1e9, 8_192
@@ -137,13 +137,13 @@ def _guessed(
         on_disk = sum(sums[one] for one in groups)
         yield Guess(store, name, known.bytes_of(*groups)(memories) / 1e6, on_disk / 1e6)
     for work, figures, name, size in (
-        ("recall", ("server_ms",), "ms of the server for a recall", each),
-        ("recall", ("loop_ms", "threads_ms"), "ms of the daemon for a recall", each),
-        ("recall", ("log_bytes",), "bytes logged for a recall", memories),
-        ("recall", ("log_bytes", "image_bytes"), "the same with images of pages", memories),
-        ("store", ("server_ms",), "ms of the server for a store", memories),
-        ("store", ("log_bytes",), "bytes logged for a store", memories),
-        ("store", ("log_bytes", "image_bytes"), "the same with images of pages", memories),
+        ("recall", ("server_ms",), "PostgreSQL ms per recall", each),
+        ("recall", ("loop_ms", "threads_ms"), "daemon ms per recall", each),
+        ("recall", ("log_bytes",), "WAL bytes per recall", memories),
+        ("recall", ("log_bytes", "image_bytes"), "the same with page images", memories),
+        ("store", ("server_ms",), "PostgreSQL ms per store", memories),
+        ("store", ("log_bytes",), "WAL bytes per store", memories),
+        ("store", ("log_bytes", "image_bytes"), "the same with page images", memories),
     ):
         now = sum(found[work][one] for one in figures)
         yield Guess(store, name, known.curve(work, *figures)(size), now)

@@ -1,4 +1,4 @@
-"""The tables of docs/scaling.md: what was measured, how well that predicts, and plans."""
+"""Write the tables of docs/scaling.md: measurements, the model's errors, and plans."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -8,17 +8,17 @@ from bench.scaling_model import GROUPS, Guess, Measured, Plan, grouped, guesses
 
 _LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _WORK = {
-    "a recall: the daemon's event loop, ms": ("recall", "loop_ms"),
-    "a recall: embedding the question, ms": ("recall", "threads_ms"),
-    "a recall: the server, ms": ("recall", "server_ms"),
-    "a recall: logged once its uses are counted, bytes": ("recall", "log_bytes"),
-    "the same: images of pages, bytes": ("recall", "image_bytes"),
-    "a store: the daemon's event loop, ms": ("store", "loop_ms"),
-    "a store: embedding the fact, ms": ("store", "threads_ms"),
-    "a store: the server, ms": ("store", "server_ms"),
-    "a store: logged, bytes": ("store", "log_bytes"),
-    "a store: images of pages, bytes": ("store", "image_bytes"),
-    "a store: pages of the graph visited": ("store", "graph_pages"),
+    "recall: event loop of the daemon, ms": ("recall", "loop_ms"),
+    "recall: embedding the query, ms": ("recall", "threads_ms"),
+    "recall: PostgreSQL, ms": ("recall", "server_ms"),
+    "recall: WAL for usage counts, bytes": ("recall", "log_bytes"),
+    "recall: WAL page images, bytes": ("recall", "image_bytes"),
+    "store: event loop of the daemon, ms": ("store", "loop_ms"),
+    "store: embedding the fact, ms": ("store", "threads_ms"),
+    "store: PostgreSQL, ms": ("store", "server_ms"),
+    "store: WAL, bytes": ("store", "log_bytes"),
+    "store: WAL page images, bytes": ("store", "image_bytes"),
+    "store: pages of the vector graph visited": ("store", "graph_pages"),
 }
 
 
@@ -47,15 +47,15 @@ def _work(measured: Measured) -> Rows:
     for name, (work, figure) in _WORK.items():
         rows.append([name, *(_plain(measured.at(n)[work][figure]) for n in measured.sizes)])
     rows.append(
-        ["making the indexes anew: the server, s"]
+        ["rebuilding the indexes: PostgreSQL, s"]
         + [_plain(measured.at(n)["index_seconds"]) for n in measured.sizes]
     )
     rows.append(
-        ["the daemon's memory, MB"] + [f"{measured.at(n)['daemon_mb']:,}" for n in measured.sizes]
+        ["memory of the daemon, MB"] + [f"{measured.at(n)['daemon_mb']:,}" for n in measured.sizes]
     )
     held = (measured.at(n)["connections"] for n in measured.sizes)
     rows.append(
-        ["its connections: idle, with 32 questions at once, at most"]
+        ["connections: idle, with 32 concurrent queries, at most"]
         + [f"{one['idle']}, {one['busy']}, {one['most']}" for one in held]
     )
     return rows
@@ -67,7 +67,9 @@ def _disk(measured: Measured) -> Rows:
     columns = [{k: v / n for k, v in grouped(measured.at(n)["relations"]).items()} for n in sizes]
     columns.append(grouped(episode["relations"]))
     titles = [f"{size:,} facts" for size in sizes]
-    rows: Rows = [["bytes of each", *titles, f"an episode of {episode['characters']} characters"]]
+    rows: Rows = [
+        ["bytes per memory", *titles, f"an episode of {episode['characters']} characters"]
+    ]
     for group, meaning in GROUPS.items():
         rows.append([f"{group}: {meaning}", *(f"{one[group]:,.0f}" for one in columns)])
     rows.append(["**all**", *(f"**{sum(one.values()):,.0f}**" for one in columns)])
@@ -77,13 +79,13 @@ def _disk(measured: Measured) -> Rows:
 def _chores(figures: Mapping[str, Any]) -> Rows:
     chores = figures["chores"]
     batch = chores["consolidation"]
-    rows: Rows = [["", "the process, ms", "the server, ms", "logged, bytes", "images, bytes"]]
+    rows: Rows = [["", "process, ms", "PostgreSQL, ms", "WAL, bytes", "page images, bytes"]]
     swept, faded = (f"(of {chores[one]['checked']:,})" for one in ("sweep", "fading"))
     for name, one in (
         (_batch(batch), batch),
-        ("an episode that expires and goes to the bin", chores["cleanup"]),
-        (f"a fact the sweep looks at and leaves {swept}", chores["sweep"]),
-        (f"a fact the sweep moves to fading {faded}", chores["fading"]),
+        ("an expired episode moved to the bin", chores["cleanup"]),
+        (f"a fact checked by the sweep {swept}", chores["sweep"]),
+        (f"a fact moved to fading {faded}", chores["fading"]),
     ):
         names = ("loop_ms", "server_ms", "log_bytes", "image_bytes")
         rows.append([name, *(_plain(one[figure]) for figure in names)])
@@ -92,13 +94,13 @@ def _chores(figures: Mapping[str, Any]) -> Rows:
 
 def _batch(batch: Mapping[str, Any]) -> str:
     """What a language model reads and writes of it is said in tokens."""
-    made = f"a batch of {batch['episodes']:.0f} episodes that gives {batch['facts']:.0f} facts"
-    tokens = f"{_plain(batch['tokens_in'])} tokens read, {_plain(batch['tokens_out'])} written"
+    made = f"a consolidation of {batch['episodes']:.0f} episodes into {batch['facts']:.0f} facts"
+    tokens = f"{_plain(batch['tokens_in'])} tokens in, {_plain(batch['tokens_out'])} out"
     return f"{made}; {tokens}"
 
 
 def _guesses(measured: Measured) -> Rows:
-    rows: Rows = [["store", "figure", "the model says", "measured", "off by"]]
+    rows: Rows = [["store", "figure", "predicted", "measured", "error"]]
     return rows + [_guess(one) for one in guesses(measured)]
 
 
@@ -110,35 +112,37 @@ def _nodes(assumed: Mapping[str, Any]) -> Rows:
     price, kinds = assumed["price"], assumed["database_node"]
     nodes = {"host": assumed["host"], "daemon": assumed["daemon_node"]}
     nodes |= {f"database, {kind}": kinds[kind] for kind in kinds}
-    rows: Rows = [["", "vCPU", "memory, GB", "SSD, GB", "a month"]]
+    rows: Rows = [["", "vCPU", "memory, GB", "SSD, GB", "per month"]]
     for name, node in nodes.items():
         sizes = (f"{node[one]:,}" for one in PRICED)
         rows.append([name, *sizes, f"{price_of(node, price):,.0f}"])
-    rows.append(["one of each costs", *(f"{price[one]:g}" for one in PRICED), ""])
+    rows.append(["price per unit", *(f"{price[one]:g}" for one in PRICED), ""])
     return rows
 
 
 _PLANNED: dict[str, Callable[[Hardware], str]] = {
     "memories": lambda h: _short(h.plan.memories),
-    "of a tenant": lambda h: _short(h.plan.per_tenant) + (" *" if h.plan.is_extrapolated else ""),
-    "recalls, stores a second": lambda h: f"{_plain(h.plan.recalls)}, {_plain(h.plan.stores)}",
+    "memories per tenant": lambda h: (
+        _short(h.plan.per_tenant) + (" *" if h.plan.is_extrapolated else "")
+    ),
+    "recalls, stores per second": lambda h: f"{_plain(h.plan.recalls)}, {_plain(h.plan.stores)}",
     "on the disk": lambda h: _short(h.plan.disk_gb * 1e9) + "B",
-    "to be kept in memory": lambda h: _short(h.plan.kept_gb * 1e9) + "B",
-    "server cores busy": lambda h: _plain(h.plan.server_cores(h.databases)),
-    "of these, routing": lambda h: _routing(h),
+    "needed in memory": lambda h: _short(h.plan.kept_gb * 1e9) + "B",
+    "PostgreSQL cores busy": lambda h: _plain(h.plan.server_cores(h.databases)),
+    "of these, Citus routing": lambda h: _routing(h),
     "cores busy: event loops, embedding": lambda h: ", ".join(map(_plain, h.plan.daemon_cores)),
-    "pages read from the disk a second": lambda h: _plain(h.plan.reads),
-    "logged a second, with images": lambda h: _short(h.plan.log_mb * 1e6) + "B",
+    "disk pages read per second": lambda h: _plain(h.plan.reads),
+    "WAL per second, with page images": lambda h: _short(h.plan.log_mb * 1e6) + "B",
     "**database nodes**": lambda h: f"**{_databases(h)}**",
     "standbys": lambda h: f"{h.standbys:,}",
-    "**daemons** (nodes for them)": lambda h: f"**{h.plan.daemons:,}** ({_daemon_nodes(h)})",
-    "connections at most": lambda h: f"{h.connections:,}{' (pooler)' if h.needs_pooler else ''}",
-    "full first, of what may be used": lambda h: f"{h.full_first.resource}, {h.fullness:.0%}",
-    "the daily sweep, h of one process": lambda h: _plain(h.plan.sweep_hours),
-    "language model sessions at once": lambda h: _plain(h.plan.readers),
-    "a node read whole, h": lambda h: _plain(h.backup_hours),
-    "a node's graph made anew, h": lambda h: _plain(h.graph_hours),
-    "**a month costs**": lambda h: f"**{_rounded(h.month):,}**",
+    "**daemons** (machines)": lambda h: f"**{h.plan.daemons:,}** ({_daemon_nodes(h)})",
+    "connections, at most": lambda h: f"{h.connections:,}{' (pooler)' if h.needs_pooler else ''}",
+    "first bottleneck, use of its limit": lambda h: f"{h.full_first.resource}, {h.fullness:.0%}",
+    "daily sweep, hours of one process": lambda h: _plain(h.plan.sweep_hours),
+    "concurrent language model sessions": lambda h: _plain(h.plan.readers),
+    "reading a whole node, hours": lambda h: _plain(h.backup_hours),
+    "rebuilding a node's vector graph, hours": lambda h: _plain(h.graph_hours),
+    "**cost per month**": lambda h: f"**{_rounded(h.month):,}**",
 }
 
 

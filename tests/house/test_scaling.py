@@ -56,7 +56,7 @@ def test_a_curve_goes_through_what_was_measured_and_on_as_it_went(scaling) -> No
 
 def test_the_model_is_compared_with_a_store_it_was_not_made_from(scaling, recorded) -> None:
     model = importlib.import_module("bench.scaling_model")
-    figure = "ms of the server for a recall"
+    figure = "PostgreSQL ms per recall"
 
     def guess() -> Any:
         found = model.guesses(model.Measured(recorded))
