@@ -22,9 +22,9 @@ from typing import Any
 
 import httpx2
 
+from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
 from butlers.host.status import Running, running
-from butlers.host.tokens import TokenStore
 
 CLIENTS, SLOW = 64, 1_000
 MOST = 3.0

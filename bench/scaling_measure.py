@@ -24,10 +24,10 @@ from bench.scaling_meter import Meter, memory_mb, relation_bytes
 from bench.speed_load import Store, Vectors, alone, copy_tenants, crowd, indexes_made_later, load
 from bench.speed_texts import fact, question
 from butlers import __version__
+from butlers.auth.token_store import TokenStore
 from butlers.embedding import get_embedding_engine
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
 from butlers.interfaces.daemon import started_butlers
 from butlers.logs import configure
 from butlers.memory.handle import Memory

@@ -15,13 +15,13 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
+from butlers.auth.rights import Caller
 from butlers.clock import Clock, ClockDoubt, undoubted, utc_now
 from butlers.db.branch import Branch
 from butlers.db.postgres import Database
 from butlers.errors import Forbidden, InvalidInput, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.concurrency import ConcurrencyLimiter
-from butlers.kernel.rights import Right
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
 from butlers.llm import LanguageModel
@@ -30,64 +30,6 @@ from butlers.operation import Audience, Operation, OperationEffect
 MAX_REQUEST_ID = 200
 MAX_CALL_SECONDS = 60.0
 """How long a call may take, waiting for a free slot included."""
-
-
-@dataclass(frozen=True, slots=True)
-class Project:
-    """The project a caller works in: its keys, the most reliable first, its name and its path."""
-
-    keys: tuple[str, ...]
-    name: str
-    place: str = ""
-
-    @classmethod
-    def of(cls, value: Any) -> "Project | None":
-        """Read a project as `sessions.projects` identifies one; None if it is not one."""
-        keys = value.get("keys") if isinstance(value, dict) else None
-        if not isinstance(keys, list) or not keys or not all(isinstance(k, str) for k in keys):
-            return None
-        return cls(tuple(keys), str(value.get("name", "")), str(value.get("place", "")))
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who calls, as the host authenticated it; a tool argument never changes it.
-
-    `agent` is the name its token was made for, empty for a token of the whole tenant. `project` is
-    the project it works in, if known. An operator is the person who runs the home. What a
-    `low_trust` caller stores never outranks what others stored.
-    """
-
-    tenant_id: str
-    actor: str
-    agent: str = ""
-    project: Project | None = None
-    low_trust: bool = False
-    is_operator: bool = False
-    rights: Right = Right.OPERATE
-    scopes: tuple[str, ...] = ()
-    """The scopes it may write, and read besides global ones; empty for no limit."""
-
-    def may(self, operation: Operation) -> bool:
-        """Whether its token permits an operation."""
-        in_bounds = operation.keeps_scopes or not self.scopes
-        return in_bounds and self.rights.includes(operation.needs)
-
-    def must_be_unlimited(self, what: str) -> None:
-        """Raise Forbidden if the caller's token is limited to scopes."""
-        if self.scopes:
-            raise Forbidden(
-                f"this token is limited to {', '.join(self.scopes)}, and {what} is not; "
-                "`butlers token new` without --scope makes one for everything"
-            )
-
-    def must(self, right: Right) -> None:
-        """Raise Forbidden if the caller's token lacks a right."""
-        if not self.rights.includes(right):
-            raise Forbidden(
-                f"this token may {self.rights}, and this needs one that may {right}; "
-                f"`butlers token new --rights {right}` makes such a token"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +160,10 @@ class Module(ABC):
     def _authorise(self, operation: Operation, caller: Caller) -> None:
         """Raise Forbidden, with the reason, if a caller may not call an operation."""
         if not operation.keeps_scopes:
-            caller.must_be_unlimited(operation.name)
+            caller.require_unlimited(operation.name)
         if operation.callers is Audience.OWNER and caller.tenant_id != self.environment.tenant_id:
             raise Forbidden(f"{operation.tool} is for {operation.callers}")
-        caller.must(operation.needs)
+        caller.require(operation.needs)
 
     def default(self, setting: str) -> Any:
         """Return a setting by its dotted name within the module's section."""

@@ -16,9 +16,9 @@ from typing import Any, Protocol, get_args, get_type_hints, runtime_checkable
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
+from butlers.auth.rights import Caller, Right
 from butlers.errors import Away, InvalidInput
 from butlers.kernel.json_values import brief, json_value
-from butlers.kernel.rights import Right
 
 Run = Callable[[Any, Any], Awaitable[Any]]
 _SHOWN = 80
@@ -138,6 +138,10 @@ class Operation:
         if self.is_maintenance:
             return Right.OPERATE
         return Right.READ if self.effect is OperationEffect.READS else Right.WRITE
+
+    def permits(self, caller: Caller) -> bool:
+        """Whether the rights and scopes of a caller's token permit it."""
+        return (self.keeps_scopes or not caller.scopes) and caller.rights.includes(self.needs)
 
     @cached_property
     def words(self) -> str:

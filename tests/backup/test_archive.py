@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from butlers.auth.token_store import TokenStore
 from butlers.backup.archive import Archive
 from butlers.backup.backup import locked, make
 from butlers.backup.directory import Backups
@@ -18,8 +19,7 @@ from butlers.backup.restore import restore, verify
 from butlers.db import sqlite
 from butlers.errors import Conflict, InvalidInput
 from butlers.host.home import Home
-from butlers.host.own_tokens import ensure_hook_token
-from butlers.host.tokens import TokenStore
+from butlers.host.home_tokens import ensure_hook_token
 from butlers.notebook.schema import ensure_memory_schema, open_notebook
 from butlers.settings.sections import BackupSection
 from conftest import WalkingClock

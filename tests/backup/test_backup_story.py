@@ -12,11 +12,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from butlers.auth.token_store import TokenStore
 from butlers.backup.archive import Archive
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.host.home import Home
 from butlers.host.status import alone
-from butlers.host.tokens import TokenStore
 from db.embedded_servers import fetch
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
 

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from browser.chromium import chromium, found
 from browser.story import Told, tell
+from butlers.auth.rights import Right
 from butlers.host.home import Home
-from butlers.kernel.rights import Right
 from interfaces.daemons import Daemon, butlers, up
 from interfaces.furnished import furnished_home
 from interfaces.http.callers import token_store

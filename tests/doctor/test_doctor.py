@@ -11,13 +11,13 @@ import asyncpg
 import pytest
 
 from butlers import clock_sources
+from butlers.auth.token_store import TokenStore
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.doctor import Finding, Severity
 from butlers.doctor import checks as doctor
 from butlers.doctor.checks import examine
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
 from butlers.sessions.spool_entries import SpoolEntries
 from interfaces.daemons import butlers, temporary_home, up
 from interfaces.furnished import furnished_home

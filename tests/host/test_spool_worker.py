@@ -14,15 +14,15 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
+from butlers.auth.rights import Caller
+from butlers.auth.token_store import TokenStore
 from butlers.clock import utc_now
 from butlers.errors import Unavailable
 from butlers.host import spool_worker as arriving
 from butlers.host.home import Home
-from butlers.host.own_tokens import ensure_hook_token
+from butlers.host.home_tokens import ensure_hook_token
 from butlers.host.spool_worker import MOST_TRIES, SpoolWorker
-from butlers.host.tokens import TokenStore
 from butlers.memory.handle import Memory
-from butlers.module import Caller
 from butlers.sessions import spool
 from butlers.sessions.catch_up import Connected, ConnectionFile
 from butlers.sessions.session import SessionMemory

@@ -13,7 +13,7 @@ import pytest
 
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
-from butlers.host.own_tokens import ensure_hook_token
+from butlers.host.home_tokens import ensure_hook_token
 from butlers.host.status import running
 from db.databases import connected as connected_to
 from host.killed_daemon import STEPS

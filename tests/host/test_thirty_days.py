@@ -8,13 +8,13 @@ from typing import Any
 import asyncpg
 import pytest
 
+from butlers.auth.rights import Caller
 from butlers.host.butler import Butler
 from butlers.host.database import DatabaseServer
 from butlers.host.home import butler_settings
 from butlers.jobs.policy import RunOutcome
 from butlers.memory.module import MemoryModule
 from butlers.memory.operations import retrieval, storage
-from butlers.module import Caller
 from conftest import WalkingClock
 from interfaces.furnished import furnished_home
 from jobs.machines import Machine

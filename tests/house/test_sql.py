@@ -48,7 +48,7 @@ SQLITE = [(stem, query) for stem, query in QUERIES if stem.startswith("notebook.
 POSTGRES = [(stem, query) for stem, query in QUERIES if not stem.startswith("notebook.")]
 
 # What commands do as the database's owner; requests may not.
-BY_OWNER = {f"host.shared_tokens.{name}" for name in ("all", "add", "revoke")}
+BY_OWNER = {f"auth.token_database.{name}" for name in ("all", "add", "revoke")}
 
 # Selects of several rows whose order means nothing, and why.
 UNORDERED = {

@@ -16,11 +16,11 @@ import asyncpg
 import httpx2
 import pytest
 
+from butlers.auth.token_store import TokenStore
 from butlers.db.embedded.liveness import processes_over, read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
 from butlers.interfaces.daemon import started_butlers
 from butlers.settings.files import load_house
 from interfaces.daemons import ENVIRONMENT, PROGRAM, Daemon, butlers, temporary_home, until, up

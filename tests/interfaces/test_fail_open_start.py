@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
+from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
 from butlers.interfaces import daemon as daemon_module
 from butlers.interfaces.daemon import started_butlers
 from butlers.settings.files import load_house

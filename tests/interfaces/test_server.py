@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from butlers.host.tokens import TokenStore
+from butlers.auth.token_store import TokenStore
 from butlers.interfaces.server import listen
 from interfaces.daemons import Daemon, butlers, up
 from interfaces.furnished import furnished_home

@@ -17,9 +17,9 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from butlers.auth.rights import Right
+from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
-from butlers.kernel.rights import Right
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, until, up
 from interfaces.furnished import furnished_home
 

@@ -15,13 +15,13 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from butlers.auth.rights import Right
+from butlers.auth.token_store import TokenStore
+from butlers.auth.tokens import expiry
 from butlers.clock import utc_now
 from butlers.errors import InvalidInput
 from butlers.host.home import Home
-from butlers.host.own_tokens import ensure_hook_token
-from butlers.host.token_record import expiry
-from butlers.host.tokens import TokenStore
-from butlers.kernel.rights import Right
+from butlers.host.home_tokens import ensure_hook_token
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, up
 from interfaces.furnished import furnished_home
 from interfaces.mcp.clients import over_http, refusal
@@ -123,16 +123,16 @@ def test_use_rights_and_end_of_each_token_are_listed(home: Home, http: httpx2.Cl
     token = made(home, "--rights", "read", "--expires", "10d", "--low-trust", "--note", "mine")
     store = TokenStore(home.tokens_file)
     (record,) = [one for one in store.all() if one.note == "mine"]
-    assert store.uses.last_at(record.id) is None and record.caller.low_trust
+    assert store.usage(record).used_at is None and record.caller.low_trust
     assert asked(http, token, "GET", "stats")[0] == 200
-    assert store.uses.last_at(record.id) is not None
+    assert store.usage(record).used_at is not None
     lines = butlers("token", "list", "--home", home.root).stdout.splitlines()
     (line,) = [line for line in lines if "mine" in line]
     assert "read (low trust)" in line and "expires 20" in line and "used 20" in line
     told = butlers("doctor", "--home", home.root).stdout
     assert f"token {record.id} (mine) expires at" in told
     store.revoke(record.id)
-    assert store.uses.last_at(record.id) is None
+    assert store.usage(record).used_at is None
 
 
 def test_a_token_of_before_keeps_its_rights_but_that_of_hooks_does_not(home: Home) -> None:

@@ -11,10 +11,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from butlers.auth.rights import Caller
 from butlers.db.postgres import Database
 from butlers.db.queries import parse
 from butlers.errors import IntegrityViolation, InvalidInput, NotFound
-from butlers.module import Caller
 from butlers.sessions import log as logging
 from butlers.sessions.log import (
     GONE,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from butlers.auth.rights import Project
 from butlers.memory.flows import (
     conflicts,
     entities,
@@ -38,7 +39,6 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.erasure import ErasureRequest
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.module import Project
 from memory.audit_stream import events
 from memory.scripted_model import ScriptedModel, answer, fact, failing
 from references.events import EVENTS, events_markdown

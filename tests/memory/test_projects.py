@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from butlers.auth.rights import Project
 from butlers.errors import InvalidInput, NotFound
 from butlers.memory.flows import projects, recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
@@ -11,7 +12,6 @@ from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.model import NewFact, NewRule, SearchMode
 from butlers.memory.operations import OperationContext
 from butlers.memory.policy import scopes
-from butlers.module import Project
 from memory.audit_stream import event_types, sizes
 from memory.consolidation_stories import know, tell
 from memory.scripted_model import ScriptedModel, answer, fact

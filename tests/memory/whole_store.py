@@ -2,6 +2,7 @@
 
 import json
 
+from butlers.auth.rights import Project
 from butlers.memory.flows import (
     conflicts,
     correct,
@@ -17,7 +18,6 @@ from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.context import ContextQuery, build_context
 from butlers.memory.flows.lifecycle import episode_retention
 from butlers.memory.model import Holds, NewEpisode, NewFact, NewRule
-from butlers.module import Project
 from memory.consolidation_stories import with_settings
 from memory.scripted_model import ScriptedModel, answer, fact
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from butlers.auth.rights import Caller
 from butlers.errors import InvalidInput, NotFound, Unavailable
 from butlers.host import registry
-from butlers.module import ButlerEnvironment, Caller
+from butlers.module import ButlerEnvironment
 from butlers.notebook import open_notebook, owner_id
 from butlers.notebook.manager import FILE
 from butlers.notebook.module import NotebookModule

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 from mcp import Client
 
-from butlers.host.tokens import TokenStore
-from butlers.kernel.rights import Right
+from butlers.auth.rights import Right
+from butlers.auth.token_store import TokenStore
 from interfaces.daemons import Daemon, butlers, up
 from interfaces.furnished import furnished_home
 from interfaces.mcp.clients import call, over_http, over_stdio, refusal

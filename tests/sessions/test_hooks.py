@@ -18,10 +18,10 @@ import pytest
 from starlette.applications import Starlette
 
 from butlers import hook
+from butlers.auth.token_store import TokenStore
 from butlers.errors import Unavailable
 from butlers.host.home import Home
-from butlers.host.own_tokens import ensure_hook_token
-from butlers.host.tokens import TokenStore
+from butlers.host.home_tokens import ensure_hook_token
 from butlers.interfaces.http.hooks import MAX_BODY_BYTES, hook_routes
 from butlers.kernel.concurrency import ConcurrencyLimiter
 from butlers.memory.handle import Memory

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from butlers.host.own_tokens import ensure_hook_token
+from butlers.host.home_tokens import ensure_hook_token
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, until, up
 from interfaces.furnished import furnished_home
 from interfaces.mcp.clients import call, refusal

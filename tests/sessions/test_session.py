@@ -14,13 +14,13 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
+from butlers.auth.rights import Caller
 from butlers.db.postgres import Access, Database
 from butlers.errors import Unavailable
 from butlers.llm import Completion, CompletionFailed, Usage
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
-from butlers.module import Caller
 from butlers.sessions.log import SessionLog
 from butlers.sessions.session import MAX_HOOK_CHARACTERS, Injection, SessionMemory
 from butlers.sessions.spawner import SessionRequest, Spawner

@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from butlers.clock import utc_now
 from butlers.host.home import Home
-from butlers.host.own_tokens import ensure_hook_token
+from butlers.host.home_tokens import ensure_hook_token
 from butlers.sessions import spool
 from butlers.sessions.session_alerts import shortfalls
 from butlers.sessions.spool_entries import Arrival, SpoolEntries, pieces

@@ -27,7 +27,7 @@ from butlers.files import PRIVATE, flush_directory, replace_file
 from butlers.host import registry
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
-from butlers.host.own_tokens import renew_private_tokens
+from butlers.host.home_tokens import renew_private_tokens
 from butlers.sessions import spool
 from butlers.settings.database import DatabaseSection
 from butlers.settings.files import load_butler

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from butlers.auth.tokens import TokenUsage
 from butlers.backup.directory import Backups
 from butlers.clock import utc_now
 from butlers.db import sqlite
@@ -19,9 +20,8 @@ from butlers.errors import ButlersError, SettingsError
 from butlers.files import PRIVATE
 from butlers.host import status
 from butlers.host.home import Home
-from butlers.host.shared_tokens import KeptToken
+from butlers.host.home_tokens import home_tokens
 from butlers.host.status import reasons
-from butlers.host.token_keeping import all_tokens
 from butlers.interfaces.server import listen
 from butlers.kernel.sections import Check
 from butlers.modules import ModulesSection
@@ -211,7 +211,7 @@ def _server(home: Home, server: ServerSection) -> Iterator[Finding]:
 
 def _tokens(home: Home, butlers: Sequence[str]) -> Iterator[Finding]:
     """Check that each butler has a token, and that other users cannot read the token file."""
-    kept = asyncio.run(all_tokens(home))  # on a thread that has no loop
+    kept = asyncio.run(home_tokens(home).list_all())  # on a thread that has no loop
     records = [one.record for one in kept]
     if not records:
         remedy = "`butlers up` makes the first; make more with `butlers token new`"
@@ -232,7 +232,7 @@ def _tokens(home: Home, butlers: Sequence[str]) -> Iterator[Finding]:
     yield ok("tokens", f"{len(records)}, stored as hashes")
 
 
-def _ageing(kept: Sequence[KeptToken], now: datetime) -> Iterator[Finding]:
+def _ageing(kept: Sequence[TokenUsage], now: datetime) -> Iterator[Finding]:
     """Warn about tokens that expire soon or seem unused."""
     for token in kept:
         record = token.record
@@ -248,7 +248,7 @@ def _ageing(kept: Sequence[KeptToken], now: datetime) -> Iterator[Finding]:
             yield warning("tokens", unused, f"if nobody needs it, run: {revoke}")
 
 
-def _is_idle(token: KeptToken, now: datetime) -> bool:
+def _is_idle(token: TokenUsage, now: datetime) -> bool:
     old = now - datetime.fromisoformat(token.record.created_at) > _LONG_UNUSED
     return old and token.used_at is None
 

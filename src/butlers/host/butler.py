@@ -6,6 +6,7 @@ from functools import partial
 
 import structlog
 
+from butlers.auth.tokens import SessionTokens
 from butlers.clock import Clock, utc_now
 from butlers.clock_sources import ClockSources
 from butlers.db.postgres import Access, Database
@@ -28,7 +29,6 @@ from butlers.memory.module import MemoryModule
 from butlers.module import ButlerEnvironment, Health, Module
 from butlers.sessions.log import SessionLog
 from butlers.sessions.session import SessionMemory
-from butlers.sessions.session_tokens import SessionTokens
 from butlers.sessions.spawner import Spawner, session_model
 from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings
@@ -86,7 +86,7 @@ class Butler:
         self._started: list[Module] = []
         self._database: Database | None = None
         self._access: Access | None = None
-        self.hands = SessionTokens()
+        self.session_tokens = SessionTokens()
         self.session_log = SessionLog(lambda: self.database, clock)
 
     @property
@@ -124,7 +124,9 @@ class Butler:
         """The sessions of its own, which take from this memory and leave there what happened."""
         chosen = settings or self.settings
         model = session_model(chosen, lambda: self.database)
-        return Spawner(chosen, self._directory, memory, model, self.session_log, self.hands)
+        return Spawner(
+            chosen, self._directory, memory, model, self.session_log, self.session_tokens
+        )
 
     def settings_now(self) -> ButlerSettings:
         """Its settings, with what runs sessions as the file says now: that needs no new start."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import asyncpg
 
+from butlers.auth.token_file import TokenFile
+from butlers.auth.tokens import TokenRecord
 from butlers.db.address import maintenance_url
 from butlers.db.dump import counts, databases
 from butlers.db.faults import translated_errors
@@ -16,9 +18,7 @@ from butlers.errors import Conflict
 from butlers.files import flush_directory
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home, butler_settings
-from butlers.host.token_keeping import all_tokens
-from butlers.host.token_record import TokenRecord
-from butlers.host.tokens import TokenStore
+from butlers.host.home_tokens import home_tokens
 from butlers.sessions.catch_up import Connected, ConnectionFile
 from butlers.sessions.spool_entries import Arrival, SpoolEntries
 from butlers.settings.names import database_name
@@ -50,7 +50,7 @@ async def belongings(home: Home, name: str) -> Belongings:
         {kind: rows.get(f"public.{kind}", 0) for kind in _MEMORIES},
         sorted(file.name for file in home.butler_directory(name).iterdir()),
         list(settings.butler.schedule),
-        [one.record for one in await all_tokens(home) if one.record.butler == name],
+        [one.record for one in await home_tokens(home).list_all() if one.record.butler == name],
         [one for one in arrivals if one.butler == name],
         [one for one in ConnectionFile(home.connections_file).all() if one.butler == name],
     )
@@ -58,7 +58,7 @@ async def belongings(home: Home, name: str) -> Belongings:
 
 async def remove(home: Home, name: str) -> Belongings:
     """Remove a butler of a home that nobody serves; cut short, it can be done again."""
-    had, tokens = await belongings(home, name), TokenStore(home.tokens_file)
+    had, tokens = await belongings(home, name), TokenFile(home.tokens_file)
     kept = {one.id for one in tokens.all()}
     async with _server_of(home, name) as (maintenance, _):
         if maintenance:

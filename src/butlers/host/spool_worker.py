@@ -9,13 +9,13 @@ from functools import partial
 
 import structlog
 
+from butlers.auth.rights import Caller, Project
+from butlers.auth.token_store import TokenStore
 from butlers.clock import Clock, utc_now
 from butlers.db.lease import beside
 from butlers.errors import Unavailable
 from butlers.host.butler import Butler
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
-from butlers.module import Caller, Project
 from butlers.sessions.catch_up import ConnectionFile, overlooked
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.log import SessionOutcome

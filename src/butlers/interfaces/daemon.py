@@ -20,11 +20,10 @@ from butlers.db.lease import beside
 from butlers.errors import ButlersError, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.home import Home
+from butlers.host.home_tokens import served_tokens
 from butlers.host.hosting import hosted, start_side_by_side, started
-from butlers.host.house_tokens import HouseTokens
 from butlers.host.spool_worker import SpoolWorker
 from butlers.host.status import Running, announced
-from butlers.host.token_keeping import adopt_tokens
 from butlers.interfaces.http.app_state import AppState, Stage, StartStage
 from butlers.interfaces.mcp.lines import served_lines
 from butlers.interfaces.server import (
@@ -82,8 +81,8 @@ async def _serve(
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(listen(house.server.host, house.server.port))
         butlers = await stack.enter_async_context(started_butlers(home, house))
-        await adopt_tokens(home, butlers)
-        tokens = HouseTokens(home, butlers)
+        tokens = served_tokens(home, butlers)
+        await tokens.adopt()
         key = secrets.token_urlsafe(32)
         household = AppState(home, butlers, tokens, house.fleet, _failed(house), key, house.backup)
         http = _http(household, house.server, pages)
@@ -169,7 +168,7 @@ async def _prepare_sessions(butlers: Mapping[str, Butler], host: str, port: int)
     """Sessions find their tools here; those that died with another process are told as such."""
     here = _address({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
     for name, butler in butlers.items():
-        butler.hands.url = f"{here}/butlers/{name}/mcp"
+        butler.session_tokens.url = f"{here}/butlers/{name}/mcp"
         try:
             await butler.session_log.end_interrupted(butler.settings.butler.tenant)
         except ButlersError as error:

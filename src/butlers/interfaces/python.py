@@ -9,9 +9,9 @@ from uuid import UUID
 
 import structlog
 
+from butlers.auth.tokens import acting_tenant
 from butlers.host.home import FIRST_BUTLER, Home
 from butlers.host.hosting import opened_butler
-from butlers.host.token_record import acting_tenant
 from butlers.interfaces.methods import Methods
 from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.flows.context import Context

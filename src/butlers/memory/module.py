@@ -7,6 +7,7 @@ from typing import ClassVar
 import structlog
 from pydantic import BaseModel
 
+from butlers.auth.rights import Caller
 from butlers.db.branch import Branch
 from butlers.db.postgres import Database
 from butlers.embedding import Embedder, get_embedding_engine
@@ -17,7 +18,7 @@ from butlers.memory.jobs import memory_jobs
 from butlers.memory.model import Lineage
 from butlers.memory.operations import OPERATIONS, OperationContext
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.module import ButlerEnvironment, Caller, Health, Job, Module
+from butlers.module import ButlerEnvironment, Health, Job, Module
 from butlers.operation import Operation
 
 _log = structlog.get_logger(__name__)

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
+from butlers.auth.rights import Caller
 from butlers.db.postgres import Database
 from butlers.errors import Unavailable
-from butlers.module import ButlerEnvironment, Caller, Health, Job, Module
+from butlers.module import ButlerEnvironment, Health, Job, Module
 from butlers.notebook.manager import FILE, MemoryManager, open_manager
 from butlers.notebook.operations import OPERATIONS, NotebookContext
 from butlers.notebook.settings import NotebookModuleConfig

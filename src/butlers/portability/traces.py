@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from butlers.auth.token_file import TokenFile
 from butlers.db.embedded.directories import recorded_place
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
 from butlers.kernel.mentions import Mentions
 from butlers.sessions import spool
 from butlers.sessions.spool_entries import Arrival, SpoolEntries, pieces
@@ -97,7 +97,7 @@ def _speaks(sought: Sought) -> bool:
     file = sought.home.hook_token_file(sought.butler)
     if not file.exists():
         return False
-    record = TokenStore(sought.home.tokens_file).verify(
+    record = TokenFile(sought.home.tokens_file).verify(
         file.read_text("utf-8").strip(), sought.butler
     )
     return record is not None and record.tenant == sought.tenant

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from butlers.auth.rights import Caller
 from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Database, Row
 from butlers.db.queries import load
@@ -19,7 +20,6 @@ from butlers.db.statements import Rows, Touched
 from butlers.errors import InvalidInput, NotFound
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
-from butlers.module import Caller
 
 _SQL = load(__file__)
 _write = Touched(_SQL["write"])

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
+from butlers.auth.rights import Caller
 from butlers.kernel.lru import LRUCache
 from butlers.memory.flows.consolidation.answer import count_unread
 from butlers.memory.flows.context import Context
@@ -24,7 +25,6 @@ from butlers.memory.operations.retrieval import (
 )
 from butlers.memory.policy import context as lines
 from butlers.memory.policy.trust import reservations
-from butlers.module import Caller
 from butlers.sessions import essence
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.parts import store_essence, store_session

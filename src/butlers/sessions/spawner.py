@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from butlers.auth.rights import Caller, Project
+from butlers.auth.tokens import SessionTokens
 from butlers.db.lease import to_its_end
 from butlers.db.postgres import Database
 from butlers.errors import ButlersError, InvalidInput, Unavailable
@@ -26,7 +28,6 @@ from butlers.llm import (
     ToolUser,
     Usage,
 )
-from butlers.module import Caller, Project
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.log import (
     SessionKind,
@@ -38,7 +39,6 @@ from butlers.sessions.log import (
 )
 from butlers.sessions.projects import PERSONAL
 from butlers.sessions.session import Injection, SessionMemory
-from butlers.sessions.session_tokens import SessionTokens
 from butlers.settings.sections import ButlerSettings
 
 INSTRUCTIONS_FILE = "CLAUDE.md"
@@ -87,7 +87,7 @@ class Spawner:
         memory: SessionMemory,
         model: LanguageModel | None,
         log: SessionLog,
-        hands: SessionTokens | None = None,
+        session_tokens: SessionTokens | None = None,
         new_id: NewId = new_id,
     ) -> None:
         self._settings = settings
@@ -95,7 +95,7 @@ class Spawner:
         self._memory = memory
         self._model = model
         self._log = log
-        self._hands = hands or SessionTokens()
+        self._session_tokens = session_tokens or SessionTokens()
         self._new_id = new_id
 
     async def ask(self, question: SessionRequest) -> AnsweredSession:
@@ -154,7 +154,7 @@ class Spawner:
             project=excerpt(question.project),
             worker=this_process(),
             ends_by=now + timedelta(seconds=self._longest_seconds),
-            had_tools=isinstance(model, ToolUser) and bool(self._hands.url),
+            had_tools=isinstance(model, ToolUser) and bool(self._session_tokens.url),
         )
 
     @property
@@ -186,7 +186,7 @@ class Spawner:
         record: SessionRecord,
         system: list[str],
     ) -> Completion:
-        with self._hands.lent(self._caller(record), self._longest_seconds) as tools:
+        with self._session_tokens.lent(self._caller(record), self._longest_seconds) as tools:
             if tools is not None and isinstance(model, ToolUser):
                 model, system = model.using(tools), [*system, _TOOLS]
             return await model.complete(

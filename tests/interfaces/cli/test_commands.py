@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from butlers import __version__
+from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
 from interfaces import daemons
 from interfaces.daemons import ENVIRONMENT, PROGRAM, temporary_home
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from butlers.auth.token_store import TokenStore
 from butlers.errors import InvalidInput
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
-from butlers.host.own_tokens import ensure_hook_token
-from butlers.host.tokens import TokenStore
+from butlers.host.home_tokens import ensure_hook_token
 from butlers.portability import receipts
 from butlers.sessions import spool
 from interfaces.daemons import Daemon, butlers, up

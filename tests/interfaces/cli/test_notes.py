@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
 from interfaces.daemons import butlers, temporary_home
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx2
 
+from butlers.auth.rights import Right
+from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
-from butlers.kernel.rights import Right
 from interfaces.daemons import Daemon
 
 

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from butlers.auth.rights import Caller
 from butlers.interfaces.http.callers import Visitor
 from butlers.interfaces.http.fanout import Fleet, FleetQuery
 from butlers.interfaces.http.overview import ButlerOverview, get_overview
-from butlers.module import Caller
 from butlers.settings.sections import FleetSection
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, up
 from interfaces.furnished import furnished_home

@@ -12,7 +12,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from butlers.kernel.rights import Right
+from butlers.auth.rights import Right
 from interfaces.http.callers import token_store
 
 CHECKS = [

@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from butlers.auth.rights import Right
 from butlers.host.registry import KNOWN
-from butlers.kernel.rights import Right
 from butlers.operation import Operation
 from interfaces.daemons import Daemon, butlers
 from interfaces.http.callers import ApiCaller, calling, token_store, told

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
+from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
 from interfaces.daemons import Daemon, butlers, up
 from interfaces.furnished import furnished_home
 from interfaces.mcp.clients import connect

@@ -9,8 +9,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from butlers.host.tokens import TokenStore
-from butlers.kernel.rights import Right
+from butlers.auth.rights import Right
+from butlers.auth.token_store import TokenStore
 from interfaces.daemons import Daemon
 from interfaces.mcp.clients import (
     assert_serialised,

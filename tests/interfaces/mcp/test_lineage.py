@@ -4,8 +4,8 @@ import asyncpg
 import pytest
 from mcp import Client
 
-from butlers.host.tokens import TokenStore
-from butlers.kernel.rights import Right
+from butlers.auth.rights import Right
+from butlers.auth.token_store import TokenStore
 from interfaces.daemons import Daemon
 from interfaces.mcp.clients import over_http, refusal, snapshot, text_of
 from interfaces.mcp.test_surface import ALL

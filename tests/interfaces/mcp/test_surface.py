@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from butlers.host.tokens import TokenStore
+from butlers.auth.rights import Right
+from butlers.auth.token_store import TokenStore
 from butlers.interfaces.mcp.server import ButlerMCP
-from butlers.kernel.rights import Right
 from butlers.memory.module import MemoryModule
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import ButlerEnvironment

@@ -15,8 +15,8 @@ import httpx2
 import pytest
 from mcp import Client
 
-from butlers.host.tokens import TokenStore
-from butlers.kernel.rights import Right
+from butlers.auth.rights import Right
+from butlers.auth.token_store import TokenStore
 from interfaces.daemons import Daemon, butlers
 from interfaces.mcp.clients import (
     INITIALIZE,

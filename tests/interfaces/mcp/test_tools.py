@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from butlers.host.tokens import TokenStore
+from butlers.auth.token_store import TokenStore
 from interfaces.daemons import Daemon, butlers
 from interfaces.mcp.clients import assert_serialised, call, over_http, over_stdio, refusal
 

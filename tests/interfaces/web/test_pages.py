@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
 from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.web.app import build
 from butlers.sessions import spool

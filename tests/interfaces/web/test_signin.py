@@ -12,8 +12,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
 from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.web.signin import (
     COOKIE,

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from butlers.kernel.rights import Right
+from butlers.auth.rights import Right
 from interfaces.daemons import Daemon, until
 from interfaces.http.callers import token_store
 

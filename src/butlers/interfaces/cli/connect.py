@@ -84,7 +84,7 @@ def connect(
     The changes are shown first. Existing settings are kept. Running it again changes nothing.
     """
     from butlers.host.home import butler_settings
-    from butlers.host.own_tokens import ensure_hook_token
+    from butlers.host.home_tokens import ensure_hook_token
     from butlers.sessions.agent_connections import Connection, connecting
     from butlers.sessions.catch_up import ConnectionFile
 

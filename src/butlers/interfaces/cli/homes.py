@@ -122,12 +122,13 @@ def mcp(
 
 
 async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:
-    from butlers.host.invitations import Invitations
+    from butlers.auth.sign_in import SignInLinks
     from butlers.interfaces.daemon import run
 
     # Tokens and links are made last: nobody would see those of a start that failed.
     async def welcome(running: "Running") -> None:
-        link = running.url + Invitations(home).create() if pages is not None else ""
+        links = SignInLinks(home.invitations_directory)
+        link = running.url + links.create() if pages is not None else ""
         _welcome(home, running, link, await _first_token(home, house))
         for name in house.failed:
             typer.echo(f"butlers: {name} failed to start; see `butlers status`", err=True)
@@ -137,21 +138,21 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
 
 async def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
     """Make a token for the first butler, only in a home that never had any token."""
+    from butlers.auth.rights import Right
+    from butlers.auth.tokens import TokenGrant, new_token
     from butlers.clock import utc_now
     from butlers.errors import ButlersError
-    from butlers.host.token_keeping import all_tokens, keep_token
-    from butlers.host.token_record import new_token
-    from butlers.host.tokens import TokenStore
-    from butlers.kernel.rights import Right
+    from butlers.host.home_tokens import home_tokens
 
     name, settings = next(iter(house.butlers.items()))
-    tenant = settings.butler.tenant
-    record, token = new_token(name, tenant, "first start", now=utc_now(), rights=Right.OPERATE)
+    grant = TokenGrant(settings.butler.tenant, "first start", rights=Right.OPERATE)
+    record, token = new_token(name, grant, utc_now())
+    tokens = home_tokens(home)
     try:
-        if home.tokens_file.exists() or await all_tokens(home):
+        if home.tokens_file.exists() or await tokens.list_all():
             return None
-        await keep_token(home, record)
-        TokenStore(home.tokens_file).add([])  # that it had one is known, be it revoked or shared
+        await tokens.keep(record)
+        tokens.add([])  # so that the file shows it had one, even if revoked or shared
     except ButlersError:  # of a butler whose database is away
         return None
     return name, token

@@ -72,11 +72,11 @@ def _not_found(context: "NotebookContext", key: str) -> Exception:
 async def _open(target: dict[str, Any], *, deep: bool) -> "AsyncIterator[NotebookContext]":
     """Open the notebook's file; only a deep search starts the whole butler, whose language model
     and budget it uses."""
+    from butlers.auth.rights import Caller
+    from butlers.auth.tokens import acting_tenant, validate_agent
     from butlers.errors import Unavailable
     from butlers.host.home import butler_settings
     from butlers.host.hosting import opened_butler
-    from butlers.host.token_record import acting_tenant, validate_agent
-    from butlers.module import Caller
     from butlers.notebook.manager import FILE, open_manager
     from butlers.notebook.operations import NotebookContext
 

@@ -94,14 +94,14 @@ def with_butler(name: str, home: Path | None, work: "Callable[[Butler], Awaitabl
 
 def acting_as(opened: "Butler", tenant: str | None) -> str:
     """The tenant a command acts for: the one named, else the butler's own."""
-    from butlers.host.token_record import acting_tenant
+    from butlers.auth.tokens import acting_tenant
 
     return acting_tenant(opened.settings.butler.tenant, tenant)
 
 
 def memory_context(opened: "Butler", tenant: str | None) -> Any:
     """Make the context in which this terminal's user calls memory operations."""
-    from butlers.module import Caller
+    from butlers.auth.rights import Caller
 
     caller = Caller(acting_as(opened, tenant), "cli", is_operator=True)
     return opened.module("memory").operation_context(caller)

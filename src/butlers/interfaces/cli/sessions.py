@@ -118,7 +118,7 @@ def _ask_daemon(
     home: "Home", daemon: "Running", settings: "ButlerSettings", prompt: str
 ) -> dict[str, Any]:
     """Run the session in the daemon, print the answer and return the whole reply."""
-    from butlers.host.own_tokens import command_token
+    from butlers.host.home_tokens import command_token
     from butlers.host.status import post
 
     name, tenant = settings.butler.name, settings.butler.tenant

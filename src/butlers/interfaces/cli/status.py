@@ -225,8 +225,8 @@ def _not_stopped(up: list[tuple["Home", int]], seconds: float) -> list[tuple["Ho
 
 
 def _new_link(home: "Home") -> str:
+    from butlers.auth.sign_in import SignInLinks
     from butlers.errors import Unavailable
-    from butlers.host.invitations import Invitations
     from butlers.host.status import homes_served, served
 
     daemon = served(home)
@@ -240,7 +240,7 @@ def _new_link(home: "Home") -> str:
         raise Unavailable(
             f"the butlers of {home.root} are run by user {owner}; run this as that user"
         )
-    return daemon.url + Invitations(home).create()
+    return daemon.url + SignInLinks(home.invitations_directory).create()
 
 
 def _browse(home: "Home", link: str) -> None:

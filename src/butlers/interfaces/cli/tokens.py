@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from butlers.auth.rights import Right
 from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
@@ -13,12 +14,11 @@ from butlers.interfaces.cli.options import (
     home_of,
 )
 from butlers.interfaces.cli.output import show_json, when
-from butlers.kernel.rights import Right
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from butlers.host.token_record import TokenRecord
+    from butlers.auth.tokens import TokenRecord
 
 app = typer.Typer(help="Make, list and revoke access tokens.", no_args_is_help=True)
 
@@ -53,24 +53,15 @@ def new(
     """Make a token. It is printed once, on the last line; only its hash is stored."""
     import asyncio
 
+    from butlers.auth.tokens import TokenGrant, expiry, new_token
     from butlers.clock import utc_now
-    from butlers.host.token_keeping import keep_token
-    from butlers.host.token_record import expiry, new_token
+    from butlers.host.home_tokens import home_tokens
 
     located, now = home_of(butler, home), utc_now()
     ends = expiry(expires, now)
-    record, token = new_token(
-        butler,
-        tenant,
-        note,
-        agent,
-        now=now,
-        rights=rights,
-        expires_at=ends,
-        low_trust=low_trust,
-        scopes=scope or (),
-    )
-    asyncio.run(keep_token(located, record))
+    grant = TokenGrant(tenant, note, agent, rights, ends, low_trust, tuple(scope or ()))
+    record, token = new_token(butler, grant, now)
+    asyncio.run(home_tokens(located).keep(record))
     whose = f"tenant {tenant}" + (f", agent {agent}" if agent else "")
     limits = f"may {rights}" + (f" until {when(ends)}" if ends else "") + _within(record)
     typer.echo(f"token {record.id} for butler {butler}, {whose}, {limits}; it is not shown again:")
@@ -82,9 +73,9 @@ def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """List tokens: tenant, rights, expiry and last use."""
     import asyncio
 
-    from butlers.host.token_keeping import all_tokens
+    from butlers.host.home_tokens import home_tokens
 
-    tokens = asyncio.run(all_tokens(existing_home(home)))
+    tokens = asyncio.run(home_tokens(existing_home(home)).list_all())
     known = [(token.record, token.used_at) for token in tokens]
     if as_json:
         show_json(
@@ -120,7 +111,7 @@ def revoke(
     """
     import asyncio
 
-    from butlers.host.token_keeping import revoke_token
+    from butlers.host.home_tokens import home_tokens
 
-    record = asyncio.run(revoke_token(existing_home(home), token_id))
+    record = asyncio.run(home_tokens(existing_home(home)).revoke_anywhere(token_id))
     typer.echo(f"token {record.id} for butler {record.butler}, tenant {record.tenant} is revoked")

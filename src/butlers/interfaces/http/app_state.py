@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from butlers.auth.token_store import TokenStore
 from butlers.host.butler import Butler
 from butlers.host.home import Home
-from butlers.host.tokens import TokenStore
 from butlers.settings.sections import BackupSection, FleetSection
 
 

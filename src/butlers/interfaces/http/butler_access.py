@@ -9,12 +9,11 @@ from fastapi import Depends, Path
 from fastapi.security import HTTPBearer
 from starlette.requests import Request
 
+from butlers.auth.rights import Caller, Right
 from butlers.errors import Forbidden, NotFound, Unavailable
 from butlers.host.butler import Butler
 from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.http.callers import Callers, Visitor
-from butlers.kernel.rights import Right
-from butlers.module import Caller
 from butlers.operation import Detail, Operation
 
 MEMORY = "memory"
@@ -56,7 +55,7 @@ class ButlerAccess:
         """Forbidden where it may not: in these words to another tenant."""
         if not self._is_owner:
             raise Forbidden(otherwise)
-        self.caller.must(Right.OPERATE)
+        self.caller.require(Right.OPERATE)
 
     @property
     def _is_owner(self) -> bool:
@@ -74,7 +73,7 @@ async def any_visitor_of_request(request: Request) -> Visitor:
     """Who is calling, be it with a token that is limited to scopes."""
     callers: Callers = request.app.state.callers
     visitor = callers.visitor(request)
-    visitor.who.must(Right.READ)
+    visitor.who.require(Right.READ)
     return visitor
 
 
@@ -82,7 +81,7 @@ async def visitor_of_request(
     visitor: Annotated[Visitor, Depends(any_visitor_of_request)],
 ) -> Visitor:
     """Who is calling; 403 for a token that is limited to scopes, which only operations keep to."""
-    visitor.who.must_be_unlimited("what was asked for")
+    visitor.who.require_unlimited("what was asked for")
     return visitor
 
 

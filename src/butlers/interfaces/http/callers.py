@@ -11,11 +11,11 @@ from typing import Protocol
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from butlers.host.token_record import TokenRecord
-from butlers.host.tokens import TokenStore
+from butlers.auth.rights import Caller
+from butlers.auth.token_store import TokenStore
+from butlers.auth.tokens import TokenRecord
 from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.http.rate_limit import bearer
-from butlers.module import Caller
 from butlers.settings.sections import FleetSection
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -15,13 +15,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from butlers.auth.rights import Caller, Project, Right
+from butlers.auth.token_store import TokenStore
 from butlers.errors import Forbidden
 from butlers.hook import CONNECTING
 from butlers.host.butler import Butler
-from butlers.host.tokens import TokenStore
 from butlers.interfaces.http.rate_limit import bearer
-from butlers.kernel.rights import Right
-from butlers.module import Caller, Project
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.log import SessionLog
 from butlers.sessions.session import STORING_SECONDS, SessionMemory, place_name
@@ -187,7 +186,7 @@ def _caller(request: Request, tokens: TokenStore, butler: str) -> Caller | None:
     record = tokens.verify(bearer(request.headers), butler)
     if record is None:
         return None
-    record.caller.must(Right.HOOK)
+    record.caller.require(Right.HOOK)
     return record.caller
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 
 from butlers.interfaces.http.butler_access import ButlerAccess, Seated
-from butlers.interfaces.http.jobs import JobPlan, plan_of
+from butlers.interfaces.http.jobs import JobPlans, plan_of
 from butlers.memory.operations import listing
 from butlers.memory.operations.results import Happened, Instant, MemoryStats
 from butlers.operation import Output
@@ -27,7 +27,7 @@ class ButlerGlance(Output):
 
     overview: ButlerOverview
     activity: list[Happened]
-    plan: JobPlan
+    plan: JobPlans
 
 
 @router.get("/overview", response_model=ButlerOverview)

@@ -8,8 +8,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from butlers.auth.token_store import TokenStore
 from butlers.errors import ButlersError
-from butlers.host.tokens import TokenStore
 from butlers.interfaces.http.faults import failure
 from butlers.kernel.rates import Rates
 
@@ -36,7 +36,7 @@ class Gate:
             return
         token = bearer(Headers(scope=scope))
         try:
-            await self._tokens.learn(token)
+            await self._tokens.refresh(token)
         except ButlersError as error:
             await failure(503, str(error))(scope, receive, send)
             return

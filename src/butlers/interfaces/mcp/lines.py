@@ -11,12 +11,12 @@ from typing import Any
 
 import structlog
 
+from butlers.auth.rights import Project
 from butlers.forward import LONGEST_PATH
 from butlers.host.butler import Butler
 from butlers.host.home import Home
 from butlers.interfaces.mcp.server import ButlerMCP
 from butlers.llm.envelopes import parse_object
-from butlers.module import Project
 
 log = structlog.get_logger(__name__)
 _LONGEST_LINE = 64 * 1024 * 1024

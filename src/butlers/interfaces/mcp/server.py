@@ -24,15 +24,16 @@ from mcp_types import Tool as MCPTool
 from pydantic import AnyHttpUrl, ValidationError
 
 from butlers import __version__, metrics
+from butlers.auth.rights import Caller, Project
+from butlers.auth.token_store import TokenStore
+from butlers.auth.tokens import SessionTokens
 from butlers.errors import ButlersError, InvalidInput
 from butlers.host.butler import Butler
-from butlers.host.tokens import TokenStore
 from butlers.interfaces.mcp.tools import named, refuse_other_tenant, served_prompts, served_tools
 from butlers.kernel.text import one_line
-from butlers.module import MAX_REQUEST_ID, Caller, Module, Project
+from butlers.module import MAX_REQUEST_ID, Module
 from butlers.module import request_id as checked_request_id
 from butlers.operation import Operation, Toolset, faults_in_words, shortened
-from butlers.sessions.session_tokens import SessionTokens
 
 log = structlog.get_logger(__name__)
 SCOPE = "butlers"
@@ -45,14 +46,16 @@ class ButlerTokens:
     """Verifies bearer tokens for one butler, those of its own sessions among them; what a token
     may see travels as a claim."""
 
-    def __init__(self, store: TokenStore, butler: str, hands: SessionTokens | None = None) -> None:
+    def __init__(
+        self, store: TokenStore, butler: str, session_tokens: SessionTokens | None = None
+    ) -> None:
         self._store = store
         self._butler = butler
-        self._hands = hands or SessionTokens()
+        self._session_tokens = session_tokens or SessionTokens()
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """The caller behind a token, or None."""
-        caller = self._hands.caller(token) or self._caller(token)
+        caller = self._session_tokens.caller(token) or self._caller(token)
         if caller is None:
             return None
         # Client and subject differ per tenant and token, or two could share a session.
@@ -88,7 +91,7 @@ class ButlerMCP(MCPServer[Any]):
         ready: Callable[[], Awaitable[None]] | None = None,
         toolset: Toolset = Toolset.STANDARD,
         opted: Collection[str] = (),
-        hands: SessionTokens | None = None,
+        session_tokens: SessionTokens | None = None,
     ) -> None:
         """Without `tokens` nobody has to sign in; calls wait for `ready`, listing does not."""
         modules = list(modules)
@@ -103,7 +106,7 @@ class ButlerMCP(MCPServer[Any]):
             version=__version__,
             instructions=INSTRUCTIONS[toolset is not Toolset.CORE],
             tools=list(self.tools.values()),
-            **_authentication(tokens, butler, hands),
+            **_authentication(tokens, butler, session_tokens),
         )
         for prompt in served_prompts(modules, self._prompted, opted):
             self.add_prompt(prompt)
@@ -124,7 +127,7 @@ class ButlerMCP(MCPServer[Any]):
             ready,
             toolset=offered.tools,
             opted=offered.opted,
-            hands=butler.hands,
+            session_tokens=butler.session_tokens,
         )
 
     async def list_tools(self) -> list[MCPTool]:
@@ -132,7 +135,7 @@ class ButlerMCP(MCPServer[Any]):
         caller, listed = _authenticated(), await super().list_tools()
         if caller is None:
             return listed
-        return [tool for tool in listed if caller.may(self._offered[tool.name])]
+        return [tool for tool in listed if self._offered[tool.name].permits(caller)]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
@@ -227,14 +230,14 @@ INSTRUCTIONS = (f"{_BEGIN}. {_END}", f"{_BEGIN}; {_MARK}. {_END}")
 
 
 def _authentication(
-    tokens: TokenStore | None, butler: str, hands: SessionTokens | None
+    tokens: TokenStore | None, butler: str, session_tokens: SessionTokens | None
 ) -> dict[str, Any]:
     if tokens is None:
         return {}
     settings = AuthSettings(
         issuer_url=AnyHttpUrl("http://127.0.0.1"), resource_server_url=None, required_scopes=[SCOPE]
     )
-    return {"token_verifier": ButlerTokens(tokens, butler, hands), "auth": settings}
+    return {"token_verifier": ButlerTokens(tokens, butler, session_tokens), "auth": settings}
 
 
 def _authenticated() -> Caller | None:

@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 
 import structlog
 
+from butlers.auth.rights import Project
 from butlers.errors import ButlersError, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.home import Home, butler_settings
 from butlers.host.hosting import hosted
 from butlers.interfaces.mcp.server import ButlerMCP
-from butlers.module import Project
 from butlers.sessions.projects import identify
 
 log = structlog.get_logger(__name__)

@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from butlers.auth.token_database import SignIn
+from butlers.auth.token_store import FRESH_SECONDS
+from butlers.auth.tokens import TokenRecord
 from butlers.clock import Clock, utc_now
 from butlers.errors import ButlersError
-from butlers.host.house_tokens import FRESH_SECONDS
-from butlers.host.shared_tokens import SignIn
-from butlers.host.token_record import TokenRecord
 from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.http.callers import Visitor, operator_of, visitor_of
 from butlers.interfaces.http.faults import failure
@@ -106,7 +106,7 @@ class BrowserSessions:
             return None
         if session.token is None:
             return operator_of(self._household, "local")
-        record = self._household.tokens.recorded(session.token)
+        record = self._household.tokens.find(session.token)
         if record is None or record.has_expired(self._clock()):
             return None
         return visitor_of(record, self._household.fleet)

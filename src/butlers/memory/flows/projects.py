@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from butlers.auth.rights import Project
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
@@ -18,7 +19,6 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventType, Lineage
 from butlers.memory.policy.scopes import PROJECT
 from butlers.memory.store import projects
-from butlers.module import Project
 
 _MOST_KEYS, _MOST_PLACES = 20, 10
 _LONGEST_NAME = 100

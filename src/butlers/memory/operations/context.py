@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from butlers.auth.rights import Caller, Project
 from butlers.errors import Forbidden, InvalidInput, NotFound
 from butlers.llm import LanguageModel
 from butlers.memory.flows import lookup, projects
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType, Origin, Trust
 from butlers.memory.policy import scopes as scoping
-from butlers.module import Caller, Project
 
 
 def lineage_of(caller: Caller, request_id: str | None = None) -> Lineage:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from butlers.auth.sign_in import LIFE, SignInLinks
 from butlers.host.home import Home
-from butlers.host.invitations import LIFE, Invitations
 from conftest import WalkingClock
 
 
 @pytest.fixture
-def invitations(tmp_path: Path, clock: WalkingClock) -> Invitations:
-    return Invitations(Home(tmp_path), clock)
+def invitations(tmp_path: Path, clock: WalkingClock) -> SignInLinks:
+    return SignInLinks(Home(tmp_path).invitations_directory, clock)
 
 
 def secret_of(path: str) -> str:
@@ -25,7 +25,7 @@ def file_of(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_link_is_good_once(invitations: Invitations) -> None:
+def test_a_link_is_good_once(invitations: SignInLinks) -> None:
     path = invitations.create()
     secret = secret_of(path)
     assert path == f"/sign-in/once/{secret}" and len(secret) >= 40
@@ -35,7 +35,7 @@ def test_a_link_is_good_once(invitations: Invitations) -> None:
     assert not invitations.redeem(secret)
 
 
-def test_a_link_is_good_for_ten_minutes(invitations: Invitations, clock: WalkingClock) -> None:
+def test_a_link_is_good_for_ten_minutes(invitations: SignInLinks, clock: WalkingClock) -> None:
     in_time, late = secret_of(invitations.create()), secret_of(invitations.create())
     clock.advance(seconds=LIFE.total_seconds() - 1)
     assert invitations.redeem(in_time)
@@ -43,14 +43,14 @@ def test_a_link_is_good_for_ten_minutes(invitations: Invitations, clock: Walking
     assert not invitations.redeem(late)
 
 
-def test_of_many_at_once_one_gets_in(invitations: Invitations) -> None:
+def test_of_many_at_once_one_gets_in(invitations: SignInLinks) -> None:
     secret = secret_of(invitations.create())
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(invitations.redeem, [secret] * 64)) == 1
 
 
 def test_only_a_digest_is_kept_where_nobody_else_can_look(
-    invitations: Invitations, tmp_path: Path
+    invitations: SignInLinks, tmp_path: Path
 ) -> None:
     secret = secret_of(invitations.create())
     file = file_of(tmp_path)
@@ -60,7 +60,7 @@ def test_only_a_digest_is_kept_where_nobody_else_can_look(
 
 
 def test_what_others_could_have_written_opens_nothing(
-    invitations: Invitations, tmp_path: Path
+    invitations: SignInLinks, tmp_path: Path
 ) -> None:
     secret = secret_of(invitations.create())
     file_of(tmp_path).chmod(0o620)
@@ -68,14 +68,14 @@ def test_what_others_could_have_written_opens_nothing(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_what_another_user_wrote_opens_nothing(invitations: Invitations, tmp_path: Path) -> None:
+def test_what_another_user_wrote_opens_nothing(invitations: SignInLinks, tmp_path: Path) -> None:
     secret = secret_of(invitations.create())
     os.chown(file_of(tmp_path), 65534, -1)
     assert not invitations.redeem(secret)
 
 
 def test_a_file_that_only_points_elsewhere_opens_nothing(
-    invitations: Invitations, tmp_path: Path
+    invitations: SignInLinks, tmp_path: Path
 ) -> None:
     secret = secret_of(invitations.create())
     file = file_of(tmp_path)
@@ -85,7 +85,7 @@ def test_a_file_that_only_points_elsewhere_opens_nothing(
 
 
 def test_a_file_that_was_not_written_to_its_end_opens_nothing(
-    invitations: Invitations, tmp_path: Path
+    invitations: SignInLinks, tmp_path: Path
 ) -> None:
     secret = secret_of(invitations.create())
     file_of(tmp_path).write_text("2999-")
@@ -93,7 +93,7 @@ def test_a_file_that_was_not_written_to_its_end_opens_nothing(
 
 
 def test_links_nobody_used_are_cleared_away(
-    invitations: Invitations, tmp_path: Path, clock: WalkingClock
+    invitations: SignInLinks, tmp_path: Path, clock: WalkingClock
 ) -> None:
     invitations.create()
     clock.advance(seconds=LIFE.total_seconds())

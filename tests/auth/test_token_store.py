@@ -4,24 +4,22 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
 import pytest
 
+from butlers.auth import token_store
+from butlers.auth.token_database import SignIn, TokenDatabase
+from butlers.auth.token_store import TokenStore
+from butlers.auth.tokens import TokenGrant, TokenRecord, new_token
 from butlers.db.embedded.server import EmbeddedPostgres
 from butlers.db.login import login_of
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import provision
 from butlers.errors import Unavailable
-from butlers.host import house_tokens, shared_tokens
-from butlers.host.home import Home
-from butlers.host.house_tokens import HouseTokens
 from butlers.host.registry import CORE
-from butlers.host.shared_tokens import SignIn
-from butlers.host.token_record import TokenRecord, new_token
 from butlers.memory.module import MemoryModule
 from conftest import WalkingClock
 from db.databases import connected, fresh_database
@@ -48,17 +46,14 @@ def owner(shared: Database) -> asyncpg.Connection:
     return shared.owner  # type: ignore[attr-defined]
 
 
-def serving(home: Path, database: Database | None, clock: WalkingClock) -> HouseTokens:
+def serving(home: Path, database: Database | None, clock: WalkingClock) -> TokenStore:
     """The tokens of a process that serves `general`; without a database it is away."""
-    settings = SimpleNamespace(database=SimpleNamespace(url="postgresql://there"))
-    butler: Any = SimpleNamespace(
-        name="general", settings=settings, is_open=database is not None, database=database
-    )
-    return HouseTokens(Home(home), {"general": butler}, clock)
+    general = TokenDatabase("general", "postgresql://there", lambda: database)
+    return TokenStore(home / "tokens.json", clock, [general])
 
 
 async def kept(owner: asyncpg.Connection, clock: WalkingClock, butler: str) -> tuple[Any, str]:
-    record, token = new_token(butler, "acme", now=clock())
+    record, token = new_token(butler, TokenGrant("acme"), clock())
     await owner.execute(KEEP, record.digest, record.id, record.model_dump_json())
     return record, token
 
@@ -69,7 +64,7 @@ async def test_a_database_vouches_for_its_own_butler_alone(
     tokens = serving(tmp_path, shared, clock)
     (_, good), (_, planted) = await kept(owner, clock, "general"), await kept(owner, clock, "other")
     for token in (good, planted, "btl_unknown", ""):
-        await tokens.learn(token)
+        await tokens.refresh(token)
     assert tokens.verify(good, "general") is not None
     assert tokens.identify(planted) is None and tokens.identify("btl_unknown") is None
     assert await owner.fetchval("select count(*) from tokens where used_at is not null") == 1
@@ -82,20 +77,20 @@ async def test_many_who_come_at_once_ask_once_and_again_after_a_second(
     clock: WalkingClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tokens, asked, find = serving(tmp_path, shared, clock), [], shared_tokens.find
+    tokens, asked, find = serving(tmp_path, shared, clock), [], TokenDatabase.find
 
-    async def counted(database: Database, digest: str) -> TokenRecord | None:
+    async def counted(database: TokenDatabase, digest: str) -> TokenRecord | None:
         asked.append(digest)
         return await find(database, digest)
 
-    monkeypatch.setattr(shared_tokens, "find", counted)
+    monkeypatch.setattr(TokenDatabase, "find", counted)
     record, token = await kept(owner, clock, "general")
-    await asyncio.gather(*(tokens.learn(token) for _ in range(20)))
-    await tokens.learn(token)
+    await asyncio.gather(*(tokens.refresh(token) for _ in range(20)))
+    await tokens.refresh(token)
     assert asked == [record.digest] and tokens.identify(token) == record
     await owner.execute("delete from tokens where id = $1", record.id)
-    monkeypatch.setattr(house_tokens, "FRESH_SECONDS", 0.0)
-    await tokens.learn(token)
+    monkeypatch.setattr(token_store, "FRESH_SECONDS", 0.0)
+    await tokens.refresh(token)
     assert tokens.identify(token) is None
 
 
@@ -104,9 +99,9 @@ async def test_while_a_database_is_away_nobody_is_called_unknown(
 ) -> None:
     tokens = serving(tmp_path, None, clock)
     with pytest.raises(Unavailable, match="not every token is known"):
-        await tokens.learn("btl_whatever")
+        await tokens.refresh("btl_whatever")
     _, own = tokens.create("general", "acme")
-    await tokens.learn(own)
+    await tokens.refresh(own)
     assert tokens.verify(own, "general") is not None
 
 

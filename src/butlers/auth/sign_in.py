@@ -1,10 +1,9 @@
-"""Links that sign in whoever owns the home, each once and for ten minutes.
+"""Links that sign in the owner of the home: each works once, for ten minutes.
 
-Whoever may write a private file into the home makes one; whoever serves the home looks for that
-file. Only the digest of a link's secret is written down, as the name of the file.
+Whoever can write a private file into the home can make one; the process that serves the home looks
+for that file. Its name is the digest of the link's secret, which is stored nowhere.
 """
 
-import hashlib
 import os
 import secrets
 import stat
@@ -12,22 +11,22 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from butlers.auth.tokens import digest_of
 from butlers.clock import Clock, utc_now
-from butlers.host.home import PRIVATE, Home
 
 LIFE = timedelta(minutes=10)
 
 
-class Invitations:
-    """The links of a home that nobody has used yet."""
+class SignInLinks:
+    """The unused sign-in links of a home."""
 
-    def __init__(self, home: Home, clock: Clock = utc_now) -> None:
-        self._directory = home.invitations_directory
+    def __init__(self, directory: Path, clock: Clock = utc_now) -> None:
+        self._directory = directory
         self._clock = clock
 
     def create(self) -> str:
-        """Make a link; its path, to be shown to whoever asked and kept nowhere."""
-        self._directory.mkdir(mode=PRIVATE, exist_ok=True)
+        """Make a link and return its path, which is stored nowhere."""
+        self._directory.mkdir(mode=0o700, exist_ok=True)
         self._sweep()
         secret = secrets.token_urlsafe(32)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -36,7 +35,7 @@ class Invitations:
         return f"/sign-in/once/{secret}"
 
     def redeem(self, secret: str) -> bool:
-        """Whether this is the secret of a link, for the first time and in time."""
+        """Use a link up; false if it is unknown, used or expired."""
         file = self._file(secret)
         try:
             is_good = self._is_good(file)
@@ -46,13 +45,13 @@ class Invitations:
         return is_good
 
     def _file(self, secret: str) -> Path:
-        return self._directory / hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+        return self._directory / digest_of(secret)
 
     def _is_good(self, file: Path) -> bool:
         """Whether we wrote it, where nobody else could have, and it has not expired."""
-        found = file.lstat()
-        is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-        if not is_ours or found.st_mode & 0o077:
+        status = file.lstat()
+        is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+        if not is_ours or status.st_mode & 0o077:
             return False
         try:
             return self._clock() < datetime.fromisoformat(file.read_text(encoding="utf-8"))

@@ -1,0 +1,1 @@
+"""Who may call a butler: tokens, rights and sign-in."""

@@ -1,0 +1,75 @@
+"""Who calls, and what that caller may do."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from butlers.errors import Forbidden
+
+
+class Right(StrEnum):
+    """What a token may do: call agents' hooks, read, write (with read and hook), or everything."""
+
+    HOOK = "hook"
+    READ = "read"
+    WRITE = "write"
+    OPERATE = "operate"
+
+    def includes(self, needed: "Right") -> bool:
+        """Whether a token with this right may do what needs another."""
+        return self in (needed, Right.OPERATE) or (
+            self is Right.WRITE and needed is not Right.OPERATE
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The project a caller works in: its keys, the most reliable first, its name and its path."""
+
+    keys: tuple[str, ...]
+    name: str
+    place: str = ""
+
+    @classmethod
+    def of(cls, value: Any) -> "Project | None":
+        """Read a project as `sessions.projects` identifies one; None if it is not one."""
+        keys = value.get("keys") if isinstance(value, dict) else None
+        if not isinstance(keys, list) or not keys or not all(isinstance(k, str) for k in keys):
+            return None
+        return cls(tuple(keys), str(value.get("name", "")), str(value.get("place", "")))
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, as the host authenticated it; a tool argument never changes it.
+
+    `agent` is the name its token was made for, empty for a token of the whole tenant. `project` is
+    the project it works in, if known. An operator is the person who runs the home. What a
+    `low_trust` caller stores never outranks what others stored.
+    """
+
+    tenant_id: str
+    actor: str
+    agent: str = ""
+    project: Project | None = None
+    low_trust: bool = False
+    is_operator: bool = False
+    rights: Right = Right.OPERATE
+    scopes: tuple[str, ...] = ()
+    """The scopes it may write, and read besides global ones; empty for no limit."""
+
+    def require_unlimited(self, what: str) -> None:
+        """Raise Forbidden if the caller's token is limited to scopes."""
+        if self.scopes:
+            raise Forbidden(
+                f"this token is limited to {', '.join(self.scopes)}, and {what} is not; "
+                "`butlers token new` without --scope makes one for everything"
+            )
+
+    def require(self, right: Right) -> None:
+        """Raise Forbidden if the caller's token lacks a right."""
+        if not self.rights.includes(right):
+            raise Forbidden(
+                f"this token may {self.rights}, and this needs one that may {right}; "
+                f"`butlers token new --rights {right}` makes such a token"
+            )
