@@ -14,12 +14,12 @@ from butlers.memory.flows import (
     forget,
     history,
     links,
-    proposals,
     recall,
     remember,
     restore,
     undo,
 )
+from butlers.memory.flows.accept_proposal import accept
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.undo_plan import UndoSource
@@ -173,7 +173,7 @@ async def test_what_waits_for_a_yes_keeps_what_it_would_rest_on(memory, lineage,
     waiting = await remember.store_fact(memory, new, low)
     assert waiting.waits
     person = replace(lineage, origin=Origin.OPERATOR)
-    await proposals.accept(memory, waiting.id, person)
+    await accept(memory, waiting.id, person)
     await forget.forget_memory(memory, "fact", diet.id, person)
     told = await doubts.list_doubts(memory, 10, lineage)
     assert "the gnocchi" in {one["content"] for one in told}

@@ -22,6 +22,7 @@ from butlers.memory.flows import (
     restore,
     undo,
 )
+from butlers.memory.flows.accept_proposal import accept
 from butlers.memory.flows.consolidation import lease, run
 from butlers.memory.flows.lifecycle import decay_sweep, episode_retention
 from butlers.memory.flows.undo_plan import UndoSource
@@ -180,7 +181,7 @@ async def other_lives(memory, lineage, clock):
         said = answer(new_facts=[fact(name, "did it", "called again")])
         await run.run_consolidation(memory, ScriptedModel(said), lineage)
     first, second = await proposals.find_proposals(memory, 10, lineage)
-    await proposals.accept(memory, first["id"], lineage)
+    await accept(memory, first["id"], lineage)
     await proposals.decline(memory, second["id"], lineage)
     for name in ("api", "web"):
         await projects.own_scope(memory, Project((f"remote:host/{name}",), name, "/x"), lineage)

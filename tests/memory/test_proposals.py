@@ -7,8 +7,9 @@ import pytest
 
 from butlers.errors import InvalidInput, NotFound
 from butlers.memory.flows import forget
+from butlers.memory.flows.accept_proposal import accept
 from butlers.memory.flows.consolidation.run import run_consolidation
-from butlers.memory.flows.proposals import accept, decline, find_proposals
+from butlers.memory.flows.proposals import decline, find_proposals
 from memory.audit_stream import event_types
 from memory.consolidation_stories import (
     active_facts,

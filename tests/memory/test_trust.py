@@ -5,7 +5,16 @@ from dataclasses import replace
 import pytest
 
 from butlers.errors import Conflict, NotFound
-from butlers.memory.flows import context, feedback, forget, proposals, quarantine, remember, restore
+from butlers.memory.flows import (
+    accept_proposal,
+    context,
+    feedback,
+    forget,
+    proposals,
+    quarantine,
+    remember,
+    restore,
+)
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.correct import correct_fact
@@ -85,8 +94,8 @@ async def test_less_trusted_waits_where_level_replaces(memory, owner):
     waiting = await proposals.find_proposals(memory, 10, PERSON)
     assert [one["kind"] for one in waiting] == ["updated_fact", "confirmation"]
     with pytest.raises(Conflict, match="low trust"):
-        await proposals.accept(memory, waiting[0]["id"], LOW)
-    await proposals.accept(memory, waiting[0]["id"], PERSON)
+        await accept_proposal.accept(memory, waiting[0]["id"], LOW)
+    await accept_proposal.accept(memory, waiting[0]["id"], PERSON)
     assert await active_facts(owner) == {("Ann", "allergy", "none")}
 
 

@@ -12,13 +12,13 @@ from butlers.memory.flows import (
     context,
     correct,
     forget,
-    proposals,
     quarantine,
     recall,
     remember,
     restore,
     undo,
 )
+from butlers.memory.flows.accept_proposal import accept
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.undo_plan import UndoSource
@@ -173,7 +173,7 @@ async def test_a_more_trusted_fact_is_not_shortened_and_a_proposal_keeps_its_tim
     assert await lived(owner, "2023-06-01") == ["Berlin"]
     other = await store(city("Oslo", "2010-01-01", "2011-01-01"), LOW)
     assert other.waits is None
-    await proposals.accept(memory, waiting.id, PERSON)
+    await accept(memory, waiting.id, PERSON)
     assert await lived(owner, "2010-06-01", "2021-06-01", "2023-06-01", "2025-06-01") == [
         "Oslo",
         "Berlin",

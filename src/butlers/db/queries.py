@@ -3,6 +3,7 @@
 A section starts with a line `-- name --`; its parameters are written `:name`. What several
 statements have in common, such as a list of columns, stands once: in a section `-- {name} --` that
 those below it mention as `{name}`, or in the `fragments.sql` of the directory for all its files.
+What code knows, such as the columns of a record, a package declares for all its files (`declare`).
 """
 
 import re
@@ -64,17 +65,26 @@ def parse(
     return {name: _query(name, text) for name, text in texts.items() if not _is_fragment(name)}
 
 
-def fragments(source: str) -> dict[str, str]:
+def fragments(source: str, shared: Mapping[str, str] | None = None) -> dict[str, str]:
     """What one SQL text has for others to mention, by `{name}`."""
-    texts = _filled(_sections(source), {})
+    texts = _filled(_sections(source), shared or {})
     return {name: text for name, text in texts.items() if _is_fragment(name)}
+
+
+_DECLARED: dict[Path, Mapping[str, str]] = {}
+
+
+def declare(package_file: str, known: Mapping[str, str]) -> None:
+    """Let the SQL of a package mention fragments that its code makes: `declare(__file__, …)`."""
+    _DECLARED[Path(package_file).parent] = known
 
 
 def load(module_file: str) -> dict[str, NamedQuery]:
     """The queries of the `.sql` file that lies beside a module: `load(__file__)`."""
     file = Path(module_file).with_suffix(".sql")
-    common = file.with_name("fragments.sql")
-    shared = fragments(common.read_text(encoding="utf-8")) if common.exists() else {}
+    common, shared = file.with_name("fragments.sql"), dict(_DECLARED.get(file.parent, {}))
+    if common.exists():
+        shared |= fragments(common.read_text(encoding="utf-8"), shared)
     return parse(file.read_text(encoding="utf-8"), shared)
 
 

@@ -1,35 +1,23 @@
 """The words of the memory module: its vocabularies and its values."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
-from uuid import UUID
 
 from butlers.memory.events import Event as Event
 from butlers.memory.events import EventSubject as EventSubject
 from butlers.memory.events import EventType as EventType
+from butlers.memory.records import MemoryRef as MemoryRef
+from butlers.memory.records import MemoryType as MemoryType
+from butlers.memory.records import New as New
+from butlers.memory.records import NewEpisode as NewEpisode
+from butlers.memory.records import NewFact as NewFact
+from butlers.memory.records import NewRule as NewRule
+from butlers.memory.records import Permanence as Permanence
+from butlers.memory.records import Provenance as Provenance
 from butlers.memory.trust import Lineage as Lineage
 from butlers.memory.trust import Origin as Origin
 from butlers.memory.trust import Trust as Trust
-
-
-class MemoryType(StrEnum):
-    """The three kinds of memory."""
-
-    EPISODE = "episode"
-    FACT = "fact"
-    RULE = "rule"
-
-
-class Permanence(StrEnum):
-    """How long something stays true unless it is confirmed again."""
-
-    PERMANENT = "permanent"
-    STABLE = "stable"
-    STANDARD = "standard"
-    VOLATILE = "volatile"
-    EPHEMERAL = "ephemeral"
 
 
 class Validity(StrEnum):
@@ -161,14 +149,6 @@ class VersionState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryRef:
-    """A memory by kind and id."""
-
-    type: MemoryType
-    id: UUID
-
-
-@dataclass(frozen=True, slots=True)
 class Then:
     """Of which time something is asked: when it held, and when it was believed; None is now."""
 
@@ -193,82 +173,3 @@ class Link:
     source: MemoryRef
     relation: Relation
     target: MemoryRef
-
-
-@dataclass(frozen=True, slots=True)
-class NewEpisode:
-    """An episode to be stored; `doubt` says why it would wait, if a program says it."""
-
-    content: str
-    butler: str
-    session_id: UUID | None = None
-    importance: float = 5.0
-    metadata: dict[str, Any] = field(default_factory=dict)
-    idempotency_key: str | None = None
-    place: int | None = None
-    author: str | None = None
-    said_at: datetime | None = None
-    origin: Origin | None = None
-    doubt: str = ""
-
-    @property
-    def searchable_text(self) -> str:
-        """What is embedded and indexed."""
-        return self.content
-
-
-@dataclass(frozen=True, slots=True)
-class NewFact:
-    """A fact to be stored."""
-
-    subject: str
-    predicate: str
-    content: str
-    importance: float = 5.0
-    permanence: Permanence = Permanence.STANDARD
-    scope: str = "global"
-    tags: tuple[str, ...] = ()
-    entity_id: UUID | None = None
-    source_butler: str | None = None
-    source_episode_id: UUID | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
-    idempotency_key: str | None = None
-    session_id: UUID | None = None
-    place: int | None = None
-    author: str | None = None
-    said_at: datetime | None = None
-    confidence: float = 1.0
-    origin: Origin | None = None
-    doubt: str = ""
-    depends_on: tuple[MemoryRef, ...] = ()
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
-
-    @property
-    def searchable_text(self) -> str:
-        """What is embedded and indexed."""
-        return f"{self.subject} {self.predicate} {self.content}"
-
-
-@dataclass(frozen=True, slots=True)
-class NewRule:
-    """A rule to be stored."""
-
-    content: str
-    scope: str = "global"
-    tags: tuple[str, ...] = ()
-    source_butler: str | None = None
-    source_episode_id: UUID | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
-    idempotency_key: str | None = None
-    origin: Origin | None = None
-    doubt: str = ""
-    depends_on: tuple[MemoryRef, ...] = ()
-
-    @property
-    def searchable_text(self) -> str:
-        """What is embedded and indexed."""
-        return self.content
-
-
-New = NewEpisode | NewFact | NewRule

@@ -9,11 +9,11 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, NotFound
 from butlers.kernel.text import says_the_same
 from butlers.memory.flows.fact_windows import columns, existing_fact, inherit_sources
-from butlers.memory.flows.proposing import let_fact_wait
+from butlers.memory.flows.proposals import let_fact_wait
 from butlers.memory.flows.remember import insert_fact
 from butlers.memory.flows.results import StoredFact, with_doubts
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
-from butlers.memory.model import Lineage, NewFact, Permanence
+from butlers.memory.model import Lineage, NewFact, Permanence, Provenance
 from butlers.memory.policy import inputs, trust
 from butlers.memory.policy.attachments import checked_fact, masked_between
 from butlers.memory.policy.validity import (
@@ -24,11 +24,12 @@ from butlers.memory.policy.validity import (
     place_exactly,
     room,
 )
+from butlers.memory.records import INPUT, without_status
 from butlers.memory.store import entities, facts
 from butlers.memory.store.facts import FactKey
 
 _IN_USE = ("active", "fading")
-_OF_THE_SOURCE = ("source_episode_id", "session_id", "place", "author", "said_at")
+_OF_THE_SOURCE = [name for name, column in INPUT[NewFact].items() if column.of_source]
 
 
 async def correct_fact(
@@ -69,14 +70,14 @@ async def _put_right(
 ) -> StoredFact:
     """Store a correction for the time of what it corrects, which then never held."""
     wrong, others = await _lock_fact(work, fact_id, new)
-    said = trust.provenance(new, work.lineage)
-    if said["quarantined"]:
+    provenance = trust.provenance(new, work.lineage)
+    if provenance.quarantined:
         place = Placement(wrong.window)
     else:
         place = place_exactly(wrong.window, others, work.now, wrong)
-        if wrong.trust > said["trust"]:
+        if wrong.trust > provenance.trust:
             return await _wait(work, new, wrong)
-    stored = await insert_fact(work, new, embedding, said, place)
+    stored = await insert_fact(work, new, embedding, provenance, place)
     await facts.inherit(work.tx, id=stored.id, before_id=fact_id)
     if wrong.says_same:
         await inherit_sources(work, stored.id, fact_id)
@@ -95,9 +96,9 @@ async def _take_back(
     place = place_exactly(window, others, now, wrong)
     if wrong.trust > work.lineage.trust:
         return await _wait(work, new, wrong)
-    said = {name: before[name] for name in ("origin", "trust", "stored_by", "quarantined")}
+    provenance = Provenance(**{one.name: before[one.name] for one in fields(Provenance)})
     confirmed_at = before["last_confirmed_at"]
-    stored = await insert_fact(work, new, embedding, said, place, confirmed_at)
+    stored = await insert_fact(work, new, embedding, provenance, place, confirmed_at)
     await facts.inherit(work.tx, id=stored.id, before_id=fact_id)
     await inherit_sources(work, stored.id, before["id"])
     return stored
@@ -137,11 +138,10 @@ async def _corrected(memory: Memory, fact_id: UUID, content: str, lineage: Linea
 
 def _said_again(before: Row) -> NewFact:
     """A fact as it was told, to be told again."""
-    names = {one.name for one in fields(NewFact)} & set(before.keys())
-    said = {name: before[name] for name in names - {"origin", "idempotency_key"}}
-    said["metadata"] = {key: one for key, one in said["metadata"].items() if key != "status"}
-    permanence = Permanence(said.pop("permanence"))
-    return NewFact(**said | {"tags": tuple(before["tags"])}, permanence=permanence)
+    columns = (one for one in INPUT[NewFact].values() if one.is_stored and one.corrected)
+    fact = NewFact(**{one.name: before[one.name] for one in columns})
+    permanence, metadata = Permanence(fact.permanence), without_status(fact.metadata)
+    return replace(fact, permanence=permanence, tags=tuple(fact.tags), metadata=metadata)
 
 
 async def _replaced_by(tx: Transaction, fact_id: UUID, now: datetime) -> Row:

@@ -21,6 +21,7 @@ from butlers.memory.model import (
     Event,
     EventType,
     NewFact,
+    Provenance,
     Trust,
     Validity,
 )
@@ -57,7 +58,9 @@ class LinkedEntity:
 NOBODY = LinkedEntity()
 
 
-async def anchored(work: UnitOfWork, new: NewFact, said: Row) -> tuple[NewFact, LinkedEntity]:
+async def anchored(
+    work: UnitOfWork, new: NewFact, provenance: Provenance
+) -> tuple[NewFact, LinkedEntity]:
     """The fact with the one entity that its subject names, which is kept meanwhile.
 
     An entity that comes to be by the second fact of a name takes the first along.
@@ -76,7 +79,7 @@ async def anchored(work: UnitOfWork, new: NewFact, said: Row) -> tuple[NewFact, 
     if bearers:
         found = LinkedEntity(bearers[0]["id"])
     else:
-        found = await _by_itself(work, new, said, waiting)
+        found = await _by_itself(work, new, provenance, waiting)
     if found.entity_id is None:
         return new, found
     await _adopt(work, found.entity_id, waiting)
@@ -110,11 +113,11 @@ async def adopt_named(work: UnitOfWork, entity_id: UUID, names: Sequence[str]) -
 
 
 async def _by_itself(
-    work: UnitOfWork, new: NewFact, said: Row, waiting: Sequence[Row]
+    work: UnitOfWork, new: NewFact, provenance: Provenance, waiting: Sequence[Row]
 ) -> LinkedEntity:
     """An entity for a name of which a second fact speaks."""
     others = [row for row in waiting if _says_more(row, new)]
-    if not others or said["quarantined"] or said["trust"] <= Trust.TOOL:
+    if not others or provenance.quarantined or provenance.trust <= Trust.TOOL:
         return NOBODY
     name = naming.as_name(new.subject)
     told = [(row["predicate"], row["content"]) for row in others]

@@ -15,7 +15,7 @@ from butlers.kernel.secret_policy import Secrets, admitted
 from butlers.kernel.text import clean, preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import is_more_trusted
-from butlers.memory.flows.proposing import let_confirmation_wait
+from butlers.memory.flows.proposals import let_confirmation_wait
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Event,

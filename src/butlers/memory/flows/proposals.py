@@ -1,47 +1,82 @@
-"""What is drawn from episodes and waits for somebody's yes: proposed, told, accepted, declined."""
+"""Proposals: changes that wait for a person's approval; `accept_proposal` does what they say."""
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import asdict, dataclass
 from typing import Any, assert_never
 from uuid import UUID
 
+from pydantic import TypeAdapter
+
 from butlers.db.postgres import Row
-from butlers.errors import NotFound
-from butlers.kernel.json_values import as_json
+from butlers.kernel.json_values import as_json, json_value
 from butlers.memory.flows.authority import must_be_trusted
-from butlers.memory.flows.feedback import confirm_in
-from butlers.memory.flows.links import derive_in, link_in
-from butlers.memory.flows.proposing import (
-    Proposal,
-    confirmation_proposal,
-    fact_proposal,
-    rule_proposal,
-)
-from butlers.memory.flows.remember import store_fact_in, store_rule_in
-from butlers.memory.handle import Embedding, Memory, UnitOfWork
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Event,
     EventType,
     Lineage,
-    Link,
     MemoryRef,
     MemoryType,
     NewFact,
     NewRule,
-    Permanence,
     ProposalKind,
     ProposalStatus,
-    Relation,
 )
 from butlers.memory.policy.consolidation_plan import Action, ConfirmMemory, StoreFact, StoreRule
 from butlers.memory.policy.inputs import checked_id
+from butlers.memory.policy.trust import LESS_TRUSTED
+from butlers.memory.records import INPUT
 from butlers.memory.store import proposals
 
+DECLINED = "it was proposed before and declined"
+
+_FACT, _RULE = TypeAdapter[Any](NewFact), TypeAdapter[Any](NewRule)
+_NOT_SAID: tuple[Any, ...] = (None, (), [], {})
 _DECIDED = {
     EventType.PROPOSAL_ACCEPTED: ProposalStatus.ACCEPTED,
     EventType.PROPOSAL_DECLINED: ProposalStatus.DECLINED,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What would be done."""
+
+    butler: str
+    kind: ProposalKind
+    proposed: dict[str, Any]
+    source_episode_ids: tuple[UUID, ...]
+    idempotency_key: str
+    target_type: MemoryType | None = None
+    target_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingProposal:
+    """A proposal as whoever made it is told of it."""
+
+    id: UUID
+    why: str
+
+
+def fact_proposal(
+    butler: str, new: NewFact, sources: Sequence[UUID], key: str, target_id: UUID | None
+) -> Proposal:
+    """The proposal to store a fact, in the place of another where there is a target."""
+    changed = target_id is not None
+    kind = ProposalKind.UPDATED_FACT if changed else ProposalKind.NEW_FACT
+    about = MemoryType.FACT if changed else None
+    return Proposal(butler, kind, proposed_values(new), tuple(sources), key, about, target_id)
+
+
+def confirmation_proposal(
+    butler: str, ref: MemoryRef, sources: Sequence[UUID], key: str
+) -> Proposal:
+    """The proposal to confirm a memory."""
+    kind = ProposalKind.CONFIRMATION
+    return Proposal(butler, kind, {}, tuple(sources), key, ref.type, ref.id)
 
 
 def proposal_of(action: Action, butler: str, target_id: UUID | None) -> Proposal:
@@ -50,12 +85,53 @@ def proposal_of(action: Action, butler: str, target_id: UUID | None) -> Proposal
         case StoreFact(new=new):
             return fact_proposal(butler, new, action.sources, _key(new), target_id)
         case StoreRule(new=rule):
-            return rule_proposal(butler, rule, action.sources, _key(rule))
+            proposed = proposed_values(rule)
+            return Proposal(
+                butler, ProposalKind.NEW_RULE, proposed, tuple(action.sources), _key(rule)
+            )
         case ConfirmMemory(ref=ref):
             once = f"confirm:{ref.id}:{','.join(sorted(map(str, action.cited)))}"
             return confirmation_proposal(butler, ref, action.cited, once)
         case _:
             assert_never(action)
+
+
+async def propose_in(work: UnitOfWork, asked: Proposal, reason: str) -> bool:
+    """Let it wait; false when it was proposed before, whatever became of it."""
+    id, now = work.new_id(), work.now
+    new = {"id": id, "reason": reason, "now": now}
+    made = await proposals.insert(work.tx, proposed_by=work.lineage.actor, **new, **asdict(asked))
+    if made:
+        sources = [str(source) for source in asked.source_episode_ids]
+        about = {"target_id": asked.target_id and str(asked.target_id), "reason": reason}
+        payload = {"to": ProposalStatus.WAITING, "kind": asked.kind, "sources": sources, **about}
+        event = Event(EventType.PROPOSAL_MADE, id, payload)
+        await work.record(event, now)
+    return made == 1
+
+
+async def let_fact_wait(work: UnitOfWork, new: NewFact, holder_id: UUID) -> PendingProposal:
+    """A fact that may not take the place of a more trusted one waits, once however often told."""
+    said = (new.scope, str(new.entity_id), new.subject, new.predicate, new.content)
+    window = (proposed_values(new).get(name) for name in ("valid_from", "valid_to", "depends_on"))
+    key = f"stored:{_digest(*said, *filter(None, window))}"
+    sources = [new.source_episode_id] if new.source_episode_id else []
+    asked = fact_proposal(work.memory.butler, new, sources, key, holder_id)
+    return await _let_wait(work, asked)
+
+
+async def let_confirmation_wait(work: UnitOfWork, ref: MemoryRef) -> PendingProposal:
+    """A confirmation by somebody less trusted waits, once however often told."""
+    key = f"confirmed:{_digest(ref.type, str(ref.id), work.lineage.actor)}"
+    asked = confirmation_proposal(work.memory.butler, ref, (), key)
+    return await _let_wait(work, asked)
+
+
+async def _let_wait(work: UnitOfWork, asked: Proposal) -> PendingProposal:
+    await propose_in(work, asked, LESS_TRUSTED)
+    found = await proposals.get_by_idempotency_key(work.tx, idempotency_key=asked.idempotency_key)
+    declined = found["status"] == ProposalStatus.DECLINED
+    return PendingProposal(found["id"], DECLINED if declined else f"a person's yes: {LESS_TRUSTED}")
 
 
 async def find_proposals(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
@@ -75,72 +151,6 @@ async def decline(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> 
     return True
 
 
-async def accept(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> dict[str, Any]:
-    """Do what was proposed, as sure as if it had been stated; which memory it concerns."""
-    must_be_trusted(lineage, "accept what waits for a yes")
-    id = checked_id("proposal_id", proposal_id)
-    async with memory.transaction(lineage) as tx:
-        row = await proposals.hold(tx, id=id)
-    new = _new(row) if row is not None else None
-    embedding = await memory.embed(new.searchable_text, lineage) if new else None
-    async with memory.begin(lineage) as work:
-        held = await proposals.hold(work.tx, id=id)
-        if held is None:
-            raise NotFound(f"proposal_id: no proposal {id} waits; list those that do")
-        ref = await _accepted(work, held, new, embedding)
-        led_to = {"about": ref.type, "about_id": str(ref.id)}
-        await decide_in(work, id, EventType.PROPOSAL_ACCEPTED, **led_to)
-    return {"accepted": held["kind"], "about": ref.type, "about_id": ref.id}
-
-
-async def confirm_by(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID]) -> None:
-    """Confirm a memory and keep which episodes did."""
-    if not await confirm_in(work, ref, episode_ids):
-        raise NotFound(f"{ref.type} {ref.id} is not in use any more; it was left as it is")
-    for id in episode_ids:
-        said = Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, ref)
-        await link_in(work, said)
-
-
-async def _accepted(
-    work: UnitOfWork, row: Row, new: NewFact | NewRule | None, embedding: Embedding | None
-) -> MemoryRef:
-    if new is None or embedding is None:
-        ref = MemoryRef(MemoryType(row["target_type"]), row["target_id"])
-        await confirm_by(work, ref, row["source_episode_ids"])
-        return ref
-    if isinstance(new, NewFact):
-        fact = await store_fact_in(work, new, embedding)
-        ref = MemoryRef(MemoryType.FACT, fact.id)
-    else:
-        rule = await store_rule_in(work, new, embedding)
-        ref = MemoryRef(MemoryType.RULE, rule.id)
-    await derive_in(work, ref, row["source_episode_ids"])
-    return ref
-
-
-def _new(row: Row) -> NewFact | NewRule | None:
-    """What would be stored, if something would; a yes is worth as much as a statement."""
-    said = {**row["proposed"], "source_butler": row["butler"]}
-    said["tags"] = tuple(said.get("tags", ()))
-    key = f"proposal:{row['id']}"
-    match ProposalKind(row["kind"]):
-        case ProposalKind.NEW_FACT | ProposalKind.UPDATED_FACT:
-            entity, permanence = said.pop("entity_id"), Permanence(said.pop("permanence"))
-            about = UUID(entity) if entity else None
-            for name in {"valid_from", "valid_to"} & said.keys():
-                said[name] = datetime.fromisoformat(said[name])
-            grounds = said.pop("depends_on", ())
-            said["depends_on"] = tuple(
-                MemoryRef(MemoryType(kind), UUID(id)) for kind, id in grounds
-            )
-            return NewFact(**said, entity_id=about, permanence=permanence, idempotency_key=key)
-        case ProposalKind.NEW_RULE:
-            return replace(NewRule(**said), idempotency_key=key)
-        case ProposalKind.CONFIRMATION:
-            return None
-
-
 async def decide_in(work: UnitOfWork, id: UUID, how: EventType, **led_to: str) -> None:
     """A proposal waits no more, for what the event says."""
     now, status = work.now, _DECIDED[how]
@@ -149,6 +159,31 @@ async def decide_in(work: UnitOfWork, id: UUID, how: EventType, **led_to: str) -
     await work.record(Event(how, id, payload), now)
 
 
+def proposed_values(new: NewFact | NewRule) -> dict[str, Any]:
+    """What a proposal keeps of a memory, as JSON; nothing of what is not said."""
+    columns = (one for one in INPUT[type(new)].values() if one.proposed)
+    kept = {one.name: getattr(new, one.name) for one in columns}
+    kept["depends_on"] = [(ground.type, ground.id) for ground in new.depends_on]
+    said = {name: json_value(value) for name, value in kept.items() if value not in _NOT_SAID}
+    return said | ({"metadata": new.metadata} if new.metadata else {})
+
+
+def new_of(row: Row) -> NewFact | NewRule | None:
+    """What accepting a proposal stores; None for a confirmation."""
+    if row["kind"] == ProposalKind.CONFIRMATION:
+        return None
+    said = {"source_butler": row["butler"], **row["proposed"]}
+    grounds = [{"type": kind, "id": id} for kind, id in said.get("depends_on", ())]
+    said |= {"depends_on": grounds, "idempotency_key": f"proposal:{row['id']}"}
+    adapter = _RULE if row["kind"] == ProposalKind.NEW_RULE else _FACT
+    new: NewFact | NewRule = adapter.validate_python(said)
+    return new
+
+
 def _key(new: NewFact | NewRule) -> str:
     assert new.idempotency_key is not None, "what a consolidation stores has a key"
     return new.idempotency_key
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -21,15 +21,22 @@ from butlers.memory.flows.fact_windows import (
     stronger,
     window_of,
 )
-from butlers.memory.flows.idempotency import known_episode, known_fact, known_rule
-from butlers.memory.flows.proposing import let_fact_wait
+from butlers.memory.flows.proposals import let_fact_wait
 from butlers.memory.flows.restated import (
-    confirm_instead,
+    confirm_by,
     inherit_history,
     merged_with,
     only_confirms,
 )
-from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule, with_doubts
+from butlers.memory.flows.results import (
+    StoredEpisode,
+    StoredFact,
+    StoredRule,
+    known_episode,
+    known_fact,
+    known_rule,
+    with_doubts,
+)
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     Event,
@@ -41,6 +48,8 @@ from butlers.memory.model import (
     NewEpisode,
     NewFact,
     NewRule,
+    Provenance,
+    Trust,
 )
 from butlers.memory.policy import confidence, trust
 from butlers.memory.policy.attachments import (
@@ -52,6 +61,7 @@ from butlers.memory.policy.attachments import (
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.policy.validity import Placement
+from butlers.memory.records import stored_values
 from butlers.memory.store import episodes, facts, rules
 from butlers.memory.store.facts import FactKey
 from butlers.memory.write_rate import FLOOD
@@ -75,14 +85,14 @@ async def store_episode_in(
     """Store a checked and embedded episode inside a transaction that may hold more."""
     now, episode_id = work.now, work.new_id()
     expires_at = now + timedelta(days=work.settings.episodes.default_ttl_days)
-    said = trust.provenance(new, work.lineage)
-    row = _row(episode_id, new, embedding, now, said)
+    provenance = trust.provenance(new, work.lineage)
+    row = _row(episode_id, new, embedding, now, provenance)
     if await episodes.insert(work.tx, expires_at=expires_at, **row) is None:
         return await known_episode(work.tx, new)
     payload = {"to": "pending", "butler": new.butler, "importance": new.importance, **(told or {})}
-    event = Event(EventType.EPISODE_CREATED, episode_id, payload | _why(said))
+    event = Event(EventType.EPISODE_CREATED, episode_id, payload | _why(provenance))
     await work.record(event, now)
-    return StoredEpisode(episode_id, expires_at, _waits(said))
+    return StoredEpisode(episode_id, expires_at, _waits(provenance))
 
 
 async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFact:
@@ -101,40 +111,41 @@ async def store_fact_in(work: UnitOfWork, new: NewFact, embedding: Embedding) ->
     known = await known_fact(work.tx, new)
     if known is not None:
         return known
-    new, said = await _with_its_source(work, new)
-    new, identity = await anchored(work, new, said)
-    stored = await _store_anchored(work, new, embedding, said)
+    new, provenance = await _with_its_source(work, new)
+    new, identity = await anchored(work, new, provenance)
+    stored = await _store_anchored(work, new, embedding, provenance)
     return replace(stored, identity=identity)
 
 
 async def _store_anchored(
-    work: UnitOfWork, new: NewFact, embedding: Embedding, said: dict[str, Any]
+    work: UnitOfWork, new: NewFact, embedding: Embedding, provenance: Provenance
 ) -> StoredFact:
-    if said["quarantined"]:
+    if provenance.quarantined:
         place = Placement(window_of(new))
-        return await insert_fact(work, new, embedding, said, place)
+        return await insert_fact(work, new, embedding, provenance, place)
     await facts.hold_keys(work.tx, FactKey.of(new))
     new = await in_time(work.tx, new, work.now)
     place = await find_placement(work.tx, new, work.now)
-    holder = stronger(place, said["trust"])
+    holder = stronger(place, provenance.trust)
     if holder is not None:
         waiting = await let_fact_wait(work, new, holder.id)
         return StoredFact(waiting.id, None, waiting.why)
     if place.same is None:
-        return await insert_fact(work, new, embedding, said, place)
-    return await _store_again(work, new, embedding, said, place)
+        return await insert_fact(work, new, embedding, provenance, place)
+    return await _store_again(work, new, embedding, provenance, place)
 
 
 async def _store_again(
-    work: UnitOfWork, new: NewFact, embedding: Embedding, said: dict[str, Any], place: Placement
+    work: UnitOfWork, new: NewFact, embedding: Embedding, provenance: Provenance, place: Placement
 ) -> StoredFact:
     """Store what the fact that holds says already: nothing of that one is lost."""
     before = (await facts.find(work.tx, ids=[place.same], now=work.now))[0]
     if work.settings.facts.same_again == "confirm" and only_confirms(new, before, place):
-        await confirm_instead(work, before["id"], new)
+        sources = [new.source_episode_id] if new.source_episode_id else []
+        await confirm_by(work, MemoryRef(MemoryType.FACT, before["id"]), sources)
         return StoredFact(before["id"], None, confirmed=True)
     told = merged_with(new, before)
-    stored = await insert_fact(work, told, embedding, said, place)
+    stored = await insert_fact(work, told, embedding, provenance, place)
     await inherit_history(work, before, stored.id)
     return replace(stored, confirmed=True)
 
@@ -143,7 +154,7 @@ async def insert_fact(
     work: UnitOfWork,
     new: NewFact,
     embedding: Embedding,
-    said: dict[str, Any],
+    provenance: Provenance,
     place: Placement,
     confirmed_at: datetime | None = None,
 ) -> StoredFact:
@@ -152,15 +163,15 @@ async def insert_fact(
     told = {} if window_of(new).is_open else columns(place.window)
     new = replace(new, **columns(place.window))
     await close_overlapping(work.tx, place)
-    row = _row(fact_id, new, embedding, now, said)
+    row = _row(fact_id, new, embedding, now, provenance)
     more = {"supersedes_id": replaced, "decay_rate": confidence.DECAY_RATES[new.permanence]}
     await facts.insert(work.tx, confirmed_at=confirmed_at or now, **more, **row)
-    await work.record(_fact_created(fact_id, new, place, said), now)
+    await work.record(_fact_created(fact_id, new, place, provenance), now)
     await record_closed(work, fact_id, place)
     fact = MemoryRef(MemoryType.FACT, fact_id)
     await linkage.rest_in(work, fact, new.depends_on)
-    found = () if said["quarantined"] else await look_in(work, fact_id, new)
-    return StoredFact(fact_id, replaced, _waits(said), conflicts=found, **told)
+    found = () if provenance.quarantined else await look_in(work, fact_id, new)
+    return StoredFact(fact_id, replaced, _waits(provenance), conflicts=found, **told)
 
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
@@ -174,17 +185,17 @@ async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRu
 
 async def store_rule_in(work: UnitOfWork, new: NewRule, embedding: Embedding) -> StoredRule:
     """Store a checked and embedded rule inside a transaction that may hold more."""
-    new, said = await _with_its_source(work, new)
+    new, provenance = await _with_its_source(work, new)
     now, rule_id = work.now, work.new_id()
     decay = {"confidence": confidence.RULE_CONFIDENCE, "decay_rate": confidence.RULE_DECAY_RATE}
-    if not await rules.insert(work.tx, **decay, **_row(rule_id, new, embedding, now, said)):
+    if not await rules.insert(work.tx, **decay, **_row(rule_id, new, embedding, now, provenance)):
         return await known_rule(work.tx, new)
-    payload = {"to": "candidate", "scope": new.scope, **_source(new), **_why(said)}
+    payload = {"to": "candidate", "scope": new.scope, **_source(new), **_why(provenance)}
     event = Event(EventType.RULE_CREATED, rule_id, payload)
     await work.record(event, now)
     rule = MemoryRef(MemoryType.RULE, rule_id)
     await linkage.rest_in(work, rule, new.depends_on)
-    return StoredRule(rule_id, _waits(said))
+    return StoredRule(rule_id, _waits(provenance))
 
 
 def paced(memory: Memory, new: T, lineage: Lineage) -> T:
@@ -194,7 +205,7 @@ def paced(memory: Memory, new: T, lineage: Lineage) -> T:
     return replace(new, doubt=FLOOD) if memory.pace.is_flood(lineage, most, now) else new
 
 
-async def _with_its_source(work: UnitOfWork, new: Drawn) -> tuple[Drawn, dict[str, Any]]:
+async def _with_its_source(work: UnitOfWork, new: Drawn) -> tuple[Drawn, Provenance]:
     """What is stored, in the project of the episode it was drawn from, and where it comes from."""
     if new.source_episode_id is None:
         return new, trust.provenance(new, work.lineage)
@@ -203,20 +214,17 @@ async def _with_its_source(work: UnitOfWork, new: Drawn) -> tuple[Drawn, dict[st
         raise NotFound(
             f"source_episode_id: episode {new.source_episode_id} does not exist; leave it out"
         )
-    said = trust.provenance(new, work.lineage, source)
-    return replace(new, scope=of_source(new.scope, source["butler"])), said
+    provenance = trust.provenance(new, work.lineage, source)
+    return replace(new, scope=of_source(new.scope, source["butler"])), provenance
 
 
 def _row(
-    memory_id: UUID, new: New, embedding: Embedding, now: datetime, said: dict[str, Any]
+    memory_id: UUID, new: New, embedding: Embedding, now: datetime, provenance: Provenance
 ) -> dict[str, Any]:
-    """A new memory as its row: what a caller may say of it has columns of the same names."""
-    columns = asdict(new)
-    del columns["doubt"]
-    columns.pop("depends_on", None)
+    """What storing writes into the columns of a new memory."""
     return {
-        **columns,
-        **said,
+        **stored_values(new),
+        **asdict(provenance),
         "id": memory_id,
         "embedding": embedding.vector,
         "embedding_version_id": embedding.version_id,
@@ -225,21 +233,23 @@ def _row(
     }
 
 
-def _why(said: dict[str, Any]) -> dict[str, Any]:
+def _why(provenance: Provenance) -> dict[str, Any]:
     """What an event tells of a memory that was not stated, or is held."""
-    told = {"origin": said["origin"], "trust": said["trust"]} if trust.is_lesser(said) else {}
-    return told | ({"quarantined": said["quarantined"]} if said["quarantined"] else {})
+    told: dict[str, Any] = {}
+    if provenance.trust < Trust.STATED:
+        told = {"origin": provenance.origin, "trust": provenance.trust}
+    return told | ({"quarantined": provenance.quarantined} if provenance.quarantined else {})
 
 
-def _waits(said: dict[str, Any]) -> str | None:
-    held = said["quarantined"]
+def _waits(provenance: Provenance) -> str | None:
+    held = provenance.quarantined
     instead = "; how to behave is stored as a rule" if held == DEMAND else ""
     return f"a person's yes, in quarantine: {held}{instead}" if held else None
 
 
-def _fact_created(fact_id: UUID, new: NewFact, place: Placement, said: dict[str, Any]) -> Event:
+def _fact_created(fact_id: UUID, new: NewFact, place: Placement, provenance: Provenance) -> Event:
     payload = {
-        "to": "quarantined" if said["quarantined"] else "active",
+        "to": "quarantined" if provenance.quarantined else "active",
         "subject": new.subject,
         "predicate": new.predicate,
         "scope": new.scope,
@@ -248,7 +258,7 @@ def _fact_created(fact_id: UUID, new: NewFact, place: Placement, said: dict[str,
         **({"entity_id": str(new.entity_id)} if new.entity_id else {}),
         **_source(new),
         **stated_window(place.window),
-        **_why(said),
+        **_why(provenance),
     }
     return Event(EventType.FACT_CREATED, fact_id, payload)
 

@@ -1,9 +1,11 @@
 """Storing what a fact says already: the new one inherits, and it reads as a confirmation."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from butlers.db.postgres import Row
+from butlers.errors import NotFound
 from butlers.memory.flows.fact_windows import inherit_sources, window_of
 from butlers.memory.flows.feedback import confirm_in
 from butlers.memory.flows.links import link_in
@@ -17,24 +19,20 @@ from butlers.memory.model import (
     NewFact,
     Relation,
 )
-from butlers.memory.policy.confidence import DECAY_RATES
 from butlers.memory.policy.inputs import MAX_TAGS
 from butlers.memory.policy.validity import Placement
+from butlers.memory.records import INPUT
 from butlers.memory.store import facts
 
 
 def merged_with(new: NewFact, before: Row) -> NewFact:
     """A fact with what the one before it had, where that is more."""
-    kept = {name: one for name, one in before["metadata"].items() if name != "status"}
-    return replace(
-        new,
-        importance=max(new.importance, before["importance"]),
-        permanence=min(new.permanence, before["permanence"], key=DECAY_RATES.__getitem__),
-        confidence=max(new.confidence, before["confidence"]),
-        source_episode_id=new.source_episode_id or before["source_episode_id"],
-        tags=tuple(dict.fromkeys((*before["tags"], *new.tags)))[:MAX_TAGS],
-        metadata={**kept, **new.metadata},
-    )
+    inherited = {
+        name: column.restated(getattr(new, name), before[name])
+        for name, column in INPUT[NewFact].items()
+        if column.restated is not None
+    }
+    return replace(new, **inherited | {"tags": inherited["tags"][:MAX_TAGS]})
 
 
 def only_confirms(new: NewFact, before: Row, place: Placement) -> bool:
@@ -45,13 +43,12 @@ def only_confirms(new: NewFact, before: Row, place: Placement) -> bool:
     return not raised and not noted and place.window == window_of(before)
 
 
-async def confirm_instead(work: UnitOfWork, before_id: UUID, new: NewFact) -> None:
-    """Confirm the fact before, by the episode that says it again if there is one."""
-    fact = MemoryRef(MemoryType.FACT, before_id)
-    episodes = [new.source_episode_id] if new.source_episode_id else []
-    await confirm_in(work, fact, episodes)
-    for id in episodes:
-        said = Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, fact)
+async def confirm_by(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID]) -> None:
+    """Confirm a memory and keep which episodes did."""
+    if not await confirm_in(work, ref, episode_ids):
+        raise NotFound(f"{ref.type} {ref.id} is not in use any more; it was left as it is")
+    for id in episode_ids:
+        said = Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, ref)
         await link_in(work, said)
 
 

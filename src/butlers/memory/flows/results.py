@@ -1,4 +1,4 @@
-"""What a caller is told of what it stored."""
+"""What a caller is told of what it stored, now or before under the same idempotency key."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -6,11 +6,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from butlers.db.postgres import Transaction
+from butlers.errors import IntegrityViolation
 from butlers.memory.flows.conflict_detection import FoundConflict
 from butlers.memory.flows.doubts import fallen_in
 from butlers.memory.flows.entity_linking import NOBODY, LinkedEntity
 from butlers.memory.handle import UnitOfWork
-from butlers.memory.model import MemoryRef, MemoryType
+from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule
+from butlers.memory.store import episodes, facts, rules
 
 _SELDOM = ("waits", "confirmed", "valid_from", "valid_to", "in_doubt", "conflicts", "masked")
 
@@ -75,3 +78,29 @@ async def with_doubts(work: UnitOfWork, stored: StoredFact) -> StoredFact:
         return stored
     before = MemoryRef(MemoryType.FACT, stored.superseded_id)
     return replace(stored, in_doubt=await fallen_in(work, [before]))
+
+
+async def known_episode(tx: Transaction, new: NewEpisode) -> StoredEpisode:
+    """The episode that was stored under this idempotency key before."""
+    found = await episodes.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
+    if found is None:
+        raise IntegrityViolation("the episode with this idempotency key vanished; try again")
+    return StoredEpisode(found["id"], found["expires_at"])
+
+
+async def known_fact(tx: Transaction, new: NewFact) -> StoredFact | None:
+    """What was stored under this idempotency key before, once nobody else is storing it."""
+    if new.idempotency_key is None:
+        return None
+    # Only the first of several writers at once supersedes anything.
+    await facts.hold_idempotency_keys(tx, new.idempotency_key)
+    found = await facts.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
+    return StoredFact(found["id"], found["supersedes_id"]) if found else None
+
+
+async def known_rule(tx: Transaction, new: NewRule) -> StoredRule:
+    """The rule that was stored under this idempotency key before."""
+    found = await rules.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
+    if found is None:
+        raise IntegrityViolation("the rule with this idempotency key vanished; try again")
+    return StoredRule(found["id"])

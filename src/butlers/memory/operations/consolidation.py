@@ -4,6 +4,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from butlers.memory.flows import proposals
+from butlers.memory.flows.accept_proposal import accept
 from butlers.memory.flows.consolidation import answer
 from butlers.memory.flows.consolidation.answer import MOST_EPISODES, EpisodeClaim
 from butlers.memory.flows.consolidation.report import ConsolidationReport
@@ -148,7 +149,7 @@ async def accept_proposal(ctx: OperationContext, params: Decide) -> dict[str, An
 
     Returns which memory it concerns; from then on it is as sure as if it had been stated.
     """
-    return await proposals.accept(ctx.memory, params.proposal_id, ctx.lineage)
+    return await accept(ctx.memory, params.proposal_id, ctx.lineage)
 
 
 @OPERATIONS.add(

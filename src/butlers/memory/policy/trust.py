@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from butlers.kernel.text import clean, one_line
 from butlers.kernel.words import folded
-from butlers.memory.model import Lineage, New, Origin, Permanence, Trust
+from butlers.memory.model import Lineage, New, Origin, Permanence, Provenance, Trust
 
 LESS_TRUSTED = "it is less trusted than what it is about"
 DRAWN_FROM_HELD = "drawn from an episode in quarantine"
@@ -45,7 +45,7 @@ def excerpt_of(row: Row) -> dict[str, Any]:
     return {"memory_type": row["memory_type"], "id": row["id"], "says": says}
 
 
-def provenance(new: New, lineage: Lineage, source: Row | None = None) -> dict[str, Any]:
+def provenance(new: New, lineage: Lineage, source: Row | None = None) -> Provenance:
     """Return a new memory's origin, trust and author, and why it is quarantined, if it is.
 
     It is trusted no further than the caller and the episode it is drawn from. What a person says
@@ -54,12 +54,12 @@ def provenance(new: New, lineage: Lineage, source: Row | None = None) -> dict[st
     origin = new.origin or lineage.origin
     most = Trust(source["trust"]) if source else Trust.STATED
     held = new.doubt or (DRAWN_FROM_HELD if source and source["is_held"] else "")
-    return {
-        "origin": origin,
-        "trust": min(origin.trust, lineage.trust, most),
-        "stored_by": clean(lineage.actor),
-        "quarantined": held if held and not origin.is_person else None,
-    }
+    return Provenance(
+        origin,
+        min(origin.trust, lineage.trust, most),
+        stored_by=clean(lineage.actor),
+        quarantined=held if held and not origin.is_person else None,
+    )
 
 
 def origin_words(origin: str, trust: int) -> str:

@@ -38,18 +38,9 @@ where tenant_id = :tenant_id and episode_id = :id
 -- An episode is again what it was, with vector, words and expiry of its own; none if what it was
 -- stored under has been taken meanwhile.
 insert into episodes
-  (id, tenant_id, butler, session_id, content, importance, reference_count, consolidated,
-   consolidation_status, consolidation_attempts, last_consolidation_error,
-   next_consolidation_retry_at, consolidation_batch, dead_letter_reason, created_at,
-   last_referenced_at, metadata, idempotency_key, place, author, said_at, {provenance}, expires_at,
-   embedding, embedding_version_id, search_vector)
-select e.id, b.tenant_id, e.butler, e.session_id, e.content, e.importance, e.reference_count,
-  e.consolidated, e.consolidation_status, e.consolidation_attempts, e.last_consolidation_error,
-  e.next_consolidation_retry_at, e.consolidation_batch, e.dead_letter_reason, e.created_at,
-  e.last_referenced_at, e.metadata, e.idempotency_key, e.place, e.author, e.said_at,
-  coalesce(e.origin, 'agent'), coalesce(e.trust, 4), e.stored_by, e.quarantined,
-  :expires_at::timestamptz, :embedding::vector, :embedding_version_id::uuid,
-  text_search_vector(:searchable)
+  ({binned}, tenant_id, expires_at, embedding, embedding_version_id, search_vector)
+select {from_bin}, b.tenant_id, :expires_at::timestamptz, :embedding::vector,
+  :embedding_version_id::uuid, text_search_vector(:searchable)
 from binned_episodes b
 cross join lateral jsonb_populate_record(null::episodes, b.episode) e
 where b.tenant_id = :tenant_id and b.episode_id = :id

@@ -45,7 +45,7 @@ limit :limit
 
 -- episodes --
 -- Episodes that pass every filter given, newest first, from a place in that order on.
-select id, butler, session_id, {excerpt}, {episode_details},
+select id, butler, session_id, {excerpt}, {episode_columns},
   episode_state(expires_at, :now, quarantined) as state,
   outdated_by(tenant_id, id, :now, null, null) as outdated_by
 from episodes

@@ -1,13 +1,6 @@
 -- insert --
 -- A new episode; one with a known idempotency key is left as it is.
-insert into episodes
-  (id, tenant_id, butler, session_id, content, embedding, embedding_version_id, search_vector,
-   importance, created_at, expires_at, metadata, idempotency_key, place, author, said_at,
-   {provenance})
-values
-  (:id, :tenant_id, :butler, :session_id, :content, :embedding, :embedding_version_id,
-   text_search_vector(:searchable), :importance, :now, :expires_at, :metadata,
-   :idempotency_key, :place, :author, :said_at, :origin, :trust, :stored_by, :quarantined)
+insert into episodes ({new_episode}) values ({new_episode_values})
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 returning id, expires_at
 

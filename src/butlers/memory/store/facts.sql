@@ -38,16 +38,8 @@ where tenant_id = :tenant_id and id = :id
 
 -- copy --
 -- A fact, once more for another time in which it holds.
-insert into facts
-  (id, tenant_id, subject, predicate, content, embedding, embedding_version_id, search_vector,
-   importance, confidence, decay_rate, permanence, source_butler, source_episode_id, entity_id,
-   scope, created_at, last_confirmed_at, tags, metadata, session_id, place, author, said_at,
-   validity, valid_from, valid_to, {provenance})
-select :copy_id, tenant_id, subject, predicate, content, embedding, embedding_version_id,
-  search_vector, importance, confidence, decay_rate, permanence, source_butler,
-  source_episode_id, entity_id, scope, :now, last_confirmed_at, tags, metadata, session_id,
-  place, author, said_at, validity, :valid_from, :valid_to, {provenance}
-from facts where tenant_id = :tenant_id and id = :id
+insert into facts ({copied})
+select {copy} from facts where tenant_id = :tenant_id and id = :id
 
 -- inherit --
 -- A fact was used as often, and as lately, as the one in whose place it is.
@@ -60,19 +52,7 @@ where facts.tenant_id = :tenant_id and facts.id = :id
 
 -- insert --
 -- A new fact, confirmed by its birth or as another was.
-insert into facts
-  (id, tenant_id, subject, predicate, content, embedding, embedding_version_id, search_vector,
-   importance, confidence, decay_rate, permanence, source_butler, source_episode_id,
-   supersedes_id, entity_id, scope, created_at, last_confirmed_at, tags, metadata,
-   idempotency_key, session_id, place, author, said_at, validity, valid_from, valid_to,
-   {provenance})
-values
-  (:id, :tenant_id, :subject, :predicate, :content, :embedding, :embedding_version_id,
-   to_tsvector('english', :searchable), :importance, :confidence, :decay_rate, :permanence,
-   :source_butler, :source_episode_id, :supersedes_id, :entity_id, :scope, :now, :confirmed_at, :tags,
-   :metadata, :idempotency_key, :session_id, :place, :author, :said_at,
-   case when :quarantined::text is null then 'active' else 'quarantined' end,
-   :valid_from, :valid_to, :origin, :trust, :stored_by, :quarantined)
+insert into facts ({new_fact}) values ({new_fact_values})
 
 -- get_by_idempotency_key --
 -- The fact stored under a key.

@@ -4,15 +4,7 @@ tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined i
 
 -- insert --
 -- A new candidate, confirmed by its birth; one with a known idempotency key is left as it is.
-insert into rules
-  (id, tenant_id, content, embedding, embedding_version_id, search_vector, scope, maturity,
-   confidence, decay_rate, source_episode_id, source_butler, created_at, last_confirmed_at,
-   tags, metadata, idempotency_key, {provenance})
-values
-  (:id, :tenant_id, :content, :embedding, :embedding_version_id,
-   to_tsvector('english', :searchable), :scope, 'candidate', :confidence, :decay_rate,
-   :source_episode_id, :source_butler, :now, :now, :tags, :metadata, :idempotency_key,
-   :origin, :trust, :stored_by, :quarantined)
+insert into rules ({new_rule}) values ({new_rule_values})
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 
 -- get_by_idempotency_key --

@@ -18,9 +18,9 @@ from butlers.memory.flows.consolidation.report import ActionEffect, Applied
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.fact_windows import find_placement, in_time, window_of
 from butlers.memory.flows.links import derive_in
-from butlers.memory.flows.proposals import confirm_by, proposal_of
-from butlers.memory.flows.proposing import propose_in
+from butlers.memory.flows.proposals import proposal_of, propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
+from butlers.memory.flows.restated import confirm_by
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     ConsolidationStatus,
