@@ -32,12 +32,17 @@ from mcp.client.streamable_http import streamable_http_client
 import butlers
 
 SOURCE = Path(butlers.__file__).parents[1]
-FACT = {"subject": "Ann", "predicate": "lives in", "content": "Ann lives in Oslo, by the harbour."}
 CALLS: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
-    "store": ("memory_store_fact", [FACT, FACT | {"content": "Ann lives in Bergen since May."}]),
+    "store": (
+        "memory_store_fact",
+        [
+            {"subject": "Ann", "predicate": "likes", "content": "green tea with lemon"},
+            {"subject": "Bob", "predicate": "drinks", "content": "coffee without sugar"},
+        ],
+    ),
     "recall": (
         "memory_recall",
-        [{"topic": "Where does Ann live?"}, {"topic": "Who is in Bergen?"}],
+        [{"topic": "What does Ann like?"}, {"topic": "Who drinks coffee?"}],
     ),
 }
 SETTLE_SECONDS = 0.4
