@@ -4,8 +4,7 @@ import math
 import re
 from collections import Counter
 
-from butlers.kernel.plain_words import plain_words
-from butlers.kernel.words import folded
+from butlers.kernel.words import folded, stop_words
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 # What stands where a value is meant and none is given: variables, calls, blanks to be filled in.
@@ -90,7 +89,7 @@ def looks_chosen(value: str) -> bool:
 def is_uncommon(value: str) -> bool:
     """Whether a word at the end of a sentence about a password is none such sentences end with."""
     return (
-        is_given(value) and folded(value) not in plain_words() and value.lower() not in _NOT_CHOSEN
+        is_given(value) and folded(value) not in stop_words() and value.lower() not in _NOT_CHOSEN
     )
 
 

@@ -7,6 +7,8 @@ question is spelt by the same rules as what it looks for.
 
 import re
 import unicodedata
+from functools import cache
+from importlib.resources import files
 
 _UNDECOMPOSED = str.maketrans(
     {"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ı": "i", "ё": "е"}
@@ -51,3 +53,10 @@ def _stem(word: str) -> str:
 def _pairs(run: str) -> str:
     """Each letter with the next one; a letter alone stays so."""
     return " ".join(run[i : i + 2] for i in range(max(1, len(run) - 1)))
+
+
+@cache
+def stop_words() -> frozenset[str]:
+    """Words that say little alone, in several languages, spelt as `prepared` spells them."""
+    words = (files(__package__) / "stop_words.txt").read_text(encoding="utf-8")
+    return frozenset(prepared(folded(words)).split())

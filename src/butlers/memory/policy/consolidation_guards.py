@@ -11,10 +11,9 @@ from datetime import date
 from functools import cached_property
 
 from butlers.errors import InvalidInput
-from butlers.kernel.plain_words import plain_words
 from butlers.kernel.secrets import masked, names_a_secret
 from butlers.kernel.text import normalise_whitespace
-from butlers.kernel.words import folded, prepared
+from butlers.kernel.words import folded, prepared, stop_words
 from butlers.memory.policy.consolidation import EpisodeToRead
 
 _WORD = re.compile(r"[^\W_]+")
@@ -81,7 +80,7 @@ class Evidence:
         """Whether the names and numbers of a text stand there, and so many of its other words."""
         plain = self._without_known_dates(text)
         named = names(plain)
-        telling = [word for word in _spelt(plain) if word not in plain_words() and len(word) > 1]
+        telling = [word for word in _spelt(plain) if word not in stop_words() and len(word) > 1]
         exact = [word for word in telling if word in named or any(map(str.isdigit, word))]
         others = [word for word in telling if word not in exact]
         pairs = [word for word in others if _UNSPACED.search(word)]
@@ -124,12 +123,12 @@ def check_rule(evidence: Evidence, content: str, instructions: str) -> None:
 
 def supports(evidence: Evidence, content: str, subject: str = "") -> bool:
     """Whether the evidence says again what is known."""
-    telling = set(_spelt(content)) - plain_words() - set(_spelt(subject))
+    telling = set(_spelt(content)) - stop_words() - set(_spelt(subject))
     return evidence.names(subject) and any(evidence.says(word) for word in telling)
 
 
 def _subject_is_missing(evidence: Evidence, subject: str) -> bool:
-    words = [word for word in _spelt(subject) if word not in plain_words() and len(word) > 1]
+    words = [word for word in _spelt(subject) if word not in stop_words() and len(word) > 1]
     if not words:
         return folded(subject) not in {folded(one.author or "") for one in evidence.episodes} and (
             not any(folded(subject) in text for one in evidence.episodes for text in _heard(one))

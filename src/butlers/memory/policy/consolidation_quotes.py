@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from butlers.errors import InvalidInput
-from butlers.kernel.plain_words import plain_words
-from butlers.kernel.words import folded, prepared
+from butlers.kernel.words import folded, prepared, stop_words
 from butlers.memory.policy.consolidation import EpisodeToRead
 from butlers.memory.policy.consolidation_guards import Evidence, Refused, names, paragraphs
 from butlers.memory.policy.consolidation_parser import (
@@ -176,4 +175,4 @@ def _sentences(paragraph: str) -> Iterator[_Sentence]:
 
 def _telling(text: str) -> list[str]:
     words = _WORD.findall(prepared(folded(text)))
-    return [word for word in words if word not in plain_words()]
+    return [word for word in words if word not in stop_words()]

@@ -4,9 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from butlers.kernel.plain_words import plain_words
 from butlers.kernel.tokens import is_usually_small
-from butlers.kernel.words import folded
+from butlers.kernel.words import folded, stop_words
 from butlers.memory.model import EntityType
 
 
@@ -154,7 +153,7 @@ def _looks_like_a_name(name: str) -> bool:
     if not all(map(_has_capital, telling)) or name.isupper():
         return False
     return not any(
-        word in COMMON or (word in plain_words() and len(telling) == 1)
+        word in COMMON or (word in stop_words() and len(telling) == 1)
         for word in words_of(" ".join(telling))
     )
 

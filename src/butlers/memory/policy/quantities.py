@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from butlers.kernel.plain_words import plain_words
+from butlers.kernel.words import stop_words
 
 TABLES: dict[str, Any] = tomllib.loads(
     (files(__package__) / "clashes.toml").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def stem(word: str) -> str:
 
 def is_plain(word: str) -> bool:
     """Whether a folded word says little by itself."""
-    return word in plain_words()
+    return word in stop_words()
 
 
 _YEARS = range(1900, 2100)
