@@ -74,6 +74,23 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_setting_that_is_named_exists(page: Path) -> None:
+    named = re.findall(r"`\[([a-z_.]+)\] ([a-z_]+)\b", page.read_text())
+    assert [f"[{table}] {key}" for table, key in named if key not in SETTINGS[table]] == []
+
+
+def settings_by_table() -> dict[str, set[str]]:
+    """The keys of each table of the reference."""
+    text = (ROOT / "docs" / "settings.md").read_text()
+    _, *parts = re.split(r"^## `\[([a-z_.]+)\]`$", text, flags=re.MULTILINE)
+    keys = (re.findall(r"^\| `(\w+)", part, re.MULTILINE) for part in parts[1::2])
+    return dict(zip(parts[::2], map(set, keys), strict=True))
+
+
+SETTINGS = settings_by_table()
+
+
 def test_a_heading_that_is_not_there_would_be_noticed() -> None:
     assert "run-tests" in anchors_of(ROOT / "CONTRIBUTING.md")
     assert "levitate" not in anchors_of(ROOT / "CONTRIBUTING.md")
