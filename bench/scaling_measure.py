@@ -26,13 +26,12 @@ from bench.speed_texts import fact, question
 from butlers import __version__
 from butlers.auth.token_store import TokenStore
 from butlers.embedding import get_embedding_engine
-from butlers.host.database import DatabaseServer
+from butlers.host.database import POOL_MAX, DatabaseServer
 from butlers.host.home import Home
 from butlers.interfaces.daemon import started_butlers
 from butlers.logs import configure
 from butlers.memory.handle import Memory
 from butlers.settings.files import load_house
-from butlers.settings.sections import DatabaseSection
 
 BUTLER = "general"
 ASKED, STORED, WARM_UP, AT_ONCE = 300, 200, 60, 32
@@ -194,7 +193,7 @@ async def _asked(home: Home, store: Store) -> Figures:
                 "connections": {
                     "idle": idle,
                     "busy": await _connections(owner),
-                    "most": DatabaseSection().pool_max,
+                    "most": POOL_MAX,
                 },
                 "daemon_mb": round(memory_mb(found.pid)),
             }

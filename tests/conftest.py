@@ -24,6 +24,7 @@ from butlers.db.login import login_of
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import provision
+from butlers.memory import limits
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.module import MemoryModule
@@ -53,6 +54,17 @@ NEEDS_CLUSTER = pytest.mark.skipif(
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def set_limits(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make fixed limits of the memory small, by the names they have in `memory/limits.py`."""
+
+    def set_limits(**values: int) -> None:
+        for name, value in values.items():
+            monkeypatch.setattr(limits, name, value)
+
+    return set_limits
 
 
 class WalkingClock:

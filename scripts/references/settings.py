@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from butlers.settings.database import HomeDatabaseSection
 from butlers.settings.fields import SettingsTable, walk
 from butlers.settings.sections import (
     BackupSection,
     ButlerSettings,
     FleetSection,
+    HomeDatabaseSection,
     SessionsSection,
 )
 
@@ -22,6 +22,7 @@ setting, then restart the daemon: it reads settings when it starts.
 
 A butler whose file has an unknown key or an invalid value does not start. `butlers status` and
 `butlers doctor` name the file, the key, the value and what is valid. Other butlers are served.
+A key that was a setting in the last version is ignored with a warning.
 
 The home may also have a file `butlers.toml`:
 
@@ -52,7 +53,7 @@ def _section(table: SettingsTable) -> Iterator[str]:
     yield from (f"## `[{table.path}]`", "", table.words, "")
     yield from ("| key | default | valid | meaning |", "|---|---|---|---|")
     for setting in table.settings:
-        for one in setting.spread():
-            default = "required" if one.default is None else f"`{one.default}`"
-            yield f"| `{one.name}` | {default} | {one.valid} | {one.description} |"
+        for key in setting.spread():
+            default = "required" if key.default is None else f"`{key.default}`"
+            yield f"| `{key.name}` | {default} | {key.valid} | {key.description} |"
     yield ""

@@ -75,7 +75,7 @@ def isolate(
     """Give a large tenant shards of its own, on a node of your choice; it may have just joined.
 
     Writes to what is moved wait meanwhile. A write is refused only if it waits longer than
-    database.lock_timeout_seconds.
+    five seconds.
     """
     from butlers_cluster.tenant_placement import isolate as isolate_tenant
 

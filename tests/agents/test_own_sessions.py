@@ -77,7 +77,7 @@ def kept(
     api = Anthropic() if kind == "claude" else OpenAi()
     with furnished_home("general") as home, standing_in(api) as address:
         home.create_butler("general")
-        runtime = f'[runtime]\nkind = "{kind}"\nbinary = "{programs / kind}"\n'
+        runtime = f'[runtime]\nkind = "{kind}"\ncommand = ["{programs / kind}"]\n'
         home.butler_file("general").write_text(f'[butler]\nname = "general"\n{SCHEDULE}{runtime}')
         service = (
             {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": KEY}

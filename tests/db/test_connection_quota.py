@@ -85,7 +85,7 @@ async def test_whoever_waited_too_long_is_told_what_to_do(crowd: Crowd, patience
     async with AsyncExitStack() as held:
         for database in crowd.databases:
             await held.enter_async_context(database.system_transaction())
-        with pytest.raises(Unavailable, match=r"within 2 seconds.*raise database\.pool_max, or"):
+        with pytest.raises(Unavailable, match=r"within 2 seconds.*raise database\.connections"):
             await crowd.nap(0)
     await crowd.nap(0)
 

@@ -9,7 +9,7 @@ from butlers.db.postgres import Access
 from butlers.db.template import TEMPLATE
 from butlers.host import registry
 from butlers.host.database import DatabaseServer
-from butlers.settings.database import DatabaseSection
+from butlers.settings.sections import DatabaseSection
 from db.databases import catalog, connected
 from interfaces.furnished import furnished_home
 

@@ -3,7 +3,7 @@
 import json
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -84,10 +84,17 @@ async def test_a_home_open_to_others_is_noticed(home: Home) -> None:
 
 
 async def test_every_fault_of_the_settings_is_a_problem(home: Home) -> None:
-    settle(home, butler='nmae = "x"', database="pool_max = 0")
+    settle(home, butler='nmae = "x"', server="port = -1")
     found = of(await examine(home), "settings")
     assert [finding.verdict for finding in found] == [Severity.PROBLEM] * 2
     assert any("butler.nmae" in finding.message for finding in found)
+
+
+async def test_a_key_that_is_no_longer_a_setting_is_a_warning(home: Home) -> None:
+    settle(home, server="send_seconds = 5")
+    read, removed = of(await examine(home), "settings")
+    assert (read.verdict, removed.verdict) == (Severity.OK, Severity.WARNING)
+    assert removed.message.endswith("server.send_seconds: no longer a setting; remove it")
 
 
 async def test_a_port_taken_by_another_program_is_a_problem(home: Home) -> None:
@@ -230,10 +237,12 @@ EPISODE = (
 
 
 @pytest.mark.contract("L25")
-async def test_what_waits_without_a_model_is_said_and_so_is_the_bound(lived_in: Home) -> None:
+async def test_what_waits_without_a_model_is_said_and_so_is_the_bound(
+    lived_in: Home, set_limits: Callable[..., None]
+) -> None:
     assert only(await examine(lived_in), "unread of general").message == "nothing waits"
     await the_general(lived_in, EPISODE)
-    settle(lived_in, modules__memory__episodes="max_unread = 1")
+    set_limits(MAX_UNREAD_EPISODES=1)
     few, crowded = of(await examine(lived_in), "unread of general")
     await the_general(lived_in, "set session_replication_role = replica; truncate episodes cascade")
     assert few.verdict is crowded.verdict is Severity.WARNING

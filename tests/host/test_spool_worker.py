@@ -88,10 +88,13 @@ def arrivals(home: Home, sessions: Recorder, monkeypatch: pytest.MonkeyPatch) ->
     return arrivals_of(home, sessions)
 
 
-def arrivals_of(home: Home, sessions: SessionMemory, **settings: Any) -> SpoolWorker:
+def arrivals_of(
+    home: Home, sessions: SessionMemory, idle_minutes: float = 30, *, catch_up: bool = True
+) -> SpoolWorker:
     tokens = TokenStore(home.tokens_file)
     served: Any = {"general": Served(sessions)}
-    return SpoolWorker(home, served, tokens, SessionsSection(**settings))
+    settings = SessionsSection(catch_up=catch_up)
+    return SpoolWorker(home, served, tokens, settings, idle_minutes=idle_minutes)
 
 
 def line(role: str, text: str, number: int) -> str:

@@ -13,8 +13,8 @@ from filelock import FileLock
 from butlers.host import registry
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
-from butlers.settings.database import DatabaseSection
 from butlers.settings.names import database_name
+from butlers.settings.sections import DatabaseSection
 from db.distributed import drop_everywhere
 from interfaces.daemons import temporary_home
 from runs import run_directory

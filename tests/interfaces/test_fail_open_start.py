@@ -29,7 +29,7 @@ def home() -> Iterator[Home]:
             home.create_butler(name)
         home.butler_file("general").write_text(NOTEBOOK)
         home.butler_file("kitchen").write_text(
-            f'[database]\nurl = "postgresql://me:{SECRET}@db/x"\npool_max = 0\n'
+            f'[database]\nurl = "postgresql://me:{SECRET}@db/x"\n[server]\nport = -1\n'
         )
         damaged = home.butler_directory("general") / "notes.sqlite"
         damaged.write_bytes(b"no database at all" * 100)
@@ -56,7 +56,7 @@ def test_status_and_doctor_say_what_failed_why_and_what_to_do(daemon: Daemon, ho
     assert told.returncode == 1
     found = json.loads(told.stdout)["butlers"]
     assert found["kitchen"]["status"] == "failed"
-    assert "database.pool_max: found 0" in found["kitchen"]["error"]
+    assert "server.port: found -1" in found["kitchen"]["error"]
     assert "start the home again" in found["kitchen"]["error"]
     assert found["general"]["status"] == "unwell"
     assert found["general"]["modules"]["memory"]["status"] == "ok"
@@ -68,7 +68,7 @@ def test_status_and_doctor_say_what_failed_why_and_what_to_do(daemon: Daemon, ho
     assert "failed: " in shown
     words = butlers("doctor", "--home", home.root)
     assert words.returncode == 1
-    assert "database.pool_max: found 0" in words.stdout
+    assert "server.port: found -1" in words.stdout
     assert "problem  notebook of general: SQLite: file is not a database" in words.stdout
     for text in (told.stdout, words.stdout, daemon.stdout, daemon.stderr):
         assert SECRET not in text
@@ -88,13 +88,13 @@ def test_a_butler_that_could_not_be_made_refuses_in_words(daemon: Daemon, home: 
     for path in ("/butlers/kitchen/mcp", "/butlers/kitchen/hooks/SessionStart"):
         refused = post(daemon, path, token)
         assert refused.status_code == 503
-        assert "database.pool_max" in refused.json()["error"]
+        assert "server.port" in refused.json()["error"]
         assert post(daemon, path, token_for(home, "study")).status_code == 401
     with httpx2.Client(trust_env=False, timeout=20) as client:
         facts = f"{daemon.url}/api/butlers/kitchen/memory/facts"
         answer = client.get(facts, headers=bearer(token))
         assert answer.status_code == 503
-        assert "database.pool_max" in answer.json()["error"]["message"]
+        assert "server.port" in answer.json()["error"]["message"]
         assert client.get(facts, headers=bearer(token_for(home, "study"))).status_code == 404
 
 
@@ -104,10 +104,10 @@ def test_the_fleet_page_shows_what_failed(daemon: Daemon, home: Home) -> None:
         assert http.get(link).status_code == 200
         visitor = PageVisitor(http, "kitchen")
         page = visitor.open("/memory").words
-        assert "database.pool_max: found 0" in page
+        assert "server.port: found -1" in page
         assert "notebook failed to start" in page
         assert SECRET not in page
-        assert "database.pool_max" in visitor.home(status=503).words
+        assert "server.port" in visitor.home(status=503).words
 
 
 async def test_what_could_not_start_recovers_while_the_rest_serves(

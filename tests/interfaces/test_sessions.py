@@ -62,7 +62,7 @@ class House:
             self.configure(name)
 
     def configure(self, name: str, more: str = "") -> None:
-        runtime = f'[runtime]\nkind = "claude"\nbinary = "{self.program}"\n'
+        runtime = f'[runtime]\nkind = "claude"\ncommand = ["{self.program}"]\n'
         self.home.butler_file(name).write_text(f'[butler]\nname = "{name}"\n{runtime}{more}')
 
     def ask(self, prompt: str = PROMPT, **how: Any) -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,6 @@ from memory.consolidation_stories import (
     states,
     statuses,
     tell,
-    with_settings,
 )
 from memory.scripted_model import ScriptedModel
 
@@ -85,7 +84,7 @@ async def test_a_model_that_is_away_is_left_alone_for_a_while(
 
 @pytest.mark.contract("L29")
 async def test_a_hundred_tenants_share_a_small_budget_oldest_first(
-    memory, owner, clock, counted, monkeypatch
+    memory, owner, clock, counted, set_limits
 ):
     """None of them waits more than three days, and a big backlog is no excuse."""
     tenants = [f"t{number:03}" for number in range(100)]
@@ -94,7 +93,7 @@ async def test_a_hundred_tenants_share_a_small_budget_oldest_first(
         for number in range(3 if tenant < "t010" else 1):
             await tell(memory, Lineage(tenant), f"{tenant.title()} likes tea {number}")
         clock.advance(seconds=1)
-    with_settings(memory, batch_size=1)
+    set_limits(CONSOLIDATION_BATCH=1)
     asked = ScriptedModel(reading)
     model = counted(asked, runs=48)
     for _ in range(3):
@@ -108,17 +107,17 @@ async def test_a_hundred_tenants_share_a_small_budget_oldest_first(
 
 @pytest.mark.contract("L29")
 async def test_one_tenant_does_not_use_up_everybodys_budget(
-    memory, lineage, stranger, owner, clock, counted
+    memory, lineage, stranger, owner, clock, counted, set_limits
 ):
-    with_settings(memory, batch_size=1)
+    set_limits(CONSOLIDATION_BATCH=1)
     for number in range(9):
         await tell(memory, lineage, f"Person{number} likes tea")
     model = counted(ScriptedModel(reading), runs=8, each=SpendingLimits(runs=5))
     greedy = await run_consolidation(memory, model, lineage)
     assert greedy.episodes_consolidated == 5
     assert greedy.errors == [
-        "general: today's tenant's budget is used up: 5 of the 5 that memory.tenant_max_runs "
-        "allows; it starts anew at 00:00 UTC"
+        "general: today's tenant's budget is used up: 5 of the 5 that one tenant's share "
+        "of memory.daily_max_runs allows; it starts anew at 00:00 UTC"
     ]
     await tell(memory, stranger, "Eve likes tea")
     reports = await consolidate_all(memory, model, "jobs")

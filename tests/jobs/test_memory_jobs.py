@@ -1,5 +1,6 @@
 """The memory's own jobs, run by the schedule: what they change, and what is told of it."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -156,9 +157,13 @@ async def test_whichever_job_runs_keeps_what_nobody_has_read(
 
 @pytest.mark.contract("L25")
 async def test_a_cleanup_warns_of_what_nobody_reads(
-    core: Database, memory: Memory, lineage: Lineage, clock: WalkingClock
+    core: Database,
+    memory: Memory,
+    lineage: Lineage,
+    clock: WalkingClock,
+    set_limits: Callable[..., None],
 ) -> None:
-    memory.settings = MemoryModuleConfig.model_validate({"episodes": {"max_unread": 2}})
+    set_limits(MAX_UNREAD_EPISODES=2)
     await tell(memory, lineage)
     keeper = Keeper(core, memory)
     run = await keeper.schedule.run_now("episode_cleanup")

@@ -279,3 +279,14 @@ def test_the_settings_choose_the_model_and_its_budget() -> None:
     assert isinstance(model, CountedModel)
     assert isinstance(model, HasBudget)
     assert not isinstance(ScriptedModel("x"), HasBudget)
+
+
+@pytest.mark.contract("R12.2")
+async def test_a_completion_may_take_as_long_as_the_runtime_says(
+    core: Database, clock: WalkingClock
+) -> None:
+    asked = ScriptedModel("x")
+    model = CountedModel(asked, Spending(lambda: core, SpendingLimits(), clock), 17)
+    await model.for_tenant("acme").complete("x")
+    await model.complete("x", timeout_seconds=5)
+    assert [call["timeout_seconds"] for call in asked.calls] == [17, 5]

@@ -16,7 +16,7 @@ from butlers.kernel.secret_kinds import KINDS, PROVIDERS
 from butlers.kernel.secrets import mark, masked, masked_value
 from butlers.llm.redaction import Redaction
 from butlers.sessions.essence import of_exchange
-from butlers.settings.faults import as_toml
+from butlers.settings.fields import as_toml
 from kernel.secret_samples import SAMPLES, held_out, tuned
 
 KEY_BLOCK = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\nAAAAB3NzaC1\n"

@@ -31,7 +31,7 @@ KEY = "sk-test-0123456789"
 
 
 def model_of(programs: Path, kind: str, **options: Any) -> LanguageModel:
-    chosen = language_model(RuntimeOptions(kind=kind, binary=str(programs / kind), **options))
+    chosen = language_model(RuntimeOptions(kind=kind, command=(str(programs / kind),), **options))
     assert chosen is not None
     return chosen
 

@@ -145,14 +145,14 @@ async def test_a_missing_program_is_reported_with_what_to_do():
 
 @pytest.mark.parametrize("kind", ["claude", "codex"])
 async def test_a_missing_binary_is_reported_with_what_to_do(kind: str, tmp_path: Path):
-    reason = await failure(chosen(kind=kind, binary=str(tmp_path / kind)))
-    assert "was not found: install it or set runtime.binary" in reason
+    reason = await failure(chosen(kind=kind, command=(str(tmp_path / kind),)))
+    assert "was not found: install it or set runtime.command" in reason
 
 
 async def test_a_program_without_permission_is_reported(tmp_path: Path):
     program = tmp_path / "claude"
     program.write_text("#!/bin/sh\n")
-    reason = await failure(chosen(kind="claude", binary=str(program)))
+    reason = await failure(chosen(kind="claude", command=(str(program),)))
     assert "may not be executed" in reason
 
 

@@ -40,7 +40,7 @@ async def played(
     named = {name: str(path) for name, path in paths.items()}
     actor.write_text(ACTOR.format(python=sys.executable, code=code, **named))
     actor.chmod(0o755)
-    model = language_model(RuntimeOptions(kind=kind, binary=str(actor)))
+    model = language_model(RuntimeOptions(kind=kind, command=(str(actor),)))
     assert model is not None
     return await model.complete("a prompt")
 

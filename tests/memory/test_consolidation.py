@@ -9,11 +9,11 @@ from structlog.testing import capture_logs
 
 from butlers.errors import Unavailable
 from butlers.llm import CompletionFailed
+from butlers.memory import limits
 from butlers.memory.flows import forget, remember
 from butlers.memory.flows.consolidation.run import consolidate_all, run_consolidation
 from butlers.memory.flows.entities import create_entity
 from butlers.memory.model import Lineage, NewEpisode, Origin
-from butlers.memory.settings import ConsolidationConfig, MemoryModuleConfig
 from memory.audit_stream import event_types, events, fade, sizes
 from memory.consolidation_stories import (
     active_facts,
@@ -28,17 +28,14 @@ from memory.consolidation_stories import (
 )
 from memory.scripted_model import ScriptedModel, answer, fact, failing
 
-
-def with_settings(memory, **values):
-    memory.settings = MemoryModuleConfig(consolidation=ConsolidationConfig(**values))
-
-
 # Grouping and asking
 
 
 @pytest.mark.contract("R12.1", "N4.3", "N7.2")
-async def test_each_butlers_oldest_episodes_are_asked_about_in_order(memory, lineage, clock):
-    with_settings(memory, batch_size=2)
+async def test_each_butlers_oldest_episodes_are_asked_about_in_order(
+    memory, lineage, clock, set_limits
+):
+    set_limits(CONSOLIDATION_BATCH=2)
     for minute, (butler, content) in enumerate(
         [("zoe", "z-one"), ("ada", "a-one"), ("ada", "a-two"), ("ada", "a-three"), ("zoe", "z-two")]
     ):
@@ -82,11 +79,10 @@ async def test_what_the_butler_knows_is_shown_and_nothing_else(memory, lineage, 
 
 
 @pytest.mark.contract("R12.1")
-async def test_of_much_knowledge_the_nearest_is_shown(memory, lineage, clock):
-    """Up to 100 facts and 50 rules by default; fewer by setting, those the episodes are about."""
-    assert (memory.settings.consolidation.max_known_facts,
-            memory.settings.consolidation.max_known_rules) == (100, 50)  # fmt: skip
-    with_settings(memory, max_known_facts=2, max_known_rules=1)
+async def test_of_much_knowledge_the_nearest_is_shown(memory, lineage, clock, set_limits):
+    """Up to 100 facts and 50 rules; of more, those the episodes are about."""
+    assert (limits.MAX_KNOWN_FACTS, limits.MAX_KNOWN_RULES) == (100, 50)
+    set_limits(MAX_KNOWN_FACTS=2, MAX_KNOWN_RULES=1)
     await tell(memory, lineage, "the harbour crane was repaired")
     await know(memory, lineage, "harbour", "has", "a crane")
     await know(memory, lineage, "crane", "was", "repaired")
@@ -103,14 +99,12 @@ async def test_of_much_knowledge_the_nearest_is_shown(memory, lineage, clock):
 
 
 @pytest.mark.contract("R12.2")
-async def test_a_session_is_asked_with_trigger_schema_and_time_limit(memory, lineage):
-    with_settings(memory, timeout_seconds=17)
+async def test_a_session_is_asked_with_trigger_and_schema(memory, lineage):
     await tell(memory, lineage)
     model = ScriptedModel(answer())
     await run_consolidation(memory, model, lineage)
     (call,) = model.calls
     assert call["label"] == "schedule:consolidation"
-    assert call["timeout_seconds"] == 17
     assert set(call["schema"]["properties"]) == {
         "new_facts", "updated_facts", "new_rules", "confirmations", "nothing_in"
     }  # fmt: skip

@@ -14,7 +14,6 @@ from butlers.memory.flows import forget
 from butlers.memory.flows.consolidation.lease import ABANDONED, TAKEN_OVER, appetite_of, claim
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.policy.consolidation import Reach
-from butlers.memory.settings import ConsolidationConfig, MemoryModuleConfig
 from db.databases import connected, until_waiting
 from memory.audit_stream import event_types
 from memory.consolidation_stories import active_facts, states, statuses, tell
@@ -25,10 +24,6 @@ ALL = "Slow, Quick, Second, Other and Ann: each likes tea"
 
 def said(subject: str) -> str:
     return answer(new_facts=[fact(subject, "likes", "tea")])
-
-
-def with_settings(memory, **values):
-    memory.settings = MemoryModuleConfig(consolidation=ConsolidationConfig(**values))
 
 
 class Waiting(ScriptedModel):
@@ -124,8 +119,10 @@ async def test_a_lease_that_ran_out_unnoticed_still_counts(memory, lineage, owne
 
 
 @pytest.mark.contract("N7.2")
-async def test_the_lease_is_renewed_while_the_model_thinks(memory, lineage, owner, clock):
-    with_settings(memory, lease_seconds=1)
+async def test_the_lease_is_renewed_while_the_model_thinks(
+    memory, lineage, owner, clock, set_limits
+):
+    set_limits(CONSOLIDATION_LEASE_SECONDS=1)
     await tell(memory, lineage, ALL)
     model = Waiting(said("Slow"))
     run = asyncio.create_task(run_consolidation(memory, model, lineage))
@@ -147,11 +144,11 @@ async def _until_leased_beyond(owner, clock):
 
 @pytest.mark.contract("N7.2")
 async def test_a_lease_is_renewed_before_it_runs_out_by_the_clock_on_the_wall(
-    memory, lineage, owner
+    memory, lineage, owner, set_limits
 ):
     """Leases end while time passes, which no clock that stands still can show."""
     memory = replace(memory, clock=utc_now)
-    with_settings(memory, lease_seconds=3)
+    set_limits(CONSOLIDATION_LEASE_SECONDS=3)
     await tell(memory, lineage, ALL)
     model = Waiting(said("Slow"))
     run = asyncio.create_task(run_consolidation(memory, model, lineage))
@@ -165,8 +162,8 @@ async def test_a_lease_is_renewed_before_it_runs_out_by_the_clock_on_the_wall(
     assert (await states(owner))[0]["attempts"] == 0
 
 
-async def test_a_lost_lease_ends_the_session_at_once(memory, lineage, owner):
-    with_settings(memory, lease_seconds=1)
+async def test_a_lost_lease_ends_the_session_at_once(memory, lineage, owner, set_limits):
+    set_limits(CONSOLIDATION_LEASE_SECONDS=1)
     await tell(memory, lineage, ALL)
     model = Waiting(said("Slow"))
     run = asyncio.create_task(run_consolidation(memory, model, lineage))
@@ -220,8 +217,10 @@ async def test_an_episode_forgotten_meanwhile_takes_the_answer_with_it(
 
 
 @pytest.mark.contract("N7.2", "N4.3")
-async def test_many_runners_read_every_episode_exactly_once(memory, lineage, owner, clock):
-    with_settings(memory, batch_size=2)
+async def test_many_runners_read_every_episode_exactly_once(
+    memory, lineage, owner, clock, set_limits
+):
+    set_limits(CONSOLIDATION_BATCH=2)
     told = []
     for i in range(12):
         clock.advance(seconds=1)

@@ -2,17 +2,18 @@
 
 import itertools
 from datetime import timedelta
+from unittest import mock
 
 import asyncpg
 import pytest
 
 from butlers.errors import InvalidInput, Unavailable
 from butlers.llm import CompletionFailed
+from butlers.memory import limits
 from butlers.memory.flows import forget
 from butlers.memory.flows.consolidation import lease
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.model import ConsolidationStatus, Lineage
-from butlers.memory.settings import ConsolidationConfig, MemoryModuleConfig
 from butlers.memory.store import episodes
 from memory.audit_stream import events
 from memory.consolidation_stories import active_facts, everything, states, statuses, tell
@@ -43,9 +44,8 @@ async def fail(memory, lineage):
 
 
 async def fail_for_the_last_time(memory, lineage):
-    memory.settings = MemoryModuleConfig(consolidation=ConsolidationConfig(max_attempts=1))
-    await run_consolidation(memory, failing(), lineage)
-    memory.settings = MemoryModuleConfig()
+    with mock.patch.object(limits, "CONSOLIDATION_ATTEMPTS", 1):
+        await run_consolidation(memory, failing(), lineage)
 
 
 async def find_no_session(memory, lineage):

@@ -263,7 +263,7 @@ def test_what_a_section_leaves_of_its_share_is_the_next_ones_before_anyone_gets_
 async def test_shares_and_counts_come_from_settings(memory, lineage):
     await some_memories(memory, lineage)
     config = MemoryModuleConfig.model_validate(
-        {"context": {"max_episodes": 0}, "retrieval": {"default_limit": 1}}
+        {"context": {"episodes_share": 0}, "retrieval": {"default_limit": 1}}
     )
     text = await block(replace(memory, settings=config), lineage)
     assert text.count("\n- ") == 1

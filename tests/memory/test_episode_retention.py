@@ -96,12 +96,12 @@ async def test_a_setting_switches_it_off(memory, lineage, clock):
 
 @pytest.mark.contract("L25")
 @pytest.mark.parametrize(
-    ("bound", "characters"), [({"max_unread": 3}, 1), ({"max_unread_mb": 1}, 330_000)]
+    ("bound", "characters"), [({"MAX_UNREAD_EPISODES": 3}, 1), ({"MAX_UNREAD_MB": 1}, 330_000)]
 )
 async def test_beyond_the_bound_the_oldest_expire_but_for_dead_letters(
-    memory, lineage, owner, clock, bound, characters
+    memory, lineage, owner, clock, bound, characters, set_limits
 ):
-    keeping(memory, **bound)
+    set_limits(**bound)
     ids = []
     for number in range(5):
         ids.append(await tell(memory, lineage, f"call {number} " + "x" * characters))
@@ -198,8 +198,9 @@ async def test_it_is_counted_with_how_long_it_waits(memory, lineage, owner, cloc
         ),
     ],
 )
-def test_from_four_fifths_of_the_bound_on_it_is_said(episodes, megabytes, told):
-    settings = EpisodesConfig(max_unread=100, max_unread_mb=10)
+def test_from_four_fifths_of_the_bound_on_it_is_said(episodes, megabytes, told, set_limits):
+    set_limits(MAX_UNREAD_EPISODES=100, MAX_UNREAD_MB=10)
+    settings = EpisodesConfig()
     found = Unread(episodes, int(megabytes * 1_000_000), 1, None)
     assert crowded(found, settings) == told
     assert crowded(found, settings.model_copy(update={"keep_unread": False})) is None

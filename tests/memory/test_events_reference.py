@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from butlers.auth.rights import Project
+from butlers.memory import limits
 from butlers.memory.flows import (
     conflicts,
     entities,
@@ -101,7 +102,7 @@ async def episode_lives(memory, lineage, clock):
     await run.run_consolidation(memory, ScriptedModel(said), lineage)
     await episode_retention.run_episode_cleanup(memory, lineage, 0)
     bad = await remember.store_episode(memory, NewEpisode("Ann wrote", "general"), lineage)
-    for _ in range(memory.settings.consolidation.max_attempts):
+    for _ in range(limits.CONSOLIDATION_ATTEMPTS):
         await run.run_consolidation(memory, failing(), lineage)
         clock.advance(days=1)
     await lease.requeue(memory, [bad.id], lineage)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from butlers.memory.model import Maturity
 from butlers.memory.policy import maturity
 from butlers.memory.policy.maturity import RuleState, after_harmful, after_helpful
-from butlers.memory.rules_settings import RulesConfig
+from butlers.memory.settings import RulesConfig
 
 BORN = datetime(2026, 1, 1, tzinfo=UTC)
 SOON, LATER = BORN + timedelta(days=1), BORN + timedelta(days=30)

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from butlers.memory.settings import MemoryModuleConfig, RetrievalConfig
+from butlers.memory.limits import MAX_LIMIT
+from butlers.memory.settings import ContextConfig, MemoryModuleConfig, RetrievalConfig
 
 # Each setting the module must have, with its default.
 REQUIRED = {
@@ -73,7 +74,6 @@ def test_what_is_given_overrides_the_default_and_leaves_the_others():
     assert settings.retrieval == RetrievalConfig(
         default_limit=7, default_mode="keyword", context_token_budget=500
     )
-    assert settings.retrieval.max_limit == 100
     assert settings.episodes == MemoryModuleConfig().episodes
 
 
@@ -134,12 +134,23 @@ def test_weights_sum_to_one():
 
 
 def test_shares_of_the_context_fit_the_budget():
-    assert "these to 1.1" in refusal(context={"facts_share": 0.7})
-    assert MemoryModuleConfig.model_validate({"context": {"facts_share": 0.2}})
+    assert "these to 1.1" in refusal(context={"facts_share": 0.7, "episodes_share": 0.4})
+    assert ContextConfig().rules_share == pytest.approx(0.3)
+    assert ContextConfig(facts_share=0.2).rules_share == pytest.approx(0.7)
+    assert ContextConfig(facts_share=0.7, episodes_share=0.3).rules_share == pytest.approx(0)
 
 
 def test_the_default_limit_may_be_asked_for():
-    assert "must be at most max_limit, which is 10" in refusal(retrieval={"max_limit": 10})
+    assert RetrievalConfig(default_limit=MAX_LIMIT).default_limit == MAX_LIMIT
+    assert "less than or equal to 100" in refusal(retrieval={"default_limit": MAX_LIMIT + 1})
+
+
+def test_a_tenant_gets_half_of_the_days_runs_and_never_less_than_a_working_day_needs():
+    def share(runs):
+        limits, _ = MemoryModuleConfig(consolidation={"daily_max_runs": runs}).limits()
+        return limits.each.runs
+
+    assert [share(runs) for runs in (48, 100, 10, 0)] == [24, 50, 24, 0]
 
 
 def test_vectors_have_the_length_of_the_tables():

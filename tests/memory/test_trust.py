@@ -31,8 +31,7 @@ from butlers.memory.model import (
     Trust,
 )
 from butlers.memory.policy.trust import origin_words
-from butlers.memory.rules_settings import RulesConfig
-from butlers.memory.settings import MemoryModuleConfig, QuarantineConfig
+from butlers.memory.settings import MemoryModuleConfig, QuarantineConfig, RulesConfig
 from memory.consolidation_stories import active_facts, found, know, tell
 from memory.index import differences
 from memory.scripted_model import ScriptedModel, answer, fact
@@ -162,8 +161,8 @@ async def test_what_is_suspicious_is_told_to_nobody_until_a_person_accepts_it(me
 
 
 @pytest.mark.contract("L37")
-async def test_people_may_say_anything_and_a_flood_waits(memory, clock):
-    memory.settings = MemoryModuleConfig(quarantine=QuarantineConfig(max_writes_per_minute=2))
+async def test_people_may_say_anything_and_a_flood_waits(memory, clock, set_limits):
+    set_limits(MAX_WRITES_PER_MINUTE=2)
     for who in (PERSON, USER):
         assert (await remember.store_rule(memory, NewRule(ORDER), who)).waits is None
     waits = [

@@ -113,18 +113,16 @@ async def test_no_argument_makes_a_caller_somebody_else(module: NotebookModule) 
     assert (await call(module, "note_save", ANN, key="k", content="x", agent="ann")).key == "k"
 
 
-async def test_settings_are_what_the_tools_do(tmp_path: Path) -> None:
-    settings = {"max_key_chars": 5, "max_content_chars": 20, "default_limit": 2}
-    async with started(tmp_path, settings=settings) as module:
-        for number in range(4):
-            await call(module, "note_save", key=f"k{number}", content="cluster")
-        assert len(await call(module, "note_list")) == 2
-        assert len((await call(module, "note_search", query="cluster")).memories) == 2
-        assert len(await call(module, "note_list", limit=3)) == 3
-        with pytest.raises(InvalidInput, match="key has 6 characters; the limit is 5"):
-            await call(module, "note_save", key="k" * 6, content="x")
-        with pytest.raises(InvalidInput, match="content has 21 characters"):
-            await call(module, "note_save", key="k", content="x" * 21)
+async def test_limits_are_what_the_tools_do(module: NotebookModule) -> None:
+    for number in range(12):
+        await call(module, "note_save", key=f"k{number}", content="cluster")
+    assert len(await call(module, "note_list")) == 10
+    assert len((await call(module, "note_search", query="cluster")).memories) == 10
+    assert len(await call(module, "note_list", limit=11)) == 11
+    with pytest.raises(InvalidInput, match="key has 201 characters; the limit is 200"):
+        await call(module, "note_save", key="k" * 201, content="x")
+    with pytest.raises(InvalidInput, match="content has 100001 characters"):
+        await call(module, "note_save", key="k", content="x" * 100_001)
 
 
 async def test_deep_search_asks_the_butlers_language_model(tmp_path: Path) -> None:

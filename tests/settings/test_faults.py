@@ -1,11 +1,18 @@
 """Each fault of a butler's file is told in one line, and none of them tells a secret."""
 
+from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
+from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 
 from butlers.errors import SettingsError
+from butlers.kernel.sections import CRON
+from butlers.settings.fields import valid_text
 from butlers.settings.files import load_butler
+from butlers.settings.sections import RemoteButler
 
 NAME_RULE = (
     "a name of at most 40 lower-case letters, digits and underscores that starts with a letter "
@@ -56,8 +63,7 @@ ONE_FAULT = {
     ),
     "[runtime]\napi_key = 'sk-very-secret'": (
         "runtime.api_key: found an unknown key; did you mean api_key_env? valid keys are kind, "
-        "command, binary, model, url, api_key_env, timeout_seconds, context_tokens, "
-        "context_timeout_seconds"
+        "command, model, url, api_key_env, timeout_seconds, context_tokens"
     ),
     "[modules.memory.episodes]\ndefault_ttl_days = '7'": (
         'modules.memory.episodes.default_ttl_days: found "7"; '
@@ -71,8 +77,7 @@ ONE_FAULT = {
     ),
     "[modules.memory]\nepisodes = 3": (
         "modules.memory.episodes: found 3; "
-        "valid is a table with the keys default_ttl_days, max_entries, max_content_chars, "
-        "keep_unread, max_unread, max_unread_mb"
+        "valid is a table with the keys default_ttl_days, max_entries, keep_unread"
     ),
     "[modules.memory.retrieval]\ndefault_mode = 'fuzzy'": (
         'modules.memory.retrieval.default_mode: found "fuzzy"; '
@@ -150,9 +155,12 @@ ONE_FAULT = {
         "database.replica_urls: found a list; "
         "must be empty, as database.url is: the embedded server has no replicas"
     ),
-    "[database]\npool_min = 11": (
-        "database.pool_min: found 11; must be at most pool_max, which is 10"
+    "[database]\nreplica_urls = 'postgresql://db'": (
+        'database.replica_urls: found "postgresql://db"; '
+        'valid is a list, each item a URL such as "postgresql://user@host:5432/postgres"'
     ),
+    "[mcp]\ntools = 'most'": ('mcp.tools: found "most"; valid is one of "core", "standard", "all"'),
+    "[mcp]\ntools = 3": 'mcp.tools: found 3; valid is one of "core", "standard", "all"',
     "[runtime]\nkind = 'gpt'": (
         'runtime.kind: found "gpt"; valid is one of "none", "claude", "codex", "command", "http"'
     ),
@@ -160,7 +168,7 @@ ONE_FAULT = {
         'runtime.command: found a list; must name a program, as kind is "command"'
     ),
     "[runtime]\ncommand = 'ask --now'": (
-        'runtime.command: found "ask --now"; valid is a list of texts'
+        'runtime.command: found "ask --now"; valid is a list, each item text'
     ),
     "[runtime]\ncommand = ['ask', 1]": "runtime.command.1: found 1; valid is text",
     "[runtime]\nkind = 'http'": 'runtime.url: found ""; must be the URL to ask, as kind is "http"',
@@ -172,8 +180,20 @@ ONE_FAULT = {
         "runtime.api_key_env: found text that is not shown here; valid is the name of an "
         'environment variable such as "OPENAI_API_KEY", never the key itself, or ""'
     ),
-    "[runtime]\ncontext_timeout_seconds = 0": (
-        "runtime.context_timeout_seconds: found 0; valid is a number above 0 to 600"
+    "[runtime]\nkind = 'claude'\ncommand = ['claude', '--fast']": (
+        'runtime.command: found a list; must be the path of the program alone, as kind is "claude"'
+    ),
+    "[butler]\nschedule = 3": (
+        "butler.schedule: found 3; valid is a table, each entry a table with the keys cron, prompt"
+    ),
+    "[modules.memory]\nembedding_model = ''": (
+        'modules.memory.embedding_model: found ""; valid is text of 1 to 200 characters'
+    ),
+    "[modules.memory]\nembedding_model_directory = 3": (
+        'modules.memory.embedding_model_directory: found 3; valid is the path of a directory, or ""'
+    ),
+    "[server]\ndrain_seconds = 601": (
+        "server.drain_seconds: found 601; valid is a number from 0 to 600"
     ),
     "[server]\nhost = '0.0.0.0'": (
         'server.host: found "0.0.0.0"; '
@@ -198,10 +218,9 @@ def test_no_line_holds_a_secret(file, secret):
 
 def test_all_faults_of_a_file_are_told_at_once(file):
     wrong_name, wrong_port = "[butler]\nname = 'other'\n", "[server]\nport = -1\n"
-    told = faults(file, wrong_name + wrong_port + "[modules.notebook]\ncache_max_size = 'all'\n")
+    told = faults(file, wrong_name + wrong_port + "[modules.notebook]\nenabled = 'all'\n")
     assert told == [
-        f'{file}: modules.notebook.cache_max_size: found "all"; '
-        "valid is a whole number from 0 to 1000000",
+        f'{file}: modules.notebook.enabled: found "all"; valid is true or false',
         f"{file}: server.port: found -1; valid is a whole number from 0 to 65535",
         f'{file}: butler.name: found "other"; must be the name of its directory, "general"',
     ]
@@ -267,3 +286,34 @@ def test_a_directory_in_place_of_the_file_is_told(file):
 def test_a_byte_order_mark_and_windows_line_ends_are_read(file):
     file.write_bytes(b"\xef\xbb\xbf[butler]\r\ndescription = 'x'\r\n")
     assert load_butler(file).butler.description == "x"
+
+
+class Shade(StrEnum):
+    """A choice."""
+
+    LIGHT = "light"
+    DARK = "dark"
+
+
+@pytest.mark.parametrize(
+    ("kind", "bounds", "valid"),
+    [
+        (Shade, (), 'one of "light", "dark"'),
+        (Literal["a", 2], (), 'one of "a", 2'),
+        (Literal["all"] | tuple[str, ...], (), 'one of "all", or a list, each item text'),
+        (
+            tuple[Annotated[int, Ge(1), Le(9)], ...],
+            (),
+            "a list, each item a whole number from 1 to 9",
+        ),
+        (Mapping[str, Shade], (), 'a table, each entry one of "light", "dark"'),
+        (RemoteButler, (), "a table with the keys name, url, token_env, tenant"),
+        (int, (Ge(1), Le(9)), "a whole number from 1 to 9"),
+        (float, (Gt(0), Le(9)), "a number above 0 to 9"),
+        (str, (MinLen(1), MaxLen(9)), "text of 1 to 9 characters"),
+        (bool, (), "true or false"),
+        (str, (CRON,), CRON_RULE),
+    ],
+)
+def test_what_is_valid_is_said_for_every_kind_of_setting(kind, bounds, valid):
+    assert valid_text(kind, bounds) == valid

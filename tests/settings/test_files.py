@@ -21,11 +21,11 @@ def house(home: Path):
 
 
 def test_what_concerns_all_butlers_is_for_the_home_to_say(tmp_path):
-    (tmp_path / "butlers.toml").write_text('[database]\nmemory = "2GB"\npool_max = 4\n')
-    butler_file(tmp_path, "alfred", "[database]\npool_min = 3\n")
+    (tmp_path / "butlers.toml").write_text('[database]\nmemory = "2GB"\nurl = "postgresql://db"\n')
+    butler_file(tmp_path, "alfred")
     butler_file(tmp_path, "jeeves", '[database]\nmemory = "4GB"\n')
     found = house(tmp_path)
-    assert found.butlers["alfred"].database.pool_max == 4
+    assert found.butlers["alfred"].database.url == "postgresql://db"
     (fault,) = found.failed["jeeves"].faults
     assert "database.memory" in fault
     for wrong in ('"lots"', '"0GB"', "512", '"512mb"', '"-1GB"'):
@@ -35,13 +35,16 @@ def test_what_concerns_all_butlers_is_for_the_home_to_say(tmp_path):
 
 
 def test_the_home_gives_every_butler_its_database(tmp_path):
-    (tmp_path / "butlers.toml").write_text("[database]\npool_max = 4\npool_min = 2\n")
-    butler_file(tmp_path, "alfred", "[database]\npool_min = 3\n")
+    home = {"url": "postgresql://home", "replica_urls": ("postgresql://copy",)}
+    (tmp_path / "butlers.toml").write_text(
+        '[database]\nurl = "postgresql://home"\nreplica_urls = ["postgresql://copy"]\n'
+    )
+    butler_file(tmp_path, "alfred", '[database]\nurl = "postgresql://own"\n')
     butler_file(tmp_path, "jeeves")
     butlers = house(tmp_path).butlers
     assert list(butlers) == ["alfred", "jeeves"]
-    assert (butlers["alfred"].database.pool_min, butlers["alfred"].database.pool_max) == (3, 4)
-    assert (butlers["jeeves"].database.pool_min, butlers["jeeves"].database.pool_max) == (2, 4)
+    assert butlers["alfred"].database.model_dump() == {**home, "url": "postgresql://own"}
+    assert butlers["jeeves"].database.model_dump() == home
 
 
 def test_the_home_wins_over_the_server_of_its_butlers(tmp_path):
@@ -81,7 +84,7 @@ def test_the_faults_of_all_butlers_are_told_at_once(tmp_path):
 
 
 def test_a_butler_whose_file_is_wrong_leaves_the_rest(tmp_path):
-    butler_file(tmp_path, "alfred", "[server]\nport = 2000\n[database]\npool_max = 0\n")
+    butler_file(tmp_path, "alfred", "[server]\nport = 2000\n[database]\nurl = 0\n")
     butler_file(tmp_path, "jeeves")
     found = house(tmp_path)
     assert (list(found.butlers), list(found.failed)) == (["jeeves"], ["alfred"])
@@ -102,14 +105,12 @@ REMOTE = 'url = "https://far:8900/api/butlers/general", token_env = "FAR_TOKEN"'
 
 
 def test_the_fleet_names_butlers_of_other_homes(tmp_path):
-    (tmp_path / "butlers.toml").write_text(
-        f'[fleet]\ntimeout_seconds = 0.5\nremotes = [{{ name = "far", {REMOTE} }}]\n'
-    )
+    (tmp_path / "butlers.toml").write_text(f'[fleet]\nremotes = [{{ name = "far", {REMOTE} }}]\n')
     butler_file(tmp_path, "alfred")
     fleet = house(tmp_path).fleet
     (remote,) = fleet.remotes
     assert (remote.name, remote.url) == ("far", "https://far:8900/api/butlers/general")
-    assert (remote.token_env, remote.tenant, fleet.timeout_seconds) == ("FAR_TOKEN", "", 0.5)
+    assert (remote.token_env, remote.tenant) == ("FAR_TOKEN", "")
 
 
 @pytest.mark.parametrize(
@@ -148,6 +149,6 @@ def test_a_fleet_that_cannot_be_is_refused_by_its_key(tmp_path, remotes, fault):
 
 
 def test_a_butler_file_has_no_fleet(tmp_path):
-    butler_file(tmp_path, "alfred", "[fleet]\ntimeout_seconds = 1.0\n")
+    butler_file(tmp_path, "alfred", "[fleet]\nremotes = []\n")
     with pytest.raises(SettingsError, match="fleet: found an unknown key"):
         house(tmp_path)

@@ -29,9 +29,8 @@ from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from butlers.host.home_tokens import renew_private_tokens
 from butlers.sessions import spool
-from butlers.settings.database import DatabaseSection
 from butlers.settings.files import load_butler
-from butlers.settings.sections import ButlerSettings
+from butlers.settings.sections import ButlerSettings, DatabaseSection
 
 _WHOLE = ".whole"
 # What hooks write while there is no home (sessions that wait, and that they went without memory),

@@ -110,8 +110,7 @@ class WaitingLine:
         except TimeoutError as error:
             raise Unavailable(
                 f"no connection to the database came free within {self._patience:g} seconds; try "
-                "again, or raise database.pool_max, or database.connections if many butlers are "
-                "busy at once"
+                "again, or raise database.connections"
             ) from error
 
     def _let_next(self) -> None:

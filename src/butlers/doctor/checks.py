@@ -140,7 +140,8 @@ def _settings(home: Home) -> tuple[HouseSettings | None, list[Finding]]:
         return house, [warning("settings", "no butlers yet", "`butlers up` creates the first")]
     faults = [fault for error in house.failed.values() for fault in error.faults]
     read = ok("settings", f"{len(house.butlers)} valid: {', '.join(house.butlers)}")
-    return house, [read, *(problem("settings", fault) for fault in faults)]
+    removed = [warning("settings", line, "edit the file") for line in house.removed]
+    return house, [read, *removed, *(problem("settings", fault) for fault in faults)]
 
 
 def _modules(house: HouseSettings) -> Iterator[Finding]:
@@ -178,10 +179,10 @@ def _runtime(check: str, runtime: RuntimeSection) -> Finding:
         return ok(check, "no language model: runtime.kind is none")
     if runtime.kind == "http":
         return _http_runtime(check, runtime)
-    program = runtime.command[0] if runtime.kind == "command" else runtime.binary or runtime.kind
+    program = runtime.command[0] if runtime.command else runtime.kind
     found = shutil.which(os.path.expanduser(program))
     if found is None:
-        remedy = "install it, or set its path in runtime.binary (runtime.command for a command)"
+        remedy = "install it, or set its path in runtime.command"
         return problem(check, f"there is no program {program}", remedy)
     return ok(check, f"{runtime.kind} is {found}")
 

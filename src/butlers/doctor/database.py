@@ -47,7 +47,8 @@ from butlers.settings.sections import MODULE_JOBS, ButlerSettings
 _LITTLE_BYTES = 2**30
 _LONGEST_SOCKET_PATH = 99
 _NAME_A_MODEL = "configure a language model in [runtime]"
-_LONGEST_LOOK_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
+"""How far a replica may be behind and be read from."""
 _HISTORY = "see `butlers jobs history`"
 
 
@@ -180,7 +181,6 @@ async def _upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
         access,
         pool_max=1,
         replicas=replicas_of(access, section.replica_urls, settings.butler.name),
-        max_lag_seconds=section.max_lag_seconds,
     )
     try:
         findings = [await _clock(settings.butler.name, database)]
@@ -201,7 +201,7 @@ async def _replicas(settings: ButlerSettings, database: Database) -> AsyncIterat
     if not known:
         return
     await database.look_at_replicas()
-    await asyncio.sleep(min(settings.database.max_lag_seconds, _LONGEST_LOOK_SECONDS))
+    await asyncio.sleep(_LOOK_SECONDS)
     await database.look_at_replicas()
     troubles = database.replica_troubles()
     for address, reason in troubles.items():

@@ -28,13 +28,15 @@ from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import ButlerEnvironment, Health, Module
 from butlers.sessions.log import SessionLog
-from butlers.sessions.session import SessionMemory
+from butlers.sessions.session import CONTEXT_SECONDS, SessionMemory
 from butlers.sessions.spawner import Spawner, session_model
 from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings
 
 log = structlog.get_logger(__name__)
 _HEALTH_SECONDS = 5.0
+TENANT_AT_ONCE = 2
+"""How many readers, and how many writers, of one tenant are served at once; others wait."""
 TO_READ = (
     "When the user's work allows it, offer to read them: memory_claim_episodes gives you some, "
     "memory_submit_consolidation takes what you draw from them."
@@ -68,7 +70,7 @@ class Butler:
         tenant = settings.butler.tenant
         self.storage = Storage(lambda: self.database)
         self.clock_watch = ClockWatch(lambda: self.database, clock, witness)
-        self.limiter = ConcurrencyLimiter(settings.database.tenant_at_once)
+        self.limiter = ConcurrencyLimiter(TENANT_AT_ONCE)
         environment = ButlerEnvironment(
             self.name,
             tenant,
@@ -140,7 +142,7 @@ class Butler:
         async def memory() -> Memory:
             return self.memory
 
-        seconds = min(self.settings.runtime.context_timeout_seconds, at_most)
+        seconds = min(CONTEXT_SECONDS, at_most)
         return SessionMemory(self.name, memory, seconds, self._invitation)
 
     @property
@@ -239,12 +241,8 @@ class Butler:
         )
         return await Database.open(
             access,
-            pool_min=section.pool_min,
-            pool_max=section.pool_max,
-            timeout=section.statement_timeout_seconds,
-            lock_timeout=section.lock_timeout_seconds,
+            pool_max=self._server.pool_max,
             replicas=replicas_of(access, section.replica_urls, self.name),
-            max_lag_seconds=section.max_lag_seconds,
             share=await self._server.share(section),
         )
 

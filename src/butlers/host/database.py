@@ -23,11 +23,12 @@ from butlers.db.template import copy_template
 from butlers.errors import ButlersError, Unavailable
 from butlers.extension import extension
 from butlers.host.home import Home
-from butlers.settings.database import DatabaseSection, HomeDatabaseSection
 from butlers.settings.files import load_home
 from butlers.settings.names import database_name
+from butlers.settings.sections import DatabaseSection, HomeDatabaseSection
 
 log = structlog.get_logger(__name__)
+POOL_MAX = 10
 _WATCH_SECONDS = 2.0
 _LATER = (
     "database.memory takes effect when the database server next starts: stop every process of "
@@ -94,6 +95,11 @@ class DatabaseServer:
             most = self._settings.connections or share_of(await _taken_by(settings.url))
             self._shares.setdefault(server, ConnectionQuota(most, self._butlers))
         return self._shares[server]
+
+    @property
+    def pool_max(self) -> int:
+        """How many connections one butler may use; more if `connections` leaves it more."""
+        return max(POOL_MAX, self._settings.connections // max(1, self._butlers))
 
     @property
     def has_embedded(self) -> bool:

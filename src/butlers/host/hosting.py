@@ -14,7 +14,7 @@ from butlers.host.home import Home, butler_settings
 from butlers.kernel.secrets import masked
 from butlers.memory.handle import Memory
 from butlers.sessions.fail_open import forgiven
-from butlers.sessions.session import SessionMemory
+from butlers.sessions.session import CONTEXT_SECONDS, SessionMemory
 from butlers.sessions.spawner import Spawner
 from butlers.settings.sections import ButlerSettings
 
@@ -101,8 +101,7 @@ async def opened_spawner(home: Home, settings: ButlerSettings) -> AsyncIterator[
         try:
             if settings.runtime.kind != "none":
                 await forgiven("start of memory", started, otherwise=None, seconds=_OPENING_SECONDS)
-            seconds = settings.runtime.context_timeout_seconds
-            yield butler.spawner(SessionMemory(butler.name, memory, seconds))
+            yield butler.spawner(SessionMemory(butler.name, memory, CONTEXT_SECONDS))
         finally:
             starting.cancel()
             await asyncio.wait([starting])

@@ -26,6 +26,8 @@ from butlers.settings.sections import SessionsSection
 log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS, _LOOK_AGAIN_SECONDS = 0.25, 5.0
+IDLE_MINUTES = 30
+"""How long after its last answer a session that never ended counts as ended."""
 _CATCH_UP_SECONDS = 3_600.0
 MOST_TRIES = 5
 _NOTING_SECONDS = 5.0
@@ -48,9 +50,11 @@ class SpoolWorker:
         tokens: TokenStore,
         settings: SessionsSection,
         clock: Clock = utc_now,
+        idle_minutes: float = IDLE_MINUTES,
     ) -> None:
         self._home, self._butlers, self._tokens = home, butlers, tokens
         self._settings, self._clock = settings, clock
+        self._idle_seconds = idle_minutes * 60
         self._waiting = SpoolEntries(home.root)
         self._memories: dict[str, SessionMemory] = {}
         self._read = self._waiting.read_before()
@@ -97,7 +101,7 @@ class SpoolWorker:
         left = [*self._waiting.arrivals(), *self._waiting.set_aside_before()]
         known = {one.key for one in left}
         connections = ConnectionFile(self._home.connections_file).all()
-        idle_since = now - self._settings.idle_minutes * 60
+        idle_since = now - self._idle_seconds
         for told in overlooked(connections, self._read, idle_since):
             key = f"{told['butler']}~{told['session']}"
             if key not in known and self._waiting.has_room:
@@ -107,11 +111,10 @@ class SpoolWorker:
     async def drain(self) -> None:
         """Store what is due; what fails stays for another try, and keeps nothing else."""
         now, stored = self._clock().timestamp(), 0
-        idle_seconds = self._settings.idle_minutes * 60
         for arrival in await asyncio.to_thread(self._waiting.arrivals):
             begun = None
             with suppress(FileNotFoundError):  # its session has just ended, or goes on
-                if self._may_be_tried(arrival) and arrival.is_due(now, idle_seconds):
+                if self._may_be_tried(arrival) and arrival.is_due(now, self._idle_seconds):
                     begun = self._waiting.begin(arrival)
             if begun is not None:
                 stored += await self._settled(begun)

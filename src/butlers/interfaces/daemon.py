@@ -52,6 +52,8 @@ async def run(
     """Serve every butler of a home from a place that is ours; returns after a clean stop, be it
     before all were ready."""
     stop = _Stop(house.server.drain_seconds)
+    for line in house.removed:
+        log.warning("a settings file has a key that is no longer a setting", key=line)
     _allow_connections()
     serving = asyncio.create_task(_serve(home, house, on_ready, stop, pages))
     with stop.on_signals(serving):
@@ -113,7 +115,7 @@ async def _only_once(household: AppState, house: HouseSettings) -> AsyncIterator
 
 def _http(household: AppState, settings: ServerSection, pages: Pages | None) -> HttpServer:
     finish = FINISH_BEHIND_BALANCER_SECONDS if settings.drain_seconds else FINISH_SECONDS
-    return HttpServer(build_app(household, settings, pages), settings.send_seconds, finish)
+    return HttpServer(build_app(household, settings, pages), finish_seconds=finish)
 
 
 def _failed(house: HouseSettings) -> dict[str, str]:

@@ -64,7 +64,7 @@ def build_app(household: AppState, settings: ServerSection, pages: Pages | None)
         ],
         middleware=[
             trusted,
-            Middleware(Gate, tokens=tokens, requests_per_minute=settings.requests_per_minute),
+            Middleware(Gate, tokens=tokens),
         ],
         lifespan=_lifespan(list(servers.values()), shown),
     )

@@ -1,13 +1,10 @@
-"""What completions may cost in a day, what they did cost, and the model whose are counted.
-
-A day is a day in UTC.
-"""
+"""Count what completions cost in a day (UTC), and refuse those beyond the budget."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -98,18 +95,20 @@ class DaySpent:
 
 
 def refusal(
-    limits: SpendingLimits, spent: Spent, section: str, setting: str = "daily_max", whose: str = ""
+    limits: SpendingLimits, spent: Spent, section: str, *, of_tenant: bool = False
 ) -> str | None:
-    """Why no completion may be asked for now, or None; `section` is where the limits stand."""
+    """Say why no completion may be asked for now, or None; `section` has the limits."""
     for kind, limit, reached in (
         ("runs", limits.runs, spent.runs),
         ("tokens", limits.tokens, spent.tokens),
         ("cost_usd", limits.cost_usd, spent.cost_usd),
     ):
         if limit and reached >= limit:
+            whose, share = ("tenant's ", "one tenant's share of ") if of_tenant else ("", "")
             return (
-                f"today's {whose}budget is used up: {amount(reached)} of the {amount(limit)} that "
-                f"{section}.{setting}_{kind} allows; it starts anew at 00:00 UTC"
+                f"today's {whose}budget is used up: {amount(reached)} of the "
+                f"{amount(limit)} that {share}{section}.daily_max_{kind} allows; "
+                "it starts anew at 00:00 UTC"
             )
     # What a completion costs is known afterwards only: two at once could both be one too many.
     if spent.under_way and (limits.tokens or limits.cost_usd):
@@ -209,7 +208,7 @@ class Spending:
             raise BudgetExhausted(reason)
         if self._tenant and self.limits.each is not None:
             spent = await self._spent(tx, now, self._tenant)
-            reason = refusal(self.limits.each, spent, self._section, "tenant_max", "tenant's ")
+            reason = refusal(self.limits.each, spent, self._section, of_tenant=True)
             if reason is not None:
                 raise ShareExhausted(reason)
 
@@ -225,24 +224,27 @@ def limits_of(settings: ButlerSettings) -> tuple[SpendingLimits, str]:
 
 def model_of(settings: ButlerSettings, spending: Spending) -> "CountedModel | None":
     """The model that the settings choose, each completion counted; None when there is none."""
-    chosen = settings.runtime.model_dump(exclude={"context_timeout_seconds"})
-    model = language_model(RuntimeOptions(**chosen))
+    runtime = settings.runtime
+    model = language_model(RuntimeOptions(**runtime.model_dump()))
     if isinstance(model, ToolUser):
-        return CountedToolUser(model, spending)
-    return None if model is None else CountedModel(model, spending)
+        return CountedToolUser(model, spending, runtime.timeout_seconds)
+    return None if model is None else CountedModel(model, spending, runtime.timeout_seconds)
 
 
 class CountedModel:
     """A language model whose every completion is counted first, and refused beyond the budget."""
 
-    def __init__(self, model: LanguageModel, spending: Spending) -> None:
+    def __init__(
+        self, model: LanguageModel, spending: Spending, timeout_seconds: float = 300.0
+    ) -> None:
         self.name = model.name
         self._model = model
         self._spending = spending
+        self._timeout_seconds = timeout_seconds
 
     def for_tenant(self, tenant: str) -> "CountedModel":
         """The same model, counted for one tenant as well."""
-        return CountedModel(self._model, self._spending.for_tenant(tenant))
+        return CountedModel(self._model, self._spending.for_tenant(tenant), self._timeout_seconds)
 
     async def check(self) -> None:
         """Raise BudgetExhausted or NotReached if no completion may be asked for now."""
@@ -258,7 +260,7 @@ class CountedModel:
         *,
         system: str = "",
         schema: Mapping[str, Any] | None = None,
-        timeout_seconds: float = 300.0,
+        timeout_seconds: float | None = None,
         label: str = "",
     ) -> Completion:
         """The model's answer; BudgetExhausted before it is asked if the budget is used up.
@@ -266,11 +268,12 @@ class CountedModel:
         No prompt tells a secret: whatever a butler keeps, a model's operator need not have it.
         """
         prompt, system = masked(prompt).text, masked(system).text
-        number = await self._spending.reserve(self.name, label, timeout_seconds)
+        seconds = timeout_seconds or self._timeout_seconds
+        number = await self._spending.reserve(self.name, label, seconds)
         outcome, usage = CompletionOutcome.FAILED, Usage()
         try:
             completion = await self._model.complete(
-                prompt, system=system, schema=schema, timeout_seconds=timeout_seconds, label=label
+                prompt, system=system, schema=schema, timeout_seconds=seconds, label=label
             )
             outcome, usage = CompletionOutcome.OK, completion.usage
         except CompletionFailed as failure:
@@ -289,10 +292,7 @@ class CountedModel:
 class CountedToolUser(CountedModel):
     """A counted model that can be given tools."""
 
-    def __init__(self, model: ToolUser, spending: Spending) -> None:
-        super().__init__(model, spending)
-        self._tool_user = model
-
     def using(self, tools: ToolServer) -> LanguageModel:
-        """The same model with these tools at hand, and no others."""
-        return CountedModel(self._tool_user.using(tools), self._spending)
+        """Return the same model with these tools, and no others."""
+        model = cast(ToolUser, self._model).using(tools)
+        return CountedModel(model, self._spending, self._timeout_seconds)

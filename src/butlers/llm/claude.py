@@ -66,7 +66,7 @@ class ClaudeRuntime(ProgramRuntime):
         return environment
 
     def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
-        program = find_program(self._options.binary or self.name, "runtime.binary")
+        program = find_program(self._options.program or self.name, "runtime.command")
         instructions = request.write("system.txt", request.system or DEFAULT_SYSTEM)
         argv = [program, *_FLAGS, "--system-prompt-file", str(instructions)]
         # The barest mode knows no login, only a key.
@@ -117,7 +117,7 @@ def _not_understood(left: Finished, redaction: Redaction) -> CompletionFailed:
         said = left.complaint
         return failure(said, f"claude {left.ending}: {redaction.line(said)}")
     return CompletionFailed(
-        "claude did not write the JSON expected of it; is runtime.binary a current Claude Code?"
+        "claude did not write the JSON expected of it; is it a current Claude Code?"
     )
 
 

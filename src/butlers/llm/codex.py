@@ -82,7 +82,7 @@ class CodexRuntime(ProgramRuntime):
         return environment
 
     def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
-        program = find_program(self._options.binary or self.name, "runtime.binary")
+        program = find_program(self._options.program or self.name, "runtime.command")
         tools = self._options.tools
         argv = [program, *_FLAGS, *_overrides(request, environment, tools), *_tools(tools)]
         if self._options.model:

@@ -125,12 +125,16 @@ class RuntimeOptions:
 
     kind: str = "none"
     command: tuple[str, ...] = ()
-    binary: str = ""
     model: str = ""
     url: str = ""
     api_key_env: str = ""
     timeout_seconds: float = 300.0
     context_tokens: int = 0
+
+    @property
+    def program(self) -> str:
+        """The path of the program, where the settings name one."""
+        return self.command[0] if self.command else ""
 
     def late(self, name: str, seconds: float) -> NotReached:
         """What is said of a runtime that took longer than it was given; its own limit is named."""

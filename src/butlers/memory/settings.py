@@ -17,60 +17,56 @@ from butlers.kernel.sections import (
     Valid,
     refuse,
 )
-from butlers.memory.rules_settings import Characters, RulesConfig, Share
+from butlers.memory.limits import MAX_LIMIT
 
 BUNDLED_MODEL = "all-MiniLM-L6-v2"
 STORED_DIMENSIONS = 384
 ROUNDING = 1e-6
 
-Days = Annotated[int, Field(ge=1, le=36_500)]
-Rows = Annotated[int, Field(ge=1, le=1_000_000_000)]
-Seconds = Annotated[int, Field(ge=1, le=86_400)]
+# What one tenant may use of the day's completions: half of them, or so many if that is more.
+TENANT_LEAST_RUNS = 24
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class EpisodesConfig(SettingsSection):
     """How long episodes live and how many are kept."""
 
-    default_ttl_days: Days = Field(7, description="Days an episode lives unless its writer says.")
-    max_entries: Rows = Field(
-        10_000, description="Episodes kept; the oldest consolidated ones beyond it go to the bin."
+    default_ttl_days: int = Field(
+        7, ge=1, le=36_500, description="Days until an episode expires, unless its writer says."
     )
-    max_content_chars: Characters = Field(
-        1_000_000, description="Longest text of an episode; a longer one is refused."
+    max_entries: int = Field(
+        10_000,
+        ge=1,
+        le=1_000_000_000,
+        description="Most episodes kept; the oldest consolidated ones beyond it go to the bin.",
     )
     keep_unread: bool = Field(
-        True, description="Whether what consolidation has not read is kept beyond its expiry."
-    )
-    max_unread: Rows = Field(
-        100_000, description="Unread episodes kept so, for each tenant; the oldest beyond expire."
-    )
-    max_unread_mb: int = Field(
-        1000, ge=1, le=1_000_000, description="Megabytes of text they may have, for each tenant."
+        True, description="Whether episodes that were not consolidated yet outlive their expiry."
     )
 
 
 class RetentionConfig(SettingsSection):
-    """How long what was removed can be had back."""
+    """How long removed memories can be restored."""
 
     bin_days: int = Field(
-        30, ge=0, le=36_500, description="Days what the cleanup removed lies in the bin."
+        30, ge=0, le=36_500, description="Days until the bin is emptied of what cleanup removed."
     )
 
 
 class FactsConfig(SettingsSection):
-    """When a fact, or a rule, fades and when it expires."""
+    """When facts and rules fade and expire."""
 
     retrieval_confidence_threshold: Share = Field(
-        0.2, description="Below this effective confidence a memory is fading."
+        0.2, description="A memory fades below this effective confidence."
     )
     expiry_confidence_threshold: Share = Field(
-        0.05, description="Below this effective confidence a memory expires."
-    )
-    max_content_chars: Characters = Field(
-        20_000, description="Longest text of a fact; a longer one is refused."
+        0.05, description="A memory expires below this effective confidence."
     )
     same_again: Literal["supersede", "confirm"] = Field(
-        "supersede", description="What storing what a fact says already does to that fact."
+        "supersede",
+        description="Whether a fact stored again supersedes the old one or confirms it.",
     )
 
     @model_validator(mode="after")
@@ -82,8 +78,72 @@ class FactsConfig(SettingsSection):
         return self
 
 
+class PromoteToEstablished(InlineSection):
+    """What a candidate rule needs to become established."""
+
+    min_successes: Count = Field(5, description="Fewest successful applications.")
+    min_effectiveness: Share = Field(0.6, description="Least effectiveness.")
+
+
+class PromoteToProven(InlineSection):
+    """What an established rule needs to become proven."""
+
+    min_successes: Count = Field(15, description="Fewest successful applications.")
+    min_effectiveness: Share = Field(0.8, description="Least effectiveness.")
+    min_age_days: int = Field(30, ge=0, le=36_500, description="Least age in days.")
+
+
+class HarmfulToAntipattern(InlineSection):
+    """When a rule turns into an anti-pattern."""
+
+    min_harmful: Count = Field(3, description="Fewest harmful applications.")
+    max_effectiveness: Share = Field(0.3, description="Its effectiveness is below this.")
+
+
+class RulesConfig(SettingsSection):
+    """When rules are promoted, and when they turn into anti-patterns."""
+
+    promote_to_established: PromoteToEstablished = Field(
+        PromoteToEstablished(), description="What a candidate rule needs to become established."
+    )
+    promote_to_proven: PromoteToProven = Field(
+        PromoteToProven(), description="What an established rule needs to become proven."
+    )
+    harmful_to_antipattern: HarmfulToAntipattern = Field(
+        HarmfulToAntipattern(), description="When a rule turns into an anti-pattern."
+    )
+    own_marks: bool = Field(
+        True, description="Whether helpful marks of a rule's own author promote it."
+    )
+
+    @model_validator(mode="after")
+    def _thresholds_rise_with_maturity(self) -> Self:
+        refuse([*self._easier_to_prove_than_to_establish(), *self._harmful_yet_established()])
+        return self
+
+    def _easier_to_prove_than_to_establish(self) -> list[Fault]:
+        lower, upper = self.promote_to_established, self.promote_to_proven
+        return [
+            Fault(
+                f"promote_to_proven.{key}",
+                getattr(upper, key),
+                f"must be at least promote_to_established.{key}, which is {getattr(lower, key)}",
+            )
+            for key in ("min_successes", "min_effectiveness")
+            if getattr(upper, key) < getattr(lower, key)
+        ]
+
+    def _harmful_yet_established(self) -> list[Fault]:
+        least = self.promote_to_established.min_effectiveness
+        most = self.harmful_to_antipattern.max_effectiveness
+        if most < least:
+            return []
+        valid = f"must be below promote_to_established.min_effectiveness, which is {least}"
+        return [Fault("harmful_to_antipattern.max_effectiveness", most, valid)]
+
+
 class ScoreWeights(InlineSection):
-    """How much each signal counts in the composite score."""
+    """How much each signal counts in the composite score; the weights sum to 1."""
 
     relevance: Share = Field(0.4, description="Weight of the match with the query.")
     importance: Share = Field(0.3, description="Weight of the importance given at storing.")
@@ -100,117 +160,83 @@ class ScoreWeights(InlineSection):
 
 
 class RetrievalConfig(SettingsSection):
-    """What search, recall and context do unless told otherwise."""
+    """Defaults of search, recall and context."""
 
     default_limit: int = Field(
-        20, ge=1, le=10_000, description="Facts and rules recalled for a context, results on pages."
+        20,
+        ge=1,
+        le=MAX_LIMIT,
+        description="Facts and rules considered for a context, and results on a page.",
     )
-    max_limit: int = Field(100, ge=1, le=10_000, description="Most results a caller may ask for.")
     default_mode: Literal["hybrid", "semantic", "keyword"] = Field(
-        "hybrid", description="How to search unless the caller says."
+        "hybrid", description="Search mode, unless the caller names one."
     )
     context_token_budget: int = Field(
-        3000, ge=0, le=1_000_000, description="Tokens a context may fill unless the caller says."
+        3000, ge=0, le=1_000_000, description="Most tokens of a context, unless the caller says."
     )
     score_weights: ScoreWeights = Field(
         ScoreWeights(), description="Weights of the composite score; they sum to 1."
     )
 
-    @model_validator(mode="after")
-    def _the_default_may_be_asked_for(self) -> Self:
-        if self.default_limit > self.max_limit:
-            valid = f"must be at most max_limit, which is {self.max_limit}"
-            refuse([Fault("default_limit", self.default_limit, valid)])
-        return self
-
 
 class ContextConfig(SettingsSection):
-    """How a context is shared out between its sections."""
+    """How the token budget of a context is shared; rules get what these leave."""
 
-    facts_share: Share = Field(0.6, description="Share of the token budget for facts.")
-    rules_share: Share = Field(0.3, description="Share of the token budget for rules.")
-    episodes_share: Share = Field(0.1, description="Share of the token budget for episodes.")
-    max_episodes: int = Field(
-        5, ge=0, le=10_000, description="Most recent episodes in a context; 0 leaves them out."
-    )
+    facts_share: Share = Field(0.6, description="Share for facts.")
+    episodes_share: Share = Field(0.1, description="Share for episodes; 0 leaves them out.")
 
     @model_validator(mode="after")
     def _shares_fit_the_budget(self) -> Self:
-        total = self.facts_share + self.rules_share + self.episodes_share
-        if total > 1 + 1e-9:
-            shares = self.model_dump(include={"facts_share", "rules_share", "episodes_share"})
-            refuse([Fault("", shares, f"the shares must sum to at most 1, these to {total:.6g}")])
+        total = self.facts_share + self.episodes_share
+        if total > 1 + ROUNDING:
+            valid = f"the shares must sum to at most 1, these to {total:.6g}"
+            refuse([Fault("", self.model_dump(), valid)])
         return self
+
+    @property
+    def rules_share(self) -> float:
+        """What facts and episodes leave."""
+        return max(0.0, 1 - self.facts_share - self.episodes_share)
 
 
 class ConsolidationConfig(SettingsSection):
-    """How episodes become facts and rules, and what that may cost."""
+    """How a language model turns episodes into facts and rules, and what that may cost."""
 
-    batch_size: int = Field(
-        50, ge=1, le=1000, description="Most episodes read together; fewer if the model reads less."
-    )
-    run_minutes: int = Field(
-        60, ge=1, le=10_000, description="How long a run goes on reading what waits."
-    )
     review: bool = Field(
-        False, description="Whether what is drawn from episodes waits for somebody's yes."
+        False, description="Whether what the model extracts waits as proposals for approval."
     )
-    lease_seconds: Seconds = Field(300, description="How long a run holds its episodes.")
-    max_attempts: int = Field(
-        5, ge=1, le=100, description="Failed attempts after which an episode is a dead letter."
-    )
-    max_known_facts: int = Field(
-        100, ge=0, le=10_000, description="Known facts shown to the model."
-    )
-    max_known_rules: int = Field(50, ge=0, le=10_000, description="Known rules shown to the model.")
-    timeout_seconds: Seconds = Field(300, description="How long one completion may take.")
     daily_max_runs: int = Field(
-        48, ge=0, le=100_000, description="Completions in a day; 0 sets no limit."
-    )
-    daily_max_tokens: int = Field(
-        0, ge=0, le=10**12, description="Tokens spent in a day; 0 sets no limit."
+        48,
+        ge=0,
+        le=100_000,
+        description="Most completions a day, half of them for one tenant; 0 sets no limit.",
     )
     daily_max_cost_usd: float = Field(
-        0.0, ge=0, le=1_000_000, description="Dollars spent in a day; 0 sets no limit."
-    )
-    tenant_max_runs: int = Field(
-        24, ge=0, le=100_000, description="Completions in a day for one tenant; 0 sets no limit."
-    )
-    tenant_max_tokens: int = Field(
-        0, ge=0, le=10**12, description="Tokens in a day for one tenant; 0 sets no limit."
-    )
-    tenant_max_cost_usd: float = Field(
-        0.0, ge=0, le=1_000_000, description="Dollars in a day for one tenant; 0 sets no limit."
+        0.0, ge=0, le=1_000_000, description="Most dollars a day; 0 sets no limit."
     )
 
 
 class StatementsConfig(SettingsSection):
-    """What users state in sessions, in their own words."""
+    """What users say outright in sessions."""
 
     enabled: bool = Field(
-        True, description='Whether "remember that …", "always …" become facts and rules by rule.'
+        True, description='Whether "remember that …" and "always …" are stored without a model.'
     )
 
 
 class QuarantineConfig(SettingsSection):
-    """What programs store and a person should see before an agent is told of it."""
+    """Suspicious memories that programs store, held back until a person has seen them."""
 
     enabled: bool = Field(
-        True, description="Whether suspicious memories wait for a person's yes, told to nobody."
-    )
-    max_writes_per_minute: int = Field(
-        1200,
-        ge=0,
-        le=1_000_000,
-        description="Memories of one token beyond these wait; 0: no limit.",
+        True, description="Whether suspicious memories are quarantined until a person approves."
     )
 
 
 class MemoryScheduleConfig(SettingsSection):
-    """When the module's jobs run; an entry of the same name in `[butler.schedule]` wins."""
+    """When the memory's jobs run; an entry of the same name in `[butler.schedule]` wins."""
 
     consolidate: Cron = Field("0 */6 * * *", description="When episodes are consolidated.")
-    decay_sweep: Cron = Field("0 3 * * *", description="When fading and expiry are decided.")
+    decay_sweep: Cron = Field("0 3 * * *", description="When memories fade and expire.")
     episode_cleanup: Cron = Field("0 4 * * *", description="When expired episodes go to the bin.")
 
 
@@ -221,16 +247,16 @@ class MemoryModuleConfig(ModuleSection):
 
     enabled: bool = Field(True, description="Whether this butler has a memory.")
     secrets: Secrets = Field(
-        "mask", description="Whether passwords, keys and the like are masked, refused or kept."
+        "mask", description="What happens to passwords, keys and other secrets in memories."
     )
     embedding_model: str = Field(
-        BUNDLED_MODEL, min_length=1, max_length=200, description="The model that embeds texts."
+        BUNDLED_MODEL, min_length=1, max_length=200, description="The embedding model."
     )
     embedding_dimensions: Annotated[int, Valid(str(STORED_DIMENSIONS))] = Field(
-        STORED_DIMENSIONS, description="Length of its vectors, fixed by the memory tables."
+        STORED_DIMENSIONS, description="Length of its vectors, which the tables fix."
     )
-    embedding_model_directory: str = Field(
-        "", description='Directory of a model of your own; "" takes the one that is installed.'
+    embedding_model_directory: Annotated[str, Valid('the path of a directory, or ""')] = Field(
+        "", description='Directory of your own embedding model; "" uses the bundled one.'
     )
     episodes: EpisodesConfig = Field(EpisodesConfig(), description="Episodes.")
     retention: RetentionConfig = Field(RetentionConfig(), description="Retention.")
@@ -244,16 +270,14 @@ class MemoryModuleConfig(ModuleSection):
     schedule: MemoryScheduleConfig = Field(MemoryScheduleConfig(), description="Schedule.")
 
     def limits(self) -> tuple[SpendingLimits, str]:
-        """What modules may spend on completions."""
-        budget = self.consolidation
-        each = SpendingLimits(
-            budget.tenant_max_runs, budget.tenant_max_tokens, budget.tenant_max_cost_usd
-        )
-        whole = (budget.daily_max_runs, budget.daily_max_tokens, budget.daily_max_cost_usd)
-        return SpendingLimits(*whole, each), "modules.memory.consolidation"
+        """Limit a day's completions, and the share of one tenant."""
+        budget, runs = self.consolidation, self.consolidation.daily_max_runs
+        each = SpendingLimits(runs and max(TENANT_LEAST_RUNS, runs // 2))
+        whole = SpendingLimits(runs, cost_usd=budget.daily_max_cost_usd, each=each)
+        return whole, "modules.memory.consolidation"
 
     def checks(self) -> tuple[Check, ...]:
-        """The embedding model is there and works."""
+        """Check that the embedding model is there and works."""
         return (Check("embedding model", self.embedding_model_directory, prove_model),)
 
     @model_validator(mode="after")

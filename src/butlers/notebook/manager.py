@@ -13,7 +13,7 @@ from butlers.kernel.lru import LRUCache
 from butlers.kernel.text import clean
 from butlers.llm import LanguageModel
 from butlers.notebook import core, related, store
-from butlers.notebook.handle import Notebook, NoteLimits, checked_agent, checked_limit
+from butlers.notebook.handle import Notebook, checked_agent, checked_limit
 from butlers.notebook.model import (
     AgentMemory,
     CacheStats,
@@ -30,9 +30,10 @@ from butlers.notebook.model import (
 from butlers.notebook.reranker import reranking_with
 from butlers.notebook.schema import ensure_memory_schema, open_notebook
 from butlers.notebook.search import fast_search, find
-from butlers.notebook.settings import NotebookModuleConfig
 
 _log = structlog.get_logger(__name__)
+DEEP_SEARCH_SECONDS = 60
+"""How long a deep search waits for the language model."""
 FILE = "notes.sqlite"
 """The name of a notebook's file in its butler's directory."""
 
@@ -145,7 +146,6 @@ class MemoryManager:
 
 def open_manager(
     directory: Path,
-    config: NotebookModuleConfig,
     *,
     clock: Clock = utc_now,
     new_id: NewId = new_id,
@@ -153,20 +153,15 @@ def open_manager(
     worker: Executor | None = None,
 ) -> MemoryManager:
     """The notebook of the butler whose directory this is; deep searches ask `model`."""
-    limits = NoteLimits(config.max_key_chars, config.max_content_chars)
     db = open_notebook(
         directory / FILE,
         clock=clock,
         new_id=new_id,
-        limits=limits,
-        secrets=config.secrets,
         worker=worker,
     )
-    options: MemoryManagerOptions = {
-        "cache": {"max_size": config.cache_max_size, "ttl_ms": config.cache_ttl_seconds * 1000}
-    }
+    options: MemoryManagerOptions = {}
     if model is not None:
-        options["deep_search_fn"] = reranking_with(model, config.deep_search_timeout_seconds)
+        options["deep_search_fn"] = reranking_with(model, DEEP_SEARCH_SECONDS)
     try:
         return MemoryManager(db, options)
     except BaseException:

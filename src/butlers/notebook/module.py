@@ -16,8 +16,10 @@ from butlers.notebook.manager import FILE, MemoryManager, open_manager
 from butlers.notebook.operations import OPERATIONS, NotebookContext
 from butlers.notebook.settings import NotebookModuleConfig
 from butlers.notebook.stats import file_stats
-from butlers.notebook.summarize import summarize_everybody
+from butlers.notebook.summarize import OLDER_THAN_DAYS, summarize_everybody
 from butlers.operation import Operation
+
+SUMMARIZE_CRON = "30 4 * * *"
 
 
 class NotebookModule(Module):
@@ -38,8 +40,6 @@ class NotebookModule(Module):
 
     async def on_startup(self, config: BaseModel | None, database: Database) -> None:
         """Open the file, or make it; the butler's database is not used."""
-        if isinstance(config, NotebookModuleConfig):
-            self.config = config
         self._worker = ThreadPoolExecutor(1, f"notebook-{self.environment.butler}")
         await asyncio.get_running_loop().run_in_executor(self._worker, self._open)
 
@@ -63,15 +63,15 @@ class NotebookModule(Module):
         """Where its operations are called for a caller's agent, which may be the butler."""
         agent = caller.agent or self.environment.butler
         file = (self.environment.directory or Path()) / FILE
-        return NotebookContext(self.manager, self.config, caller.tenant_id, agent, file)
+        return NotebookContext(self.manager, caller.tenant_id, agent, file)
 
     def jobs(self) -> Sequence[Job]:
         """The nightly summary of old notes."""
-        return [Job("summarize", self.config.schedule.summarize, self.summarize)]
+        return [Job("summarize", SUMMARIZE_CRON, self.summarize)]
 
     async def summarize(self) -> dict[str, Any]:
         """Summarize the old notes of every agent of every tenant; how many were archived."""
-        return await summarize_everybody(self.manager.db, self.config.summarize_after_days)
+        return await summarize_everybody(self.manager.db, OLDER_THAN_DAYS)
 
     async def health(self) -> Health:
         """Well when the file answers."""
@@ -84,7 +84,6 @@ class NotebookModule(Module):
             raise Unavailable("the notebook has no directory for its file; serve it from a home")
         self._manager = open_manager(
             directory,
-            self.config,
             clock=self.environment.clock,
             new_id=self.environment.new_id,
             model=self.environment.language_model,

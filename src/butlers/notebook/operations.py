@@ -20,19 +20,17 @@ from butlers.notebook.results import (
     RelatedNote,
     Summarized,
 )
-from butlers.notebook.settings import NotebookModuleConfig
 from butlers.notebook.stats import agent_stats, file_stats
-from butlers.notebook.summarize import summarize_everybody, summarize_old_memories
+from butlers.notebook.summarize import OLDER_THAN_DAYS, summarize_everybody, summarize_old_memories
 from butlers.operation import Audience, Input, OperationEffect, OperationTable, Route, Toolset
 
 OPERATIONS = OperationTable("note_")
+DEFAULT_LIMIT = 10
 # Its Python API is `butlers.notebook`, under the names of the notebook's own contract.
 _OWN_API = {"python": "butlers.notebook offers it under the names of the notebook's contract"}
 
 Key = Annotated[str, Field(description="The note's name, e.g. project:alpha:deadline.")]
-Limit = Annotated[
-    int | None, Field(description="How many notes at most; left out, as the butler is set.")
-]
+Limit = Annotated[int | None, Field(description="How many notes at most. Left out: 10.")]
 Category = Annotated[
     str | None,
     Field(description="Only notes of this category. Left out: all of them."),
@@ -47,7 +45,6 @@ class NotebookContext:
     """A notebook, and the agent of a tenant whose notes are read and written."""
 
     manager: MemoryManager
-    settings: NotebookModuleConfig
     tenant: str
     agent: str
     file: Path
@@ -59,7 +56,7 @@ class NotebookContext:
 
     def limit(self, given: int | None) -> int:
         """How many notes are wanted."""
-        return self.settings.default_limit if given is None else given
+        return DEFAULT_LIMIT if given is None else given
 
     async def find(self, key: str) -> EnrichedMemory | None:
         """The agent's note under a key."""
@@ -255,7 +252,7 @@ async def summarize(ctx: NotebookContext, params: Summarize) -> dict[str, Any]:
     Returns {agents, archived, errors}.
     """
     given = params.older_than_days
-    days = ctx.settings.summarize_after_days if given is None else given
+    days = OLDER_THAN_DAYS if given is None else given
     if params.everybody:
         return await summarize_everybody(ctx.manager.db, days)
     db = ctx.manager.db

@@ -52,6 +52,8 @@ class Injection:
     ids: tuple[UUID, ...] = ()
 
 
+CONTEXT_SECONDS = 10.0
+"""How long a session waits for its memories before it starts without them."""
 OpenMemory = Callable[[], Awaitable[Memory]]
 
 
@@ -188,7 +190,7 @@ def _memories_in(found: Context) -> tuple[UUID, ...]:
 
 
 async def _near(ctx: OperationContext, prompt: str) -> list[dict[str, Any]]:
-    limit = min(2 * _RELEVANT_LINES, ctx.memory.settings.retrieval.max_limit)
+    limit = 2 * _RELEVANT_LINES
     asked = SearchInput(
         query=prompt,
         types=_KNOWLEDGE,

@@ -38,7 +38,7 @@ from butlers.sessions.log import (
     this_process,
 )
 from butlers.sessions.projects import PERSONAL
-from butlers.sessions.session import Injection, SessionMemory
+from butlers.sessions.session import CONTEXT_SECONDS, Injection, SessionMemory
 from butlers.settings.sections import ButlerSettings
 
 INSTRUCTIONS_FILE = "CLAUDE.md"
@@ -159,8 +159,7 @@ class Spawner:
 
     @property
     def _longest_seconds(self) -> float:
-        runtime = self._settings.runtime
-        return runtime.timeout_seconds + runtime.context_timeout_seconds + _MARGIN_SECONDS
+        return self._settings.runtime.timeout_seconds + CONTEXT_SECONDS + _MARGIN_SECONDS
 
     @asynccontextmanager
     async def _on_record(self, record: SessionRecord) -> AsyncIterator[None]:

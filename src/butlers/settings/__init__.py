@@ -1,1 +1,1 @@
-"""What files may say: sections, reading them, their faults, and their reference."""
+"""The settings files: their sections, how they are read, and their faults in words."""

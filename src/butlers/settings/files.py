@@ -1,4 +1,4 @@
-"""Reading `butler.toml` and `butlers.toml`; every fault is reported, not only the first."""
+"""Read `butler.toml` and `butlers.toml`; report every fault, not only the first."""
 
 import os
 import re
@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from butlers.errors import SettingsError
-from butlers.settings.database import FOR_ALL
-from butlers.settings.faults import as_toml, fault_line, fault_lines
-from butlers.settings.fields import toml_value
+from butlers.settings.fields import as_toml, fault_line, fault_lines, toml_value
+from butlers.settings.removed import drop_removed
 from butlers.settings.sections import (
+    HOME_DATABASE_KEYS,
     BackupSection,
     ButlerSettings,
     FleetSection,
@@ -38,15 +38,20 @@ class HouseSettings:
     backup: BackupSection = BackupSection()
     failed: Mapping[str, SettingsError] = field(default_factory=dict)
     """The butlers whose files cannot be used, and why."""
+    removed: Sequence[str] = ()
+    """A line for each key in the files that is no longer a setting."""
 
 
 def load_butler(file: Path, home_file: Path | None = None) -> ButlerSettings:
-    """The settings of one butler; what `home_file` says of the database is its default."""
-    document = _read(file)
+    """Load the settings of one butler; `[database]` of `home_file` is its default.
+
+    Keys that are no longer settings are dropped: `load_house` says which.
+    """
+    document, _ = _read(file)
     faults = _misnamed(file, document)
-    own, inherited = document.get("database", {}), _read_home(home_file).get("database")
+    own, inherited = document.get("database", {}), _read_home(home_file)[0].get("database")
     if isinstance(own, dict) and isinstance(inherited, dict):
-        kept = {key: value for key, value in inherited.items() if key not in FOR_ALL}
+        kept = {key: value for key, value in inherited.items() if key not in HOME_DATABASE_KEYS}
         document["database"] = {**kept, **own}
     try:
         settings = _validate(file, ButlerSettings, document)
@@ -57,14 +62,14 @@ def load_butler(file: Path, home_file: Path | None = None) -> ButlerSettings:
 
 
 def load_home(file: Path) -> HomeSettings:
-    """What holds for every butler of a home; all defaults when there is no such file."""
-    return _validate(file, HomeSettings, _read_home(file))
+    """Load what holds for every butler of a home; all defaults when there is no such file."""
+    return _validate(file, HomeSettings, _read_home(file)[0])
 
 
 def load_house(home_file: Path, butler_files: Sequence[Path]) -> HouseSettings:
-    """All settings of a home: a butler whose file is wrong is left out, and the rest stays.
+    """Load all settings of a home, without the butlers whose file is wrong.
 
-    The faults are raised where they leave no butler, or are those of the home's own file.
+    Raises the faults if they leave no butler, or are in the home's own file.
     """
     home = load_home(home_file)
     agreed = {key: (home_file, value) for key, value in _chosen(home.server).items()}
@@ -82,11 +87,14 @@ def load_house(home_file: Path, butler_files: Sequence[Path]) -> HouseSettings:
     _raise_any(_names_taken_at_home(home_file, home.fleet, [*butlers, *failed]))
     document = {"server": {key: value for key, (_, value) in agreed.items()}}
     server = _validate(home_file, HomeSettings, document).server
-    return HouseSettings(server, butlers, home.fleet, home.sessions, home.backup, failed)
+    files = [file for file in butler_files if file.parent.name in butlers]
+    removed = [line for file in files for line in _read(file)[1]]
+    removed += _read_home(home_file)[1]
+    return HouseSettings(server, butlers, home.fleet, home.sessions, home.backup, failed, removed)
 
 
 def override_server(server: ServerSection, given: Mapping[str, Any]) -> ServerSection:
-    """The server's settings with what the command line says instead; faults name the option."""
+    """Override the server's settings by the command line; faults name the option."""
     try:
         return ServerSection.model_validate({**server.model_dump(), **given})
     except ValidationError as error:
@@ -96,7 +104,7 @@ def override_server(server: ServerSection, given: Mapping[str, Any]) -> ServerSe
 def _agree(
     home_file: Path, file: Path, section: ServerSection, agreed: dict[str, tuple[Path, Any]]
 ) -> None:
-    """The home's file wins; a key it leaves out may be set by butlers that agree on it."""
+    """Check that butlers agree on each key of `[server]` that the home's file leaves out."""
     chosen, faults = _chosen(section), []
     for key, value in chosen.items():
         other_file, other = agreed.get(key, (file, value))
@@ -110,8 +118,8 @@ def _agree(
 def _names_taken_at_home(home_file: Path, fleet: FleetSection, butlers: Sequence[str]) -> list[str]:
     valid = "must not be the name of a butler of this home"
     return [
-        fault_line(home_file, f"fleet.remotes.{place}.name", toml_value(remote.name), valid)
-        for place, remote in enumerate(fleet.remotes)
+        fault_line(home_file, f"fleet.remotes.{index}.name", toml_value(remote.name), valid)
+        for index, remote in enumerate(fleet.remotes)
         if remote.name in butlers
     ]
 
@@ -121,7 +129,7 @@ def _chosen(section: ServerSection) -> dict[str, Any]:
 
 
 def _misnamed(file: Path, document: Document) -> list[str]:
-    """A butler bears the name of its directory, whether or not its file says so."""
+    """Check that the butler has the name of its directory, which is also its default."""
     directory, section = file.parent.name, document.setdefault("butler", {})
     name = section.setdefault("name", directory) if isinstance(section, dict) else directory
     if name == directory or not isinstance(name, str):
@@ -142,16 +150,18 @@ def _raise_any(faults: Sequence[str]) -> None:
         raise SettingsError(faults)
 
 
-def _read_home(file: Path | None) -> Document:
-    return _read(file) if file is not None and os.path.exists(file) else {}
+def _read_home(file: Path | None) -> tuple[Document, list[str]]:
+    return _read(file) if file is not None and os.path.exists(file) else ({}, [])
 
 
-def _read(file: Path) -> Document:
+def _read(file: Path) -> tuple[Document, list[str]]:
+    """Parse a file; return it without removed keys, and a line for each of these."""
     text = _text(file)
     try:
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError([_syntax_line(file, text, str(error))]) from None
+    return document, [f"{file}: {line}" for line in drop_removed(document)]
 
 
 def _text(file: Path) -> str:

@@ -1,8 +1,7 @@
-"""The commented files a home begins with, written from the models so that they cannot drift."""
+"""Write the first, commented `butler.toml` and `butlers.toml` from the models."""
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from typing import Literal, get_origin
 
 from pydantic import BaseModel
 
@@ -10,7 +9,7 @@ from butlers.settings.fields import Setting, SettingsTable, toml_value, walk
 from butlers.settings.sections import ButlerSettings, HomeSettings
 
 WIDTH = 100
-# The settings most worth knowing stand in a new file as they are; the others are commented out.
+# Settings that a new file sets; the others are commented out.
 ACTIVE = frozenset(
     {
         "modules.memory.enabled",
@@ -29,7 +28,7 @@ ACTIVE = frozenset(
         "modules.memory.retrieval.score_weights",
     }
 )
-# A table whose keys are the user's own, with what it holds in a new file.
+# Tables with keys of the user's choice, and their lines in a new file.
 TABLES = {
     "butler.schedule": (
         'consolidate = { cron = "0 */6 * * *", prompt = "Run memory consolidation" }',
@@ -44,30 +43,29 @@ BUTLER_HEAD = (
 HOME_HEAD = (
     "Settings for every butler of this home. A line that begins with # and no space is a setting "
     "at its default: remove the # to change it. [server] here wins over [server] of any butler; "
-    "[database] is what a butler uses unless its own butler.toml says otherwise; connections and "
-    "memory are of all butlers together."
+    "[database] is the default of every butler; connections and memory can only be set here."
 )
 NOTES = {
     "butler.schedule": (
         "consolidate, decay_sweep and episode_cleanup run the memory's own jobs, and their cron "
-        "here wins over [modules.memory.schedule]; any other entry runs its prompt as a session. "
+        "here wins over [modules.memory.schedule]. Any other entry runs its prompt in a session. "
         'cron = "" means never.'
     ),
     "server": (
-        "One process serves all butlers of a home: what butlers.toml says there wins, and butlers "
-        "that set the same key must agree. allow_remote stands in the same file as host."
+        "One process serves all butlers of a home: butlers.toml wins, and butlers that set the "
+        "same key must agree. Set allow_remote in the same file as host."
     ),
 }
 
 
 def butler_toml(name: str, description: str = "") -> str:
-    """A new butler's file: every setting there is, with its default and a line of meaning."""
+    """Write a new butler's file: every setting with its default and its meaning."""
     own = {"butler.name": toml_value(name), "butler.description": toml_value(description)}
     return _file(BUTLER_HEAD, ButlerSettings, own)
 
 
 def home_toml() -> str:
-    """A new home's file: every setting that holds for all butlers, commented out."""
+    """Write a new home's file: every setting for all butlers, commented out."""
     return _file(HOME_HEAD, HomeSettings, {})
 
 
@@ -91,7 +89,7 @@ def _header(path: str, words: str) -> Iterator[str]:
 
 
 def _setting(key: str, setting: Setting, own: Mapping[str, str]) -> Iterator[str]:
-    is_choice = get_origin(setting.kind) is Literal
+    is_choice = setting.valid.startswith("one of")
     choices = f"{setting.valid.capitalize()}." if is_choice else ""
     yield from _comment(f"{setting.description} {choices}".strip())
     if key in own:

@@ -1,4 +1,4 @@
-"""The names butlers may have: they become database names and parts of URLs."""
+"""Check names of butlers, which become database names and parts of URLs."""
 
 import re
 
@@ -16,7 +16,7 @@ VALID_NAME = (
 
 
 def validate_name(name: str) -> str:
-    """The name itself when a butler may have it; otherwise InvalidInput."""
+    """Return the name if a butler may have it; otherwise raise InvalidInput."""
     well_formed = re.fullmatch(r"[a-z][a-z0-9_]*", name, re.ASCII)
     if not well_formed or len(name) > LONGEST_NAME or name in RESERVED_NAMES:
         raise InvalidInput(f"name: found {name!r}; valid is {VALID_NAME}")
@@ -24,5 +24,5 @@ def validate_name(name: str) -> str:
 
 
 def database_name(name: str) -> str:
-    """The database of a butler; no two names share one."""
+    """Name the database of a butler; no two butlers share one."""
     return f"butler_{validate_name(name)}"

@@ -1,4 +1,4 @@
-"""The settings of a butler: everything that `butler.toml` may say."""
+"""The sections of `butler.toml` and `butlers.toml`."""
 
 import ipaddress
 import re
@@ -11,15 +11,18 @@ from butlers.errors import NotFound
 from butlers.kernel.sections import Cron, Fault, InlineSection, SettingsSection, Valid, refuse
 from butlers.modules import ModulesSection
 from butlers.operation import Toolset
-from butlers.settings.database import DatabaseSection, HomeDatabaseSection
 from butlers.settings.names import VALID_NAME, validate_name
 from butlers.settings.types import (
     AnyTenant,
     ButlerUrl,
+    DatabaseUrl,
+    Directory,
     HttpUrl,
+    ReplicaUrl,
     Tenant,
     TokenVariable,
     VariableName,
+    matching,
 )
 
 # These entries of [butler.schedule] run jobs of modules; any other runs its prompt.
@@ -30,20 +33,18 @@ TASK_NAME_RULE = "a name of lower-case letters, digits and underscores that star
 
 
 class ScheduleEntry(SettingsSection):
-    """A task of the butler's own."""
+    """A scheduled task."""
 
     cron: Cron = Field(description="When it runs.")
-    prompt: str = Field("", description="What the session is asked; the memory's jobs need none.")
+    prompt: str = Field("", description="Prompt of the session; the memory's jobs need none.")
 
 
 class ButlerSection(SettingsSection):
-    """Who the butler is."""
+    """The butler itself."""
 
-    name: Name = Field(description="The butler's name, which is that of its directory.")
-    description: str = Field("", description="What the butler is for, in your own words.")
-    tenant: Tenant = Field(
-        "default", description="Whose memories a caller without a token reads and writes."
-    )
+    name: Name = Field(description="Name of the butler, which is that of its directory.")
+    description: str = Field("", description="What the butler is for; its sessions are told.")
+    tenant: Tenant = Field("default", description="Tenant of callers that have no token.")
     schedule: Mapping[str, ScheduleEntry] = Field(
         default_factory=dict, description="Tasks by name, each with a cron and a prompt."
     )
@@ -66,31 +67,25 @@ class ButlerSection(SettingsSection):
 
 
 class RuntimeSection(SettingsSection):
-    """What runs a session: the model that consolidates and answers scheduled prompts."""
+    """The language model that consolidates episodes and runs scheduled prompts."""
 
     kind: Literal["none", "claude", "codex", "command", "http"] = Field(
-        "none", description="What runs sessions; none means that no session runs."
+        "none", description="What runs the model; none runs no model."
     )
     command: tuple[str, ...] = Field(
-        (), strict=False, description="The program and its arguments, for kind command."
+        (),
+        strict=False,
+        description="Program and arguments, for kind command; for claude and codex the path of "
+        "the program, where it is not in the PATH.",
     )
-    binary: str = Field(
-        "", description='Path of the claude or codex program; "" finds it in the PATH.'
-    )
-    model: str = Field("", description='The model to ask for; "" leaves it to the runtime.')
-    url: HttpUrl = Field("", description="Where completions are asked for, for kind http.")
+    model: str = Field("", description='Name of the model; "" leaves it to the runtime.')
+    url: HttpUrl = Field("", description="Where to send completions, for kind http.")
     api_key_env: VariableName = Field(
-        "", description="Name of the environment variable that holds the key, never the key itself."
+        "", description="Environment variable that holds the API key."
     )
-    timeout_seconds: int = Field(300, ge=1, le=86_400, description="How long a session may take.")
+    timeout_seconds: int = Field(300, ge=1, le=86_400, description="Most seconds of one answer.")
     context_tokens: int = Field(
-        0, ge=0, le=100_000_000, description="Tokens the model can have before it; 0 asks it."
-    )
-    context_timeout_seconds: float = Field(
-        10.0,
-        gt=0,
-        le=600,
-        description="How long a session waits for its memories before it starts.",
+        0, ge=0, le=100_000_000, description="Context window of the model; 0 asks the server."
     )
 
     @model_validator(mode="after")
@@ -99,57 +94,100 @@ class RuntimeSection(SettingsSection):
             refuse([Fault("command", self.command, 'must name a program, as kind is "command"')])
         if self.kind == "http" and not self.url:
             refuse([Fault("url", self.url, 'must be the URL to ask, as kind is "http"')])
+        if self.kind in ("claude", "codex") and len(self.command) > 1:
+            valid = f'must be the path of the program alone, as kind is "{self.kind}"'
+            refuse([Fault("command", self.command, valid)])
         return self
 
 
 class McpSection(SettingsSection):
-    """What agents are offered."""
+    """Which tools agents get."""
 
     tools: Toolset = Field(
         Toolset.STANDARD,
         strict=False,
-        description="Which tools: core (the six of every day), standard or all.",
+        description="Set of tools: the six everyday ones, the standard ones, or all.",
     )
     consolidate: bool = Field(
-        False, description="Whether agents may read what waits: two more tools and a prompt."
+        False, description="Whether agents may consolidate episodes: two more tools and a prompt."
     )
 
     @property
     def opted(self) -> tuple[str, ...]:
-        """What is offered beside the set of tools."""
+        """Name the tools offered beside the chosen set."""
         return ("consolidate",) if self.consolidate else ()
 
 
+class DatabaseSection(SettingsSection):
+    """Where the memories are stored."""
+
+    url: DatabaseUrl = Field(
+        "",
+        repr=False,
+        description='Your own PostgreSQL server; "" runs the embedded one. Of several hosts '
+        "(host1:5432,host2:5432) the primary is found, also after a failover.",
+    )
+    replica_urls: tuple[ReplicaUrl, ...] = Field(
+        (),
+        strict=False,
+        repr=False,
+        description="Streaming replicas of that server to read from, unless they lag.",
+    )
+
+    @model_validator(mode="after")
+    def _replicas_are_of_a_server(self) -> Self:
+        if self.replica_urls and not self.url:
+            valid = "must be empty, as database.url is: the embedded server has no replicas"
+            refuse([Fault("replica_urls", self.replica_urls, valid)])
+        return self
+
+
+class HomeDatabaseSection(DatabaseSection):
+    """Where the memories are stored; the default of every butler."""
+
+    connections: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="Most connections of this home to one server, shared by its butlers; "
+        "0 uses three quarters of what the server allows.",
+    )
+    memory: Annotated[
+        str,
+        *matching(
+            r"auto|[1-9][0-9]{0,6}(MB|GB)",
+            'an amount such as "512MB" or "4GB", or "auto"',
+        ),
+    ] = Field(
+        "auto",
+        description="Cache of the embedded server, from its next start; "
+        "auto uses an eighth of the memory of the machine or container.",
+    )
+
+
+HOME_DATABASE_KEYS = frozenset(HomeDatabaseSection.model_fields) - set(DatabaseSection.model_fields)
+"""Keys of `[database]` that only `butlers.toml` may set."""
+
+
 class ServerSection(SettingsSection):
-    """How the process that serves every butler of a home listens."""
+    """The HTTP server of the home, which serves all its butlers."""
 
     host: str = Field(
         "127.0.0.1", min_length=1, max_length=253, description="Address to listen on."
     )
-    port: int = Field(8900, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
-    allow_remote: bool = Field(
-        False, description="Whether host may be an address other machines can reach."
-    )
+    port: int = Field(8900, ge=0, le=65_535, description="Port to listen on; 0 picks a free one.")
+    allow_remote: bool = Field(False, description="Whether other machines may reach the server.")
     allowed_hosts: tuple[str, ...] = Field(
-        (), strict=False, description="Names, next to localhost, by which clients may call."
-    )
-    requests_per_minute: int = Field(
-        6_000,
-        ge=1,
-        le=10_000_000,
-        description="How many requests a token, or an address without one, may send in a minute.",
-    )
-    send_seconds: float = Field(
-        20.0, gt=0, le=3_600, description="How long a client may take to send a whole request."
+        (), strict=False, description="Host names, besides localhost, that clients may use."
     )
     drain_seconds: float = Field(
         0.0,
         ge=0,
         le=600,
-        description="How long a stop lets /ready say no first, for a balancer to notice.",
+        description="Seconds that /ready answers 503 before a stop, so that a balancer notices.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least severe message that is logged."
+        "info", description="Least severe messages that are logged."
     )
 
     @model_validator(mode="after")
@@ -168,9 +206,9 @@ def _is_loopback(host: str) -> bool:
 
 
 class ButlerSettings(SettingsSection):
-    """All settings of one butler."""
+    """Everything that `butler.toml` may set."""
 
-    butler: ButlerSection = Field(description="Who the butler is.")
+    butler: ButlerSection = Field(description="The butler itself.")
     modules: ModulesSection = Field(ModulesSection(), description="Modules.")
     database: DatabaseSection = Field(DatabaseSection(), description="Database.")
     runtime: RuntimeSection = Field(RuntimeSection(), description="Runtime.")
@@ -178,45 +216,41 @@ class ButlerSettings(SettingsSection):
     server: ServerSection = Field(ServerSection(), description="Server.")
 
     def module(self, name: str) -> BaseModel:
-        """The settings of a module."""
+        """Get the settings of a module; NotFound if there is none of that name."""
         if name not in type(self.modules).model_fields:
             raise NotFound(f"there is no module {name!r}")
         return cast(BaseModel, getattr(self.modules, name))
 
     def is_enabled(self, name: str) -> bool:
-        """Whether the butler has the module; one without the setting is always on."""
+        """Tell whether the butler has the module; one without the setting is always on."""
         return bool(getattr(self.module(name), "enabled", True))
 
 
 class RemoteButler(InlineSection):
-    """A butler that another process serves, here or on another host."""
+    """A butler of another home, on this host or another."""
 
-    name: Name = Field(description="What it is called here.")
-    url: ButlerUrl = Field(description="Where its API is.")
-    token_env: TokenVariable = Field(
-        description="Name of the environment variable that holds a token for it, never the token."
-    )
+    name: Name = Field(description="Its name here.")
+    url: ButlerUrl = Field(description="URL of its API.")
+    token_env: TokenVariable = Field(description="Environment variable that holds a token for it.")
     tenant: AnyTenant = Field(
-        "", description='Callers of this tenant see it too; "" shows it to the operator alone.'
+        "",
+        description='Tenant that may see it, besides the operator; "" for none.',
     )
 
     @property
     def pages(self) -> str:
-        """Where its own home shows what it remembers."""
-        place, _, name = self.url.rpartition("/api/butlers/")
-        return f"{place}/butlers/{name}/memory"
+        """Build the URL of its memory page."""
+        home, _, name = self.url.rpartition("/api/butlers/")
+        return f"{home}/butlers/{name}/memory"
 
 
 class FleetSection(SettingsSection):
-    """Butlers of other homes, shown on the fleet page beside those of this one."""
+    """Butlers of other homes, shown on the fleet page."""
 
     remotes: Annotated[
         tuple[RemoteButler, ...],
         Valid("a list of tables with the keys " + ", ".join(RemoteButler.model_fields)),
     ] = Field((), strict=False, description="The butlers, each `{ name, url, token_env }`.")
-    timeout_seconds: float = Field(
-        2.0, gt=0, le=60, description="How long one butler may take before it is shown as down."
-    )
 
     @model_validator(mode="after")
     def _each_has_a_name_of_its_own(self) -> Self:
@@ -232,36 +266,27 @@ class FleetSection(SettingsSection):
 
 
 class SessionsSection(SettingsSection):
-    """How sessions of agents arrive that did not say goodbye."""
+    """Sessions of connected agents."""
 
-    idle_minutes: float = Field(
-        30,
-        ge=0,
-        le=10_080,
-        description="How long after its last answer a session that never ended counts as ended; "
-        "one that was interrupted while its agent worked, after twelve times as long.",
-    )
     catch_up: bool = Field(
-        True,
-        description="Whether transcripts of connected agents that no hook told of are looked for, "
-        "at the start and every hour.",
+        True, description="Whether transcripts that no hook reported are looked for every hour."
     )
 
 
 class BackupSection(SettingsSection):
-    """The backups that are made by themselves while the butlers are up."""
+    """Automatic backups, made while the daemon runs."""
 
-    cron: Cron = Field("", description='When one is made; "" makes none by itself.')
-    directory: str = Field(
+    cron: Cron = Field("", description="When a backup is made.")
+    directory: Directory = Field(
         "",
-        description="Where they are kept, better on another disk; "
-        '"" means the directory backups of the home.',
+        description='Where backups are written, better on another disk; "" means `backups` in the '
+        "home.",
     )
-    keep: int = Field(7, ge=1, le=10_000, description="How many are kept, the newest.")
+    keep: int = Field(7, ge=1, le=10_000, description="How many backups are kept, newest first.")
 
 
 class HomeSettings(SettingsSection):
-    """What `butlers.toml` may say for every butler of a home."""
+    """Everything that `butlers.toml` may set, for all butlers of a home."""
 
     database: HomeDatabaseSection = Field(HomeDatabaseSection(), description="Database.")
     server: ServerSection = Field(ServerSection(), description="Server.")

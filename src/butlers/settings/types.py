@@ -1,4 +1,4 @@
-"""Texts that settings take, each with the words for what is valid."""
+"""Types of text settings, each with words for what is valid."""
 
 import re
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from butlers.kernel.sections import Valid
 
 
 def matching(pattern: str, valid: str) -> tuple[AfterValidator, Valid]:
-    """What makes a text setting match the whole pattern, and the words for it."""
+    """Make a text setting match the whole pattern; `valid` says so in words."""
     return _accepting(re.compile(pattern).fullmatch, valid)
 
 
 def url_of(schemes: tuple[str, ...], valid: str) -> tuple[AfterValidator, Valid]:
-    """What makes a text setting empty or a URL of one of the schemes, and the words for it."""
+    """Make a text setting empty or a URL of one of the schemes; `valid` says so in words."""
     return _accepting(lambda url: not url or _is_url(url, schemes), valid)
 
 
@@ -43,18 +43,19 @@ Tenant = Annotated[
     str,
     *matching(r"[^\s\x00]{1,200}", "text of 1 to 200 characters without spaces"),
 ]
-_PLACE = "postgresql://user@host:5432/postgres"
+_EXAMPLE = "postgresql://user@host:5432/postgres"
 
 
 def _is_database(url: str) -> bool:
-    """A database's URL may name several hosts, which no other may."""
+    """Tell whether it is a URL of PostgreSQL, which may name several hosts."""
     return url.partition("://")[0] in ("postgresql", "postgres") and is_address(url)
 
 
 DatabaseUrl = Annotated[
-    str, *_accepting(lambda url: not url or _is_database(url), f'a URL such as "{_PLACE}", or ""')
+    str,
+    *_accepting(lambda url: not url or _is_database(url), f'a URL such as "{_EXAMPLE}", or ""'),
 ]
-ReplicaUrl = Annotated[str, *_accepting(_is_database, f'a URL such as "{_PLACE}"')]
+ReplicaUrl = Annotated[str, *_accepting(_is_database, f'a URL such as "{_EXAMPLE}"')]
 HttpUrl = Annotated[
     str, *url_of(("http", "https"), 'a URL such as "https://host/v1/chat/completions", or ""')
 ]
@@ -79,6 +80,7 @@ TokenVariable = Annotated[
         'the name of an environment variable such as "HOST_TOKEN", never the token itself',
     ),
 ]
+Directory = Annotated[str, Valid('the path of a directory, or ""')]
 AnyTenant = Annotated[
     str, *matching(r"[^\s\x00]{0,200}", 'text of up to 200 characters without spaces, or ""')
 ]

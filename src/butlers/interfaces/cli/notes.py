@@ -95,10 +95,9 @@ async def _open(target: dict[str, Any], *, deep: bool) -> "AsyncIterator[Noteboo
             yield butler.module("notebook").operation_context(Caller(tenant, "cli", agent))
         return
     directory: Path = home.butler_directory(name)
-    config: Any = settings.module("notebook")
-    manager = open_manager(directory, config)
+    manager = open_manager(directory)
     try:
-        yield NotebookContext(manager, config, tenant, agent, directory / FILE)
+        yield NotebookContext(manager, tenant, agent, directory / FILE)
     finally:
         manager.db.close()
 

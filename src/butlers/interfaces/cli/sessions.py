@@ -120,14 +120,14 @@ def _ask_daemon(
     """Run the session in the daemon, print the answer and return the whole reply."""
     from butlers.host.home_tokens import command_token
     from butlers.host.status import post
+    from butlers.sessions.session import CONTEXT_SECONDS
 
     name, tenant = settings.butler.name, settings.butler.tenant
-    limits = settings.runtime
     reply = post(
         f"{daemon.url}/api/butlers/{name}/ask",
         {"prompt": replace_surrogates(prompt), "project": _project()},
         command_token(home, name, tenant),
-        limits.timeout_seconds + limits.context_timeout_seconds + _PATIENCE_SECONDS,
+        settings.runtime.timeout_seconds + CONTEXT_SECONDS + _PATIENCE_SECONDS,
     )
     typer.echo(reply["answer"])
     return reply

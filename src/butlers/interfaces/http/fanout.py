@@ -23,6 +23,8 @@ from butlers.settings.sections import RemoteButler
 
 log = structlog.get_logger(__name__)
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
+ANSWER_SECONDS = 2.0
+"""How long one butler may take before it is shown as down."""
 
 Said = TypeVar("Said", bound=BaseModel)
 Params = Mapping[str, Any]
@@ -112,12 +114,11 @@ class Fleet:
     async def _within_time(
         self, name: str, answer: Callable[[], Awaitable[Said]], *, is_remote: bool
     ) -> Reply[Said]:
-        limit = self._household.fleet.timeout_seconds
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 return Reply(name, await answer(), is_remote=is_remote)
         except TimeoutError:
-            error = f"no answer within {limit:g} seconds"
+            error = f"no answer within {ANSWER_SECONDS:g} seconds"
         except httpx2.HTTPError as failed:
             error = f"cannot be reached ({type(failed).__name__})"
         except ValidationError:

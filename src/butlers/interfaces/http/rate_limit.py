@@ -15,6 +15,8 @@ from butlers.kernel.rates import Rates
 
 MOST_OPEN = 256
 """How many requests of one caller may be under way, streams of agents among them."""
+PER_MINUTE = 6_000
+"""How many requests a caller may send in a minute, all of which may come at once."""
 READY = "/ready"
 _BEARER = "bearer "
 
@@ -23,9 +25,9 @@ class Gate:
     """Refuses callers whose token has expired, and those who ask too much; by token, or else by
     address."""
 
-    def __init__(self, app: ASGIApp, tokens: TokenStore, requests_per_minute: int) -> None:
+    def __init__(self, app: ASGIApp, tokens: TokenStore, per_minute: int = PER_MINUTE) -> None:
         self._app, self._tokens = app, tokens
-        self._rates = Rates(requests_per_minute)
+        self._rates = Rates(per_minute)
         self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

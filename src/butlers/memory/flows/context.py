@@ -7,6 +7,7 @@ from typing import Any
 from butlers.db.postgres import Row
 from butlers.errors import InvalidInput
 from butlers.kernel.tokens import count_tokens
+from butlers.memory import limits
 from butlers.memory.flows import recall
 from butlers.memory.flows.candidates import CandidateQuery, find_candidates
 from butlers.memory.flows.recall import Recalled, Rows
@@ -120,7 +121,7 @@ async def _load_always_injected(
 
 
 def _most_episodes(memory: Memory) -> int:
-    return memory.settings.context.max_episodes if memory.settings.context.episodes_share else 0
+    return limits.MAX_CONTEXT_EPISODES if memory.settings.context.episodes_share else 0
 
 
 def _offers(memory: Memory, recalled: Sequence[Recalled], always: _AlwaysInjected) -> list[Offer]:

@@ -10,6 +10,7 @@ from uuid import UUID
 from butlers.db.postgres import Row
 from butlers.kernel import ranking
 from butlers.kernel.json_values import as_json
+from butlers.memory import limits
 from butlers.memory.candidates import CandidateColumns
 from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_candidates
 from butlers.memory.handle import Memory
@@ -97,10 +98,10 @@ async def search_memories(
 ) -> list[dict[str, Any]]:
     """Return the best matches with their scores; filters apply before the limit.
 
-    A limit beyond the settings and a relevance outside 0 to 1 are refused. Nothing is counted
+    A limit above MAX_LIMIT and a relevance outside 0 to 1 are refused. Nothing is counted
     as used.
     """
-    inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
+    inputs.checked_limit(limit, limits.MAX_LIMIT)
     inputs.checked_number("min_relevance", min_relevance, 0, 1)
     rows = Rows(memory, lineage, query.then)
     if mode is SearchMode.HYBRID:
@@ -140,7 +141,7 @@ async def recall(
     answers, or only outdated episodes do, nothing is returned; `nearest` returns the one memory
     that comes nearest then.
     """
-    inputs.checked_limit(limit, memory.settings.retrieval.max_limit)
+    inputs.checked_limit(limit, limits.MAX_LIMIT)
     rows = Rows(memory, lineage, query.then)
     chosen = await _choose(
         memory,

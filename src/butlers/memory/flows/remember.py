@@ -8,6 +8,7 @@ from uuid import UUID
 from butlers.errors import NotFound
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
+from butlers.memory import limits
 from butlers.memory.flows import links as linkage
 from butlers.memory.flows.conflict_detection import know_predicates, look_in
 from butlers.memory.flows.entity_linking import anchored
@@ -200,9 +201,8 @@ async def store_rule_in(work: UnitOfWork, new: NewRule, embedding: Embedding) ->
 
 def paced(memory: Memory, new: T, lineage: Lineage) -> T:
     """What is stored, doubted where it comes in a flood."""
-    settings, now = memory.settings.quarantine, memory.now()
-    most = settings.max_writes_per_minute if settings.enabled else 0
-    return replace(new, doubt=FLOOD) if memory.pace.is_flood(lineage, most, now) else new
+    most = limits.MAX_WRITES_PER_MINUTE if memory.settings.quarantine.enabled else 0
+    return replace(new, doubt=FLOOD) if memory.pace.is_flood(lineage, most, memory.now()) else new
 
 
 async def _with_its_source(work: UnitOfWork, new: Drawn) -> tuple[Drawn, Provenance]:

@@ -16,6 +16,7 @@ from butlers.kernel.secret_policy import (
     marks_within,
 )
 from butlers.kernel.text import clean_json
+from butlers.memory import limits
 from butlers.memory.model import (
     MemoryRef,
     MemoryType,
@@ -84,7 +85,7 @@ def checked_episode(new: NewEpisode, settings: MemoryModuleConfig) -> NewEpisode
     given, new = new, _gated(new, settings.secrets)
     return replace(
         new,
-        content=inputs.checked_text("content", new.content, settings.episodes.max_content_chars),
+        content=inputs.checked_text("content", new.content, limits.MAX_EPISODE_CHARS),
         butler=inputs.checked_line("butler", new.butler, inputs.MAX_SCOPE),
         importance=inputs.checked_number("importance", new.importance, 0, 10),
         doubt=_doubt(settings, given.content, given.author),
@@ -100,7 +101,7 @@ def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
         new,
         subject=inputs.checked_line("subject", new.subject, inputs.MAX_SUBJECT),
         predicate=inputs.checked_line("predicate", new.predicate, inputs.MAX_PREDICATE),
-        content=inputs.checked_text("content", new.content, settings.facts.max_content_chars),
+        content=inputs.checked_text("content", new.content, limits.MAX_FACT_CHARS),
         importance=inputs.checked_number("importance", new.importance, 0, 10),
         permanence=inputs.checked_word("permanence", new.permanence, Permanence),
         scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
@@ -118,7 +119,7 @@ def checked_rule(new: NewRule, settings: MemoryModuleConfig) -> NewRule:
     given, new = new, _gated(new, settings.secrets)
     return replace(
         new,
-        content=inputs.checked_text("content", new.content, settings.rules.max_content_chars),
+        content=inputs.checked_text("content", new.content, limits.MAX_RULE_CHARS),
         scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
         tags=inputs.checked_tags(new.tags),
         doubt=_doubt(settings, given.content, *given.tags, orders_only=True),

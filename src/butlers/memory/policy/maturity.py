@@ -9,7 +9,7 @@ from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
 from butlers.memory.model import Maturity, Origin, RuleOutcome
 from butlers.memory.policy.suspicion import doubt
-from butlers.memory.rules_settings import RulesConfig
+from butlers.memory.settings import RulesConfig
 
 HARM_WEIGHT = 4
 KEPT_REASONS = 100

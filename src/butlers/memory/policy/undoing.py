@@ -10,7 +10,7 @@ from butlers.memory.model import Maturity, RuleOutcome
 from butlers.memory.policy import maturity
 from butlers.memory.policy.entities import MERGED_INTO
 from butlers.memory.policy.maturity import Author, Mark
-from butlers.memory.rules_settings import RulesConfig
+from butlers.memory.settings import RulesConfig
 
 Row = Mapping[str, Any]
 _COUNTED = ("applied_count", "success_count", "harmful_count", "effectiveness_score")

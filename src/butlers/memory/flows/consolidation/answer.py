@@ -13,6 +13,7 @@ import structlog
 from butlers.db.postgres import Row
 from butlers.errors import Conflict
 from butlers.kernel.mentions import Mentions
+from butlers.memory import limits
 from butlers.memory.flows.consolidation import lease as leases
 from butlers.memory.flows.consolidation.apply import apply
 from butlers.memory.flows.consolidation.lease import Appetite, Claimed, GivenBack
@@ -52,8 +53,8 @@ async def read_known(
     memory: Memory, claimed: Claimed, reach: Reach, lineage: Lineage
 ) -> KnownMemories:
     """What is shown of what this butler knows."""
-    settings = memory.settings.consolidation
-    most_facts, most_rules = map(reach.known, (settings.max_known_facts, settings.max_known_rules))
+    most = (limits.MAX_KNOWN_FACTS, limits.MAX_KNOWN_RULES)
+    most_facts, most_rules = map(reach.known, most)
     asked = {"butler": claimed.butler, "episode_ids": claimed.lease.episode_ids}
     async with memory.transaction(lineage) as tx:
         now = memory.now()
@@ -226,7 +227,7 @@ async def submit(
 
 async def _claimed(memory: Memory, butler: str, limit: int, lineage: Lineage) -> Claimed:
     run_id = f"agent:{memory.new_id()}"
-    most = min(limit, memory.settings.consolidation.batch_size)
+    most = min(limit, limits.CONSOLIDATION_BATCH)
     appetite = Appetite(run_id, most, MAX_CHARS, CLAIM_SECONDS)
     return await leases.claim(memory, butler, lineage, appetite)
 

@@ -10,6 +10,7 @@ from butlers.db.lease import Renewal
 from butlers.db.postgres import Row, Transaction
 from butlers.kernel.json_values import as_json
 from butlers.kernel.text import one_line
+from butlers.memory import limits
 from butlers.memory.handle import Memory
 from butlers.memory.model import ConsolidationStatus, Event, EventType, Lineage
 from butlers.memory.policy.consolidation import EpisodeToRead, Reach
@@ -58,9 +59,9 @@ class Appetite:
 
 def appetite_of(memory: Memory, reach: Reach, most: int | None = None) -> Appetite:
     """How much a run takes at once for a model of such a reach."""
-    settings = memory.settings.consolidation
-    episodes = min(reach.episodes(settings.batch_size), most or settings.batch_size)
-    return Appetite(str(memory.new_id()), episodes, reach.chars, settings.lease_seconds)
+    batch = limits.CONSOLIDATION_BATCH
+    episodes = min(reach.episodes(batch), most or batch)
+    return Appetite(str(memory.new_id()), episodes, reach.chars, limits.CONSOLIDATION_LEASE_SECONDS)
 
 
 async def find_waiting(memory: Memory, lineage: Lineage) -> list[Row]:
@@ -75,11 +76,11 @@ async def claim(memory: Memory, butler: str, lineage: Lineage, appetite: Appetit
     Whoever left episodes behind with a lease that ran out made an attempt: counting it is what
     ends the loop of an episode that kills every run that reads it.
     """
-    settings, now = memory.settings.consolidation, memory.now()
+    now, attempts = memory.now(), limits.CONSOLIDATION_ATTEMPTS
     async with memory.transaction(lineage) as tx:
         await lock_names(tx, "consolidation", butler)
         lapsed = await consolidation.abandon(
-            tx, butler=butler, max_attempts=settings.max_attempts, reason=ABANDONED, now=now
+            tx, butler=butler, max_attempts=attempts, reason=ABANDONED, now=now
         )
         left = await _record_failures(memory, tx, lapsed, lineage, now)
         rows = await consolidation.claim(
@@ -107,7 +108,7 @@ async def while_held(
             kept = await consolidation.renew(tx, until=until, **asdict(lease))
         return kept == len(lease.episode_ids)
 
-    seconds = memory.settings.consolidation.lease_seconds
+    seconds = limits.CONSOLIDATION_LEASE_SECONDS
     return await Renewal("consolidation", seconds, renew, TAKEN_OVER).while_held(work)
 
 
@@ -133,7 +134,7 @@ async def give_back_in(
     memory: Memory, tx: Transaction, lease: Lease, reason: str, lineage: Lineage
 ) -> GivenBack:
     """Count a failed attempt within a transaction; half of them are read together the next time."""
-    most, now = memory.settings.consolidation.max_attempts, memory.now()
+    most, now = limits.CONSOLIDATION_ATTEMPTS, memory.now()
     told, company = one_line(reason)[:_MAX_REASON], len(lease.episode_ids)
     failed = await consolidation.fail(
         tx, max_attempts=most, reason=told, company=company, now=now, **asdict(lease)
@@ -142,7 +143,7 @@ async def give_back_in(
 
 
 def _until(memory: Memory, now: datetime) -> datetime:
-    return now + timedelta(seconds=memory.settings.consolidation.lease_seconds)
+    return now + timedelta(seconds=limits.CONSOLIDATION_LEASE_SECONDS)
 
 
 async def _record_failures(

@@ -17,6 +17,7 @@ import structlog
 from butlers.db.lease import to_its_end
 from butlers.errors import BudgetExhausted, ButlersError, ShareExhausted, Unavailable
 from butlers.llm import Bounded, CompletionFailed, LanguageModel, NotReached
+from butlers.memory import limits
 from butlers.memory.flows.consolidation import lease as leases
 from butlers.memory.flows.consolidation.answer import (
     BRIEF,
@@ -57,12 +58,12 @@ class Stop(IntEnum):
 class _NoSession(Exception):
     """No session could be had: a spent budget, a runtime that is not there."""
 
-    def __init__(self, error: Unavailable, told: str) -> None:
+    def __init__(self, error: Unavailable) -> None:
         self.timed_out = isinstance(error, NotReached) and error.timed_out
         self.stop = Stop.BUTLER
         if isinstance(error, NotReached | BudgetExhausted):
             self.stop = Stop.TENANT if isinstance(error, ShareExhausted) else Stop.RUN
-        super().__init__(told)
+        super().__init__(str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ async def _affordable(model: HasBudget) -> None:
     try:
         await model.check()
     except Unavailable as error:
-        raise _NoSession(error, str(error)) from error
+        raise _NoSession(error) from error
 
 
 async def _settled(
@@ -130,35 +131,25 @@ async def _attempt(
     known = await read_known(memory, claimed, reach, lineage)
     template = BRIEF if reach.is_small else TEMPLATE
     prompt = build_prompt(template, claimed.episodes, known)
-    completion = _complete(memory, model, prompt, reach)
+    completion = _complete(model, prompt, reach)
     answer = await leases.while_held(memory, claimed.lease, lineage, completion)
     asked = ConsolidationPrompt(known, numbered(claimed.episodes, known), template, reach.is_small)
     return await take_answer(memory, claimed, asked, answer, lineage)
 
 
-async def _complete(memory: Memory, model: LanguageModel, prompt: str, reach: Reach) -> str:
+async def _complete(model: LanguageModel, prompt: str, reach: Reach) -> str:
     """The model's answer; a session that could not be had at all is no attempt."""
-    seconds = memory.settings.consolidation.timeout_seconds
     try:
         completion = await model.complete(
             prompt,
             schema=brief_schema() if reach.is_small else answer_schema(),
-            timeout_seconds=seconds,
             label=TRIGGER,
         )
     except Unavailable as error:
         if isinstance(error, CompletionFailed) and not isinstance(error, NotReached):
             raise
-        late = isinstance(error, NotReached) and error.timed_out
-        raise _NoSession(error, _late(seconds) if late else str(error)) from error
+        raise _NoSession(error) from error
     return completion.text
-
-
-def _late(seconds: int) -> str:
-    return (
-        f"the language model did not answer within {seconds} s; "
-        "modules.memory.consolidation.timeout_seconds allows more"
-    )
 
 
 async def _let_go(memory: Memory, claimed: Claimed, error: _NoSession, lineage: Lineage) -> None:
@@ -231,7 +222,7 @@ class _Run:
     def __init__(self, memory: Memory, model: LanguageModel) -> None:
         self._memory = memory
         self._model = model
-        self._ends_at = memory.now() + timedelta(minutes=memory.settings.consolidation.run_minutes)
+        self._ends_at = memory.now() + timedelta(minutes=limits.CONSOLIDATION_MINUTES)
         self._reports: dict[str, list[ConsolidationReport]] = {}
         self._finished: set[tuple[str, str]] = set()
         self._failures: Counter[tuple[str, str]] = Counter()

@@ -14,6 +14,7 @@ from typing import Any
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
+from butlers.memory import limits
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventType, Lineage, RemovalReason
 from butlers.memory.settings import EpisodesConfig
@@ -145,7 +146,7 @@ async def keep_unread(memory: Memory, lineage: Lineage, *, at_once: bool = False
     async with memory.transaction(lineage) as tx:
         if not await episode_retention.is_due(tx, **span):
             return 0
-        bound = await _bound(tx, memory.settings.episodes)
+        bound = await _bound(tx)
     while moved := await _keep_some(memory, {**span, **bound, "ttl": ttl}, lineage, now):
         kept += moved
         if at_once:
@@ -161,11 +162,12 @@ async def _keep_some(memory: Memory, which: dict[str, Any], lineage: Lineage, no
         return await events.append(tx, memory.new_id, kept, lineage, now)
 
 
-async def _bound(tx: Transaction, settings: EpisodesConfig) -> dict[str, Any]:
+async def _bound(tx: Transaction) -> dict[str, Any]:
     """The newest episode that is too much to be kept, if there is one."""
-    most = settings.max_unread_mb * _MEGABYTE
     found = await episode_retention.newest_beyond(
-        tx, max_unread=settings.max_unread, max_bytes=most
+        tx,
+        max_unread=limits.MAX_UNREAD_EPISODES,
+        max_bytes=limits.MAX_UNREAD_MB * _MEGABYTE,
     )
     at, id = (found["created_at"], found["id"]) if found else (None, None)
     return {"beyond_at": at, "beyond_id": id}
@@ -177,13 +179,13 @@ def _payload(row: Row) -> dict[str, Any]:
 
 def crowded(found: Unread, settings: EpisodesConfig) -> str | None:
     """What to say of unread episodes that near or exceed what is kept; None while all is well."""
-    most = settings.max_unread_mb * _MEGABYTE
-    share = max(found.episodes / settings.max_unread, found.bytes / most)
+    most, most_mb = limits.MAX_UNREAD_EPISODES, limits.MAX_UNREAD_MB
+    share = max(found.episodes / most, found.bytes / (most_mb * _MEGABYTE))
     if not settings.keep_unread or share < _WARNED_FROM:
         return None
     told = (
-        f"{found.episodes:,} of {settings.max_unread:,} unread episodes, "
-        f"{found.bytes / _MEGABYTE:,.0f} of {settings.max_unread_mb:,} MB"
+        f"{found.episodes:,} of {most:,} unread episodes, "
+        f"{found.bytes / _MEGABYTE:,.0f} of {most_mb:,} MB"
     )
     if share <= 1:
         return f"{told}: beyond that the oldest expire unread"
