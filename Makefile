@@ -1,4 +1,4 @@
-# `make` or `make help` lists what there is.
+# `make` or `make help` lists the commands.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -6,7 +6,7 @@ ARGS   ?=
 # Tests wait for processes more than they compute; the longest files come first by their names.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 
-# What every tenant's memory must do, wherever it lies.
+# Tests that must also pass on a Citus cluster.
 ON_CLUSTER := tests/cluster tests/interfaces/http/test_api_tenants.py $(patsubst %,tests/memory/test_%.py, \
   consolidation_crash consolidation_states decay_sweep episode_cleanup feedback restore)
 
@@ -19,42 +19,42 @@ BESIDE = $(BIN)/python scripts/beside.py '$(MAKE) --no-print-directory cluster'
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
 
-install: $(VENV)/.installed  ## set up .venv with the product; the command is .venv/bin/butlers
+install: $(VENV)/.installed  ## create .venv with the product; the command is .venv/bin/butlers
 
-run: install  ## start every butler of the home (ARGS="--port 9000" is handed on)
+run: install  ## install and start the daemon (options: ARGS="--port 9000")
 	@$(BIN)/butlers up $(ARGS)
 
-test: $(VENV)/.tested browser check  ## every check and every test (ARGS="-k name" is handed on)
+test: $(VENV)/.tested browser check  ## run every check and every test (options: ARGS="-k name")
 	@$(if $(CITUS),$(BESIDE),) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
-	@$(if $(CITUS),,echo "Without CITUS=DIRECTORY no test ran over a cluster.")
+	@$(if $(CITUS),,echo "No test ran on a Citus cluster: set CITUS=DIRECTORY to run them.")
 
-cluster: $(VENV)/.tested  ## tests over a distributed database (CITUS=DIRECTORY that has Citus)
+cluster: $(VENV)/.tested  ## run the tests of tenants on a Citus cluster (CITUS=DIRECTORY)
 	@$(BIN)/python scripts/on_cluster.py '$(CITUS)' -n 0 $(ON_CLUSTER) $(ARGS)
 
-one: $(VENV)/.tested  ## one test (T=tests/memory/test_recall.py, a node id, or a word of its name)
-	@test -n '$(T)' || { echo "say which: make one T=tests/memory/test_recall.py" >&2; exit 2; }
+one: $(VENV)/.tested  ## run one test (T=tests/memory/test_recall.py, a node id, or a word of its name)
+	@test -n '$(T)' || { echo "choose a test: make one T=tests/memory/test_recall.py" >&2; exit 2; }
 	@$(BIN)/python -m pytest $(if $(findstring /,$(T)),,-k) '$(T)' $(ARGS)
 
 coverage: override ARGS += --cov --cov-report=term
-coverage: test  ## make test, and how much of the code it reached; fails under a floor
+coverage: test  ## make test with coverage; fails below the floor
 
-check: $(VENV)/.tested  ## formatting, lint, types, import floors
+check: $(VENV)/.tested  ## check formatting, lint, types, import layers
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-hooks: $(VENV)/.tested  ## run the checks of make check before each commit
+hooks: $(VENV)/.tested  ## run make check before each commit
 	@$(INSTALL) --require-hashes --no-deps -r locks/more.txt
 	@$(BIN)/pre-commit install
 
-bench: $(VENV)/.tested  ## measure; see bench/README.md
+bench: $(VENV)/.tested  ## run the benchmarks; see bench/README.md
 	@$(BIN)/python -m bench $(ARGS)
 
-mutants: $(VENV)/.tested  ## change the product on purpose and see that tests notice (ARGS="-k search")
+mutants: $(VENV)/.tested  ## break the code on purpose and list what no test notices (ARGS="-k search")
 	@$(BIN)/python tests/mutants/run.py $(ARGS)
 
-docs: $(VENV)/.tested  ## write the pages of docs/ that are made from the code
+docs: $(VENV)/.tested  ## write the generated pages of docs/
 	@PYTHONPATH=scripts $(BIN)/python -m references docs
 
 browser:
