@@ -28,7 +28,7 @@ def patience() -> float:
 
 
 class Crowd:
-    """Pools that could open far more connections than their share has."""
+    """Pools that could open far more connections than their quota has."""
 
     def __init__(self, databases: list[Database], before: int) -> None:
         self.databases, self._before = databases, before
@@ -47,9 +47,9 @@ class Crowd:
 async def crowd(
     worker_access: Access, owner: asyncpg.Connection, patience: float
 ) -> AsyncIterator[Crowd]:
-    before, share = await owner.fetchval(OPEN), ConnectionQuota(MOST, POOLS)
+    before, quota = await owner.fetchval(OPEN), ConnectionQuota(MOST, POOLS)
     databases = [
-        await Database.open(worker_access, pool_max=POOL_MAX, timeout=patience, share=share)
+        await Database.open(worker_access, pool_max=POOL_MAX, timeout=patience, quota=quota)
         for _ in range(POOLS)
     ]
     yield Crowd(databases, before)
@@ -94,19 +94,19 @@ async def test_connections_that_were_cut_no_longer_count(
     crowd: Crowd, owner: asyncpg.Connection
 ) -> None:
     await asyncio.gather(*(crowd.nap(place) for place in range(POOLS)))
-    share = crowd.databases[0]._connections._line.share
-    assert share.open == await crowd.open(owner) > 0
+    quota = crowd.databases[0]._pool._share.quota
+    assert quota.open == await crowd.open(owner) > 0
     await owner.fetch(KILL)
     async with asyncio.timeout(5):
-        while share.open:
+        while quota.open:
             await asyncio.sleep(0.01)
     await crowd.nap(0)
 
 
 async def test_a_pool_that_cannot_be_opened_takes_no_part_of_it(worker_access: Access) -> None:
-    share = ConnectionQuota(MOST)
+    quota = ConnectionQuota(MOST)
     for _ in range(3):
         with pytest.raises(Unavailable):
             nowhere = Access(worker_access.owner_dsn, "postgresql://127.0.0.1:1/nothing")
-            await Database.open(nowhere, pool_max=POOL_MAX, share=share)
-    assert not share.wanted
+            await Database.open(nowhere, pool_max=POOL_MAX, quota=quota)
+    assert not quota.wanted

@@ -79,7 +79,7 @@ async def test_two_tenants_on_one_server_connection_never_see_each_other(
     toy = ToyEmbedder()
     memory = Memory(database, lambda: toy, "pooled")
     # Whoever else uses the pooler may leave such things behind on a connection.
-    async with database._connections.pool.acquire() as connection:
+    async with database._pool.pool.acquire() as connection:
         await connection.execute("set search_path = ''; set row_security = off; set jit = on")
     await asyncio.gather(*(lives(memory, tenant) for tenant in TENANTS for _ in range(3)))
     await memory.uses.settle_all()
@@ -104,7 +104,7 @@ async def test_what_was_said_on_a_connection_is_nobodys_on_the_next(database: Da
         assert not await tx._connection.fetchval("select current_setting('butlers.tenant', true)")
         assert await tx._connection.fetchval("select count(*) from facts") == 0
     with pytest.raises(asyncpg.PostgresError, match="not proven"):
-        async with database._connections.pool.acquire() as connection:
+        async with database._pool.pool.acquire() as connection:
             await connection.fetchval("select public.act_for('acme', '', repeat('0', 64))")
 
 

@@ -71,9 +71,9 @@ async def test_a_transaction_acts_for_its_tenant_and_no_longer(worker_access, ow
             assert await tx.execute(SQL["insert"], **entity()) == 1
         async with database.transaction("rival") as tx:
             assert await tx.fetch(SQL["names"]) == []
-        leftover = await database._connections.pool.fetchval(SQL["tenant"].positional)
+        leftover = await database._pool.pool.fetchval(SQL["tenant"].positional)
         assert not leftover
-        assert await database._connections.pool.fetchval("select count(*) from entities") == 0
+        assert await database._pool.pool.fetchval("select count(*) from entities") == 0
     finally:
         await database.close()
 
@@ -288,7 +288,7 @@ async def test_a_server_without_a_connection_to_spare_is_waited_for(worker_acces
 
 
 async def test_a_server_that_stays_full_is_unavailable(worker_access, owner, monkeypatch):
-    monkeypatch.setattr("butlers.db.connections._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("butlers.db.pool._PATIENCE_SECONDS", 0.2)
     name = await owner.fetchval("select current_database()")
     database = await Database.open(worker_access, pool_min=0, pool_max=2)
     await owner.execute(f"alter database {name} connection limit 0")
@@ -302,7 +302,7 @@ async def test_a_server_that_stays_full_is_unavailable(worker_access, owner, mon
 
 async def test_closing_cuts_what_stays_busy(worker_access, owner):
     database = await Database.open(worker_access, pool_max=1)
-    nap = asyncio.create_task(database._connections.pool.fetch("select pg_sleep(30)"))
+    nap = asyncio.create_task(database._pool.pool.fetch("select pg_sleep(30)"))
     await asyncio.sleep(0.2)
     async with asyncio.timeout(15):
         await database.close()
@@ -314,8 +314,8 @@ async def test_settings_of_a_search_outlive_the_reset_of_a_connection(worker_acc
     database = await Database.open(worker_access, pool_max=1)
     try:
         for _ in range(2):
-            assert await database._connections.pool.fetchval("show jit") == "off"
-            assert await database._connections.pool.fetchval("show timezone") == "UTC"
+            assert await database._pool.pool.fetchval("show jit") == "off"
+            assert await database._pool.pool.fetchval("show timezone") == "UTC"
     finally:
         await database.close()
 
@@ -326,9 +326,7 @@ async def test_one_login_steps_down_to_the_role_and_stays_there(postgres, templa
         database = await Database.open(Access(dsn, dsn, RUNTIME_ROLE), pool_max=1)
         try:
             for _ in range(2):
-                assert (
-                    await database._connections.pool.fetchval("select current_user") == RUNTIME_ROLE
-                )
+                assert await database._pool.pool.fetchval("select current_user") == RUNTIME_ROLE
         finally:
             await database.close()
 

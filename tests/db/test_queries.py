@@ -23,7 +23,7 @@ def test_parameters_are_numbered_by_first_appearance_and_reused():
     assert query.parameters == ("b", "a")
     assert query.positional == "select $1, $2, $1 where x = $2"
     assert query.text == "select :b, :a, :b where x = :a"
-    assert query.arguments({"a": 1, "b": 2}) == [2, 1]
+    assert query.bound(a=1, b=2)[1:] == (2, 1)
 
 
 def test_a_parameter_that_begins_like_another_is_another():
@@ -81,13 +81,13 @@ def test_comments_are_gone(body, text):
 @pytest.mark.parametrize("values", [{}, {"a": 1}, {"a": 1, "b": 2, "c": 3}, {"a": 1, "x": 2}])
 def test_missing_and_surplus_arguments_are_refused_by_name(values):
     with pytest.raises(TypeError, match="it takes"):
-        only("select :a, :b").arguments(values)
+        only("select :a, :b").bound(**values)
 
 
 def test_a_statement_without_parameters_takes_none():
-    assert only("select 1").arguments({}) == []
+    assert only("select 1").bound() == ("select 1",)
     with pytest.raises(TypeError):
-        only("select 1").arguments({"a": 1})
+        only("select 1").bound(a=1)
 
 
 def test_a_name_given_twice_is_refused():
@@ -133,7 +133,7 @@ def test_what_statements_share_is_said_once_and_stands_in_each():
     ],
 )
 def test_what_does_not_stand_above_cannot_be_mentioned(source):
-    with pytest.raises(ValueError, match="does not stand above it"):
+    with pytest.raises(ValueError, match="is not defined above it"):
         parse(source)
 
 

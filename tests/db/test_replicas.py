@@ -89,7 +89,7 @@ async def is_found(ctx: OperationContext, content: str) -> bool:
 
 
 def reads_from_copy(ctx: OperationContext) -> bool:
-    return ctx.reader().memory.database.is_copy
+    return ctx.reader().memory.database.is_replica
 
 
 async def until(true, seconds: float = 20.0) -> None:
@@ -103,7 +103,7 @@ async def test_whoever_reads_is_served_by_the_standby_and_still_sees_what_it_wro
     async with opened(pair) as ctx, connected(pair.standby.dsn(DATABASE)) as standby:
         stored = await store(ctx, "tea")
         await until(lambda: reads_from_copy(ctx))
-        assert ctx.memory.database.replica_troubles() == {}, "the primary is no broken replica"
+        assert ctx.memory.database.replica_problems() == {}, "the primary is no broken replica"
         assert await is_found(ctx, "tea")
         asked = "select count(*) from pg_stat_activity where query like '%act_for%'"
         assert await standby.fetchval(f"{asked} and pid <> pg_backend_pid()") >= 1
@@ -121,14 +121,14 @@ async def test_whoever_reads_is_served_by_the_standby_and_still_sees_what_it_wro
             assert not reads_from_copy(ctx), "it would not see what it wrote"
             assert await is_found(ctx, "coffee")
             await until(lambda: not reads_from_copy(other), 10)
-            await until(lambda: bool(ctx.memory.database.replica_troubles()), 10)
-            [trouble] = ctx.memory.database.replica_troubles().values()
+            await until(lambda: bool(ctx.memory.database.replica_problems()), 10)
+            [trouble] = ctx.memory.database.replica_problems().values()
             assert trouble == "it is more than 0.4 seconds behind"
         finally:
             await standby.execute("select pg_wal_replay_resume()")
         await until(lambda: reads_from_copy(ctx))
         assert await is_found(ctx, "coffee")
-        assert ctx.memory.database.replica_troubles() == {}
+        assert ctx.memory.database.replica_problems() == {}
 
 
 async def test_what_a_replica_cannot_do_the_primary_does(pair: Pair):
@@ -143,7 +143,7 @@ async def test_what_a_replica_cannot_do_the_primary_does(pair: Pair):
             for _ in range(20):
                 assert await is_found(ctx, "cake")
             await store(ctx, "pie")
-            await until(lambda: bool(ctx.memory.database.replica_troubles()))
+            await until(lambda: bool(ctx.memory.database.replica_problems()))
             assert not reads_from_copy(ctx)
         finally:
             await asyncio.to_thread(pair.standby.started)
@@ -157,8 +157,8 @@ async def test_what_is_no_replica_is_never_read_from(pair: Pair, postgres):
     await provision(postgres.dsn(), DATABASE, sign_in=True)
     async with opened(pair, "postgresql://postgres@127.0.0.1:9/postgres", postgres.dsn()) as ctx:
         await store(ctx, "scones")
-        await until(lambda: len(ctx.memory.database.replica_troubles()) == 2)
-        first, second = ctx.memory.database.replica_troubles().values()
+        await until(lambda: len(ctx.memory.database.replica_problems()) == 2)
+        first, second = ctx.memory.database.replica_problems().values()
         assert "Connect call failed" in first
         assert second == "it is no copy of the server of database.url"
         assert not reads_from_copy(ctx)
@@ -177,7 +177,7 @@ async def test_a_write_of_which_nobody_knows_whether_it_was_kept_is_told_so_and_
         while not (pid := await owner.fetchval(waiting)):
             await asyncio.sleep(0.02)
         await owner.execute(f"select pg_terminate_backend({pid})")
-        with pytest.raises(Away, match="may have been done: look whether it is there"):
+        with pytest.raises(Away, match="may have been done: check whether the change is there"):
             await storing
         await owner.execute("alter system set synchronous_standby_names = '*'")
         await owner.execute("select pg_reload_conf()")
@@ -207,5 +207,5 @@ async def test_a_primary_that_takes_no_more_writes_is_left_for_the_one_that_does
         assert await is_found(ctx, "bread")
         assert await is_found(ctx, "butter")
         # What was a replica is one no more, and the old primary follows nobody.
-        await until(lambda: bool(ctx.memory.database.replica_troubles()))
+        await until(lambda: bool(ctx.memory.database.replica_problems()))
         assert not reads_from_copy(ctx)

@@ -159,7 +159,7 @@ async def test_a_batch_has_one_to_a_thousand_memories(memory, lineage, owner, co
 
 
 async def test_texts_are_embedded_some_at_a_time_while_no_connection_is_held(memory, lineage):
-    pool, toy, handed = memory.database._connections.pool, memory.embedder(), []
+    pool, toy, handed = memory.database._pool.pool, memory.embedder(), []
 
     async def embed(texts):
         assert pool.get_size() == pool.get_idle_size()

@@ -136,7 +136,7 @@ async def test_a_dry_run_counts_and_changes_nothing_at_all(memory, lineage, owne
 
 async def test_no_connection_is_held_while_the_model_thinks(memory, lineage):
     await tell(memory, lineage)
-    pool, held = memory.database._connections.pool, []
+    pool, held = memory.database._pool.pool, []
 
     async def counts_connections(prompt):
         held.append(pool.get_size() - pool.get_idle_size())

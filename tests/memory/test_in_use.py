@@ -227,7 +227,7 @@ async def test_a_recall_takes_two_round_trips(memory, lineage, worker_access):
     try:
         alone = replace(memory, database=database)
         await recall.recall(alone, CandidateQuery("green tea"), 5, lineage, counted=False)
-        async with database._connections.pool.acquire() as connection:
+        async with database._pool.pool.acquire() as connection:
             connection.add_query_logger(lambda record: spoken.append(record.query))
         await recall.recall(alone, CandidateQuery("green tea"), 5, lineage)
         told = len(spoken)

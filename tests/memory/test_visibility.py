@@ -226,7 +226,7 @@ async def test_the_vector_index_really_serves_the_way_named_after_it(
         await it.store(kind, BEST)
     before = await index_scans(owner)
     assert len(await it.found(1)) == 1
-    async with indexed_database._connections.pool.acquire() as connection:
+    async with indexed_database._pool.pool.acquire() as connection:
         await connection.execute("select pg_stat_force_next_flush()")
     assert await index_scans(owner) > before
 
@@ -270,6 +270,6 @@ async def test_a_small_tenant_is_never_searched_by_index(
         await it.store(kind, BEST)
     before = await index_scans(owner)
     assert len(await it.found(1)) == 1
-    async with indexed_database._connections.pool.acquire() as connection:
+    async with indexed_database._pool.pool.acquire() as connection:
         await connection.execute("select pg_stat_force_next_flush()")
     assert await index_scans(owner) == before

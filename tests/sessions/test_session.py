@@ -342,7 +342,7 @@ async def test_a_prompt_reads_what_it_shows_once_and_counts_it_as_used(
         sessions = SessionMemory("general", opened, 30.0)
         await sessions.relevant("first", "ask before booking a flight", CALLER)
         await alone.uses.settle_all()
-        async with database._connections.pool.acquire() as connection:
+        async with database._pool.pool.acquire() as connection:
             connection.add_query_logger(lambda record: statements.append(record.query))
         injection = await sessions.relevant(SESSION, "ask before booking a flight", CALLER)
         reads = len(statements)

@@ -1,8 +1,8 @@
-"""What the butlers of a process have of one server's connections, all together.
+"""Limit the connections that all butlers of a process open to one server.
 
-A server takes so many connections and refuses the next. Butlers that are busy at once wait here
-for each other instead, in the order they came, none with more callers than its own pool holds.
-Where all their pools together would be too many, a third of the share may stay open unused.
+A server accepts a limited number of connections and refuses the next. Busy butlers queue here
+instead, first come first served; none queues more callers than its own pool holds. Where all pools
+together would exceed the limit, at most a third of it stays open unused.
 """
 
 import asyncio
@@ -15,55 +15,50 @@ from asyncpg.pool import PoolConnectionProxy
 from butlers.errors import Unavailable
 
 
-def share_of(takes: int) -> int:
-    """Three quarters of what a server takes: other processes come as well."""
-    return max(1, takes * 3 // 4)
+def quota_of(max_connections: int) -> int:
+    """Return three quarters of what a server accepts: other processes connect as well."""
+    return max(1, max_connections * 3 // 4)
 
 
 class ConnectionQuota:
-    """So many connections at most, for as many butlers as there are."""
+    """At most so many connections for all butlers of a process."""
 
-    def __init__(self, most: int, butlers: int = 1) -> None:
-        self._most, self._idle_most, self._butlers = most, most // 3, butlers
-        self.places = asyncio.Semaphore(most - self._idle_most)
+    def __init__(self, limit: int, butlers: int = 1) -> None:
+        self.limit, self.idle_limit, self._butlers = limit, limit // 3, butlers
+        self.slots = asyncio.Semaphore(limit - self.idle_limit)
         self.wanted = self.in_use = 0
         self._opened: set[asyncpg.Connection] = set()
 
-    def line(self, pool_min: int, pool_max: int, patience: float) -> "WaitingLine":
-        """Where one more butler waits; where all may be too many, it keeps none open by itself."""
+    def pool_share(self, pool_min: int, pool_max: int, timeout: float) -> "PoolShare":
+        """Add a pool. It keeps no idle connections where all pools may exceed the limit."""
         self.wanted += pool_max
-        fits = max(self.wanted, self._butlers * pool_max) <= self._most
-        return WaitingLine(self, pool_min if fits else 0, pool_max, patience)
+        fits = max(self.wanted, self._butlers * pool_max) <= self.limit
+        return PoolShare(self, pool_min if fits else 0, pool_max, timeout)
 
     def count(self, connection: asyncpg.Connection) -> None:
-        """A connection was opened, and counts until it is closed, by whomever."""
+        """Count a new connection until it is closed, by either side."""
         self._opened.add(connection)
 
     @property
     def open(self) -> int:
-        """How many connections are open."""
-        self._opened = {one for one in self._opened if not one.is_closed()}
+        """Return how many connections are open."""
+        self._opened = {connection for connection in self._opened if not connection.is_closed()}
         return len(self._opened)
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether whoever is done should close its connection instead of keeping it."""
-        return self.wanted > self._most and self.open - self.in_use > self._idle_most
 
-
-class WaitingLine:
-    """Where the callers of one butler wait for a connection of its pool."""
+class PoolShare:
+    """The part of a quota that one pool may use."""
 
     def __init__(
-        self, share: ConnectionQuota, pool_min: int, pool_max: int, patience: float
+        self, quota: ConnectionQuota, pool_min: int, pool_max: int, timeout: float
     ) -> None:
-        self.share, self.pool_min, self._pool_max = share, pool_min, pool_max
-        self._own = asyncio.Semaphore(pool_max)
-        self._patience = patience
+        self.quota, self.pool_min, self._pool_max = quota, pool_min, pool_max
+        self._own_slots = asyncio.Semaphore(pool_max)
+        self._timeout = timeout
 
     @contextmanager
-    def opening(self) -> Iterator[None]:
-        """Within this block the pool is opened; one that cannot be wants nothing."""
+    def returned_on_error(self) -> Iterator[None]:
+        """Open the pool within this block; if that fails, its part is free again."""
         try:
             yield
         except BaseException:
@@ -71,48 +66,46 @@ class WaitingLine:
             raise
 
     def leave(self) -> None:
-        """The pool is closed."""
-        self.share.wanted -= self._pool_max
+        """Give the part back: the pool is closed."""
+        self.quota.wanted -= self._pool_max
 
     async def acquire(self, pool: asyncpg.Pool) -> PoolConnectionProxy:
-        """A connection of the pool; Unavailable when none came free in time."""
-        await self._wait()
+        """Take a connection of the pool; Unavailable when none is free in time."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                # Own slots first, so that a pool with many callers queues only a few of them.
+                await self._own_slots.acquire()
+                try:
+                    await self.quota.slots.acquire()
+                except BaseException:
+                    self._own_slots.release()
+                    raise
+        except TimeoutError as error:
+            raise Unavailable(
+                f"no connection to the database was free within {self._timeout:g} seconds; try "
+                "again, or raise database.connections"
+            ) from error
         try:
             connection = await pool.acquire()
         except BaseException:
-            self._let_next()
+            self._free_slots()
             raise
-        self.share.in_use += 1
+        self.quota.in_use += 1
         return connection
 
     async def release(self, pool: asyncpg.Pool, connection: PoolConnectionProxy) -> None:
-        """Give a connection back, for whoever is next."""
-        self.share.in_use -= 1
+        """Give a connection back; close it where too many would stay open unused."""
+        quota = self.quota
+        quota.in_use -= 1
         try:
-            if self.share.is_crowded:
+            if quota.wanted > quota.limit and quota.open - quota.in_use > quota.idle_limit:
                 await connection.close()
         finally:
             try:
                 await pool.release(connection)
             finally:
-                self._let_next()
+                self._free_slots()
 
-    async def _wait(self) -> None:
-        try:
-            async with asyncio.timeout(self._patience):
-                # One's own first: whoever has many callers stands in line with few of them.
-                await self._own.acquire()
-                try:
-                    await self.share.places.acquire()
-                except BaseException:
-                    self._own.release()
-                    raise
-        except TimeoutError as error:
-            raise Unavailable(
-                f"no connection to the database came free within {self._patience:g} seconds; try "
-                "again, or raise database.connections"
-            ) from error
-
-    def _let_next(self) -> None:
-        self.share.places.release()
-        self._own.release()
+    def _free_slots(self) -> None:
+        self.quota.slots.release()
+        self._own_slots.release()

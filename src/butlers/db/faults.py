@@ -1,4 +1,4 @@
-"""Errors of the PostgreSQL driver, as errors of ours."""
+"""Translate errors of the PostgreSQL driver to those of `butlers.errors`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,9 +8,9 @@ import asyncpg
 from butlers.errors import Away, Conflict, IntegrityViolation, InvalidInput, Unavailable
 from butlers.extension import extension
 
-# The server went, does not take anybody in, or is the primary no more; another may soon be there.
-# The driver calls it an error of its own where a server said goodbye while nobody asked it. A
-# database that is closed or gone may be about to be replaced by another of its name.
+# The server is gone, refuses connections, or is no longer the primary; another may take over soon.
+# InternalClientError: the server ended an idle connection. InvalidCatalogNameError and
+# ObjectNotInPrerequisiteStateError: a database that another is about to replace.
 LEFT = (
     OSError,
     asyncpg.InternalClientError,
@@ -23,17 +23,17 @@ LEFT = (
     asyncpg.TargetServerAttributeNotMatched,
     asyncpg.ReadOnlySQLTransactionError,
 )
-# The same, and whatever the driver says of a connection that is no more.
+# The same, and errors of a connection that is closed.
 GONE = (*LEFT, asyncpg.InterfaceError)
 
-# What a wrong address, login or database name leads to; trying again would not help.
+# A wrong address, login or database name; trying again would not help.
 _CANNOT_USE = (
     asyncpg.ClientConfigurationError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
 )
 
-# Somebody else was quicker.
+# Another transaction was quicker.
 _TAKEN = (
     asyncpg.LockNotAvailableError,
     asyncpg.UniqueViolationError,
@@ -43,16 +43,16 @@ _TAKEN = (
 
 
 def has_left(error: BaseException) -> bool:
-    """Whether the server, or a node of its cluster, went: whoever connects anew may find it."""
-    return isinstance(error, LEFT) or _is_of_node(error)
+    """Return whether the server, or a node of its cluster, is gone: a new connection may work."""
+    return isinstance(error, LEFT) or _is_node_failure(error)
 
 
 def is_gone(error: BaseException) -> bool:
-    """The same, or the connection is no more: what was asked last may have been done or not."""
-    return isinstance(error, GONE) or _is_of_node(error)
+    """Return whether the connection is gone: the last statement may have been done or not."""
+    return isinstance(error, GONE) or _is_node_failure(error)
 
 
-def _is_of_node(error: BaseException) -> bool:
+def _is_node_failure(error: BaseException) -> bool:
     if not isinstance(error, asyncpg.InternalServerError):
         return False
     return str(error).startswith(extension().node_failures)
@@ -60,11 +60,11 @@ def _is_of_node(error: BaseException) -> bool:
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Driver errors become errors of ours; their text never carries a row's content."""
+    """Translate driver errors; messages never contain values of rows."""
     try:
         yield
     except _TAKEN as error:
-        raise Conflict(_clash(error)) from error
+        raise Conflict(_conflict(error)) from error
     except (
         asyncpg.IntegrityConstraintViolationError,
         asyncpg.InsufficientPrivilegeError,
@@ -78,33 +78,33 @@ def translated_errors() -> Iterator[None]:
         if not is_gone(error):
             raise
         is_leaving = isinstance(error, asyncpg.OperatorInterventionError)
-        said = "cannot serve now" if is_leaving else "does not answer"
-        raise Away(f"the database {said}: {brief(error)}") from error
+        problem = "cannot serve now" if is_leaving else "does not answer"
+        raise Away(f"the database {problem}: {brief(error)}") from error
     except (asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError) as error:
         raise Unavailable(f"the database cannot serve now: {brief(error)}") from error
 
 
 @contextmanager
-def replica_errors(tell: Callable[[str], None]) -> Iterator[None]:
-    """Whatever a replica cannot do can be asked of another; where it left, that is told."""
+def replica_errors(mark_lost: Callable[[str], None]) -> Iterator[None]:
+    """Raise Away for any error of a replica; call `mark_lost` where the server is gone."""
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
         if isinstance(error, LEFT):
-            tell(brief(error))
+            mark_lost(brief(error))
         raise Away(brief(error)) from error
 
 
 def brief(error: BaseException) -> str:
-    """The first line of a driver's message; its detail line quotes row values and stays out."""
+    """Return the first line of a driver's message; the detail line would quote row values."""
     if type(error) is asyncpg.InternalClientError:
         return "the connection had ended"
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
 
 
-def _clash(error: BaseException) -> str:
-    """What to do about a clash; the name of a constraint of times says nothing to anybody."""
+def _conflict(error: BaseException) -> str:
+    """Say what to do; the name of an exclusion constraint would tell a reader nothing."""
     if isinstance(error, asyncpg.LockNotAvailableError):
         return "somebody else is changing the same just now; try again"
     if isinstance(error, asyncpg.ExclusionViolationError):

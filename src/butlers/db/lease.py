@@ -1,4 +1,4 @@
-"""Holding something in a database while work goes on, so that everybody sees that it goes on."""
+"""Renew a lease in the database while work goes on, and wait for work that must not be cut."""
 
 import asyncio
 import time
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """How something is kept that is ours for some seconds at a time.
+    """How to keep a lease of some seconds.
 
-    `renew` holds it for as long again and says whether it was still ours; `lost` is what a
-    Conflict says once it is not.
+    `renew` extends it and returns whether it was still ours; `lost` is the message of the Conflict
+    where it was not.
     """
 
     what: str
@@ -30,7 +30,7 @@ class Renewal:
     lost: str
 
     async def while_held(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the work came to, the lease renewed meanwhile; losing it ends the work."""
+        """Return the result of the work; cancel it and raise Conflict when the lease is lost."""
         working = asyncio.ensure_future(work)
         keeping = asyncio.ensure_future(self._keep())
         try:
@@ -45,10 +45,10 @@ class Renewal:
             await asyncio.gather(working, keeping, return_exceptions=True)
 
     async def _keep(self) -> None:
-        """Renew until it is lost, or lapses because the database stays away."""
+        """Renew until the lease is lost, or expires because the database stays away."""
         held_at = time.monotonic()
         while time.monotonic() - held_at < self.seconds:
-            # Early enough that one renewal may fail, and the next still comes in time.
+            # Early enough that one renewal may fail.
             await asyncio.sleep(self.seconds / 3)
             asked_at = time.monotonic()
             try:
@@ -62,7 +62,7 @@ class Renewal:
 
 @asynccontextmanager
 async def beside(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """Within this block the work goes on; it is stopped, and has ended, when the block ends."""
+    """Run the work during this block; cancel it and wait for its end when the block ends."""
     working = asyncio.create_task(work)
     try:
         yield working
@@ -72,9 +72,9 @@ async def beside(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """What the work comes to; who is cancelled meanwhile still waits until it has ended.
+    """Return the result of the work; when cancelled, still wait until the work has ended.
 
-    Letting go must not be cut short, and a thread cannot be stopped.
+    For releases, which must not be cut short, and threads, which cannot be stopped.
     """
     running = asyncio.ensure_future(work)
     try:
@@ -86,5 +86,5 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
             except asyncio.CancelledError:
                 continue
         if not running.cancelled():
-            running.exception()  # looked at, so that nobody complains that it was not
+            running.exception()  # retrieved, so that asyncio does not log it
         raise

@@ -1,8 +1,8 @@
-"""A login for each butler, with rights in its own database alone.
+"""A PostgreSQL login for each butler, with rights in its own database alone.
 
-On the embedded server it signs in over the private socket. On a server of somebody's it is made
-where the login of `database.url` may make one, and signs in with a password that only the
-database's owner can read; where it may not, requests step down from that login as far as they can.
+On the embedded server it connects over the private socket. On an external server it is created if
+the login of `database.url` may create roles, and has a password that only the database's owner can
+read; otherwise requests use that login and `set role` to the runtime role.
 """
 
 from collections.abc import AsyncIterator
@@ -17,10 +17,10 @@ from butlers.db.primary_connector import connect
 from butlers.db.tenant_proof import read_keys
 
 RUNTIME_ROLE = "butlers_runtime"
-"""What every login may do within a database: the role that owns nothing."""
+"""The role with the rights of requests; it owns nothing."""
 
-_ONE_AT_A_TIME = "select pg_advisory_xact_lock(hashtextextended('butlers.login', 0))"
-# Whoever may call these writes where no policy looks, or ends what others are doing.
+_LOCK = "select pg_advisory_xact_lock(hashtextextended('butlers.login', 0))"
+# Functions that write outside row-level security, or end other sessions.
 _UNPOLICED = (
     "lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)",
     "lo_put(oid, bigint, bytea)", "lowrite(integer, bytea)", "lo_open(oid, integer)",
@@ -29,22 +29,22 @@ _UNPOLICED = (
 
 
 def login_of(database: str) -> str:
-    """The login of a butler by its database."""
+    """Return the name of a butler's login."""
     return f"{database}_runtime"
 
 
 @asynccontextmanager
-async def alone(connection: asyncpg.Connection) -> AsyncIterator[None]:
-    """One transaction in which nobody else changes who may do what."""
+async def roles_locked(connection: asyncpg.Connection) -> AsyncIterator[None]:
+    """Open a transaction in which no other process changes roles and rights."""
     async with connection.transaction():
-        await connection.execute(_ONE_AT_A_TIME)
+        await connection.execute(_LOCK)
         yield
 
 
 async def ensure_login(connection: asyncpg.Connection, database: str, password: str = "") -> None:
-    """The login exists, may do what requests do, and nobody else may enter the database."""
+    """Create the login if missing, give it the runtime role, and close the database to others."""
     login = login_of(database)
-    async with alone(connection):
+    async with roles_locked(connection):
         if not await connection.fetchval("select 1 from pg_roles where rolname = $1", login):
             await connection.execute(f'create role "{login}" login')
             await connection.execute(f'grant {RUNTIME_ROLE} to "{login}"')
@@ -55,15 +55,15 @@ async def ensure_login(connection: asyncpg.Connection, database: str, password: 
 
 
 async def close_to_strangers(connection: asyncpg.Connection, database: str) -> None:
-    """Whoever was not let in by name may neither enter a database nor leave tables in it."""
+    """Revoke from everybody the rights to connect and to create temporary tables."""
     open_to_all = "select has_database_privilege('public', $1, 'connect, temporary')"
     if await connection.fetchval(open_to_all, database):
         await connection.execute(f'revoke connect, temporary on database "{database}" from public')
 
 
 async def restrict(connection: asyncpg.Connection) -> None:
-    """What no policy looks at is left to the superuser, whose connection this is."""
-    async with alone(connection):
+    """Revoke functions that bypass row-level security; needs a superuser."""
+    async with roles_locked(connection):
         if await connection.fetchval(
             "select has_function_privilege('public', 'lo_create(oid)', 'execute')"
         ):
@@ -73,26 +73,26 @@ async def restrict(connection: asyncpg.Connection) -> None:
 
 
 async def own_login(access: Access, database: str) -> Access:
-    """How to reach an external database by the butler's own login, which is made where we may.
+    """Return access to an external database by the butler's own login, created if we may.
 
-    Where neither can be, the access is the one given: a login that steps down.
+    Where that is impossible, return the access given.
     """
     with translated_errors():
         owner = await connect(access.owner_dsn)
     try:
         password = (await read_keys(owner)).password()
         signed_in = address.signed_in(access.owner_dsn, login_of(database), password)
-        if not await _is_welcome(signed_in):
+        if not await _can_connect(signed_in):
             await ensure_login(owner, database, password)
     except asyncpg.PostgresError:
         return access
     finally:
         await owner.close()
-    return Access(access.owner_dsn, signed_in) if await _is_welcome(signed_in) else access
+    return Access(access.owner_dsn, signed_in) if await _can_connect(signed_in) else access
 
 
 async def signs_in(access: Access, database: str) -> bool:
-    """Whether a butler has its own login at an external server; nothing is made for it."""
+    """Return whether a butler can connect by its own login; creates nothing."""
     with translated_errors():
         owner = await connect(access.owner_dsn)
         try:
@@ -100,13 +100,13 @@ async def signs_in(access: Access, database: str) -> bool:
         finally:
             await owner.close()
     signed_in = address.signed_in(access.owner_dsn, login_of(database), password)
-    return await _is_welcome(signed_in)
+    return await _can_connect(signed_in)
 
 
-async def _is_welcome(dsn: str) -> bool:
-    """Whether the server lets this login in; it may ask for more than a password.
+async def _can_connect(dsn: str) -> bool:
+    """Return whether a statement can be run at this address.
 
-    A pooler may, and then be let in by no server: only a statement tells.
+    A pooler may accept a connection that no server then accepts.
     """
     try:
         connection = await connect(dsn)

@@ -1,8 +1,8 @@
-"""PostgreSQL for one butler: a pool of connections that act for one tenant at a time.
+"""PostgreSQL for one butler: transactions that each act for one tenant.
 
-Statements run as a role that owns nothing, inside a transaction that proves for which
-tenant it acts (see `wall.py`); row-level security then hides everybody else's rows. What only reads
-may be asked of a replica that is near (see `replicas.py`). Driver errors leave as errors of ours.
+Statements run as a role that owns nothing, inside a transaction that proves for which tenant it
+acts (see `tenant_proof.py`); row-level security then hides the rows of others. Reads may go to a
+replica that is close enough (see `replicas.py`). Driver errors become errors of `butlers.errors`.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,24 +14,24 @@ from typing import Any, TypeAlias, cast
 from asyncpg.pool import PoolConnectionProxy
 
 from butlers.db import address
-from butlers.db.connections import Bounds, ConnectionPool, Isolation
 from butlers.db.faults import replica_errors, translated_errors
+from butlers.db.pool import ConnectionPool, Isolation, PoolLimits, PoolTarget
 from butlers.db.primary_connector import connect
 from butlers.db.queries import NamedQuery
 from butlers.db.replicas import Replica, Replicas
 from butlers.db.tenant_proof import ACT, READS_REPLICAS, TENANTS, Keys, fit_keys, is_pooled, unbind
 
-# asyncpg's records are mappings from column to value; nothing else of theirs is used.
+# asyncpg's records, of which only the mapping from column to value is used.
 Row: TypeAlias = Mapping[str, Any]
 
 # The butler itself: no tenant can have this name.
 _SYSTEM = ""
-_FEW = 200
+_BATCH_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach one database: as its owner, and as the role that serves requests."""
+    """The addresses of one database: for its owner, and for the role that serves requests."""
 
     owner_dsn: str
     runtime_dsn: str
@@ -39,7 +39,7 @@ class Access:
 
 
 class Transaction:
-    """Named statements inside one transaction of one tenant, who is the `:tenant_id` of each."""
+    """Runs named statements for one tenant, who is the `:tenant_id` of each."""
 
     def __init__(
         self, connection: PoolConnectionProxy, tenant_id: str, actor: str = "", proof: str = ""
@@ -47,42 +47,42 @@ class Transaction:
         self._connection = connection
         self.tenant_id = tenant_id
         self.actor = actor
-        self._known = {"tenant_id": tenant_id, "actor": actor, "proof": proof}
+        self._parameters = {"tenant_id": tenant_id, "actor": actor, "proof": proof}
 
     async def fetch(self, query: NamedQuery, /, **values: object) -> list[Row]:
-        """Every row of the answer."""
+        """Return every row."""
         rows: list[Row] = await self._connection.fetch(*self._bound(query, values))
         return rows
 
     async def fetch_one(self, query: NamedQuery, /, **values: object) -> Row | None:
-        """The first row of the answer, or None."""
+        """Return the first row, or None."""
         return cast(Row | None, await self._connection.fetchrow(*self._bound(query, values)))
 
     async def fetch_value(self, query: NamedQuery, /, **values: object) -> Any:
-        """The first column of the first row, or None."""
+        """Return the first column of the first row, or None."""
         return await self._connection.fetchval(*self._bound(query, values))
 
     async def execute(self, query: NamedQuery, /, **values: object) -> int:
-        """Run for its effect; how many rows it touched."""
+        """Run for its effect; return how many rows it touched."""
         status = await self._connection.execute(*self._bound(query, values))
         return int(status.rsplit(" ", 1)[-1])
 
     def _bound(self, query: NamedQuery, values: dict[str, Any]) -> tuple[Any, ...]:
-        """The statement and its arguments; whose rows it is about is nobody else's to say."""
+        """Return the statement and its arguments; a caller may not name another tenant."""
         if "tenant_id" in values:
             raise TypeError(f"{query.name}: the transaction says which tenant it is for")
-        known = {name: self._known[name] for name in query.parameters if name in self._known}
-        return query.bound(**{**known, **values})
+        own = {name: value for name, value in self._parameters.items() if name in query.parameters}
+        return query.bound(**{**own, **values})
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        """What happens inside is undone alone if it raises."""
+        """Undo what happens in this block, and only that, if it raises."""
         async with self._connection.transaction():
             yield
 
     async def stream(self, query: NamedQuery, /, **values: object) -> AsyncIterator[Row]:
-        """Every row of the answer, a few at a time, however many there are."""
-        async for row in self._connection.cursor(*self._bound(query, values), prefetch=_FEW):
+        """Yield every row, fetched in batches."""
+        async for row in self._connection.cursor(*self._bound(query, values), prefetch=_BATCH_ROWS):
             yield cast(Row, row)
 
 
@@ -90,13 +90,12 @@ class Database:
     """One butler's database, reached as the role that owns nothing."""
 
     def __init__(
-        self, connections: ConnectionPool, keys: Keys, *, reads: bool = False, is_copy: bool = False
+        self, pool: ConnectionPool, keys: Keys, *, readonly: bool = False, is_replica: bool = False
     ) -> None:
-        """What only `reads` can change nothing; a copy is a replica."""
-        self._connections = connections
+        self._pool = pool
         self._keys = keys
-        self._reads = reads
-        self.is_copy = is_copy
+        self._readonly = readonly
+        self.is_replica = is_replica
         self._replicas: Replicas[Database] | None = None
 
     @classmethod
@@ -106,11 +105,11 @@ class Database:
         *,
         replicas: Sequence[Access] = (),
         max_lag_seconds: float = 1.0,
-        **within: Any,
+        **limits: Any,
     ) -> "Database":
-        """Connect, within these bounds; raises Unavailable when the server does not answer.
+        """Connect with these `PoolLimits`; raises Unavailable when the server does not answer.
 
-        Replicas are connected to when somebody first reads, and again when they come back.
+        Replicas are connected to at the first read, and again when they come back.
         """
         with translated_errors():
             owner = await connect(access.owner_dsn)
@@ -120,134 +119,130 @@ class Database:
                 replicas = replicas if await owner.fetchval(READS_REPLICAS) else ()
             finally:
                 await owner.close()
-        bounds = Bounds(**within)
-        opened = partial(
-            ConnectionPool.open, access.runtime_dsn, access.runtime_role, pooled=pooled
-        )
-        database = cls(await opened(bounds, keys), keys)
-        if database._connections.pool.get_min_size() < bounds.pool_min:
+        pool_limits = PoolLimits(**limits)
+        target = PoolTarget(access.runtime_dsn, access.runtime_role, keys, pooled)
+        database = cls(await ConnectionPool.open(target, pool_limits), keys)
+        if database._pool.pool.get_min_size() < pool_limits.pool_min:
             await database.ping()
         if replicas:
-            # Apart from requests, which must not make it wait just when replicas are needed most.
-            asked = cls(
-                await opened(replace(bounds, pool_min=0, pool_max=1, share=None), keys), keys
-            )
-            alone = replace(bounds, share=None)
-            open_each = partial(_open_replica, primary=access, keys=keys, bounds=alone)
+            own_limits = replace(pool_limits, quota=None)
+            # A pool of its own: checks must not queue behind requests.
+            of_checks = replace(own_limits, pool_min=0, pool_max=1)
+            primary = cls(await ConnectionPool.open(target, of_checks), keys)
+            open_replica = partial(_open_replica, primary=access, keys=keys, limits=own_limits)
             known = [
-                Replica(address.without_login(one.owner_dsn), partial(open_each, one))
+                Replica(address.without_login(one.owner_dsn), partial(open_replica, one))
                 for one in replicas
             ]
-            database._replicas = Replicas(asked, known, max_lag_seconds)
+            database._replicas = Replicas(primary, known, max_lag_seconds)
         return database
 
     async def close(self) -> None:
-        """Give every connection back; those still busy are cut after a moment."""
+        """Close every connection; busy ones are cut after five seconds."""
         if self._replicas is not None:
             await self._replicas.close()
-        await self._connections.close()
+        await self._pool.close()
 
     def reader(self, tenant_id: str, *, current: bool = False) -> "Database":
-        """The same database to read from, which may be a replica that is near, unless `current`.
+        """Return this database for reading only; a replica if one is close enough.
 
-        A replica has whatever this process wrote for the tenant.
+        A replica has whatever this process wrote for the tenant. `current`: never a replica.
         """
-        near = self._replicas.near(tenant_id) if self._replicas and not current else None
-        return near or Database(self._connections, self._keys, reads=True)
+        replica = self._replicas.choose(tenant_id) if self._replicas and not current else None
+        return replica or Database(self._pool, self._keys, readonly=True)
 
-    def replica_troubles(self) -> dict[str, str]:
-        """What is known to be wrong with replicas, by where they are."""
-        return self._replicas.troubles() if self._replicas else {}
+    def replica_problems(self) -> dict[str, str]:
+        """Return why replicas are not read from, by their address."""
+        return self._replicas.problems() if self._replicas else {}
 
-    async def look_at_replicas(self) -> None:
-        """Know of each replica whether it can be read from, and wait for that."""
+    async def check_replicas(self) -> None:
+        """Check now whether each replica can be read from."""
         if self._replicas:
-            await self._replicas.look()
+            await self._replicas.check()
 
     @asynccontextmanager
     async def transaction(
-        self, tenant_id: str, actor: str = "", *, at_one_moment: bool = False, aside: bool = False
+        self, tenant_id: str, actor: str = "", *, snapshot: bool = False, replicas_wait: bool = True
     ) -> AsyncIterator[Transaction]:
-        """One transaction in which only this tenant's rows exist; events in it are the actor's.
+        """Open a transaction that sees only this tenant's rows; its events are the actor's.
 
-        `at_one_moment`: all that is read is of one moment, whoever writes meanwhile. `aside`:
-        replicas need not have what is written here before they are read from.
+        `snapshot`: every statement sees the same moment. `replicas_wait`: the tenant is read from
+        a replica only when it has what is written here.
         """
-        isolation: Isolation = "repeatable_read" if at_one_moment else None
+        isolation: Isolation = "repeatable_read" if snapshot else None
         try:
-            async with self._connections.begun(
+            async with self._pool.transaction(
                 isolation,
-                readonly=self._reads,
-                first=lambda one: self._acting(one, tenant_id, actor).fetch_value(ACT),
+                readonly=self._readonly,
+                first=lambda new: self._act_for(new, tenant_id, actor).fetch_value(ACT),
             ) as connection:
-                yield self._acting(connection, tenant_id, actor)
+                yield self._act_for(connection, tenant_id, actor)
         finally:
-            if self._replicas is not None and not aside:
-                self._replicas.wrote(tenant_id)
+            if self._replicas is not None and replicas_wait:
+                self._replicas.note_write(tenant_id)
 
     @asynccontextmanager
     async def system_transaction(self) -> AsyncIterator[Transaction]:
-        """One transaction of the butler itself, in which no tenant's rows exist."""
-        async with self._connections.begun(readonly=False) as connection:
+        """Open a transaction of the butler itself, which sees no tenant's rows."""
+        async with self._pool.transaction(readonly=False) as connection:
             yield Transaction(connection, _SYSTEM)
 
     async def fetch(self, query: NamedQuery, /, **values: object) -> list[Row]:
-        """One statement of the butler itself, to which no tenant's rows exist."""
-        async with self._connections.one() as connection:
+        """Run one statement of the butler itself, which sees no tenant's rows."""
+        async with self._pool.connection() as connection:
             rows: list[Row] = await connection.fetch(*query.bound(**values))
         return rows
 
     async def fetch_as(self, tenant_id: str, query: NamedQuery, /, **values: object) -> list[Row]:
-        """One statement for a tenant in one round trip: it begins with `act_for`.
+        """Run one statement for a tenant in one round trip: it begins with `act_for`.
 
-        Where proofs are unbound, whoever answers is known only within a transaction.
+        Behind a pooler it takes a transaction, since only that stays on one connection.
         """
         if not self._keys.unbound:
-            async with self._connections.one() as connection:
-                # A connection that was made just now may have said otherwise.
+            async with self._pool.connection() as connection:
+                # Opening a connection may have shown that proofs are unbound now.
                 if not self._keys.unbound:
-                    return await self._acting(connection, tenant_id).fetch(query, **values)
-        async with self.transaction(tenant_id, aside=True) as tx:
+                    return await self._act_for(connection, tenant_id).fetch(query, **values)
+        async with self.transaction(tenant_id, replicas_wait=False) as tx:
             return await tx.fetch(query.acted, **values)
 
-    def _acting(
+    def _act_for(
         self, connection: PoolConnectionProxy, tenant_id: str, actor: str = ""
     ) -> Transaction:
-        """Statements for a tenant, and the proof that this connection may act for it."""
+        """Return a transaction with the proof that this connection may act for the tenant."""
         proof = self._keys.proof(tenant_id, actor, connection.get_server_pid())
         return Transaction(connection, tenant_id, actor, proof)
 
     async def tenants(self) -> list[str]:
-        """Every tenant that ever stored something here; for workers, never for a caller."""
+        """List every tenant that ever stored something; for workers, never for a caller."""
         async with self.transaction(_SYSTEM) as tx:
             return [row["tenant"] for row in await tx.fetch(TENANTS)]
 
     async def ping(self) -> None:
         """Raise Unavailable unless the server answers."""
-        async with self._connections.one(patient=False) as connection:
+        async with self._pool.connection(patient=False) as connection:
             await connection.fetchval("select 1")
 
 
 async def _open_replica(
-    access: Access, replica: Replica[Database], *, primary: Access, keys: Keys, bounds: Bounds
+    access: Access, replica: Replica[Database], *, primary: Access, keys: Keys, limits: PoolLimits
 ) -> Database:
-    """A replica to read from; its keys are those of the primary, of which it is a copy."""
-    with replica_errors(replica.lost):
-        visitor = await connect(access.runtime_dsn)
+    """Connect to a replica, whose keys are those of the primary."""
+    with replica_errors(replica.mark_lost):
+        connection = await connect(access.runtime_dsn)
         try:
-            pooled = await is_pooled(visitor)
+            pooled = await is_pooled(connection)
         finally:
-            await visitor.close()
+            await connection.close()
         if pooled and not keys.unbound:
-            keys = await _unbound(primary, keys)
-        faults = partial(replica_errors, replica.lost)
-        connections = await ConnectionPool.open(
-            access.runtime_dsn, access.runtime_role, bounds, keys, pooled=pooled, faults=faults
-        )
-    return Database(connections, keys, reads=True, is_copy=True)
+            keys = await _unbind(primary, keys)
+        faults = partial(replica_errors, replica.mark_lost)
+        target = PoolTarget(access.runtime_dsn, access.runtime_role, keys, pooled, faults)
+        pool = await ConnectionPool.open(target, limits)
+    return Database(pool, keys, readonly=True, is_replica=True)
 
 
-async def _unbound(primary: Access, keys: Keys) -> Keys:
+async def _unbind(primary: Access, keys: Keys) -> Keys:
     owner = await connect(primary.owner_dsn)
     try:
         await unbind(owner)

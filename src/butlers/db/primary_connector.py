@@ -1,4 +1,4 @@
-"""Connecting to a server, or to whichever of several is the primary now."""
+"""Connect to a server, or to whichever of several hosts is the primary now."""
 
 import socket
 from typing import Any
@@ -8,7 +8,7 @@ import asyncpg
 from butlers.db.address import hosts_of, is_address
 from butlers.db.faults import brief
 
-# A machine that was switched off refuses nobody: whoever knocks there would wait for minutes.
+# A machine that is switched off refuses nothing: without limits we would wait for minutes.
 _ALONE_SECONDS, _EACH_SECONDS, _SILENCE_MS = 10.0, 3.0, 8_000
 _TRY_THE_NEXT = (
     OSError,
@@ -19,37 +19,33 @@ _TRY_THE_NEXT = (
 
 
 class PrimaryConnector:
-    """Where connections are made: at the host that last was right, else at the next that is."""
+    """Connects to the host that was the primary last time, else to the next that is."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        # What is no address the driver explains best.
+        # The driver explains best what is wrong with an invalid address.
         self._hosts = hosts_of(url) if is_address(url) else [("", 0)]
 
     async def __call__(self, *_: Any, **options: Any) -> asyncpg.Connection:
-        """A new connection; what each host says against it, where none is to be had."""
+        """Connect; ConnectionError lists what each host answered where none is the primary."""
         if len(self._hosts) == 1:
             return _watched(await asyncpg.connect(self._url, timeout=_ALONE_SECONDS, **options))
         refusals = []
-        for place in list(self._hosts):
-            host, port = place
-            one = {"host": host, "port": port, "timeout": _EACH_SECONDS}
+        for host, port in list(self._hosts):
+            target = {"host": host, "port": port, "timeout": _EACH_SECONDS}
             try:
-                connection = await asyncpg.connect(self._url, **one, **options)
+                connection = await asyncpg.connect(self._url, **target, **options)
             except _TRY_THE_NEXT as error:
                 refusals.append(f"{host}:{port}: {_reason(error)}")
             else:
-                self._begin_with(place)
+                first = self._hosts.index((host, port))
+                self._hosts = self._hosts[first:] + self._hosts[:first]
                 return _watched(connection)
         raise ConnectionError("; ".join(refusals))
 
-    def _begin_with(self, place: tuple[str, int]) -> None:
-        number = self._hosts.index(place)
-        self._hosts = self._hosts[number:] + self._hosts[:number]
-
 
 async def connect(url: str, **options: Any) -> asyncpg.Connection:
-    """A connection of its own that leaves no named statements with a pooler."""
+    """Connect outside a pool, without prepared statements, which a pooler could not serve."""
     return await PrimaryConnector(url)(statement_cache_size=0, **options)
 
 
@@ -62,10 +58,10 @@ def _reason(error: BaseException) -> str:
 
 
 def _watched(connection: asyncpg.Connection) -> asyncpg.Connection:
-    """A connection that ends when the other side is silent, not only when it says goodbye."""
-    place = connection._transport.get_extra_info("socket")  # noqa: SLF001  the driver offers no other
-    if place is not None and place.family != socket.AF_UNIX:
-        place.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    """Make a connection end when the other side is silent, not only when it closes."""
+    sock = connection._transport.get_extra_info("socket")  # noqa: SLF001  the driver offers no other
+    if sock is not None and sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            place.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENCE_MS)
     return connection

@@ -1,4 +1,4 @@
-"""Everything a butler's database needs before it can be migrated: server, role, database."""
+"""Create what a butler's database needs before it can be migrated: role, database, pgvector."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,10 +9,10 @@ from butlers.db import address, tenant_proof
 from butlers.db.faults import translated_errors
 from butlers.db.login import (
     RUNTIME_ROLE,
-    alone,
     close_to_strangers,
     ensure_login,
     restrict,
+    roles_locked,
 )
 from butlers.db.postgres import Access
 from butlers.db.primary_connector import connect
@@ -23,15 +23,15 @@ _OLDEST_PGVECTOR = "0.8"
 
 
 def external_access(url: str, database: str) -> Access:
-    """On an external server one login owns the schema and steps down to the runtime role."""
+    """Return access by one login that owns the schema and sets the runtime role for requests."""
     dsn = address.of_database(url, database)
     return Access(dsn, dsn, RUNTIME_ROLE)
 
 
 async def provision(maintenance_dsn: str, database: str, *, sign_in: bool) -> None:
-    """The server is fit, the runtime role exists and the database is there, with vectors.
+    """Check the server; create the runtime role, the database and pgvector where missing.
 
-    `sign_in`: the server is our own, so that the butler has a login, and strangers have nothing.
+    `sign_in`: the server is ours, so the butler gets a login and everybody else loses access.
     """
     async with connected(maintenance_dsn) as connection:
         await check_server(connection)
@@ -39,12 +39,12 @@ async def provision(maintenance_dsn: str, database: str, *, sign_in: bool) -> No
         await _ensure_database(connection, database)
         if sign_in:
             await ensure_login(connection, database)
-            await _shut(connection)
+            await _close_server(connection)
     await equip(maintenance_dsn, database, sign_in=sign_in)
 
 
 async def equip(maintenance_dsn: str, database: str, *, sign_in: bool) -> None:
-    """A database that is there has vectors, and keys of its own if it is migrated already."""
+    """Add pgvector to a database, and keys of its own if it is a copy of a migrated one."""
     async with connected(maintenance_dsn, database=database) as connection:
         await _ensure_vectors(connection, database)
         if sign_in:
@@ -55,7 +55,7 @@ async def equip(maintenance_dsn: str, database: str, *, sign_in: bool) -> None:
 
 @asynccontextmanager
 async def connected(dsn: str, **options: str | int) -> AsyncIterator[asyncpg.Connection]:
-    """A connection of its own for as long as the block lasts."""
+    """Connect outside a pool for this block."""
     with translated_errors():
         connection = await connect(dsn, **options)
     try:
@@ -65,7 +65,7 @@ async def connected(dsn: str, **options: str | int) -> AsyncIterator[asyncpg.Con
 
 
 async def check_server(connection: asyncpg.Connection) -> None:
-    """The server is new enough and can have vectors; otherwise Unavailable says what to do."""
+    """Raise Unavailable, with what to do, where PostgreSQL or pgvector is too old or missing."""
     major = connection.get_server_version().major
     if major < _OLDEST_SERVER:
         raise Unavailable(
@@ -93,21 +93,21 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 async def ensure_role(connection: asyncpg.Connection, sign_in: bool) -> None:
-    """The runtime role exists; where it is not our server, its login may step down to it."""
+    """Create the runtime role; on an external server also grant it to the login."""
     exists = await connection.fetchval("select 1 from pg_roles where rolname = $1", RUNTIME_ROLE)
     remedy = (
         f"may not create or use the role {RUNTIME_ROLE}; as a superuser "
         f"run: CREATE ROLE {RUNTIME_ROLE}; GRANT {RUNTIME_ROLE} TO %user;"
     )
     if not exists:
-        await _provide(connection, f"create role {RUNTIME_ROLE} nologin", remedy)
-    if not sign_in and not await can_step_down(connection):
-        await _provide(connection, f"grant {RUNTIME_ROLE} to current_user", remedy)
+        await _create(connection, f"create role {RUNTIME_ROLE} nologin", remedy)
+    if not sign_in and not await can_set_role(connection):
+        await _create(connection, f"grant {RUNTIME_ROLE} to current_user", remedy)
 
 
-async def _shut(connection: asyncpg.Connection) -> None:
-    """The databases that came with our server are nobody's, and the role is no login any more."""
-    async with alone(connection):
+async def _close_server(connection: asyncpg.Connection) -> None:
+    """Close the databases that our server came with; the runtime role may not connect."""
+    async with roles_locked(connection):
         for database in ("postgres", "template1"):
             await close_to_strangers(connection, database)
         if await connection.fetchval(
@@ -116,10 +116,10 @@ async def _shut(connection: asyncpg.Connection) -> None:
             await connection.execute(f"alter role {RUNTIME_ROLE} nologin")
 
 
-async def can_step_down(connection: asyncpg.Connection) -> bool:
-    """Whether the login may act as the runtime role, which may be missing.
+async def can_set_role(connection: asyncpg.Connection) -> bool:
+    """Return whether the login may act as the runtime role; False where that is missing.
 
-    Trying is the only test every version agrees on.
+    Trying is the only test that works with every version.
     """
     try:
         await connection.execute(f"set role {RUNTIME_ROLE}; reset role")
@@ -128,8 +128,8 @@ async def can_step_down(connection: asyncpg.Connection) -> bool:
     return True
 
 
-async def _provide(connection: asyncpg.Connection, statement: str, remedy: str) -> None:
-    """Run what makes something; a login that may not is told by the remedy who has to do it."""
+async def _create(connection: asyncpg.Connection, statement: str, remedy: str) -> None:
+    """Run a statement that creates something; Unavailable names the remedy if not allowed."""
     try:
         await connection.execute(statement)
     except (
@@ -140,14 +140,14 @@ async def _provide(connection: asyncpg.Connection, statement: str, remedy: str) 
         pass  # another process was quicker
     except asyncpg.InsufficientPrivilegeError as error:
         user = await connection.fetchval("select current_user")
-        told = remedy.replace("%user", user)
-        raise Unavailable(f"database.url: user {user} {told}") from error
+        message = remedy.replace("%user", user)
+        raise Unavailable(f"database.url: user {user} {message}") from error
 
 
 async def _ensure_database(connection: asyncpg.Connection, database: str) -> None:
     if await connection.fetchval("select 1 from pg_database where datname = $1", database):
         return
-    await _provide(
+    await _create(
         connection,
         f"create database \"{database}\" encoding 'UTF8' template template0",
         f"may not create the database {database}; as a superuser "
@@ -156,14 +156,14 @@ async def _ensure_database(connection: asyncpg.Connection, database: str) -> Non
 
 
 async def _ensure_vectors(connection: asyncpg.Connection, database: str) -> None:
-    """pgvector is in the database; on many servers only a superuser may put it there."""
-    await _provide(
+    """Create pgvector, which on many servers only a superuser may; refuse an old one."""
+    await _create(
         connection,
         "create extension if not exists vector with schema public",
         f"may not install pgvector; as a superuser, in the database {database}, "
         "run: CREATE EXTENSION vector SCHEMA public;",
     )
-    # An upgraded package leaves the databases made before it with the old extension.
+    # Upgrading the package does not upgrade the extension of existing databases.
     found = await connection.fetchval(
         "select extversion from pg_extension where extname = 'vector'"
     )
@@ -172,3 +172,30 @@ async def _ensure_vectors(connection: asyncpg.Connection, database: str) -> None
             f"database.url: the database {database} still uses pgvector {found}; as a superuser, "
             "in that database, run: ALTER EXTENSION vector UPDATE;"
         )
+
+
+_TABLES = """
+select quote_ident(relname) from pg_class
+where relkind = 'r' and relnamespace = 'public'::regnamespace
+  and pg_has_role(relowner, 'USAGE')
+order by relname
+"""
+# Holds frequent values of columns; only a superuser may rewrite it.
+_STATISTICS = "pg_catalog.pg_statistic"
+
+
+async def rewrite_tables(owner_dsn: str) -> list[str]:
+    """Rewrite every table so that deleted rows leave the files; return what may not be rewritten.
+
+    Each table is locked while it is rewritten.
+    """
+    skipped: list[str] = []
+    async with connected(owner_dsn) as connection:
+        for row in await connection.fetch(_TABLES):
+            await connection.execute(f"vacuum (full, analyze) {row[0]}")
+        try:
+            await connection.execute(f"vacuum (full) {_STATISTICS}")
+            await connection.execute("checkpoint")
+        except asyncpg.InsufficientPrivilegeError:
+            skipped.append(_STATISTICS)
+    return skipped

@@ -1,8 +1,8 @@
-"""Named SQL: every statement lives in a `.sql` file beside the code that calls it by name.
+"""Named SQL: load the statements of the `.sql` file beside a module.
 
-A section starts with a line `-- name --`; its parameters are written `:name`. What several
-statements have in common, such as a list of columns, stands once: in a section `-- {name} --` that
-those below it mention as `{name}`, or in the `fragments.sql` of the directory for all its files.
+A section starts with a line `-- name --`; parameters are written `:name`. A fragment that several
+statements share, such as a list of columns, is a section `-- {name} --`: sections below it insert
+it as `{name}`. Fragments in `fragments.sql` are for all files of the directory.
 What code knows, such as the columns of a record, a package declares for all its files (`declare`).
 """
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# A statement that begins with acting for the tenant it then gives to a function.
+# The beginning of a statement that calls `act_for` and gives the tenant to a function.
 _ACTING = re.compile(
     r"act_for\(:tenant_id, :actor, :proof\) as tenant\s+cross join lateral (\w+)\((\s*)tenant\b"
 )
 _HEADING = re.compile(r"^-- (\w+|\{\w+\}) --[ \t]*$", re.MULTILINE)
-# What stands in quotes is left as written, whatever it looks like.
+# Quoted text is left as written.
 _TOKEN = re.compile(
     r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*")"""
     r"""|(?P<comment>^[ \t]*--[^\n]*\n|[ \t]*--[^\n]*)"""
@@ -38,18 +38,17 @@ class NamedQuery:
 
     @property
     def acted(self) -> "NamedQuery":
-        """The same for a transaction that acts for its tenant already."""
+        """Return the statement without `act_for`, for a transaction that has called it."""
         return _query(self.name, _ACTING.sub(r"\1(\2:tenant_id", self.text))
 
     def bound(self, **values: Any) -> tuple[Any, ...]:
-        """The statement and its values in their order, as the driver takes them."""
-        return self.positional, *self.arguments(values)
+        """Return the statement and its values as the driver takes them.
 
-    def arguments(self, values: Mapping[str, Any]) -> list[Any]:
-        """Values in positional order; a missing or surplus name is a TypeError."""
+        A missing or surplus name is a TypeError.
+        """
         if values.keys() != set(self.parameters):
             raise TypeError(f"{self.name} takes {self.parameters}, got {tuple(values)}")
-        return [values[name] for name in self.parameters]
+        return self.positional, *(values[name] for name in self.parameters)
 
 
 def parse(
@@ -57,16 +56,16 @@ def parse(
     shared: Mapping[str, str] | None = None,
     instead: Mapping[str, str] | None = None,
 ) -> dict[str, NamedQuery]:
-    """Every statement of one SQL text; a name given twice is a ValueError.
+    """Parse one SQL text; a name given twice is a ValueError.
 
-    `instead` holds fragments that stand in for the text's own.
+    `shared` are further fragments; `instead` replaces fragments of the text itself.
     """
     texts = _filled({**_sections(source), **(instead or {})}, shared or {})
     return {name: _query(name, text) for name, text in texts.items() if not _is_fragment(name)}
 
 
 def fragments(source: str, shared: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What one SQL text has for others to mention, by `{name}`."""
+    """Parse the fragments of one SQL text, by `{name}`."""
     texts = _filled(_sections(source), shared or {})
     return {name: text for name, text in texts.items() if _is_fragment(name)}
 
@@ -75,12 +74,12 @@ _DECLARED: dict[Path, Mapping[str, str]] = {}
 
 
 def declare(package_file: str, known: Mapping[str, str]) -> None:
-    """Let the SQL of a package mention fragments that its code makes: `declare(__file__, …)`."""
+    """Let the SQL of a package use fragments that its code makes: `declare(__file__, …)`."""
     _DECLARED[Path(package_file).parent] = known
 
 
 def load(module_file: str) -> dict[str, NamedQuery]:
-    """The queries of the `.sql` file that lies beside a module: `load(__file__)`."""
+    """Load the statements of the `.sql` file beside a module: `load(__file__)`."""
     file = Path(module_file).with_suffix(".sql")
     common, shared = file.with_name("fragments.sql"), dict(_DECLARED.get(file.parent, {}))
     if common.exists():
@@ -98,13 +97,13 @@ def _sections(source: str) -> dict[str, str]:
 
 
 def _filled(sections: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
-    """Every section with what it mentions in its place, each from above it: so none goes round."""
+    """Insert fragments, each from a section above, so that there are no circles."""
     known, filled = dict(shared), dict[str, str]()
     for name, text in sections.items():
         unknown = [t["fragment"] for t in _TOKEN.finditer(text) if t["fragment"]]
         unknown = [fragment for fragment in unknown if fragment not in known]
         if unknown:
-            raise ValueError(f"{name} mentions {', '.join(unknown)}, which does not stand above it")
+            raise ValueError(f"{name} uses {', '.join(unknown)}, which is not defined above it")
         filled[name] = _TOKEN.sub(lambda token: known.get(token["fragment"], token[0]), text)
         if _is_fragment(name):
             known[name] = filled[name]
@@ -116,18 +115,18 @@ def _is_fragment(name: str) -> bool:
 
 
 def _query(name: str, text: str) -> NamedQuery:
-    found = (token["parameter"] for token in _TOKEN.finditer(text))
-    parameters = tuple(dict.fromkeys(parameter for parameter in found if parameter))
+    names = (token["parameter"] for token in _TOKEN.finditer(text))
+    parameters = tuple(dict.fromkeys(parameter for parameter in names if parameter))
     return NamedQuery(name, text, parameters, _positional(text, parameters))
 
 
 def _bare(body: str) -> str:
-    """A statement without its comments and closing semicolon."""
+    """Remove comments and the closing semicolon."""
     code = _TOKEN.sub(lambda token: "" if token["comment"] else token[0], body)
     return code.strip().rstrip(";").rstrip()
 
 
 def _positional(text: str, parameters: tuple[str, ...]) -> str:
-    """The statement with `$1`, `$2`, … in place of names."""
+    """Replace names with `$1`, `$2`, …"""
     numbers = {parameter: f"${i}" for i, parameter in enumerate(parameters, 1)}
     return _TOKEN.sub(lambda token: numbers.get(token["parameter"], token[0]), text)

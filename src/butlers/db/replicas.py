@@ -1,8 +1,8 @@
-"""Copies of a database to read from, and which of them is near enough to the original.
+"""Replicas of a database to read from, and which of them are close enough to the primary.
 
-While somebody reads, the primary is asked now and then where its log ends, and each replica how far
-it has come. A replica that is past a place of the log has all that was written before the primary
-was asked for that place: `as_of` is that instant, by this process's own clock and no other.
+While there are reads, the primary is asked periodically for the end of its log (LSN), and each
+replica for the position it has replayed. A replica past an LSN has all that was written before the
+primary was asked for it: `as_of` is that instant, by the clock of this process alone.
 """
 
 import asyncio
@@ -20,21 +20,21 @@ from butlers.errors import ButlersError, Unavailable
 log = structlog.get_logger(__name__)
 _SQL = load(__file__)
 _NEVER = float("-inf")
-# How many looks fit into the lag that is allowed, and how long what failed is left alone.
-_LOOKS, _LONGEST_PAUSE_SECONDS, _AGAIN_SECONDS = 4, 1.0, 5.0
-_LOOK_SECONDS = 5.0
-_PLACES = 64
+# How many checks fit into the allowed lag, and how long to wait before a failed one is repeated.
+_CHECKS_PER_LAG, _LONGEST_PAUSE_SECONDS, _RETRY_SECONDS = 4, 1.0, 5.0
+_CHECK_SECONDS = 5.0
+_KEPT_POSITIONS = 64
 
 
 class QueryableServer(Protocol):
-    """What can be asked where it stands."""
+    """A server that can be asked for its position in the log."""
 
     async def fetch(self, query: NamedQuery, /, **values: object) -> list[Mapping[str, Any]]:
-        """The rows of one statement that is about nobody."""
+        """Return the rows of one statement."""
         ...
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         ...
 
 
@@ -43,33 +43,33 @@ S = TypeVar("S", bound=QueryableServer)
 
 @dataclass(slots=True)
 class Replica(Generic[S]):
-    """One copy: opened once it can be, and read from while it is near."""
+    """One replica: opened when it can be, and read from while it is close enough."""
 
-    place: str
-    """Where it is, as people may be told."""
+    address: str
+    """Where it is, without the login."""
     open: Callable[["Replica[S]"], Awaitable[S]]
     database: S | None = None
     as_of: float = _NEVER
-    """All that was written before this instant is there."""
-    trouble: str = ""
-    """Why it is not read from, which somebody should look at."""
+    """It has all that was written before this instant."""
+    problem: str = ""
+    """Why it is not read from."""
     asked_at: float = _NEVER
 
-    def lost(self, why: str) -> None:
-        """It is not read from until it was asked again."""
+    def mark_lost(self, reason: str) -> None:
+        """Do not read from it until a check succeeds."""
         self.as_of = _NEVER
-        if why != self.trouble:
-            log.warning("a replica is not read from", replica=self.place, reason=why)
-        self.trouble = why
+        if reason != self.problem:
+            log.warning("a replica is not read from", replica=self.address, reason=reason)
+        self.problem = reason
 
-    def follows(self, as_of: float) -> None:
-        """It has all that was written before an instant, and nothing is wrong with it."""
-        if self.trouble:
-            log.info("a replica can be read from again", replica=self.place)
-        self.trouble, self.as_of = "", as_of
+    def mark_ready(self, as_of: float) -> None:
+        """Note that it works and has all that was written before an instant."""
+        if self.problem:
+            log.info("a replica can be read from again", replica=self.address)
+        self.problem, self.as_of = "", as_of
 
-    async def ask(self) -> Mapping[str, Any]:
-        """How far it has come."""
+    async def read_position(self) -> Mapping[str, Any]:
+        """Ask how far it has replayed the log; connect first if need be."""
         self.asked_at = time.monotonic()
         if self.database is None:
             self.database = await self.open(self)
@@ -78,98 +78,99 @@ class Replica(Generic[S]):
 
 
 class Replicas(Generic[S]):
-    """The replicas of one database, each asked as often as readers need to know."""
+    """The replicas of one database, checked as often as reads need it."""
 
     def __init__(self, primary: S, replicas: Sequence[Replica[S]], max_lag_seconds: float) -> None:
         self._primary = primary
         self._replicas = replicas
         self._max_lag = max_lag_seconds
-        self._pause = min(max_lag_seconds / _LOOKS, _LONGEST_PAUSE_SECONDS)
-        self._places: deque[tuple[float, int]] = deque(maxlen=_PLACES)
+        self._pause = min(max_lag_seconds / _CHECKS_PER_LAG, _LONGEST_PAUSE_SECONDS)
+        self._positions: deque[tuple[float, int]] = deque(maxlen=_KEPT_POSITIONS)
         self._written: dict[str, float] = {}
-        self._looked_at = _NEVER
-        self._looking: asyncio.Task[None] | None = None
+        self._checked_at = _NEVER
+        self._checking: asyncio.Task[None] | None = None
         self._turn = 0
 
-    def wrote(self, tenant_id: str) -> None:
-        """Until a replica has come this far, the tenant is not read from it."""
+    def note_write(self, tenant_id: str) -> None:
+        """Do not read the tenant from a replica until that has come this far."""
         self._written[tenant_id] = time.monotonic()
 
-    def near(self, tenant_id: str) -> S | None:
-        """A replica not too far behind that has whatever this process wrote for the tenant."""
-        self._look_soon()
+    def choose(self, tenant_id: str) -> S | None:
+        """Return a replica within the allowed lag that has what this process wrote, or None."""
+        self._check_soon()
         least = max(time.monotonic() - self._max_lag, self._written.get(tenant_id, _NEVER))
-        fit = [one.database for one in self._replicas if one.database and one.as_of >= least]
+        ready = [r.database for r in self._replicas if r.database and r.as_of >= least]
         self._turn += 1
-        return fit[self._turn % len(fit)] if fit else None
+        return ready[self._turn % len(ready)] if ready else None
 
-    def troubles(self) -> dict[str, str]:
-        """Why replicas are not read from, by their places; nobody waits until that is looked at."""
-        self._look_soon()
-        return {one.place: one.trouble for one in self._replicas if one.trouble}
+    def problems(self) -> dict[str, str]:
+        """Return why replicas are not read from, by address, as of the last check."""
+        self._check_soon()
+        return {replica.address: replica.problem for replica in self._replicas if replica.problem}
 
     async def close(self) -> None:
-        """Let go of every connection."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-        for one in [self._primary, *(replica.database for replica in self._replicas)]:
-            if one is not None:
-                await one.close()
+        """Close every connection."""
+        if self._checking is not None:
+            self._checking.cancel()
+            await asyncio.gather(self._checking, return_exceptions=True)
+        for database in [self._primary, *(replica.database for replica in self._replicas)]:
+            if database is not None:
+                await database.close()
 
-    def _look_soon(self) -> None:
-        """Nobody who reads waits for the look: it is for the next."""
+    def _check_soon(self) -> None:
+        """Start a check in the background; the present read does not wait for it."""
         now = time.monotonic()
-        if self._looking is None and now - self._looked_at >= self._pause:
-            self._looked_at = now
-            self._looking = asyncio.create_task(self.look())
-            self._looking.add_done_callback(self._looked)
+        if self._checking is None and now - self._checked_at >= self._pause:
+            self._checked_at = now
+            self._checking = asyncio.create_task(self.check())
+            self._checking.add_done_callback(self._check_ended)
 
-    def _looked(self, _: asyncio.Task[None]) -> None:
-        self._looking = None
+    def _check_ended(self, _: asyncio.Task[None]) -> None:
+        self._checking = None
 
-    async def look(self) -> None:
-        """Ask each where it stands."""
+    async def check(self) -> None:
+        """Ask the primary and each replica for their position in the log."""
         asked_at = time.monotonic()
         try:
-            async with asyncio.timeout(_LOOK_SECONDS):
-                [end] = await self._primary.fetch(_SQL["primary"])
+            async with asyncio.timeout(_CHECK_SECONDS):
+                [primary] = await self._primary.fetch(_SQL["primary"])
         except (ButlersError, TimeoutError):
-            return  # how far the replicas are behind is not known, and soon they are too far
-        self._places.append((asked_at, end["place"]))
-        left_alone = asked_at - _AGAIN_SECONDS
-        asked = [one for one in self._replicas if one.database or one.asked_at < left_alone]
-        await asyncio.gather(*(self._ask(one, end) for one in asked))
-        oldest = min((one.as_of for one in self._replicas), default=_NEVER)
-        self._written = {who: at for who, at in self._written.items() if at > oldest}
+            return  # how far replicas are behind is unknown, and soon they are too far
+        self._positions.append((asked_at, primary["position"]))
+        retry_before = asked_at - _RETRY_SECONDS
+        due = [r for r in self._replicas if r.database or r.asked_at < retry_before]
+        await asyncio.gather(*(self._check_one(replica, primary) for replica in due))
+        oldest = min((replica.as_of for replica in self._replicas), default=_NEVER)
+        self._written = {tenant: at for tenant, at in self._written.items() if at > oldest}
 
-    async def _ask(self, replica: Replica[S], end: Mapping[str, Any]) -> None:
+    async def _check_one(self, replica: Replica[S], primary: Mapping[str, Any]) -> None:
         try:
-            async with asyncio.timeout(_LOOK_SECONDS):
-                found = await replica.ask()
-            is_primary = _checked(found, end)
+            async with asyncio.timeout(_CHECK_SECONDS):
+                state = await replica.read_position()
+            is_primary = _is_primary(state, primary)
         except (ButlersError, TimeoutError) as error:
-            replica.lost(str(error) or f"no answer in {_LOOK_SECONDS:g} seconds")
+            replica.mark_lost(str(error) or f"no answer in {_CHECK_SECONDS:g} seconds")
             return
         if is_primary:
-            replica.follows(_NEVER)
+            replica.mark_ready(_NEVER)
             return
-        passed = [at for at, place in self._places if place <= found["place"]]
-        missed = [at for at, place in self._places if place > found["place"]]
+        replayed = state["position"]
+        passed = [at for at, position in self._positions if position <= replayed]
+        missed = [at for at, position in self._positions if position > replayed]
         if missed and missed[0] < time.monotonic() - self._max_lag:
-            replica.lost(f"it is more than {self._max_lag:g} seconds behind")
+            replica.mark_lost(f"it is more than {self._max_lag:g} seconds behind")
         else:
-            replica.follows(passed[-1] if passed else _NEVER)
+            replica.mark_ready(passed[-1] if passed else _NEVER)
 
 
-def _checked(found: Mapping[str, Any], end: Mapping[str, Any]) -> bool:
-    """Whether it is the primary itself; Unavailable where it is no copy that follows that."""
-    if found["server"] != end["server"]:
+def _is_primary(state: Mapping[str, Any], primary: Mapping[str, Any]) -> bool:
+    """Return whether it is the primary itself; Unavailable where it is no replica of that."""
+    if state["server"] != primary["server"]:
         raise Unavailable("it is no copy of the server of database.url")
-    if not found["follows"]:
-        if found["started_at"] == end["started_at"]:
+    if not state["follows"]:
+        if state["started_at"] == primary["started_at"]:
             return True
         raise Unavailable("it follows nobody: it was made a primary, and database.url has another")
-    if found["timeline"] != end["timeline"]:
+    if state["timeline"] != primary["timeline"]:
         raise Unavailable("it follows a server that is the primary no more, or did so lately")
     return False

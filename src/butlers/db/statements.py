@@ -1,7 +1,7 @@
 """Statements as functions: `find = Rows(SQL["find"])` is called `await find(tx, ids=ids)`.
 
-What a statement means is said above it, where it stands; here only what is wanted of its answer.
-Its parameters are given by name, all but `tenant_id`, which the transaction knows.
+The class says what a call returns. Parameters are given by name, except `tenant_id`, which the
+transaction adds.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement, waiting for a transaction and its values."""
+    """A statement to call with a transaction and values."""
 
     query: NamedQuery
 
 
 @dataclass(frozen=True)
 class Rows(Statement):
-    """Every row of the answer."""
+    """Returns every row."""
 
     async def __call__(self, tx: Transaction, /, **values: object) -> list[Row]:
         return await tx.fetch(self.query, **values)
@@ -30,7 +30,7 @@ class Rows(Statement):
 
 @dataclass(frozen=True)
 class FirstRow(Statement):
-    """The first row of the answer, or None."""
+    """Returns the first row, or None."""
 
     async def __call__(self, tx: Transaction, /, **values: object) -> Row | None:
         return await tx.fetch_one(self.query, **values)
@@ -38,7 +38,7 @@ class FirstRow(Statement):
 
 @dataclass(frozen=True)
 class OnlyRow(Statement):
-    """The row of an answer that has one, whatever there is: a count, or a row held already."""
+    """Returns the only row of a statement that always has one: a count, or a locked row."""
 
     async def __call__(self, tx: Transaction, /, **values: object) -> Row:
         row = await tx.fetch_one(self.query, **values)
@@ -48,7 +48,7 @@ class OnlyRow(Statement):
 
 @dataclass(frozen=True)
 class FirstValue(Statement, Generic[T]):
-    """The first column of the first row, or None: `FirstValue[str](SQL["retract"])`."""
+    """Returns the first column of the first row, or None: `FirstValue[str](SQL["retract"])`."""
 
     async def __call__(self, tx: Transaction, /, **values: object) -> T | None:
         return cast(T | None, await tx.fetch_value(self.query, **values))
@@ -56,7 +56,7 @@ class FirstValue(Statement, Generic[T]):
 
 @dataclass(frozen=True)
 class OnlyValue(Statement, Generic[T]):
-    """The one column of the only row of an answer that always has one."""
+    """Returns the one column of a statement that always has one row."""
 
     async def __call__(self, tx: Transaction, /, **values: object) -> T:
         return cast(T, await tx.fetch_value(self.query, **values))
@@ -64,7 +64,7 @@ class OnlyValue(Statement, Generic[T]):
 
 @dataclass(frozen=True)
 class Touched(Statement):
-    """Run for its effect: how many rows it touched."""
+    """Returns how many rows were touched."""
 
     async def __call__(self, tx: Transaction, /, **values: object) -> int:
         return await tx.execute(self.query, **values)

@@ -1,11 +1,12 @@
-"""Whom a transaction acts for is proven to the database, not merely said.
+"""Prove the tenant of a transaction to PostgreSQL with a signed token.
 
-The process knows keys that the role serving requests cannot read. With them it signs the tenant,
-who asked, and the connection it says so on; the policies of every table check that. A statement
-that names another tenant finds nothing, and a signature is of no use on another connection.
+Row-level security then does not rest on a settable variable. The process knows keys that the role
+serving requests cannot read. It signs the tenant, the actor and the connection; the policies of
+every table check the signature. A statement that names another tenant sees no rows, and a
+signature is of no use on another connection.
 
-Behind a pooler that hands out connections for a transaction each, nobody knows beforehand which it
-will be. The keys are then unbound, which only the owner can say: a signature serves every one.
+Behind a pooler in transaction mode the connection is not known beforehand. The keys are then
+unbound, which only the owner can set: a signature holds on every connection.
 """
 
 from dataclasses import dataclass, replace
@@ -30,26 +31,26 @@ STEPS = tuple(_SQL[name].text for name in _STEPS)
 
 @dataclass(slots=True, repr=False)
 class Keys:
-    """What proofs are made with."""
+    """The keys that proofs are made with."""
 
     inner_key: bytes
     outer_key: bytes
     unbound: bool = False
 
     def proof(self, tenant_id: str, actor: str, backend: int) -> str:
-        """That the connection to this backend may act for the tenant, on the actor's behalf."""
-        said = sha256(tenant_id.encode()).digest() + sha256(actor.encode()).digest()
+        """Sign that the connection to this backend may act for the tenant and the actor."""
+        subject = sha256(tenant_id.encode()).digest() + sha256(actor.encode()).digest()
         bound_to = (0 if self.unbound else backend).to_bytes(4, "big")
-        inner = sha256(self.inner_key + said + bound_to).digest()
+        inner = sha256(self.inner_key + subject + bound_to).digest()
         return sha256(self.outer_key + inner).hexdigest()
 
     def password(self) -> str:
-        """What the butler's own login signs in with, where a server asks for it."""
+        """Return the password of the butler's own login, for servers that ask for one."""
         return sha256(self.outer_key + b"login").hexdigest()
 
 
 async def read_keys(owner: asyncpg.Connection) -> Keys:
-    """The keys of a database, by its owner."""
+    """Read the keys of a database, as its owner; Unavailable where it is not migrated."""
     try:
         row = await owner.fetchrow(_SQL["read_keys"].text)
     except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError):
@@ -60,7 +61,7 @@ async def read_keys(owner: asyncpg.Connection) -> Keys:
 
 
 async def fit_keys(owner: asyncpg.Connection, *, pooled: bool) -> Keys:
-    """The keys, unbound from now on if the owner found that a pooler stands in between."""
+    """Read the keys, and unbind them for good where a pooler is in between."""
     keys = await read_keys(owner)
     if keys.unbound or not pooled:
         return keys
@@ -69,11 +70,11 @@ async def fit_keys(owner: asyncpg.Connection, *, pooled: bool) -> Keys:
 
 
 async def unbind(owner: asyncpg.Connection) -> None:
-    """From here on a proof serves every connection."""
+    """Let proofs hold on every connection from now on."""
     await owner.execute(_SQL["unbind"].text)
 
 
 async def is_pooled(connection: asyncpg.Connection) -> bool:
-    """Whether somebody else answers than the server said at the start of the connection."""
+    """Return whether statements run in another backend than the one connected to."""
     backend = await connection.fetchval("select pg_backend_pid()")
     return bool(backend != connection.get_server_pid())

@@ -79,23 +79,23 @@ grant execute on function act_for(text, text, text) to butlers_runtime;
 select current_setting('butlers.read_replicas', true) is distinct from 'off'
 
 -- is_there --
--- Whether the wall stands.
+-- Whether the database has keys, and so was migrated.
 select to_regclass('public.tenant_key') is not null
 
 -- read_keys --
--- What the process proves with.
+-- The keys that proofs are made with.
 select inner_key, outer_key, unbound from public.tenant_key
 
 -- unbind --
--- From here on a proof serves every connection.
+-- Let proofs hold on every connection.
 update public.tenant_key set unbound = true where not unbound
 
 -- is_unbound --
--- Whether the database says that it wants proofs that serve every connection.
+-- Whether a setting of the database asks for proofs that hold on every connection.
 select coalesce(current_setting('butlers.unbound', true), '') = 'on'
 
 -- act --
--- The transaction acts for a tenant.
+-- Let the transaction act for a tenant.
 select act_for(:tenant_id, :actor, :proof)
 
 -- tenants --

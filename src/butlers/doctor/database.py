@@ -17,7 +17,7 @@ from butlers.db.login import RUNTIME_ROLE, login_of, signs_in
 from butlers.db.migrate import WAY_OUT, current_revisions, retired_revisions
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import (
-    can_step_down,
+    can_set_role,
     check_server,
     connected,
     external_access,
@@ -108,7 +108,7 @@ async def _external(settings: ButlerSettings) -> list[Finding]:
     try:
         async with connected(maintenance_url(url)) as connection:
             await check_server(connection)
-            role = await can_step_down(connection)
+            role = await can_set_role(connection)
             version = connection.get_server_version()
     except ButlersError as error:
         return [problem(check, f"{where}: {error}", "check database.url and the server")]
@@ -200,10 +200,10 @@ async def _replicas(settings: ButlerSettings, database: Database) -> AsyncIterat
     check, known = f"replicas of {settings.butler.name}", len(settings.database.replica_urls)
     if not known:
         return
-    await database.look_at_replicas()
+    await database.check_replicas()
     await asyncio.sleep(_LOOK_SECONDS)
-    await database.look_at_replicas()
-    troubles = database.replica_troubles()
+    await database.check_replicas()
+    troubles = database.replica_problems()
     for address, reason in troubles.items():
         remedy = "check database.replica_urls and the server; other servers are read meanwhile"
         yield warning(check, f"{address}: {reason}", remedy)

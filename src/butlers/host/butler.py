@@ -10,7 +10,7 @@ from butlers.auth.tokens import SessionTokens
 from butlers.clock import Clock, utc_now
 from butlers.clock_sources import ClockSources
 from butlers.db.postgres import Access, Database
-from butlers.db.scrub import scrub
+from butlers.db.provision import rewrite_tables
 from butlers.errors import ButlersError, Unavailable
 from butlers.host import registry
 from butlers.host.database import DatabaseServer, replicas_of
@@ -106,7 +106,7 @@ class Butler:
     async def scrub(self) -> list[str]:
         """Write its database anew, without what was deleted; what could not be."""
         assert self._access is not None, f"butler {self.name} has not started"
-        return await scrub(self._access.owner_dsn)
+        return await rewrite_tables(self._access.owner_dsn)
 
     @property
     def is_open(self) -> bool:
@@ -230,7 +230,7 @@ class Butler:
             return []
         runs = [job.last for job in planned if job.last is not None]
         told = [f"{run.job} {run.remark}" for run in runs if run.remark]
-        told += ["a replica is not read from"] if self.database.replica_troubles() else []
+        told += ["a replica is not read from"] if self.database.replica_problems() else []
         return [*(["the clock is in doubt"] if doubt else []), *told]
 
     async def _open_database(self) -> Database:
@@ -243,7 +243,7 @@ class Butler:
             access,
             pool_max=self._server.pool_max,
             replicas=replicas_of(access, section.replica_urls, self.name),
-            share=await self._server.share(section),
+            quota=await self._server.quota(section),
         )
 
     async def _look_at_clock(self) -> None:

@@ -10,7 +10,7 @@ import structlog
 
 from butlers.db.address import maintenance_url, signed_in_like, without_login
 from butlers.db.branch import Branch
-from butlers.db.connection_quota import ConnectionQuota, share_of
+from butlers.db.connection_quota import ConnectionQuota, quota_of
 from butlers.db.embedded.configuration import MAX_CONNECTIONS
 from butlers.db.embedded.liveness import SocketReply, ask, read_pid_file
 from butlers.db.embedded.server import EmbeddedPostgres
@@ -46,7 +46,7 @@ class DatabaseServer:
         self._embedded = EmbeddedPostgres(home.database_directory)
         self._starting = asyncio.Lock()
         self._holding = False
-        self._shares: dict[str, ConnectionQuota] = {}
+        self._quotas: dict[str, ConnectionQuota] = {}
 
     @cached_property
     def _settings(self) -> HomeDatabaseSection:
@@ -88,13 +88,13 @@ class DatabaseServer:
             await provision(self._embedded.dsn(), database, sign_in=True)
         return access
 
-    async def share(self, settings: DatabaseSection) -> ConnectionQuota:
-        """What every butler on the same server may have together of its connections."""
+    async def quota(self, settings: DatabaseSection) -> ConnectionQuota:
+        """Return the connection quota that all butlers on the same server share."""
         server = without_login(settings.url) if settings.url else ""
-        if server not in self._shares:
-            most = self._settings.connections or share_of(await _taken_by(settings.url))
-            self._shares.setdefault(server, ConnectionQuota(most, self._butlers))
-        return self._shares[server]
+        if server not in self._quotas:
+            most = self._settings.connections or quota_of(await _taken_by(settings.url))
+            self._quotas.setdefault(server, ConnectionQuota(most, self._butlers))
+        return self._quotas[server]
 
     @property
     def pool_max(self) -> int:

@@ -130,19 +130,17 @@ class Memory:
 
     async def settled(self, tenant_id: str) -> None:
         """What was told and can be seen here is counted; a copy has that only later."""
-        if not self.database.is_copy:
+        if not self.database.is_replica:
             await self.uses.settle(tenant_id)
 
     @asynccontextmanager
     async def transaction(
-        self, lineage: Lineage, *, at_one_moment: bool = False
+        self, lineage: Lineage, *, snapshot: bool = False
     ) -> AsyncIterator[Transaction]:
         """One transaction in which only the caller's tenant exists, what it used counted."""
         await self.settled(lineage.tenant_id)
         actor = clean(lineage.actor)
-        async with self.database.transaction(
-            lineage.tenant_id, actor, at_one_moment=at_one_moment
-        ) as tx:
+        async with self.database.transaction(lineage.tenant_id, actor, snapshot=snapshot) as tx:
             yield tx
 
     @asynccontextmanager

@@ -99,7 +99,7 @@ class MemoryModule(Module):
         database = self.memory.database
         await database.ping()
         told = {"embedding_model": self.config.embedding_model}
-        troubles = database.replica_troubles()
+        troubles = database.replica_problems()
         return Health(ok=True, details=told | ({"replicas": troubles} if troubles else {}))
 
     async def _keep_unread(self, tenant_id: str, *, at_once: bool = False) -> None:

@@ -78,7 +78,7 @@ class Uses:
                 if waiting := self._waiting.pop(tenant_id, None):
                     await self._write_batch(tenant_id, waiting)
                 for work in self._works.pop(tenant_id, {}).values():
-                    async with self.database.transaction(tenant_id, aside=True) as tx:
+                    async with self.database.transaction(tenant_id, replicas_wait=False) as tx:
                         await work(tx)
         except ButlersError as error:
             _log.warning("uses_not_counted", tenant=tenant_id, error=str(error))
@@ -86,7 +86,7 @@ class Uses:
             self._writers.pop(tenant_id, None)
 
     async def _write_batch(self, tenant_id: str, waiting: dict[MemoryRef, _Used]) -> None:
-        async with self.database.transaction(tenant_id, aside=True) as tx:
+        async with self.database.transaction(tenant_id, replicas_wait=False) as tx:
             await uses.count(
                 tx,
                 types=[ref.type for ref in waiting],

@@ -40,7 +40,7 @@ _REWORD = {
 
 async def preview(memory: Memory, wanted: ErasureRequest, lineage: Lineage) -> Selection:
     """What would be erased; nothing is changed."""
-    async with memory.transaction(lineage, at_one_moment=True) as tx:
+    async with memory.transaction(lineage, snapshot=True) as tx:
         return await _select(tx, wanted)
 
 

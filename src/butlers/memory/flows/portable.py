@@ -51,7 +51,7 @@ async def columns(memory: Memory, lineage: Lineage) -> dict[str, list[str]]:
 
 async def export_rows(memory: Memory, lineage: Lineage) -> AsyncIterator[tuple[str, str]]:
     """Every row as its kind and its JSON, all of one moment, in an order that does not change."""
-    async with memory.transaction(lineage, at_one_moment=True) as tx:
+    async with memory.transaction(lineage, snapshot=True) as tx:
         for kind in KINDS:
             async for row in tx.stream(kind.rows.query):
                 yield kind.name, row["row"]

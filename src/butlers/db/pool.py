@@ -1,9 +1,8 @@
-"""Connections to the server that has a database: kept through an outage, careful with a pooler.
+"""A connection pool that survives an outage of the server and works behind a pooler.
 
-A server that is away is waited for a moment, since another may be about to take its place; when
-that moment is over, requests fail at once until one of them gets through. Behind a pooler that
-hands out connections for a transaction each, nothing is left on one: no named statements, and what
-a session would be told at its start is told to each transaction.
+When the server is away, requests wait some seconds, since another server may be about to take over;
+after that they fail at once until one gets through. Behind a pooler in transaction mode nothing is
+kept on a connection: no prepared statements, and each transaction sets its session settings.
 """
 
 import asyncio
@@ -19,23 +18,21 @@ from asyncpg.pool import PoolConnectionProxy
 from asyncpg.transaction import Transaction
 from pgvector.asyncpg import register_vector
 
-from butlers.db.connection_quota import ConnectionQuota, WaitingLine
+from butlers.db.connection_quota import ConnectionQuota, PoolShare
 from butlers.db.faults import GONE, LEFT, has_left, is_gone, translated_errors
 from butlers.db.primary_connector import PrimaryConnector
 from butlers.db.tenant_proof import IS_UNBOUND, Keys
 from butlers.errors import Away
 from butlers.kernel.json_values import shallow_json
 
-# While a server has as many connections as it takes, others may soon let go of theirs; and while
-# one is away, another may soon be there.
+# How long to wait for a server that is full or away.
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 5.0, 0.05
 _DROP_SECONDS = 1.0
 _UNCERTAIN = (
-    "the database went away while a change was being made final, which may have been done: look "
-    "whether it is there before you ask for it again"
+    "the database went away during a commit, which may have been done: check whether the change "
+    "is there before you repeat it"
 )
-_NAMED = {"timezone": "UTC", "application_name": "butlers"}
-_SESSION = {"jit": "off"}
+_STARTUP_SETTINGS = {"timezone": "UTC", "application_name": "butlers"}
 
 Isolation = Literal["repeatable_read"] | None
 Faults = Callable[[], AbstractContextManager[None]]
@@ -43,34 +40,41 @@ First = Callable[[PoolConnectionProxy], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """How many connections there are, and how long what is done on them may take."""
+class PoolLimits:
+    """How many connections a pool has, and how long statements and locks may take."""
 
     pool_min: int = 1
     pool_max: int = 10
     timeout: float = 30.0
     lock_timeout: float = 5.0
-    share: ConnectionQuota | None = None
-    """What all butlers of the process have together of the server's connections."""
+    quota: ConnectionQuota | None = None
+    """What all butlers of the process may open together."""
 
-    def line(self) -> WaitingLine:
-        """Where callers wait for a connection."""
-        share = self.share or ConnectionQuota(2 * self.pool_max)
-        return share.line(self.pool_min, self.pool_max, self.timeout)
+    def share(self) -> PoolShare:
+        """Return the part of the quota that a pool with these limits may use."""
+        quota = self.quota or ConnectionQuota(2 * self.pool_max)
+        return quota.pool_share(self.pool_min, self.pool_max, self.timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTarget:
+    """The server to connect to: address, role, keys of tenant proofs, whether behind a pooler."""
+
+    dsn: str
+    role: str | None
+    keys: Keys
+    pooled: bool
+    faults: Faults = translated_errors
 
 
 class ConnectionPool:
     """A pool of connections to one server, or to whichever of several is the primary."""
 
     def __init__(
-        self,
-        pool: asyncpg.Pool,
-        line: WaitingLine,
-        begin_with: str,
-        faults: Faults = translated_errors,
+        self, pool: asyncpg.Pool, share: PoolShare, begin_with: str, faults: Faults
     ) -> None:
         self.pool = pool
-        self._line = line
+        self._share = share
         self._begin_with = begin_with
         self._faults = faults
         self._is_patient = faults is translated_errors
@@ -78,49 +82,42 @@ class ConnectionPool:
         self._dropped_at = float("-inf")
 
     @classmethod
-    async def open(
-        cls,
-        dsn: str,
-        role: str | None,
-        bounds: Bounds,
-        keys: Keys,
-        *,
-        pooled: bool,
-        faults: Faults = translated_errors,
-    ) -> "ConnectionPool":
+    async def open(cls, target: PoolTarget, limits: PoolLimits) -> "ConnectionPool":
         """Connect; raises Unavailable when the server does not answer."""
-        settings = {**_SESSION, "lock_timeout": f"{bounds.lock_timeout * 1000:.0f}ms"}
-        settings |= {"role": role} if role else {}
-        of_a_pooler: dict[str, Any] = {"statement_cache_size": 0} if pooled else {}
-        line = bounds.line()
-        with line.opening(), faults():
+        settings = {"jit": "off", "lock_timeout": f"{limits.lock_timeout * 1000:.0f}ms"}
+        settings |= {"role": target.role} if target.role else {}
+        options: dict[str, Any] = {"server_settings": _STARTUP_SETTINGS | settings}
+        if target.pooled:
+            options = {"server_settings": _STARTUP_SETTINGS, "statement_cache_size": 0}
+        share = limits.share()
+        with share.returned_on_error(), target.faults():
             pool = await asyncpg.create_pool(
-                dsn,
-                min_size=line.pool_min,
-                max_size=bounds.pool_max,
-                command_timeout=bounds.timeout,
-                connect=PrimaryConnector(dsn),
-                init=partial(_prepare, line.share, keys),
+                target.dsn,
+                min_size=share.pool_min,
+                max_size=limits.pool_max,
+                command_timeout=limits.timeout,
+                connect=PrimaryConnector(target.dsn),
+                init=partial(_prepare, share.quota, target.keys),
                 reset=_keep,
-                server_settings=_NAMED if pooled else {**_NAMED, **settings},
-                **of_a_pooler,
+                **options,
             )
-        return cls(pool, line, _told_each(settings) if pooled else "", faults)
+        begin_with = _set_local(settings) if target.pooled else ""
+        return cls(pool, share, begin_with, target.faults)
 
     async def close(self) -> None:
-        """Give every connection back; those still busy are cut after a moment."""
+        """Close every connection; busy ones are cut after five seconds."""
         try:
             async with asyncio.timeout(5):
                 await self.pool.close()
         except TimeoutError:
             self.pool.terminate()
-        self._line.leave()
+        self._share.leave()
 
     @asynccontextmanager
-    async def one(self, *, patient: bool = True) -> AsyncIterator[PoolConnectionProxy]:
-        """A connection for one statement, to which no tenant's rows exist."""
+    async def connection(self, *, patient: bool = True) -> AsyncIterator[PoolConnectionProxy]:
+        """Take a connection for one statement, which sees no tenant's rows."""
         if self._begin_with:
-            async with self.begun(readonly=False) as connection:
+            async with self.transaction(readonly=False) as connection:
                 yield connection
             return
         with self._faults():
@@ -132,13 +129,17 @@ class ConnectionPool:
                     await self._drop_all()
                 raise
             finally:
-                await self._line.release(self.pool, connection)
+                await self._share.release(self.pool, connection)
 
     @asynccontextmanager
-    async def begun(
+    async def transaction(
         self, isolation: Isolation = None, *, readonly: bool, first: First | None = None
     ) -> AsyncIterator[PoolConnectionProxy]:
-        """A transaction that names no tenant, unless that is the `first` that is done in it."""
+        """Begin a transaction, run `first` in it, and commit at the end of the block.
+
+        Where the connection turns out to be dead by then, another is taken. Away where it is lost
+        during the commit, which may have been done.
+        """
         with self._faults():
             connection, transaction = await self._begin(isolation, readonly, first)
             try:
@@ -150,14 +151,19 @@ class ConnectionPool:
                     await self._drop_all()
                 raise
             else:
-                await _commit(transaction)
+                try:
+                    await transaction.commit()
+                except Exception as error:
+                    if is_gone(error):
+                        raise Away(_UNCERTAIN) from error
+                    raise
             finally:
-                await self._line.release(self.pool, connection)
+                await self._share.release(self.pool, connection)
 
     async def _begin(
         self, isolation: Isolation, readonly: bool, first: First | None
     ) -> tuple[PoolConnectionProxy, Transaction]:
-        """A transaction in which nothing was done, on a connection that is alive."""
+        """Begin a transaction on a connection that is alive."""
         while True:
             connection = await self._acquired()
             transaction = connection.transaction(isolation=isolation, readonly=readonly)
@@ -169,13 +175,13 @@ class ConnectionPool:
                     await first(connection)
                 return connection, transaction
             except (*LEFT, asyncpg.InternalServerError) as error:
-                await self._line.release(self.pool, connection)
+                await self._share.release(self.pool, connection)
                 if not has_left(error):
                     raise
                 await self._drop_all()
                 await self._wait_or_raise(error)
             except BaseException:
-                await self._line.release(self.pool, connection)
+                await self._share.release(self.pool, connection)
                 raise
 
     async def _acquired(self, *, patient: bool = True) -> PoolConnectionProxy:
@@ -183,7 +189,7 @@ class ConnectionPool:
         deadline = loop.time() + _PATIENCE_SECONDS
         while True:
             try:
-                connection = await self._line.acquire(self.pool)
+                connection = await self._share.acquire(self.pool)
             except asyncpg.TooManyConnectionsError:
                 if loop.time() >= deadline or not self._is_patient:
                     raise
@@ -197,9 +203,9 @@ class ConnectionPool:
                 return connection
 
     async def _drop_all(self) -> None:
-        """What is connected now may be so to a server that went: whoever is next connects anew.
+        """Let the next callers connect anew: present connections may lead to a lost server.
 
-        Not over and over, where the only server there is takes no writes but can be read.
+        At most once a second: the only server left may be one that can be read but not written.
         """
         now = asyncio.get_running_loop().time()
         if now - self._dropped_at >= _DROP_SECONDS:
@@ -207,7 +213,7 @@ class ConnectionPool:
             await self.pool.expire_connections()
 
     async def _wait_or_raise(self, error: BaseException) -> None:
-        """A moment passes, unless as much as may be waited has passed since the server went."""
+        """Pause, or raise if the server has been away for too long."""
         now = asyncio.get_running_loop().time()
         if self._gone_at is None:
             self._gone_at = now
@@ -216,36 +222,23 @@ class ConnectionPool:
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def _commit(transaction: Transaction) -> None:
-    try:
-        await transaction.commit()
-    except Exception as error:
-        if is_gone(error):
-            raise Away(_UNCERTAIN) from error
-        raise
+def _set_local(settings: dict[str, str]) -> str:
+    """Return the statements that begin each transaction behind a pooler.
 
-
-def _told_each(settings: dict[str, str]) -> str:
-    """What each transaction is told, also against what other clients left on a connection."""
-    told = {**settings, "search_path": '"$user", public', "row_security": "on"}
-    quoted = (f"set local {name} = {_literal(name, value)}" for name, value in told.items())
-    return "; ".join(quoted)
-
-
-def _literal(name: str, value: str) -> str:
-    return value if name == "search_path" else f"'{value}'"
+    They also reset what other clients of the pooler may have set on the connection.
+    """
+    quoted = {name: f"'{value}'" for name, value in settings.items()}
+    quoted |= {"search_path": '"$user", public', "row_security": "'on'"}
+    return "; ".join(f"set local {name} = {value}" for name, value in quoted.items())
 
 
 async def _keep(_: asyncpg.Connection) -> None:
-    """Nothing is to be reset, which would take a round trip: what a transaction sets ends with it.
-
-    One left open is rolled back by the pool all the same.
-    """
+    """Save the round trip of a reset: settings end with their transaction."""
 
 
-async def _prepare(share: ConnectionQuota, keys: Keys, connection: asyncpg.Connection) -> None:
-    """What a connection needs; the database may be another than before, that is spread."""
-    share.count(connection)
+async def _prepare(quota: ConnectionQuota, keys: Keys, connection: asyncpg.Connection) -> None:
+    """Prepare a new connection; its database may have changed to unbound proofs meanwhile."""
+    quota.count(connection)
     keys.unbound = keys.unbound or await connection.fetchval(IS_UNBOUND)
     await register_vector(connection)
     await connection.set_type_codec(
