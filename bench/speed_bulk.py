@@ -45,7 +45,7 @@ _MEMORIES = """
 _WORDS = """
     insert into index_words (tenant_id, word, doc, impact, place)
     select i.tenant_id, lexeme, i.doc,
-      word_impact(coalesce(array_length(positions, 1), 1), i.length), coalesce(positions[1], 0)
+      bm25_impact(coalesce(array_length(positions, 1), 1), i.length), coalesce(positions[1], 0)
     from index_memories i join facts f on f.tenant_id = i.tenant_id and f.id = i.memory_id
     cross join unnest(f.search_vector)
     where i.tenant_id = $1 and i.memory_id in (select id from staged)

@@ -44,8 +44,9 @@ select p.oid::regprocedure::text as name
 from pg_proc p
 where p.pronamespace = 'public'::regnamespace and 'tenant' = any(p.proargnames)
   and p.proname = any(array[
-    'find_candidates', 'match_ahead', 'near_ahead', 'tell_memories', 'tenant_standing',
-    'append_events', 'bring_rows', 'bring_events', 'erase_rows', 'erase_names', 'erase_event_texts'
+    'find_candidates', 'prefetch_matching', 'prefetch_nearest', 'load_memories', 'tenant_profile',
+    'append_events', 'import_rows', 'import_events', 'erase_rows', 'erase_names',
+    'erase_event_texts'
   ])
 order by p.oid
 

@@ -327,6 +327,7 @@ STANDING = "from alembic_version where version_num like 'mem%'"
     ("revision", "verdict", "told"),
     [
         ("mem_999", Severity.PROBLEM, "upgrade butlers"),
+        ("mem_034", Severity.WARNING, "the next `butlers up` migrates it"),
         ("mem_003", Severity.PROBLEM, "Run `butlers export FILE`"),
     ],
 )

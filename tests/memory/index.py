@@ -20,7 +20,7 @@ _PAIRS = {
     "words": (
         "select i.tenant_id, i.memory_id, w.word, w.impact, w.place from index_words w "
         "left join index_memories i using (tenant_id, doc)",
-        "select m.tenant_id, m.memory_id, w.lexeme, word_impact("
+        "select m.tenant_id, m.memory_id, w.lexeme, bm25_impact("
         "coalesce(array_length(w.positions, 1), 1), word_count(m.search_vector)), "
         "coalesce(w.positions[1], 0) from indexed_memories m, unnest(m.search_vector) w",
     ),

@@ -5,6 +5,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from butlers.host.registry import branches
 from butlers.memory.flows import recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.handle import Memory
+from butlers.memory.migrations import mem_035_names
 from butlers.memory.model import Lineage, NewFact
 from conftest import ToyEmbedder
 from db.databases import catalog, connected, fresh_database
@@ -85,7 +87,12 @@ async def test_its_schema_equals_that_of_a_new_database(upgraded, postgres):
             found, wanted = await catalog(older), await catalog(newer)
     assert found.keys() == wanted.keys()
     for part, rows in wanted.items():
-        assert found[part] == rows, part
+        assert [row for row in found[part] if row in rows or not is_left(row)] == rows, part
+
+
+def is_left(row):
+    """Whether a row of the catalog is of what stays for processes of the version before."""
+    return re.split(r"\W", row[0], maxsplit=1)[0] in mem_035_names.LEFT_IN_PLACE.split()
 
 
 @pytest.mark.contract("P8", "N5.1", "N5.2", "N5.3", "N5.4", "L9")

@@ -81,7 +81,7 @@ async def plan(filled, open_database, clock):
 async def test_what_is_visible_is_contained_in_the_statement(plan, file, name):
     """A function that is called instead of contained reads every row before any is chosen."""
     found = await plan(file, name)
-    for function in ("visible_", "_state(", "is_seen(", "effective_confidence("):
+    for function in ("visible_", "_state(", "is_visible_scope(", "effective_confidence("):
         assert function not in found
 
 
@@ -92,12 +92,12 @@ async def test_what_may_be_found_is_contained_in_the_statement_that_asks(
     async with open_database.transaction("acme") as tx:
         rows = await tx._connection.fetch(
             "explain select doc from index_memories m where m.tenant_id = 'acme' "
-            "and is_found(m, array['fact'], 'general', 0.2, $1, null, null)",
+            "and passes_filter(m, array['fact'], 'general', 0.2, $1, null, null)",
             clock.now,
         )
     found = "\n".join(row[0] for row in rows)
     assert "shown" in found
-    for function in ("is_found(", "_state(", "is_seen(", "effective_confidence("):
+    for function in ("passes_filter(", "_state(", "is_visible_scope(", "effective_confidence("):
         assert function not in found
 
 

@@ -47,13 +47,13 @@ async def test_to_name_a_tenant_is_not_enough(intruder):
             await intruder.fetch("select act_for('rival', 'tester', $1)", proof)
         assert (
             await intruder.fetch(
-                "select * from tell_memories('rival', $1, $2, now(), null, null)",
+                "select * from load_memories('rival', $1, $2, now(), null, null)",
                 ["fact"],
                 [uuid.uuid4()],
             )
             == []
         )
-        found = await intruder.fetchrow("select * from tenant_standing('rival')")
+        found = await intruder.fetchrow("select * from tenant_profile('rival')")
         assert (found["names"], found["memories"]) == ([], 0)
 
 

@@ -60,12 +60,12 @@ NEVER = {
     ),
     "the audit stream says otherwise": (
         "select f.id from facts f where f.tenant_id = $1 "
-        "and state_known($1, f.id, 'infinity') <> fact_state(f.validity, f.metadata)"
+        "and state_believed($1, f.id, 'infinity') <> fact_state(f.validity, f.metadata)"
     ),
     "what rests on nothing that stands is not in doubt, or the other way round": (
         "select l.source_id from memory_links l join facts g on g.tenant_id = $1 "
         "and g.id = l.target_id where l.tenant_id = $1 and l.relation = 'depends_on' "
-        "and fact_stands(g, $2, null, null) "
+        "and is_fact_current(g, $2, null, null) "
         "= coalesce(g.id = any(in_doubt($1, 'fact', l.source_id, $2, null, null)), false)"
     ),
 }

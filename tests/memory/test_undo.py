@@ -38,7 +38,8 @@ _FACTS = (
 )
 _RULES = (
     "select content, maturity, applied_count, success_count, harmful_count, effectiveness_score, "
-    "last_confirmed_at, last_applied_at, metadata, has_own_marks(tenant_id, id, stored_by) as own "
+    "last_confirmed_at, last_applied_at, metadata, "
+    "has_only_own_reports(tenant_id, id, stored_by) as own "
     "from rules where tenant_id = $1 and rule_state(metadata) <> 'forgotten' order by content"
 )
 _ENTITIES = (

@@ -133,7 +133,7 @@ async def tell_of_erasing(owner, ids):
         "payload = '{}'",
         'payload = payload || \'{"subject": "sha256:' + "0" * 64 + "\"}'",
         "payload = payload || '{\"more\": 1}'",
-        "actor = mark_of(to_jsonb(actor))",
+        "actor = digest_of(to_jsonb(actor))",
     ],
 )
 async def test_an_event_changes_in_no_other_way(owner, told, change):

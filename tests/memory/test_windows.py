@@ -43,11 +43,13 @@ def city(content, valid_from=None, valid_to=None, **more):
 async def lived(owner, *days, believed_at=None):
     """Where Ann lives on some days, as told now or as was believed at a time."""
     told = (
-        "select content from facts where holds(valid_from, valid_to, $1) "
+        "select content from facts where is_within(valid_from, valid_to, $1) "
         "and validity in ('active', 'superseded', 'expired')"
     )
     if believed_at is not None:
-        told = "select content from facts where $1::timestamptz <@ window_known(tenant_id, id, $2)"
+        told = (
+            "select content from facts where $1::timestamptz <@ window_believed(tenant_id, id, $2)"
+        )
     asked = [(at(day), believed_at) if believed_at else (at(day),) for day in days]
     return [
         "+".join(sorted(row["content"] for row in await owner.fetch(told, *one))) for one in asked

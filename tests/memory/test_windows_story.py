@@ -245,7 +245,7 @@ class Story:
         for at, believed in self.believed.items():
             rows = await self.owner.fetch(
                 "select id, lower(w) as valid_from, upper(w) as valid_to from facts, "
-                "window_known(tenant_id, id, $1) w where subject = $2 and w is not null",
+                "window_believed(tenant_id, id, $1) w where subject = $2 and w is not null",
                 at,
                 self.subject,
             )

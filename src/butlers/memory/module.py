@@ -33,7 +33,7 @@ class MemoryModule(Module):
     migrations: ClassVar[Branch | None] = Branch(
         "memory",
         "butlers:memory/migrations",
-        head="mem_034",
+        head="mem_035",
         schema="butlers:memory/schema",
         baseline="mem_034",
     )

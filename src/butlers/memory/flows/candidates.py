@@ -115,10 +115,10 @@ async def _search_ahead(
 ) -> tuple[IndexQuery, Ahead]:
     """Search words and vectors at once, each on a connection of its own."""
     database, tenant, words = memory.database, lineage.tenant_id, prepared(parsed.text)
-    matched = search.match_ahead(database, tenant, words, profile.memories, depth)
+    matched = search.prefetch_matching(database, tenant, words, profile.memories, depth)
     async with beside(matched) as matching:
         index_query = await _index_query(memory, parsed, SearchMode.HYBRID, profile)
-        near = await search.near_ahead(database, tenant, index_query, depth)
+        near = await search.prefetch_nearest(database, tenant, index_query, depth)
         return index_query, Ahead(**await matching, **near)
 
 

@@ -123,32 +123,32 @@ return md5(
   md5(scope) || coalesce(entity_id::text, md5(subject)) || md5(predicate)
 )::uuid;
 
--- holds --
+-- is_within --
 -- Whether a validity window contains a moment; null is open.
-create or replace function holds(valid_from timestamptz, valid_to timestamptz, at timestamptz) returns boolean
+create or replace function is_within(valid_from timestamptz, valid_to timestamptz, at timestamptz) returns boolean
 language sql immutable parallel safe
 return (valid_from is null or valid_from <= at) and (valid_to is null or at < valid_to);
 
 -- scopes --
 -- Whether a scope is among those a query names, separated by chr(31); `*` first stands for every
 -- scope that is not a project's. A query without scopes sees all, and every query sees `global`.
-create or replace function is_asked(scope text, by_scope text) returns boolean
+create or replace function is_named_scope(scope text, by_scope text) returns boolean
 language sql immutable parallel safe
 return scope = any(string_to_array(by_scope, chr(31)))
   or (starts_with(by_scope, '*' || chr(31)) and not starts_with(scope, 'project:'));
-create or replace function is_seen(scope text, by_scope text) returns boolean
+create or replace function is_visible_scope(scope text, by_scope text) returns boolean
 language sql immutable parallel safe
-return by_scope is null or scope = 'global' or is_asked(scope, by_scope);
+return by_scope is null or scope = 'global' or is_named_scope(scope, by_scope);
 
--- same_said --
+-- is_same_content --
 -- Whether two contents are equal but for case, spacing and surrounding punctuation.
-create or replace function same_said(one text, other text) returns boolean
+create or replace function is_same_content(one text, other text) returns boolean
 language sql immutable parallel safe
 return btrim(lower(regexp_replace(one, '\s+', ' ', 'g')), ' .,;:!?"''')
   = btrim(lower(regexp_replace(other, '\s+', ' ', 'g')), ' .,;:!?"''');
 
--- table_called --
+-- base_table_name --
 -- Name of a table without the shard number that a cluster appends.
-create or replace function table_called(name text) returns text
+create or replace function base_table_name(name text) returns text
 language sql immutable parallel safe
 return regexp_replace(name, '_[0-9]+$', '');

@@ -122,9 +122,9 @@ create table projects (
     references projects (tenant_id, id) deferrable
 );
 
--- are_together --
+-- are_both_current --
 -- Whether two facts are both active with overlapping validity windows.
-create or replace function are_together(one facts, other facts) returns boolean
+create or replace function are_both_current(one facts, other facts) returns boolean
 language sql immutable parallel safe
 return (one).validity = 'active' and (other).validity = 'active'
   and tstzrange((one).valid_from, (one).valid_to)

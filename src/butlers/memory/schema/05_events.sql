@@ -67,32 +67,32 @@ create index rule_applications_rule on rule_applications (tenant_id, rule_id, cr
 -- marks --
 -- The mark of a value is its hash. A mark in place of a value leaves the marks around it as they
 -- were, so a text can be erased from an event and the chain still proves the event.
-create or replace function is_mark(said text) returns boolean
+create or replace function is_digest(said text) returns boolean
 language sql immutable parallel safe
 return length(said) = 71 and said ~ '^sha256:[0-9a-f]{64}$';
-create or replace function mark_of_text(said text) returns text
+create or replace function digest_of_text(said text) returns text
 language sql immutable parallel safe
 return case
   when length(said) = 71 and said ~ '^sha256:[0-9a-f]{64}$' then said
   else 'sha256:' || encode(sha256(convert_to(said, 'UTF8')), 'hex')
 end;
-create or replace function mark_of(value jsonb, depth integer default 0) returns text
+create or replace function digest_of(value jsonb, depth integer default 0) returns text
 language plpgsql immutable parallel safe as $$
     declare
       spelt text := value::text;
     begin
       if jsonb_typeof(value) = 'string' then
-        return mark_of_text(value #>> '{}');
+        return digest_of_text(value #>> '{}');
       elsif jsonb_typeof(value) = 'object' and depth < 32 then
         select string_agg(to_json(key) || ':' || case jsonb_typeof(inside)
-          when 'string' then mark_of_text(inside #>> '{}')
-          when 'object' then mark_of(inside, depth + 1)
-          when 'array' then mark_of(inside, depth + 1)
+          when 'string' then digest_of_text(inside #>> '{}')
+          when 'object' then digest_of(inside, depth + 1)
+          when 'array' then digest_of(inside, depth + 1)
           else inside::text
         end, ',' order by key collate "C")
         into spelt from jsonb_each(value) as each (key, inside);
       elsif jsonb_typeof(value) = 'array' and depth < 32 then
-        select string_agg(mark_of(inside, depth + 1), ',' order by place)
+        select string_agg(digest_of(inside, depth + 1), ',' order by place)
         into spelt from jsonb_array_elements(value) with ordinality as each (inside, place);
       end if;
       -- Twice, so that no text has the mark of what only spells like it.
@@ -101,7 +101,7 @@ language plpgsql immutable parallel safe as $$
       )), 'hex');
     end
     $$;
-create or replace function has_marks(value jsonb) returns boolean
+create or replace function has_digests(value jsonb) returns boolean
 language sql immutable parallel safe
 return position('"sha256:' in value::text) > 0 and value::text ~ '"sha256:[0-9a-f]{64}"';
 
@@ -111,7 +111,7 @@ create or replace function event_digest(e memory_events, marked boolean) returns
 language sql stable parallel safe
 return sha256(convert_to(jsonb_build_array(
   (e).id, (e).tenant_id, (e).event_type, (e).actor, (e).request_id, (e).memory_type,
-  (e).memory_id, extract(epoch from (e).created_at), mark_of((e).payload), marked
+  (e).memory_id, extract(epoch from (e).created_at), digest_of((e).payload), marked
 )::text, 'UTF8'));
 
 -- chain_events --
@@ -122,14 +122,14 @@ language plpgsql security definer set search_path = public, pg_temp as $$
     declare
       place bigint;
       before bytea;
-      told memory_events;
+      event memory_events;
     begin
       perform pg_advisory_xact_lock(hashtextextended('butlers.chain' || chr(31) || tenant, 0));
       select c.number, c.hash into place, before from memory_event_chain c
       where c.tenant_id = tenant order by c.number desc limit 1;
       place := coalesce(place, 0);
       before := coalesce(before, '');
-      for told in
+      for event in
         select e.* from memory_events e
         where e.tenant_id = tenant and e.sequence >= since and not exists (
           select from memory_event_chain c where c.tenant_id = tenant and c.event_id = e.id
@@ -137,9 +137,9 @@ language plpgsql security definer set search_path = public, pg_temp as $$
         order by e.sequence
       loop
         place := place + 1;
-        before := sha256(before || event_digest(told, has_marks(told.payload)));
+        before := sha256(before || event_digest(event, has_digests(event.payload)));
         insert into memory_event_chain (tenant_id, number, event_id, marked, hash)
-        values (tenant, place, told.id, has_marks(told.payload), before);
+        values (tenant, place, event.id, has_digests(event.payload), before);
       end loop;
     end
     $$;
@@ -170,7 +170,7 @@ deferrable initially deferred for each row execute function chain_event();
 -- Trigger: refuse to delete, truncate or update an append-only table, unless rows are being erased.
 create or replace function refuse_rewriting_history() returns trigger language plpgsql as $$
     begin
-      if current_setting('butlers.erasing', true) = table_called(tg_table_name) then
+      if current_setting('butlers.erasing', true) = base_table_name(tg_table_name) then
         return null;
       end if;
       raise exception '% is append-only: % refused', tg_table_name, tg_op
@@ -188,7 +188,7 @@ language plpgsql set search_path = public, pg_temp as $$
     begin
       if was = became or was - tg_argv <> became - tg_argv or exists (
         select from unnest(tg_argv) as erasable
-        where mark_of(was -> erasable) is distinct from mark_of(became -> erasable)
+        where digest_of(was -> erasable) is distinct from digest_of(became -> erasable)
       ) then
         raise exception '% is append-only: % refused', tg_table_name, tg_op
         using errcode = 'integrity_constraint_violation';
@@ -221,7 +221,7 @@ create or replace function append_events(
 ) returns bigint
 language plpgsql security definer set search_path = public, pg_temp as $$
     declare
-      told bigint;
+      appended bigint;
     begin
       insert into memory_events
         (id, tenant_id, event_type, actor, request_id, memory_type, memory_id, payload, created_at)
@@ -229,8 +229,8 @@ language plpgsql security definer set search_path = public, pg_temp as $$
         h.memory, h.payload, at
       from unnest(ids, memories, payloads) with ordinality as h (id, memory, payload, place)
       order by h.place;
-      get diagnostics told = row_count;
-      return told;
+      get diagnostics appended = row_count;
+      return appended;
     end
     $$;
 create or replace function append_events(
@@ -248,9 +248,9 @@ from public;
 grant execute on function append_events(text, text, text, timestamptz, uuid[], uuid[], jsonb[])
 to butlers_runtime;
 
--- counted_marks --
+-- counted_reports --
 -- Reports on a rule that count and were not taken back.
-create or replace function counted_marks(tenant text, rule uuid)
+create or replace function counted_reports(tenant text, rule uuid)
 returns table (
   id uuid, outcome text, reason text, actor text, origin text, created_at timestamptz
 )
@@ -265,8 +265,8 @@ begin atomic
   );
 end;
 
--- has_own_marks --
+-- has_only_own_reports --
 -- Whether every counted report on a rule comes from its author; false where there is none.
-create or replace function has_own_marks(tenant text, rule uuid, author text) returns boolean
+create or replace function has_only_own_reports(tenant text, rule uuid, author text) returns boolean
 language sql stable
-return (select coalesce(bool_and(m.actor = author), false) from counted_marks(tenant, rule) m);
+return (select coalesce(bool_and(m.actor = author), false) from counted_reports(tenant, rule) m);

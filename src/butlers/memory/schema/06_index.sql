@@ -77,10 +77,10 @@ return (
   select coalesce(sum(coalesce(array_length(positions, 1), 1)), 0)::integer from unnest(words)
 );
 
--- word_impact --
+-- bm25_impact --
 -- The part of BM25 (k1 = 1.2, b = 0.75) that depends on this memory alone, against an average
 -- length of thirty words.
-create or replace function word_impact(times integer, length integer) returns real
+create or replace function bm25_impact(times integer, length integer) returns real
 language sql immutable parallel safe
 return (2.2 * times / (times + 1.2 * (0.25 + 0.75 * length / 30.0)))::real;
 
@@ -145,31 +145,31 @@ join rules m on m.tenant_id = v.tenant_id and m.id = v.rule_id
   and m.embedding_version_id is distinct from v.embedding_version_id;
 grant select on indexed_vectors to butlers_runtime;
 
--- last_place --
+-- last_position --
 -- The last position taken in a session; null without a session.
-create or replace function last_place(tenant text, session uuid) returns integer
+create or replace function last_position(tenant text, session uuid) returns integer
 language sql stable
 begin atomic
   select case when session is not null then coalesce(max(place), 0) end
   from index_memories where tenant_id = tenant and session_id = session;
 end;
 
--- enter_words --
+-- add_words --
 -- Add the words of a memory to the index.
-create or replace function enter_words(
+create or replace function add_words(
   tenant text, number bigint, words tsvector, length integer
 ) returns void
 language sql
 begin atomic
   insert into index_words (tenant_id, word, doc, impact, place)
   select tenant, lexeme, number,
-    word_impact(coalesce(array_length(positions, 1), 1), length), coalesce(positions[1], 0)
+    bm25_impact(coalesce(array_length(positions, 1), 1), length), coalesce(positions[1], 0)
   from unnest(words);
 end;
 
--- enter_names --
+-- add_names --
 -- Add the words of people's names to the index. Sorted, so that two writers cannot deadlock.
-create or replace function enter_names(tenant text, names text[]) returns void
+create or replace function add_names(tenant text, names text[]) returns void
 language sql
 begin atomic
   insert into index_names (tenant_id, name)
@@ -181,9 +181,9 @@ begin atomic
   on conflict do nothing;
 end;
 
--- keep_vectors --
+-- sync_vectors --
 -- Make the vectors of a memory in the index equal to those it has.
-create or replace function keep_vectors(tenant text, kind text, memory uuid) returns void
+create or replace function sync_vectors(tenant text, kind text, memory uuid) returns void
 language plpgsql {by_index} as $$
     declare
       number bigint := (
@@ -208,9 +208,9 @@ language plpgsql {by_index} as $$
     end
     $$;
 
--- enter_memory --
+-- add_to_index --
 -- Add a memory to the index. Without a position of its own it comes last in its session.
-create or replace function enter_memory(tenant text, kind text, memory uuid) returns void
+create or replace function add_to_index(tenant text, kind text, memory uuid) returns void
 language plpgsql {by_index} as $$
     declare
       number bigint;
@@ -224,13 +224,13 @@ language plpgsql {by_index} as $$
          expires_at, created_at, said_at, session_id, place, author, entity_id, length)
       select m.tenant_id, m.memory_type, m.memory_id, m.shown, m.scope, m.confidence, m.decay_rate,
         m.confirmed_at, m.expires_at, m.created_at, m.said_at, m.session_id,
-        coalesce(m.place, last_place(tenant, m.session_id) + 1), m.author, m.entity_id,
+        coalesce(m.place, last_position(tenant, m.session_id) + 1), m.author, m.entity_id,
         word_count(words)
       from indexed_memories m
       where m.tenant_id = tenant and m.memory_type = kind and m.memory_id = memory
       returning doc into number;
-      perform enter_words(tenant, number, words, word_count(words));
-      perform enter_names(tenant, array[said_by]);
-      perform keep_vectors(tenant, kind, memory);
+      perform add_words(tenant, number, words, word_count(words));
+      perform add_names(tenant, array[said_by]);
+      perform sync_vectors(tenant, kind, memory);
     end
     $$;

@@ -3,7 +3,7 @@
 create or replace function index_inserted() returns trigger language plpgsql as $$
     {kind};
     begin
-      perform enter_memory(new.tenant_id, kind, new.id);
+      perform add_to_index(new.tenant_id, kind, new.id);
       return null;
     end
     $$;
@@ -12,26 +12,26 @@ create or replace function index_inserted() returns trigger language plpgsql as 
 -- Trigger: copy what a search chooses by. A position once taken in a session stays.
 create or replace function index_changed() returns trigger language plpgsql as $$
     declare
-      kind text := rtrim(table_called(tg_table_name), 's');
-      told indexed_memories;
+      kind text := rtrim(base_table_name(tg_table_name), 's');
+      present indexed_memories;
       was index_memories;
     begin
-      select m.* into told from indexed_memories m
+      select m.* into present from indexed_memories m
       where m.tenant_id = new.tenant_id and m.memory_type = kind and m.memory_id = new.id;
       select i.* into was from index_memories i
       where i.tenant_id = new.tenant_id and i.memory_type = kind and i.memory_id = new.id;
-      if told.place is null and told.session_id is not distinct from was.session_id then
-        told.place := was.place;
-      elsif told.place is null then
-        told.place := last_place(told.tenant_id, told.session_id) + 1;
+      if present.place is null and present.session_id is not distinct from was.session_id then
+        present.place := was.place;
+      elsif present.place is null then
+        present.place := last_position(present.tenant_id, present.session_id) + 1;
       end if;
       update index_memories i
-      set shown = told.shown, scope = told.scope, confidence = told.confidence,
-        decay_rate = told.decay_rate, confirmed_at = told.confirmed_at,
-        expires_at = told.expires_at, created_at = told.created_at, said_at = told.said_at,
-        session_id = told.session_id, author = told.author, entity_id = told.entity_id,
-        valid_from = told.valid_from, valid_to = told.valid_to, past = told.past,
-        place = told.place
+      set shown = present.shown, scope = present.scope, confidence = present.confidence,
+        decay_rate = present.decay_rate, confirmed_at = present.confirmed_at,
+        expires_at = present.expires_at, created_at = present.created_at, said_at = present.said_at,
+        session_id = present.session_id, author = present.author, entity_id = present.entity_id,
+        valid_from = present.valid_from, valid_to = present.valid_to, past = present.past,
+        place = present.place
       where i.tenant_id = new.tenant_id and i.memory_type = kind and i.memory_id = new.id;
       return null;
     end
@@ -50,7 +50,7 @@ create or replace function index_reworded() returns trigger language plpgsql as 
         delete from index_words
         where tenant_id = new.tenant_id and doc = number
           and word = any(tsvector_to_array(old.search_vector));
-        perform enter_words(
+        perform add_words(
           new.tenant_id, number, new.search_vector, word_count(new.search_vector)
         );
       end if;
@@ -63,7 +63,7 @@ create or replace function index_reworded() returns trigger language plpgsql as 
 create or replace function index_embedded() returns trigger language plpgsql as $$
     {kind};
     begin
-      perform keep_vectors(new.tenant_id, kind, new.id);
+      perform sync_vectors(new.tenant_id, kind, new.id);
       return null;
     end
     $$;
@@ -108,13 +108,13 @@ begin
     execute format($create$
       create or replace function index_%1$s_kept() returns trigger language plpgsql as $body$
     begin
-      perform keep_vectors(new.tenant_id, split_part(tg_table_name, '_', 1), new.%1$s_id);
+      perform sync_vectors(new.tenant_id, split_part(tg_table_name, '_', 1), new.%1$s_id);
       return null;
     end
     $body$;
       create or replace function index_%1$s_dropped() returns trigger language plpgsql as $body$
     begin
-      perform keep_vectors(old.tenant_id, split_part(tg_table_name, '_', 1), old.%1$s_id);
+      perform sync_vectors(old.tenant_id, split_part(tg_table_name, '_', 1), old.%1$s_id);
       return null;
     end
     $body$
@@ -127,13 +127,13 @@ $$;
 -- Triggers: index the names of a person, and of an author.
 create or replace function index_person() returns trigger language plpgsql as $$
     begin
-      perform enter_names(new.tenant_id, new.canonical_name::text || new.aliases);
+      perform add_names(new.tenant_id, new.canonical_name::text || new.aliases);
       return null;
     end
     $$;
 create or replace function index_author() returns trigger language plpgsql as $$
     begin
-      perform enter_names(new.tenant_id, array[new.author]);
+      perform add_names(new.tenant_id, array[new.author]);
       return null;
     end
     $$;

@@ -1,6 +1,6 @@
--- state_known --
+-- state_believed --
 -- The state a fact was in at a time, by the audit log.
-create or replace function state_known(tenant text, fact uuid, known_at timestamptz) returns text
+create or replace function state_believed(tenant text, fact uuid, known_at timestamptz) returns text
 language sql stable
 return (
   select e.payload ->> 'to' from memory_events e
@@ -11,15 +11,15 @@ return (
   order by e.sequence desc limit 1
 );
 
--- window_known --
+-- window_believed --
 -- The validity window a fact was believed to have at a time; null where it was not believed.
-create or replace function window_known(tenant text, fact uuid, known_at timestamptz) returns tstzrange
+create or replace function window_believed(tenant text, fact uuid, known_at timestamptz) returns tstzrange
 language plpgsql stable as $$
     declare
       was jsonb;
       held tstzrange;
     begin
-      if coalesce(state_known(tenant, fact, known_at), '')
+      if coalesce(state_believed(tenant, fact, known_at), '')
         not in ('active', 'fading', 'superseded') then
         return null;
       end if;
@@ -36,9 +36,9 @@ language plpgsql stable as $$
     end
     $$;
 
--- rule_known --
+-- was_rule_current --
 -- Whether a rule was in use at a time.
-create or replace function rule_known(tenant text, rule uuid, known_at timestamptz) returns boolean
+create or replace function was_rule_current(tenant text, rule uuid, known_at timestamptz) returns boolean
 language sql stable
 return coalesce((
   select e.payload ->> 'to' not in ('forgotten', 'quarantined') from memory_events e
@@ -47,71 +47,71 @@ return coalesce((
   order by e.sequence desc limit 1
 ), false);
 
--- was_known --
+-- was_believed --
 -- Whether a memory was believed at `known_at` to hold at `moment`.
-create or replace function was_known(m index_memories, moment timestamptz, known_at timestamptz)
+create or replace function was_believed(m index_memories, moment timestamptz, known_at timestamptz)
 returns boolean
 language sql stable
 return (m).created_at <= known_at and case (m).memory_type
   when 'fact' then coalesce(
-    moment <@ window_known((m).tenant_id, (m).memory_id, known_at), false
+    moment <@ window_believed((m).tenant_id, (m).memory_id, known_at), false
   )
-  when 'rule' then rule_known((m).tenant_id, (m).memory_id, known_at)
+  when 'rule' then was_rule_current((m).tenant_id, (m).memory_id, known_at)
   else (m).shown and episode_state((m).expires_at, known_at) <> 'expired'
     and coalesce((m).said_at, (m).created_at) <= moment
 end;
 
--- held_then --
+-- is_valid_at --
 -- Whether a memory holds at a time, by what is believed now.
-create or replace function held_then(m index_memories, at timestamptz, as_of timestamptz) returns boolean
+create or replace function is_valid_at(m index_memories, at timestamptz, as_of timestamptz) returns boolean
 language sql immutable parallel safe
-return ((m).shown or (m).past) and holds((m).valid_from, (m).valid_to, as_of)
+return ((m).shown or (m).past) and is_within((m).valid_from, (m).valid_to, as_of)
   and episode_state((m).expires_at, at) <> 'expired'
   and ((m).memory_type <> 'episode' or coalesce((m).said_at, (m).created_at) <= as_of);
 
--- is_found --
+-- passes_filter --
 -- Whether a search may return a memory: its kind, its scope (an episode only from its own), enough
 -- confidence, and valid at the time of the question.
-create or replace function is_found(
+create or replace function passes_filter(
   m index_memories, types text[], by_scope text, least_confidence float, at timestamptz,
   as_of timestamptz, known_at timestamptz
 ) returns boolean
 language sql stable
 return (m).memory_type = any(types)
   and case
-    when (m).memory_type = 'episode' then by_scope is null or is_asked((m).scope, by_scope)
-    else is_seen((m).scope, by_scope)
+    when (m).memory_type = 'episode' then by_scope is null or is_named_scope((m).scope, by_scope)
+    else is_visible_scope((m).scope, by_scope)
   end
   and effective_confidence(
     (m).confidence, (m).decay_rate, (m).confirmed_at, coalesce(as_of, known_at, at),
     (m).confidence_floor
   ) >= least_confidence
   and case
-    when known_at is not null then was_known(m, coalesce(as_of, known_at), known_at)
-    when as_of is not null then held_then(m, at, as_of)
-    else (m).shown and holds((m).valid_from, (m).valid_to, at)
+    when known_at is not null then was_believed(m, coalesce(as_of, known_at), known_at)
+    when as_of is not null then is_valid_at(m, at, as_of)
+    else (m).shown and is_within((m).valid_from, (m).valid_to, at)
       and episode_state((m).expires_at, at) <> 'expired'
   end;
 
--- is_held --
+-- is_fact_valid --
 -- Whether a fact is valid: now; at a time by what is believed now; or by what was believed then.
-create or replace function is_held(
+create or replace function is_fact_valid(
   f facts, at timestamptz, as_of timestamptz, known_at timestamptz
 ) returns boolean
 language sql stable
 return case
   when known_at is not null then coalesce(
-    coalesce(as_of, known_at) <@ window_known((f).tenant_id, (f).id, known_at), false
+    coalesce(as_of, known_at) <@ window_believed((f).tenant_id, (f).id, known_at), false
   )
   when as_of is not null then (f).validity in ('active', 'superseded', 'expired')
-    and holds((f).valid_from, (f).valid_to, as_of)
-  else (f).validity = 'active' and holds((f).valid_from, (f).valid_to, at)
+    and is_within((f).valid_from, (f).valid_to, as_of)
+  else (f).validity = 'active' and is_within((f).valid_from, (f).valid_to, at)
 end;
 
--- holder_of --
+-- valid_fact_of_key --
 -- The fact that is valid under the key of another (or that one itself); with a content, one that
 -- says the same.
-create or replace function holder_of(
+create or replace function valid_fact_of_key(
   f facts, said text, at timestamptz, as_of timestamptz, known_at timestamptz
 ) returns uuid
 language plpgsql stable cost 10000 {planned} as $$
@@ -120,15 +120,15 @@ language plpgsql stable cost 10000 {planned} as $$
         return (
           select g.id from facts g
           where g.tenant_id = f.tenant_id and g.scope = f.scope and g.predicate = f.predicate
-            and g.validity = 'active' and holds(g.valid_from, g.valid_to, at)
+            and g.validity = 'active' and is_within(g.valid_from, g.valid_to, at)
             and g.entity_id is null and f.entity_id is null and g.subject = f.subject
-            and (said is null or same_said(g.content, said))
+            and (said is null or is_same_content(g.content, said))
           union all
           select g.id from facts g
           where g.tenant_id = f.tenant_id and g.scope = f.scope and g.predicate = f.predicate
-            and g.validity = 'active' and holds(g.valid_from, g.valid_to, at)
+            and g.validity = 'active' and is_within(g.valid_from, g.valid_to, at)
             and g.entity_id = f.entity_id
-            and (said is null or same_said(g.content, said))
+            and (said is null or is_same_content(g.content, said))
           limit 1
         );
       end if;
@@ -137,21 +137,21 @@ language plpgsql stable cost 10000 {planned} as $$
         where g.tenant_id = f.tenant_id and g.scope = f.scope and g.predicate = f.predicate
           and g.entity_id is not distinct from f.entity_id
           and (f.entity_id is not null or g.subject = f.subject)
-          and (said is null or same_said(g.content, said))
-          and is_held(g, at, as_of, known_at)
+          and (said is null or is_same_content(g.content, said))
+          and is_fact_valid(g, at, as_of, known_at)
         order by g.created_at desc limit 1
       );
     end
     $$;
 
--- fact_stands --
+-- is_fact_current --
 -- Whether what a fact says is valid, be it through another fact of its key.
-create or replace function fact_stands(
+create or replace function is_fact_current(
   f facts, at timestamptz, as_of timestamptz, known_at timestamptz
 ) returns boolean
 language sql stable
-return is_held(f, at, as_of, known_at)
-  or holder_of(f, (f).content, at, as_of, known_at) is not null;
+return is_fact_valid(f, at, as_of, known_at)
+  or valid_fact_of_key(f, (f).content, at, as_of, known_at) is not null;
 
 -- has_ended --
 -- Whether a fact is no longer believed or no longer valid; not one stored about the past or future.
@@ -162,10 +162,10 @@ language sql stable
 return (f).validity <> 'quarantined' and case
   when known_at is not null then (f).created_at <= known_at and (
     coalesce(
-      state_known((f).tenant_id, (f).id, known_at) in ('superseded', 'expired', 'retracted'), false
+      state_believed((f).tenant_id, (f).id, known_at) in ('superseded', 'expired', 'retracted'), false
     )
     or coalesce(
-      upper(window_known((f).tenant_id, (f).id, known_at))
+      upper(window_believed((f).tenant_id, (f).id, known_at))
         between (f).created_at and coalesce(as_of, known_at), false
     )
   )
@@ -177,12 +177,12 @@ return (f).validity <> 'quarantined' and case
     or coalesce((f).valid_to between (f).created_at and at, false)
 end;
 
--- rule_stands --
+-- is_rule_current --
 -- Whether a rule is in use, or was at a time.
-create or replace function rule_stands(r rules, known_at timestamptz) returns boolean
+create or replace function is_rule_current(r rules, known_at timestamptz) returns boolean
 language sql stable
 return case
-  when known_at is not null then rule_known((r).tenant_id, (r).id, known_at)
+  when known_at is not null then was_rule_current((r).tenant_id, (r).id, known_at)
   else rule_state((r).metadata, (r).quarantined) not in ('forgotten', 'quarantined')
 end;
 
@@ -194,7 +194,7 @@ create or replace function outdated_by(
 ) returns uuid[]
 language sql stable cost 10000 {planned}
 begin atomic
-  select array_agg(distinct coalesce(holder_of(f, null, at, as_of, known_at), f.id)) from facts f
+  select array_agg(distinct coalesce(valid_fact_of_key(f, null, at, as_of, known_at), f.id)) from facts f
   where f.tenant_id = tenant
     and f.id in (
       select d.id from facts d where d.tenant_id = tenant and d.source_episode_id = episode
@@ -204,7 +204,7 @@ begin atomic
         and l.source_type = 'fact' and l.relation = 'derived_from'
     )
     and has_ended(f, at, as_of, known_at)
-    and not fact_stands(f, at, as_of, known_at);
+    and not is_fact_current(f, at, as_of, known_at);
 end;
 
 -- in_doubt --
@@ -227,9 +227,9 @@ begin atomic
   select array_agg(g.id order by g.id) from grounds g
   where (g.kind = 'fact' and not exists (
       select from facts f
-      where f.tenant_id = tenant and f.id = g.id and fact_stands(f, at, as_of, known_at)
+      where f.tenant_id = tenant and f.id = g.id and is_fact_current(f, at, as_of, known_at)
     ))
     or (g.kind = 'rule' and not exists (
-      select from rules r where r.tenant_id = tenant and r.id = g.id and rule_stands(r, known_at)
+      select from rules r where r.tenant_id = tenant and r.id = g.id and is_rule_current(r, known_at)
     ));
 end;

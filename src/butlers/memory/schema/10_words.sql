@@ -1,6 +1,6 @@
--- question_words --
+-- query_words --
 -- The different words of a question in their order; of a pasted document the first 64.
-create or replace function question_words(asked text) returns text[]
+create or replace function query_words(asked text) returns text[]
 language sql immutable parallel safe
 return (
   select coalesce(array_agg(word order by place), '{}')
@@ -15,9 +15,9 @@ return (
   ) different
 );
 
--- beginning_with --
+-- words_with_prefix --
 -- Indexed words with a prefix, each found by one step through the index.
-create or replace function beginning_with(tenant text, beginning text, most integer) returns setof text
+create or replace function words_with_prefix(tenant text, beginning text, most integer) returns setof text
 language sql stable
 begin atomic
   with recursive known (word, number) as (
@@ -41,9 +41,9 @@ begin atomic
   select word from known where starts_with(word, beginning);
 end;
 
--- misspelt --
+-- one_letter_variants --
 -- Every word that differs by one letter (missing, extra, other, swapped) after the first two.
-create or replace function misspelt(word text) returns text[]
+create or replace function one_letter_variants(word text) returns text[]
 language sql immutable parallel safe
 return (
   select array_agg(distinct other)
@@ -61,19 +61,19 @@ return (
   ) as edits (other)
 );
 
--- stand_ins --
+-- similar_words --
 -- Indexed words that may be meant by one that no memory has: prefixes, misspellings, other endings.
-create or replace function stand_ins(tenant text, asked text) returns setof text
+create or replace function similar_words(tenant text, asked text) returns setof text
 language sql stable
 begin atomic
   select word
   from (
     select word, case when starts_with(word, asked) then 1 else 3 end as kind
-    from beginning_with(tenant, left(asked, greatest(4, length(asked) - 3)), 200) as word
+    from words_with_prefix(tenant, left(asked, greatest(4, length(asked) - 3)), 200) as word
     where length(word) <= 2 * length(asked) + 4
     union all
     select distinct w.word, 2
-    from unnest(misspelt(asked)) as other
+    from unnest(one_letter_variants(asked)) as other
     join index_words w on w.tenant_id = tenant and w.word = other
     where length(asked) >= 4
   ) likely
@@ -82,55 +82,56 @@ begin atomic
   limit 5;
 end;
 
--- known_words_type --
+-- query_terms_type --
 -- Per word of a question: memories that have it and its weight. Per indexed word to read: which
 -- word of the question it answers, as what part of it, and its weight.
-create type known_words as (
+create type query_terms as (
   counts bigint[], weights float[],
-  numbers smallint[], readings text[], factors real[], told float[]
+  numbers smallint[], readings text[], factors real[], term_weights float[]
 );
 
--- memories_with --
+-- document_frequency --
 -- How many memories have a word: exact up to some sixteen thousand, beyond that by the sample.
-create or replace function memories_with(tenant text, spoken text) returns bigint
+create or replace function document_frequency(tenant text, term text) returns bigint
 language plpgsql stable as $$
     declare
       sampled bigint := (
         select count(*) from index_words w
-        where w.tenant_id = tenant and w.word = spoken and hashint8(w.doc) & 31 = 0
+        where w.tenant_id = tenant and w.word = term and hashint8(w.doc) & 31 = 0
       );
     begin
       if sampled >= 500 then
         return 32 * sampled;
       end if;
-      return (select count(*) from index_words w where w.tenant_id = tenant and w.word = spoken);
+      return (select count(*) from index_words w where w.tenant_id = tenant and w.word = term);
     end
     $$;
 
--- known_words --
+-- query_terms --
 -- Look up the words of a question; a word that no memory has is replaced by similar ones.
-create or replace function known_words(tenant text, spoken text[], total bigint) returns known_words
+create or replace function query_terms(tenant text, words text[], total bigint) returns query_terms
 language plpgsql stable as $$
     declare
-      known known_words;
+      known query_terms;
       meant text[];
       missing integer := 0;
       many bigint;
     begin
       known.counts := array(
-        select memories_with(tenant, s.word) from unnest(spoken) with ordinality as s (word, number)
+        select document_frequency(tenant, s.word)
+        from unnest(words) with ordinality as s (word, number)
         order by s.number
       );
-      for number in 1 .. cardinality(spoken) loop
+      for number in 1 .. cardinality(words) loop
         if known.counts[number] > 0 then
           known.numbers := known.numbers || number::smallint;
-          known.readings := known.readings || spoken[number];
+          known.readings := known.readings || words[number];
           known.factors := known.factors || 1.0::real;
-        elsif length(spoken[number]) >= 4 and spoken[number] !~ '[[:digit:][:punct:]]'
+        elsif length(words[number]) >= 4 and words[number] !~ '[[:digit:][:punct:]]'
           and missing < 8
         then
           missing := missing + 1;
-          meant := array(select s from stand_ins(tenant, spoken[number]) as s);
+          meant := array(select s from similar_words(tenant, words[number]) as s);
           many := 0;
           if meant <> '{}' then
             select count(distinct i.doc) into many from index_words i
@@ -148,7 +149,7 @@ language plpgsql stable as $$
         from unnest(known.counts) with ordinality as c (memories, number)
         order by c.number
       );
-      known.told := array(
+      known.term_weights := array(
         select known.weights[r.number] * r.factor
         from unnest(known.numbers, known.factors) with ordinality as r (number, factor, place)
         order by r.place
@@ -159,18 +160,18 @@ language plpgsql stable as $$
 
 -- word_scores --
 -- Score that each word adds to the memories that have it; of several stand-ins the highest.
-create or replace function word_scores(tenant text, known known_words)
+create or replace function word_scores(tenant text, known query_terms)
 returns table (doc bigint, score float)
 language sql stable
 begin atomic
-  select w.doc, w.impact * r.told
-  from unnest((known).readings, (known).factors, (known).told) as r (word, factor, told)
+  select w.doc, w.impact * r.weight
+  from unnest((known).readings, (known).factors, (known).term_weights) as r (word, factor, weight)
   join index_words w on w.tenant_id = tenant and w.word = r.word
   where r.factor = 1
   union all
-  select w.doc, max(w.impact * r.told)
-  from unnest((known).numbers, (known).readings, (known).factors, (known).told)
-    as r (number, word, factor, told)
+  select w.doc, max(w.impact * r.weight)
+  from unnest((known).numbers, (known).readings, (known).factors, (known).term_weights)
+    as r (number, word, factor, weight)
   join index_words w on w.tenant_id = tenant and w.word = r.word
   where r.factor < 1
   group by r.number, w.doc;

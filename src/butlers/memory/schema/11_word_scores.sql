@@ -1,23 +1,23 @@
--- word_postings --
+-- postings_of_word --
 -- Score that one word adds to each memory that has it, in order of memories.
-create or replace function word_postings(tenant text, spoken text, told float)
+create or replace function postings_of_word(tenant text, term text, weight float)
 returns table (doc bigint, score float)
 language sql stable
 begin atomic
-  select w.doc, w.impact * told from index_words w
-  where w.tenant_id = tenant and w.word = spoken
+  select w.doc, w.impact * weight from index_words w
+  where w.tenant_id = tenant and w.word = term
   order by w.doc;
 end;
 
--- stand_in_postings --
+-- similar_word_postings --
 -- The same for stand-ins; of several for one word, the highest.
-create or replace function stand_in_postings(tenant text, known known_words)
+create or replace function similar_word_postings(tenant text, known query_terms)
 returns table (doc bigint, score float)
 language sql stable
 begin atomic
-  select w.doc, max(w.impact * r.told)
-  from unnest((known).numbers, (known).readings, (known).factors, (known).told)
-    as r (number, word, factor, told)
+  select w.doc, max(w.impact * r.weight)
+  from unnest((known).numbers, (known).readings, (known).factors, (known).term_weights)
+    as r (number, word, factor, weight)
   join index_words w on w.tenant_id = tenant and w.word = r.word
   where r.factor < 1
   group by r.number, w.doc
@@ -26,12 +26,12 @@ end;
 
 -- sampled_score --
 -- An upper bound of the score of the nth best memory of the sample.
-create or replace function sampled_score(tenant text, known known_words, nth integer) returns float
+create or replace function sampled_score(tenant text, known query_terms, nth integer) returns float
 language plpgsql stable as $$
     begin
       return (
-        select sum(w.impact * r.told) as score
-        from unnest(known.readings, known.told) as r (word, told)
+        select sum(w.impact * r.weight) as score
+        from unnest(known.readings, known.term_weights) as r (word, weight)
         join index_words w on w.tenant_id = tenant and w.word = r.word
         where hashint8(w.doc) & 31 = 0
         group by w.doc
@@ -42,33 +42,33 @@ language plpgsql stable as $$
     end
     $$;
 
--- scored --
+-- scored_memories --
 -- Memories in their order with the score of the words looked up so far.
-create type scored as (docs bigint[], scores float[]);
+create type scored_memories as (docs bigint[], scores float[]);
 
--- scored_by --
+-- score_rare_words --
 -- Memories that up to eight words find, without those that cannot reach a score with the rest.
 -- Merging ordered lists costs half of hashing them.
-create or replace function scored_by(
-  tenant text, known known_words, words text[], told float[], rest float, enough float
-) returns scored
+create or replace function score_rare_words(
+  tenant text, known query_terms, words text[], weights float[], rest float, enough float
+) returns scored_memories
 language plpgsql stable set enable_hashagg = off as $$
     declare
-      found scored;
+      found scored_memories;
     begin
       select array_agg(s.doc), array_agg(s.score) into found
       from (
         select w.doc, sum(w.score) as score
         from (
-          select doc, score from stand_in_postings(tenant, known)
-          union all select doc, score from word_postings(tenant, words[1], told[1])
-          union all select doc, score from word_postings(tenant, words[2], told[2])
-          union all select doc, score from word_postings(tenant, words[3], told[3])
-          union all select doc, score from word_postings(tenant, words[4], told[4])
-          union all select doc, score from word_postings(tenant, words[5], told[5])
-          union all select doc, score from word_postings(tenant, words[6], told[6])
-          union all select doc, score from word_postings(tenant, words[7], told[7])
-          union all select doc, score from word_postings(tenant, words[8], told[8])
+          select doc, score from similar_word_postings(tenant, known)
+          union all select doc, score from postings_of_word(tenant, words[1], weights[1])
+          union all select doc, score from postings_of_word(tenant, words[2], weights[2])
+          union all select doc, score from postings_of_word(tenant, words[3], weights[3])
+          union all select doc, score from postings_of_word(tenant, words[4], weights[4])
+          union all select doc, score from postings_of_word(tenant, words[5], weights[5])
+          union all select doc, score from postings_of_word(tenant, words[6], weights[6])
+          union all select doc, score from postings_of_word(tenant, words[7], weights[7])
+          union all select doc, score from postings_of_word(tenant, words[8], weights[8])
         ) w
         group by w.doc
         having sum(w.score) + rest >= enough
@@ -77,14 +77,14 @@ language plpgsql stable set enable_hashagg = off as $$
     end
     $$;
 
--- scored_also_by --
+-- add_word_score --
 -- The same memories with what one more word adds, without those that can no longer reach the score.
-create or replace function scored_also_by(
-  tenant text, spoken text, told float, before scored, rest float, enough float
-) returns scored
+create or replace function add_word_score(
+  tenant text, term text, weight float, before scored_memories, rest float, enough float
+) returns scored_memories
 language plpgsql stable as $$
     declare
-      found scored;
+      found scored_memories;
     begin
       select array_agg(s.doc), array_agg(s.score) into found
       from (
@@ -93,9 +93,9 @@ language plpgsql stable as $$
           select f.doc, f.score
           from (select unnest(before.docs) as doc, unnest(before.scores) as score) f
           union all
-          select w.doc, before.scores[width_bucket(w.doc, before.docs)] + w.impact * told
+          select w.doc, before.scores[width_bucket(w.doc, before.docs)] + w.impact * weight
           from index_words w
-          where w.tenant_id = tenant and w.word = spoken and w.doc = any(before.docs)
+          where w.tenant_id = tenant and w.word = term and w.doc = any(before.docs)
         ) r
         where r.score + rest >= enough
         group by r.doc
@@ -108,7 +108,7 @@ language plpgsql stable as $$
 -- matching_above --
 -- The best memories that reach a score; null where too few do. Rare words are read; once the others
 -- together cannot reach the score, they are only looked up for memories that still can.
-create or replace function matching_above(tenant text, known known_words, most integer, enough float)
+create or replace function matching_above(tenant text, known query_terms, most integer, enough float)
 returns bigint[]
 language plpgsql stable as $$
     declare
@@ -117,20 +117,20 @@ language plpgsql stable as $$
       -- Sums are rounded, and differ by the order in which they were made.
       kept constant float := enough * (1 - 1e-6);
       words text[];
-      told float[];
+      weights float[];
       rests float[];
       read integer := 0;
-      found scored;
+      found scored_memories;
     begin
-      select array_agg(r.word order by r.told desc, r.number),
-        array_agg(r.told order by r.told desc, r.number),
-        array_agg(r.rest order by r.told desc, r.number)
-      into words, told, rests
+      select array_agg(r.word order by r.weight desc, r.number),
+        array_agg(r.weight order by r.weight desc, r.number),
+        array_agg(r.rest order by r.weight desc, r.number)
+      into words, weights, rests
       from (
-        select r.number, r.word, r.told,
-          highest * sum(r.told) over (order by r.told, r.number desc) as rest
-        from unnest(known.numbers, known.readings, known.factors, known.told)
-          as r (number, word, factor, told)
+        select r.number, r.word, r.weight,
+          highest * sum(r.weight) over (order by r.weight, r.number desc) as rest
+        from unnest(known.numbers, known.readings, known.factors, known.term_weights)
+          as r (number, word, factor, weight)
         where r.factor = 1
       ) r;
       rests := rests || 0::float;
@@ -140,10 +140,10 @@ language plpgsql stable as $$
       if read > 8 then
         return null;
       end if;
-      found := scored_by(tenant, known, words[1 : read], told[1 : read], rests[read + 1], kept);
+      found := score_rare_words(tenant, known, words[1 : read], weights[1 : read], rests[read + 1], kept);
       while read < cardinality(words) loop
         read := read + 1;
-        found := scored_also_by(tenant, words[read], told[read], found, rests[read + 1], kept);
+        found := add_word_score(tenant, words[read], weights[read], found, rests[read + 1], kept);
       end loop;
       if (select count(*) from unnest(found.scores) as s where s >= enough) < most then
         return null;
@@ -159,7 +159,7 @@ language plpgsql stable as $$
 -- matching_memories --
 -- The best memories by words. For common words a sample bounds the score of the last of the best,
 -- and only memories that can reach it are added up.
-create or replace function matching_memories(tenant text, known known_words, most integer)
+create or replace function matching_memories(tenant text, known query_terms, most integer)
 returns bigint[]
 language plpgsql stable as $$
     declare

@@ -74,9 +74,9 @@ language plpgsql as $$
     end
     $$;
 
--- nearest_shown --
+-- nearest_filtered --
 -- The nearest memories that pass the filter; for filters that most of the nearest do not pass.
-create or replace function nearest_shown(tenant text, version uuid, near halfvec, {asked}, depth integer)
+create or replace function nearest_filtered(tenant text, version uuid, near halfvec, {asked}, depth integer)
 returns near_memories
 language plpgsql stable set enable_seqscan = on as $$
     declare
@@ -88,7 +88,7 @@ language plpgsql stable set enable_seqscan = on as $$
           select v.doc, v.embedding <=> near as distance
           from index_memories m
           join index_vectors v on v.tenant_id = tenant and v.version_id = version and v.doc = m.doc
-          where m.tenant_id = tenant and is_found(m, {given})
+          where m.tenant_id = tenant and passes_filter(m, {given})
           offset 0
         ) shown
         order by distance, doc desc
@@ -98,16 +98,16 @@ language plpgsql stable set enable_seqscan = on as $$
     end
     $$;
 
--- matching_shown --
+-- matching_filtered --
 -- The best by words that pass the filter; for filters that most of the best do not pass.
-create or replace function matching_shown(tenant text, known known_words, {asked}, depth integer)
+create or replace function matching_filtered(tenant text, known query_terms, {asked}, depth integer)
 returns bigint[]
 language plpgsql stable as $$
     begin
       return array(
         select w.doc from word_scores(tenant, known) w
         join index_memories m on m.tenant_id = tenant and m.doc = w.doc
-        where is_found(m, {given})
+        where passes_filter(m, {given})
         group by w.doc
         order by sum(w.score) desc, w.doc desc
         limit depth

@@ -6,9 +6,9 @@ create type candidates as (
   bare_similarities float[], near_places bigint[], bare_places bigint[], word_places bigint[]
 );
 
--- shown_candidates --
+-- merge_candidates --
 -- Merge the nearest and the best by words, keep what passes the filter, each ranking to a depth.
-create or replace function shown_candidates(
+create or replace function merge_candidates(
   tenant text, version uuid, near halfvec, near_bare halfvec, nearest near_memories,
   bare_docs bigint[], word_docs bigint[], {asked}, depth integer
 ) returns candidates
@@ -42,7 +42,7 @@ language plpgsql stable as $$
           select m.memory_type, m.memory_id, coalesce(m.said_at, m.created_at) as said,
             m.session_id, m.place, m.author, m.length
           from index_memories m
-          where m.tenant_id = tenant and m.doc = l.doc and is_found(m, {given})
+          where m.tenant_id = tenant and m.doc = l.doc and passes_filter(m, {given})
           offset 0
         ) m
       ),
@@ -55,7 +55,7 @@ language plpgsql stable as $$
           case when s.word <= depth then s.word end as word_place
         from seen s
         left join lateral (
-          select v.embedding <=> shown_candidates.near as distance,
+          select v.embedding <=> merge_candidates.near as distance,
             v.embedding <=> near_bare as bare_distance
           from index_vectors v
           where v.tenant_id = tenant and v.version_id = version and v.doc = s.doc
@@ -83,33 +83,33 @@ language sql immutable parallel safe
 return coalesce(cardinality(asked), 0) >= most
   and coalesce(cardinality(array_remove(shown, null)), 0) < depth;
 
--- looked_at --
+-- lookup_depth --
 -- How many memories to look up for a depth, as some will not pass the filter.
-create or replace function looked_at(depth integer) returns integer
+create or replace function lookup_depth(depth integer) returns integer
 language sql immutable parallel safe
 return depth + depth / 4 + 1;
 
--- match_ahead --
+-- prefetch_matching --
 -- The best by words of a large tenant, found while the question is still being embedded.
-create or replace function match_ahead(
+create or replace function prefetch_matching(
   tenant text, asked text, total_known bigint, depth integer, out known text, out matching bigint[]
 )
 language plpgsql {planned} as $$
     declare
-      words known_words;
+      words query_terms;
     begin
       perform set_config('butlers.tenant', tenant, true);
-      words := known_words(tenant, question_words(asked), total_known);
+      words := query_terms(tenant, query_words(asked), total_known);
       known := words::text;
       if words.numbers is not null then
-        matching := matching_memories(tenant, words, looked_at(depth));
+        matching := matching_memories(tenant, words, lookup_depth(depth));
       end if;
     end
     $$;
 
--- near_ahead --
+-- prefetch_nearest --
 -- The nearest by meaning of a large tenant, with and without the names in the question.
-create or replace function near_ahead(
+create or replace function prefetch_nearest(
   tenant text, version uuid, near vector, near_bare vector, depth integer, neighbours integer,
   out docs bigint[], out distances float[], out bare_docs bigint[]
 )
@@ -120,11 +120,11 @@ language plpgsql {planned} as $$
     begin
       perform set_config('butlers.tenant', tenant, true);
       perform set_config('hnsw.ef_search', neighbours::text, true);
-      nearest := nearest_memories(tenant, version, near::halfvec(384), looked_at(depth), true);
+      nearest := nearest_memories(tenant, version, near::halfvec(384), lookup_depth(depth), true);
       -- What only adds to the others needs no such care.
       perform set_config('hnsw.ef_search', (neighbours / 2)::text, true);
       nearest_bare := nearest_memories(
-        tenant, version, near_bare::halfvec(384), looked_at(depth), true
+        tenant, version, near_bare::halfvec(384), lookup_depth(depth), true
       );
       docs := nearest.docs;
       distances := nearest.distances;
@@ -134,7 +134,7 @@ language plpgsql {planned} as $$
 
 -- find_candidates --
 -- The best by meaning, by meaning without names, and by words, each to the same depth, with what
--- ranking needs. What `match_ahead` and `near_ahead` found is not looked up again.
+-- ranking needs. What was prefetched is not looked up again.
 create or replace function find_candidates(
   tenant text, version uuid, asked text, bare text, near vector, near_bare vector, {asked},
   depth integer, names_known bigint, total_known bigint, read_whole bigint, neighbours integer,
@@ -154,14 +154,14 @@ language plpgsql {planned} as $$
       ahead boolean := known_ahead is not null;
       nearest near_memories := row(near_ahead, distances_ahead);
       nearest_bare near_memories := row(bare_ahead, null);
-      known known_words := known_ahead::known_words;
+      known query_terms := known_ahead::query_terms;
       matching bigint[] := matching_ahead;
       short boolean[];
     begin
       perform set_config('butlers.tenant', tenant, true);
       perform set_config('hnsw.ef_search', neighbours::text, true);
-      words := question_words(asked);
-      bare_words := question_words(bare);
+      words := query_words(asked);
+      bare_words := query_words(bare);
       -- Counted no further than it decides something, and not where far more were known last: a
       -- hundred thousand would take ten milliseconds, and how rare a word is does not hang on the
       -- last few of them.
@@ -180,13 +180,13 @@ language plpgsql {planned} as $$
           select e.id from embedding_versions e where e.tenant_id = tenant and e.state = 'current'
         );
       if not ahead then
-        known := known_words(tenant, words, total);
+        known := query_terms(tenant, words, total);
       end if;
       counts := known.counts;
       weights := known.weights;
       -- Some may not be shown. Where many may not, more are looked up, by index; where that is not
       -- enough, or reads everything anyway, only those that may be shown are compared.
-      foreach most in array array[looked_at(depth), 5 * depth] loop
+      foreach most in array array[lookup_depth(depth), 5 * depth] loop
         if not ahead then
           nearest := nearest_memories(tenant, version, half, most, by_index);
           nearest_bare := nearest_memories(tenant, version, half_bare, most, by_index);
@@ -195,7 +195,7 @@ language plpgsql {planned} as $$
           end if;
         end if;
         ahead := false;
-        shown := shown_candidates(
+        shown := merge_candidates(
           tenant, version, half, half_bare, nearest, nearest_bare.docs, matching, {given}, depth
         );
         short := array[
@@ -207,15 +207,15 @@ language plpgsql {planned} as $$
       end loop;
       if true = any(short) then
         if short[1] then
-          nearest := nearest_shown(tenant, version, half, {given}, depth);
+          nearest := nearest_filtered(tenant, version, half, {given}, depth);
         end if;
         if short[2] then
-          nearest_bare := nearest_shown(tenant, version, half_bare, {given}, depth);
+          nearest_bare := nearest_filtered(tenant, version, half_bare, {given}, depth);
         end if;
         if short[3] then
-          matching := matching_shown(tenant, known, {given}, depth);
+          matching := matching_filtered(tenant, known, {given}, depth);
         end if;
-        shown := shown_candidates(
+        shown := merge_candidates(
           tenant, version, half, half_bare, nearest, nearest_bare.docs, matching, {given}, depth
         );
       end if;

@@ -1,9 +1,9 @@
--- tell_memories --
+-- load_memories --
 -- Memories as readers get them, whatever their kind; none in quarantine. Doubt is only computed for
 -- memories that have links: most have none.
-create or replace function tell_memories(
+create or replace function load_memories(
   tenant text, types text[], ids uuid[], now timestamptz, as_of timestamptz, known_at timestamptz
-) returns table (memory_type text, id uuid, told jsonb)
+) returns table (memory_type text, id uuid, memory jsonb)
 language plpgsql {planned} as $$
     declare
       at timestamptz := coalesce(as_of, known_at, now);
@@ -55,7 +55,7 @@ language plpgsql {planned} as $$
           m.source_episode_id, m.source_butler, m.created_at, m.last_applied_at,
           m.last_evaluated_at, m.last_confirmed_at, m.reference_count, m.last_referenced_at,
           m.origin, m.trust, m.stored_by, m.quarantined,
-          has_own_marks(tenant, m.id, m.stored_by) as own_marks,
+          has_only_own_reports(tenant, m.id, m.stored_by) as own_marks,
           m.tags, m.metadata, rule_state(m.metadata) as state,
           m.confidence_floor, effective_confidence(
             m.confidence, m.decay_rate, m.last_confirmed_at, at, m.confidence_floor
@@ -72,9 +72,9 @@ language plpgsql {planned} as $$
     end
     $$;
 
--- tenant_standing --
+-- tenant_profile --
 -- What a process caches of a tenant: embedding versions, names of people, aliases, memory count.
-create or replace function tenant_standing(tenant text)
+create or replace function tenant_profile(tenant text)
 returns table (versions jsonb, names text[], memories bigint, called jsonb)
 language plpgsql as $$
     begin

@@ -1,7 +1,7 @@
 -- columns --
 -- Columns of a table that an export leaves out (tenant, derived and local columns), those it takes
 -- along (all others), and those that identify a row within a tenant.
-create or replace function made_here(kind text) returns text[]
+create or replace function local_columns(kind text) returns text[]
 language sql stable set search_path = public, pg_temp
 begin atomic
   select coalesce(array_agg(attname::text order by attnum), '{}')
@@ -18,7 +18,7 @@ begin atomic
   select array_agg(attname::text order by attnum)
   from pg_catalog.pg_attribute
   where attrelid = to_regclass(quote_ident(kind)) and attnum > 0 and not attisdropped
-    and attname <> all(made_here(kind));
+    and attname <> all(local_columns(kind));
 end;
 create or replace function key_columns(kind text) returns text[]
 language sql stable set search_path = public, pg_temp
@@ -29,20 +29,20 @@ begin atomic
   where i.indrelid = to_regclass(quote_ident(kind)) and i.indisprimary
     and a.attname <> 'tenant_id';
 end;
-grant execute on function made_here(text), portable_columns(text), key_columns(text)
+grant execute on function local_columns(text), portable_columns(text), key_columns(text)
 to butlers_runtime;
 
--- bring_rows --
+-- import_rows --
 -- Import rows into a table of the tenant; existing rows stay. Returns how many were inserted.
 -- `searchable` is the text that a memory is found by.
-create or replace function bring_rows(kind text, tenant text, rows jsonb) returns bigint
+create or replace function import_rows(kind text, tenant text, rows jsonb) returns bigint
 language plpgsql set search_path = public, pg_temp as $$
     declare
       given text[] := array(
         select name from unnest(portable_columns(kind)) as name where rows -> 0 ? name
       );
       listed text := (select string_agg(quote_ident(name), ', ') from unnest(given) as name);
-      told text := (select string_agg(format('r.%I', name), ', ') from unnest(given) as name);
+      selected text := (select string_agg(format('r.%I', name), ', ') from unnest(given) as name);
       same text := (
         select string_agg(format('t.%1$I = r.%1$I', name), ' and ')
         from unnest(key_columns(kind)) as name
@@ -56,7 +56,7 @@ language plpgsql set search_path = public, pg_temp as $$
         'from jsonb_array_elements($1) with ordinality as b (given, place) '
         'cross join lateral jsonb_populate_record(null::%1$I, b.given) r '
         'where not exists (select from %1$I t where t.tenant_id = $2 and %6$s) order by b.place',
-        kind, listed, told,
+        kind, listed, selected,
         case when worded then ', search_vector' else '' end,
         case when worded then ', text_search_vector(b.given ->> ''searchable'')' else '' end,
         same
@@ -65,29 +65,29 @@ language plpgsql set search_path = public, pg_temp as $$
       return number;
     end
     $$;
-revoke all on function bring_rows(text, text, jsonb) from public;
-grant execute on function bring_rows(text, text, jsonb) to butlers_runtime;
+revoke all on function import_rows(text, text, jsonb) from public;
+grant execute on function import_rows(text, text, jsonb) to butlers_runtime;
 
--- bring_events --
+-- import_events --
 -- Import events with their actor and time, for the proven tenant and the actor `import` alone.
-create or replace function bring_events(rows jsonb) returns bigint
+create or replace function import_events(rows jsonb) returns bigint
 language plpgsql security definer set search_path = public, pg_temp as $$
     begin
       if current_setting('butlers.actor', true) is distinct from 'import' then
         raise exception 'only an import brings events' using errcode = 'insufficient_privilege';
       end if;
-      return bring_rows('memory_events', proven_tenant(), rows);
+      return import_rows('memory_events', proven_tenant(), rows);
     end
     $$;
-create or replace function bring_events(tenant text, rows jsonb) returns bigint
+create or replace function import_events(tenant text, rows jsonb) returns bigint
 language plpgsql set search_path = public, pg_temp as $$
     begin
       {same_tenant};
-      return bring_events(rows);
+      return import_events(rows);
     end
     $$;
-revoke all on function bring_events(jsonb) from public;
-grant execute on function bring_events(jsonb) to butlers_runtime;
+revoke all on function import_events(jsonb) from public;
+grant execute on function import_events(jsonb) to butlers_runtime;
 
 -- erased_payload --
 -- A payload without its texts: ids, times, numbers and words of our own vocabularies stay, all else
@@ -107,7 +107,7 @@ return (
       and not jsonb_path_exists(value, '$.** ? (@.type() == "object").keyvalue()
         ? (@.key != "from" && @.key != "to")')
     then value
-    else to_jsonb(mark_of(value, 1))
+    else to_jsonb(digest_of(value, 1))
   end), '{}')
   from jsonb_each(payload) as each (key, value)
 );
@@ -143,13 +143,13 @@ language plpgsql security definer set search_path = public, pg_temp as $$
       changed bigint;
     begin
       update rule_applications a
-      set reason = mark_of(to_jsonb(a.reason)),
+      set reason = digest_of(to_jsonb(a.reason)),
         context = (
-          select coalesce(jsonb_object_agg(key, mark_of(value, 1)), '{}')
+          select coalesce(jsonb_object_agg(key, digest_of(value, 1)), '{}')
           from jsonb_each(a.context) as each (key, value)
         )
       where a.tenant_id = proven_tenant() and a.rule_id = any(rule_ids)
-        and (not is_mark(a.reason) or (a.context <> '{}' and not has_marks(a.context)));
+        and (not is_digest(a.reason) or (a.context <> '{}' and not has_digests(a.context)));
       get diagnostics changed = row_count;
       return changed;
     end

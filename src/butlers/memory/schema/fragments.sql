@@ -17,7 +17,7 @@ set enable_seqscan = off
 
 -- {kind} --
 -- Which kind of memory the trigger's table holds.
-declare kind text := rtrim(table_called(tg_table_name), 's')
+declare kind text := rtrim(base_table_name(tg_table_name), 's')
 
 -- {same_tenant} --
 -- Refuse unless the caller has proved the tenant it names.

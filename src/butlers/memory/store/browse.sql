@@ -19,10 +19,10 @@ from facts
 where {on_page}
   and (
     coalesce(:as_of::timestamptz, :known_at::timestamptz) is null
-    or is_held(facts, :now, :as_of, :known_at)
+    or is_fact_valid(facts, :now, :as_of, :known_at)
   )
   and (:state::text is null or fact_state(validity, metadata) = :state)
-  and (:scope::text is null or is_asked(scope, :scope))
+  and (:scope::text is null or is_named_scope(scope, :scope))
   and (:permanence::text is null or permanence = :permanence)
   and (:subject::text is null or subject = :subject)
   and (:predicate::text is null or predicate = :predicate)
@@ -37,7 +37,7 @@ select id, {excerpt}, {rule_details}
 from rules
 where {on_page}
   and (:state::text is null or rule_state(metadata, quarantined) = :state)
-  and (:scope::text is null or is_asked(scope, :scope))
+  and (:scope::text is null or is_named_scope(scope, :scope))
   and (:maturity::text is null or maturity = :maturity)
   and (:tag::text is null or jsonb_exists(tags, :tag))
 order by created_at desc, id
@@ -52,7 +52,7 @@ from episodes
 where {on_page}
   and (:state::text is null or episode_state(expires_at, :now, quarantined) = :state)
   and (:status::text is null or consolidation_status = :status)
-  and (:butler::text is null or is_asked(butler, :butler))
+  and (:butler::text is null or is_named_scope(butler, :butler))
   and (:session_id::uuid is null or session_id = :session_id)
 order by created_at desc, id
 limit :limit

@@ -1,6 +1,6 @@
 -- {open} --
 -- Both facts hold, and nobody has said that both may.
-c.settled_as is distinct from 'both' and are_together(n, o)
+c.settled_as is distinct from 'both' and are_both_current(n, o)
 
 -- {sides} --
 -- A conflict with its facts.
@@ -47,7 +47,7 @@ select n.id, n.scope, n.subject, n.entity_id, n.valid_from, n.valid_to, n.embedd
     from facts p
     join memory_conflicts c on c.tenant_id = :tenant_id and p.id in (c.newer_id, c.older_id)
     where p.tenant_id = :tenant_id and p.id = n.supersedes_id and c.settled_as = 'both'
-      and same_said(p.content, n.content)
+      and is_same_content(p.content, n.content)
   ) as settled
 from facts n
 where n.tenant_id = :tenant_id and n.id = :id

@@ -162,8 +162,8 @@ from (
   select id, subject, predicate, content, scope, entity_id, permanence, importance, tags,
     embedding, embedding_version_id, last_confirmed_at
   from facts
-  where tenant_id = :tenant_id and validity = 'active' and is_seen(scope, :butler)
-    and holds(valid_from, valid_to, :now)
+  where tenant_id = :tenant_id and validity = 'active' and is_visible_scope(scope, :butler)
+    and is_within(valid_from, valid_to, :now)
   order by last_confirmed_at desc nulls last, id
   limit greatest({considered}, :limit)
 ) recent
@@ -177,7 +177,7 @@ from (
   select id, content, maturity, embedding, embedding_version_id, last_confirmed_at
   from rules
   where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
-    and is_seen(scope, :butler)
+    and is_visible_scope(scope, :butler)
   order by last_confirmed_at desc nulls last, id
   limit greatest({considered}, :limit)
 ) recent

@@ -18,12 +18,12 @@ from (
   select 'fact' as memory_type, f.id, f.subject, f.predicate, left(f.content, :excerpt) as content,
     f.created_at, in_doubt(:tenant_id, 'fact', f.id, :now, null, null) as in_doubt
   from resting r join facts f on f.tenant_id = :tenant_id and f.id = r.id
-  where r.kind = 'fact' and is_held(f, :now, null, null)
+  where r.kind = 'fact' and is_fact_valid(f, :now, null, null)
   union all
   select 'rule', u.id, null, null, left(u.content, :excerpt), u.created_at,
     in_doubt(:tenant_id, 'rule', u.id, :now, null, null)
   from resting r join rules u on u.tenant_id = :tenant_id and u.id = r.id
-  where r.kind = 'rule' and rule_stands(u, null)
+  where r.kind = 'rule' and is_rule_current(u, null)
 ) d
 where d.in_doubt is not null
 order by d.created_at desc, d.id
@@ -71,12 +71,12 @@ select g.memory_type, g.id, g.subject, g.predicate, g.content, g.state, g.stands
 from (
   select 'fact' as memory_type, f.id, f.subject, f.predicate, left(f.content, :excerpt) as content,
     fact_state(f.validity, f.metadata) as state, f.valid_to,
-    fact_stands(f, :now, :as_of, :known_at) as stands
+    is_fact_current(f, :now, :as_of, :known_at) as stands
   from facts f
   where f.tenant_id = :tenant_id and f.id = any(:ids)
   union all
   select 'rule', r.id, null, null, left(r.content, :excerpt),
-    rule_state(r.metadata, r.quarantined), null, rule_stands(r, :known_at)
+    rule_state(r.metadata, r.quarantined), null, is_rule_current(r, :known_at)
   from rules r
   where r.tenant_id = :tenant_id and r.id = any(:ids)
 ) g

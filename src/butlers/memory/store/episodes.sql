@@ -56,7 +56,7 @@ select e.id, e.content, e.trust, (
     )
     or exists (
       select from rules r
-      where r.tenant_id = :tenant_id and r.id <> :id and rule_stands(r, null) and (
+      where r.tenant_id = :tenant_id and r.id <> :id and is_rule_current(r, null) and (
         r.source_episode_id = e.id or exists (
           select from memory_links l
           where l.tenant_id = :tenant_id and l.source_type = 'rule' and l.source_id = r.id
@@ -106,7 +106,7 @@ returning consolidation_status
 with newest as materialized (
   select id, content, importance, created_at, origin, trust
   from episodes
-  where tenant_id = :tenant_id and is_asked(butler, :scope) and quarantined is null
+  where tenant_id = :tenant_id and is_named_scope(butler, :scope) and quarantined is null
     and episode_state(expires_at, coalesce(:known_at::timestamptz, :now)) <> 'expired'
     and created_at <= coalesce(:known_at, 'infinity')
     and coalesce(said_at, created_at) <= coalesce(:as_of::timestamptz, :known_at, 'infinity')

@@ -10,12 +10,12 @@ with links as materialized (
 ),
 checked as materialized (
   select l.number, l.event_id, l.hash, e.created_at,
-    not l.marked and has_marks(e.payload) as is_erased,
+    not l.marked and has_digests(e.payload) as is_erased,
     case
       when l.number <> l.number_before + 1 then 'gap'
       when e.id is null then 'missing'
       when l.hash <> sha256(l.hash_before || event_digest(e, l.marked)) then 'changed'
-      when not l.marked and has_marks(e.payload) and not exists (
+      when not l.marked and has_digests(e.payload) and not exists (
         select from memory_events told
         where told.tenant_id = :tenant_id and told.event_type = 'memory_erased'
           and told.payload -> 'event_ids' ? l.event_id::text

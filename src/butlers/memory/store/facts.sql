@@ -9,12 +9,12 @@ tenant_id = :tenant_id and scope = :scope and predicate = :predicate
 -- get_active --
 -- The fact that holds under a key at a time.
 select id, content, permanence, trust from facts
-where {under_key} and validity = 'active' and holds(valid_from, valid_to, :at)
+where {under_key} and validity = 'active' and is_within(valid_from, valid_to, :at)
 
 -- {standing} --
 -- What the placing of another fact asks of one.
 select id, validity, valid_from, valid_to, coalesce(valid_from, said_at, created_at) as since,
-  same_said(content, :content) as says_same, trust, fact_state(validity, metadata) as was
+  is_same_content(content, :content) as says_same, trust, fact_state(validity, metadata) as was
 from facts
 
 -- find_active --
@@ -69,7 +69,7 @@ select true from facts where tenant_id = :tenant_id and id = :id
 
 -- is_held --
 -- Whether a fact holds now, at a time, or by what was believed at one.
-select is_held(facts, :now, :as_of, :known_at) from facts
+select is_fact_valid(facts, :now, :as_of, :known_at) from facts
 where tenant_id = :tenant_id and id = :id
 
 -- find --

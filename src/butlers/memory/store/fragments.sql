@@ -14,7 +14,7 @@ effective_confidence(confidence, decay_rate, last_confirmed_at, :now, confidence
 
 -- {rule_details} --
 -- What a reader is told of a rule beside what it says.
-{rule_columns}, has_own_marks(tenant_id, id, stored_by) as own_marks,
+{rule_columns}, has_only_own_reports(tenant_id, id, stored_by) as own_marks,
   rule_state(metadata, quarantined) as state, {rule_confidence} as effective_confidence,
   in_doubt(tenant_id, 'rule', id, :now, null, null) as in_doubt
 

@@ -32,7 +32,7 @@ order by created_at desc, id
 -- always or never, in whatever language. What was not stated has to prove itself first.
 select {rule}
 from rules
-where {in_use} and is_seen(scope, :scope)
+where {in_use} and is_visible_scope(scope, :scope)
   and (
     maturity in ('established', 'proven')
     or trust = 4 and (content ~* '\m(always|never)\M' or metadata ->> 'stated' = 'standing')

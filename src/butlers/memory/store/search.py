@@ -132,20 +132,22 @@ async def find_candidates(
     return CandidateColumns(header=header, impacts=_impacts(row), **columns)
 
 
-async def match_ahead(
+async def prefetch_matching(
     database: Database, tenant_id: str, words: str, total_known: int, depth: int
 ) -> Row:
     """The best by words of a tenant that is searched by index: the half of `Ahead` they are."""
     values = {"asked": words, "total_known": total_known, "depth": depth}
-    [row] = await database.fetch_as(tenant_id, _SQL["match_ahead"], **values)
+    [row] = await database.fetch_as(tenant_id, _SQL["prefetch_matching"], **values)
     return row
 
 
-async def near_ahead(database: Database, tenant_id: str, asked: IndexQuery, depth: int) -> Row:
+async def prefetch_nearest(
+    database: Database, tenant_id: str, asked: IndexQuery, depth: int
+) -> Row:
     """The best by meaning of a tenant that is searched by index: the other half."""
     names = ("version_id", "near", "near_bare", "neighbours")
     values = {name: getattr(asked, name) for name in names}
-    [row] = await database.fetch_as(tenant_id, _SQL["near_ahead"], **values, depth=depth)
+    [row] = await database.fetch_as(tenant_id, _SQL["prefetch_nearest"], **values, depth=depth)
     return row
 
 
@@ -159,15 +161,16 @@ async def load_memories(
     """What there is under these, as their readers get it; asked of a time, as it was then."""
     asked = {"types": [ref.type for ref in refs], "ids": [ref.id for ref in refs], "now": now}
     times = {"as_of": then.as_of, "known_at": then.known_at}
-    rows = await database.fetch_as(tenant_id, _SQL["tell_memories"], **asked, **times)
+    rows = await database.fetch_as(tenant_id, _SQL["load_memories"], **asked, **times)
     return {
-        MemoryRef(MemoryType(row["memory_type"]), row["id"]): _revived(row["told"]) for row in rows
+        MemoryRef(MemoryType(row["memory_type"]), row["id"]): _revived(row["memory"])
+        for row in rows
     }
 
 
 async def load_tenant_profile(database: Database, tenant_id: str) -> TenantProfile:
     """The models a tenant knows and the names of its people, as they are now."""
-    [row] = await database.fetch_as(tenant_id, _SQL["tenant_standing"])
+    [row] = await database.fetch_as(tenant_id, _SQL["load_tenant_profile"])
     versions = tuple(as_version(_revived(version)) for version in row["versions"])
     return TenantProfile(versions, frozenset(row["names"]), row["memories"], row["called"])
 

@@ -12,30 +12,30 @@ cross join lateral find_candidates(
 )
 order by total
 
--- match_ahead --
+-- prefetch_matching --
 -- The best by words, and what is known of the words.
 select known, matching
 from act_for(:tenant_id, :actor, :proof) as tenant
-cross join lateral match_ahead(tenant, :asked, :total_known, :depth)
+cross join lateral prefetch_matching(tenant, :asked, :total_known, :depth)
 order by known
 
--- near_ahead --
+-- prefetch_nearest --
 -- The best by meaning, with and without the names in the question.
 select docs, distances, bare_docs
 from act_for(:tenant_id, :actor, :proof) as tenant
-cross join lateral near_ahead(tenant, :version_id, :near, :near_bare, :depth, :neighbours)
+cross join lateral prefetch_nearest(tenant, :version_id, :near, :near_bare, :depth, :neighbours)
 order by docs
 
--- tell_memories --
+-- load_memories --
 -- Memories as their readers get them.
-select memory_type, id, told
+select memory_type, id, memory
 from act_for(:tenant_id, :actor, :proof) as tenant
-cross join lateral tell_memories(tenant, :types, :ids, :now, :as_of, :known_at)
+cross join lateral load_memories(tenant, :types, :ids, :now, :as_of, :known_at)
 order by id
 
--- tenant_standing --
+-- load_tenant_profile --
 -- The models a tenant knows, the names of its people, and how many memories it has.
 select versions, names, memories, called
 from act_for(:tenant_id, :actor, :proof) as tenant
-cross join lateral tenant_standing(tenant)
+cross join lateral tenant_profile(tenant)
 order by versions

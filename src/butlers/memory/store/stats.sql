@@ -37,12 +37,12 @@ select
         count(*) filter (where validity = 'expired') as expired,
         count(*) filter (where validity = 'retracted') as retracted
       from facts
-      where tenant_id = :tenant_id and is_seen(scope, :scope)
+      where tenant_id = :tenant_id and is_visible_scope(scope, :scope)
     ) held
     cross join (
       select count(*) as fading
       from facts
-      where tenant_id = :tenant_id and is_seen(scope, :scope)
+      where tenant_id = :tenant_id and is_visible_scope(scope, :scope)
         and fact_state(validity, metadata) = 'fading'
     ) faded
   ) as facts,
@@ -57,7 +57,7 @@ select
     from (
       select case rule_state(metadata) when 'forgotten' then 'forgotten' else maturity end as standing
       from rules
-      where tenant_id = :tenant_id and is_seen(scope, :scope) and quarantined is null
+      where tenant_id = :tenant_id and is_visible_scope(scope, :scope) and quarantined is null
       offset 0 -- said once per rule, not once per count
     ) counted
   ) as rules,

@@ -137,7 +137,7 @@ where a.tenant_id = :tenant_id and nullif(id, id) is not distinct from :episode_
   and (:actor::text is null or a.actor = :actor)
   and (:session_key::text is null or a.request_id = :session_key)
   and (:since::timestamptz is null or a.created_at >= :since)
-  and a.id in (select m.id from counted_marks(:tenant_id, a.rule_id) m)
+  and a.id in (select m.id from counted_reports(:tenant_id, a.rule_id) m)
 order by a.rule_id, a.created_at, a.id
 
 -- find_forgotten --
