@@ -18,7 +18,7 @@ from butlers.memory.model import MemoryRef, MemoryType, SearchMode
 from butlers.memory.operations import OperationContext
 from butlers.memory.operations.retrieval import (
     ANSWERING,
-    AskedContext,
+    ContextInput,
     SearchInput,
     context,
     search,
@@ -74,7 +74,7 @@ class SessionMemory:
         """What to know before answering a prompt; None when memory fails or takes too long."""
 
         async def built() -> Injection:
-            asked = AskedContext(trigger_prompt=prompt)
+            asked = ContextInput(trigger_prompt=prompt)
             found = await context.execute(await self._desk(caller), asked)
             if not found.recalled and "\n## " not in found.text:
                 return Injection()
@@ -93,7 +93,7 @@ class SessionMemory:
             ctx = await self._desk(caller)
             allowed = (MAX_HOOK_CHARACTERS - len(PREFACE) - len(self._invitation) - 100) // 4
             budget = min(ctx.memory.settings.retrieval.context_token_budget, allowed)
-            asked = AskedContext(trigger_prompt=about, token_budget=budget, opening=True)
+            asked = ContextInput(trigger_prompt=about, token_budget=budget, opening=True)
             found = await context.execute(ctx, asked)
             shown = _memories_in(found)
             self._told.set(session, {str(id) for id in shown})

@@ -39,7 +39,7 @@ async def get_overview(seat: Seated) -> Any:
 
 
 @router.get("/glance", response_model=ButlerGlance)
-async def glance(seat: Seated, asked: Annotated[listing.AskedOverview, Query()]) -> Any:
+async def glance(seat: Seated, asked: Annotated[listing.OverviewInput, Query()]) -> Any:
     """The overview, the newest events and the jobs of one butler."""
     told = await seat.ask(listing.overview, events=asked.events)
     activity = told.pop("activity")

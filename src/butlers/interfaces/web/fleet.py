@@ -17,7 +17,7 @@ from butlers.interfaces.web.routing import PageRoute, go_to
 from butlers.interfaces.web.visits import Sending, Visit, Visiting
 from butlers.memory.model import MemoryType, SearchMode
 from butlers.memory.operations import retrieval
-from butlers.memory.operations.listing import AskedOverview
+from butlers.memory.operations.listing import OverviewInput
 from butlers.sessions.session_alerts import Shortfall, shortfalls
 
 router = APIRouter(route_class=PageRoute)
@@ -27,7 +27,7 @@ _EVENTS = 15
 @router.get("/memory")
 async def fleet(visit: Visiting) -> Response:
     """Every butler, the search, the feed and the jobs."""
-    asked = AskedOverview(events=_EVENTS)
+    asked = OverviewInput(events=_EVENTS)
     question = FleetQuery(
         ButlerGlance, lambda seat: glance(seat, asked), "glance", asked.model_dump()
     )

@@ -18,7 +18,7 @@ from butlers.operation import Input, OperationEffect, Output, Route
 
 
 class Fallen(Output):
-    """What does not hold any more, and what happened to it last."""
+    """A memory that is no longer current, and its last event."""
 
     id: UUID
     memory_type: MemoryKind | None = None
@@ -32,7 +32,7 @@ class Fallen(Output):
 
 
 class InDoubt(Output):
-    """A memory in doubt, and what it rests on that does not hold."""
+    """A memory in doubt, and what it depends on that is no longer current."""
 
     memory_type: MemoryKind
     id: UUID
@@ -44,16 +44,16 @@ class InDoubt(Output):
 
 
 class DoubtCleared(Output):
-    """Whether a memory was in doubt and stands on its own now."""
+    """Whether a memory was in doubt and is no longer."""
 
     kept: bool
 
 
-class AskedDoubts(Input):
-    """How many."""
+class ListDoubts(Input):
+    """How many memories to list."""
 
     limit: Annotated[int, *fields.within(1, doubts.MOST)] = 100
-    """Most memories to list."""
+    """The maximum number of memories."""
 
 
 @OPERATIONS.add(
@@ -62,11 +62,11 @@ class AskedDoubts(Input):
     example="doubts",
     routes=(Route("GET", "/doubts", wraps="items"),),
 )
-async def list_doubts(ctx: OperationContext, params: AskedDoubts) -> list[dict[str, Any]]:
-    """List what is in doubt: it depends on something that was forgotten, replaced or has faded.
+async def list_doubts(ctx: OperationContext, params: ListDoubts) -> list[dict[str, Any]]:
+    """List memories in doubt: they depend on something forgotten, superseded or expired.
 
-    Each can be kept, if it holds all the same, or forgotten; it is in doubt no more once its ground
-    holds again. Returns each with because: what fell, and what happened to that.
+    Keep a memory that still holds, or forget it. The doubt ends by itself when what it depends on
+    is current again. Returns each memory with because: what it depends on and its last event.
     """
     return await doubts.list_doubts(ctx.memory, params.limit, ctx.lineage)
 
@@ -83,9 +83,9 @@ class Keep(fields.Reference):
     routes=(Route("POST", "/doubts/{memory_id}/keep"),),
 )
 async def keep(ctx: OperationContext, params: Keep) -> bool:
-    """Say that a memory in doubt holds all the same: it depends no more on what fell.
+    """Keep a memory in doubt: it no longer depends on what is not current.
 
-    Returns {kept}: false if it was not in doubt.
+    Returns {kept}: false if the memory was not in doubt.
     """
     ref = await ctx.must_find(params.memory_id, params.memory_type)
     return await doubts.keep_doubted(ctx.memory, ref, ctx.lineage)
@@ -95,7 +95,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class ConflictingFact(Output):
-    """A fact that another may exclude."""
+    """One fact of a conflict."""
 
     id: UUID
     subject: str
@@ -110,7 +110,7 @@ class ConflictingFact(Output):
 
 
 class OpenConflict(Output):
-    """Two facts that exclude each other, or say the same, and why it seems so."""
+    """Two facts that contradict each other or say the same, and why they seem to."""
 
     id: UUID
     kind: Literal["conflict", "same"]
@@ -129,35 +129,35 @@ class Conflicts(Output):
 
 
 class Settled(Output):
-    """What was said of two facts."""
+    """How a conflict was settled."""
 
     settled: str
     newer_id: UUID
     older_id: UUID
 
 
-class PredicateTold(Output):
-    """How many values a predicate has at a time."""
+class PredicateValues(Output):
+    """Whether a predicate has one value at a time or many."""
 
     predicate: str
     holds: Literal["one", "many"]
 
 
-class KnownPredicate(PredicateTold):
-    """What is known of a predicate, whether somebody told it or settling showed it, and when."""
+class KnownPredicate(PredicateValues):
+    """What is known of a predicate: told by somebody, or learned from a settled conflict."""
 
     told: bool
     told_by: str
     created_at: Instant
 
 
-class AskedConflicts(Input):
-    """Which page."""
+class ListConflicts(Input):
+    """Which page of conflicts."""
 
     limit: Annotated[int, *fields.within(1, MAX_LIMIT)] = DEFAULT_LIMIT
-    """How many at most."""
+    """The maximum number of conflicts."""
     cursor: Annotated[str, Field(max_length=200)] | None = None
-    """The next_cursor of the page before."""
+    """The next_cursor of the previous page."""
 
 
 @OPERATIONS.add(
@@ -166,30 +166,30 @@ class AskedConflicts(Input):
     example="conflicts",
     routes=(Route("GET", "/conflicts"),),
 )
-async def list_conflicts(ctx: OperationContext, params: AskedConflicts) -> Page:
-    """List facts that exclude each other or say the same, the latest found first.
+async def list_conflicts(ctx: OperationContext, params: ListConflicts) -> Page:
+    """List open conflicts: facts that contradict each other or say the same, newest first.
 
-    They are found when a fact is stored, and nothing is done about them until somebody settles it.
-    Returns {items, next_cursor}: each with both facts and why.
+    A conflict is detected when a fact is stored. Both facts stay current until you settle it.
+    Returns {items, next_cursor}: each item with both facts and the reason.
     """
     return await settling.find_conflicts(ctx.memory, params.limit, params.cursor, ctx.lineage)
 
 
 def _of_a_day(given: object) -> object:
-    """A day means its beginning, in UTC."""
+    """Read a day as its beginning, in UTC."""
     is_day = isinstance(given, str) and _DAY.fullmatch(given.strip())
     return f"{given}T00:00:00Z" if is_day else given
 
 
 class Settle(Input):
-    """Which conflict, and what is so."""
+    """A conflict and its settlement."""
 
     conflict_id: fields.Uuid
-    """The conflict."""
+    """The id of the conflict."""
     holds: Annotated[Settlement, *fields.word(Settlement)]
-    """newer, older, both, since (the newer since a time, the older until then) or same."""
+    """newer, older, both, since (the newer from a time on, the older until then) or same."""
     since: Annotated[AwareDatetime, BeforeValidator(_of_a_day)] | None = None
-    """Since when the newer one holds: a day, or a time with its offset; for since alone."""
+    """When the newer fact began to hold: a day, or a time with its offset; only with since."""
 
 
 @OPERATIONS.add(
@@ -200,18 +200,18 @@ class Settle(Input):
     routes=(Route("POST", "/conflicts/{conflict_id}/settle"),),
 )
 async def settle_conflict(ctx: OperationContext, params: Settle) -> dict[str, Any]:
-    """Say which of two facts holds; the other gives way to it and stays readable.
+    """Settle a conflict: say which of the two facts holds. The other becomes superseded.
 
-    newer: it has taken the older one's place. older: the newer one never held. both: they do not
-    exclude each other. since: each held in its time. same: the older one is confirmed, and the
-    newer one gives way to it. Returns {settled, newer_id, older_id}.
+    newer: it replaces the older fact. older: the newer fact never held. both: they do not
+    contradict each other. since: each held in its time. same: they say the same; the older fact
+    is confirmed. Returns {settled, newer_id, older_id}.
     """
     since, given = params.since, params.conflict_id
     return await settling.settle(ctx.memory, given, params.holds, ctx.lineage, since)
 
 
 class TellPredicate(Input):
-    """Which predicate, and what it holds."""
+    """A predicate and how many values it has."""
 
     predicate: fields.Predicate
     """The predicate, e.g. city."""
@@ -220,7 +220,7 @@ class TellPredicate(Input):
 
 
 @OPERATIONS.add(
-    output=PredicateTold,
+    output=PredicateValues,
     effect=OperationEffect.WRITES,
     is_maintenance=True,
     command="predicate",
@@ -228,15 +228,16 @@ class TellPredicate(Input):
     routes=(Route("POST", "/predicates"),),
 )
 async def tell_predicate(ctx: OperationContext, params: TellPredicate) -> dict[str, Any]:
-    """Say whether a predicate has one value at a time or many; it counts for what is stored next.
+    """Set whether a predicate has one value at a time or many, for facts stored from now on.
 
-    Common ones are known, others are learned from what is settled. Returns {predicate, holds}.
+    Common predicates are known; others are learned from settled conflicts.
+    Returns {predicate, holds}.
     """
     return await settling.tell_predicate(ctx.memory, params.predicate, params.holds, ctx.lineage)
 
 
-class AskedPredicates(Input):
-    """Nothing."""
+class ListPredicates(Input):
+    """No parameters."""
 
 
 @OPERATIONS.add(
@@ -245,9 +246,9 @@ class AskedPredicates(Input):
     example="predicates",
     routes=(Route("GET", "/predicates", wraps="predicates"),),
 )
-async def list_predicates(ctx: OperationContext, params: AskedPredicates) -> list[dict[str, Any]]:
-    """List what was told of predicates, or learned from what was settled.
+async def list_predicates(ctx: OperationContext, params: ListPredicates) -> list[dict[str, Any]]:
+    """List the predicates that were set, or learned from settled conflicts.
 
-    Returns for each whether it has one value at a time or many, who said so, and when.
+    Returns for each whether it has one value at a time or many, who set it, and when.
     """
     return await settling.find_predicates(ctx.memory, ctx.lineage)

@@ -1,4 +1,4 @@
-"""Where operations of a memory are called: the memory, and on whose behalf."""
+"""The context of an operation: the memory, the caller, and the scopes it may use."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from butlers.memory.policy import scopes as scoping
 
 
 def lineage_of(caller: Caller, request_id: str | None = None) -> Lineage:
-    """On whose behalf a caller acts: a person who runs the home, or a program with a token."""
+    """Return the lineage of a caller: a person who runs the home, or a program with a token."""
     origin = Origin.OPERATOR if caller.is_operator else Origin.AGENT
     ceiling = Trust.LOW if caller.low_trust else Trust.STATED
     return Lineage(caller.tenant_id, caller.actor, request_id, origin, ceiling)
@@ -23,19 +23,19 @@ def lineage_of(caller: Caller, request_id: str | None = None) -> Lineage:
 
 @dataclass(frozen=True, slots=True)
 class OperationContext:
-    """A memory, and the tenant, actor and request that act on it."""
+    """A memory, and the tenant, actor and request that use it."""
 
     memory: Memory
     lineage: Lineage
     model: LanguageModel | None = None
     on_progress: Callable[[int, int], None] = lambda done, total: None
-    """Told how far work of minutes is: so much done of so much."""
+    """Called with the progress of long work: done and total."""
 
     project: Project | None = None
-    """What the caller works in, where that is known."""
+    """The project the caller works in, if known."""
 
     scopes: tuple[str, ...] = ()
-    """What the caller's token is limited to; none where it is not."""
+    """The scopes the caller's token is limited to; empty for all."""
 
     @classmethod
     def of(
@@ -45,7 +45,7 @@ class OperationContext:
         request_id: str | None = None,
         model: LanguageModel | None = None,
     ) -> "OperationContext":
-        """Where a caller's operations are called, within what it may."""
+        """Return the context of a caller, with its project and scopes."""
         lineage = lineage_of(caller, request_id)
         return cls(memory, lineage, model, project=caller.project, scopes=caller.scopes)
 
@@ -54,10 +54,10 @@ class OperationContext:
         return replace(self, memory=self.memory.reader(self.lineage.tenant_id, current=current))
 
     async def seen(self, given: str | None, field: str = "scope") -> str | None:
-        """From where a question is asked; None asks for everything.
+        """Return the scope filter of a search; None searches everything.
 
-        In a project that is the scope given, or all that are no project's, with the project's own
-        and those that are shared. A token that is limited sees what is global and its scopes.
+        In a project: the scope given, or all that belong to no project, with the project's own and
+        the shared ones. A limited token sees global memories and its scopes.
         """
         if self.scopes:
             return await self._seen_within(given, field)
@@ -67,15 +67,15 @@ class OperationContext:
         return scoping.seen_in_project(field, given, own)
 
     def listed(self, given: str | None, field: str = "scope") -> str | None:
-        """Exactly which scopes are listed; None lists every one."""
+        """Return the scope filter of a listing; None lists every scope."""
         if not self.scopes:
             return given
         return scoping.seen_within(field, given, (scoping.GLOBAL, *self.scopes))
 
     async def kept(self, otherwise: str, named: str | None = None, field: str = "scope") -> str:
-        """The scope of what is stored: the one named, else the project's, else another.
+        """Return the scope to store in: the one named, else the project's, else `otherwise`.
 
-        A token that is limited stores in its scopes alone, in the first of them if none is named.
+        A limited token stores in its scopes only, in the first of them if none is named.
         """
         if named is not None:
             return scoping.stored_within(field, named, self.scopes) if self.scopes else named
@@ -86,9 +86,9 @@ class OperationContext:
     async def find(
         self, given: str, kind: str | None = None, *, to_read: bool = False
     ) -> MemoryRef | None:
-        """Which memory an id, or the beginning of one, stands for; None where there is none.
+        """Find the memory of an id or the beginning of one; None where there is none.
 
-        Unless it is only to be read, a token that is limited must be able to store in its scope.
+        Unless `to_read`, a limited token must be able to store in the memory's scope.
         """
         whole = lookup.whole_id(given)
         if whole is not None and kind is not None:
@@ -103,14 +103,14 @@ class OperationContext:
     async def must_find(
         self, given: str, kind: str | None = None, *, to_read: bool = False
     ) -> MemoryRef:
-        """Which memory an id stands for; NotFound where there is none."""
+        """Find the memory of an id; raise NotFound where there is none."""
         found = await self.find(given, kind, to_read=to_read)
         if found is None:
             raise NotFound(f"memory_id: there is no {kind or 'memory'} {given}; search for it")
         return found
 
     async def find_life(self, given: str) -> UUID | None:
-        """The id of a memory or an entity that there is or was; None where there was none."""
+        """Find the id of a memory or entity that exists or existed; None where there was none."""
         self._check_whole(given)
         found = await lookup.find_known(self.memory, given, None, self.lineage)
         if found is None or not await self._reaches(found.id, to_read=True):
@@ -118,9 +118,9 @@ class OperationContext:
         return found.id
 
     async def known_id(self, field: str, given: str, kind: EventSubject) -> UUID:
-        """The id of something whose kind is known, by its beginning at least.
+        """Find the id of something of a known kind by at least its beginning, or raise NotFound.
 
-        A memory is asked for to be changed; an entity is seen by whom a fact about it is.
+        A memory is found to be changed; an entity is visible to whoever sees a fact about it.
         """
         id = lookup.whole_id(given)
         if id is None:
@@ -133,17 +133,17 @@ class OperationContext:
         return id
 
     async def source(self, episode: UUID | None) -> UUID | None:
-        """The episode that something is drawn from, if from one; NotFound for one unseen."""
+        """Check that the caller sees a source episode; raise NotFound otherwise."""
         if episode and not await self._reaches(episode, to_read=True):
             raise NotFound(f"source_episode_id: episode {episode} does not exist; leave it out")
         return episode
 
     def sees(self, scope: str) -> bool:
-        """Whether the caller's token opens what is in a scope."""
+        """Whether the caller's token may read a scope."""
         return not self.scopes or scope in (scoping.GLOBAL, *self.scopes)
 
     async def opened(self, told: Sequence[dict[str, Any]], *ids: str) -> list[dict[str, Any]]:
-        """Of what is told beside a memory, that whose ids the caller's token all opens."""
+        """Keep the rows whose ids the caller's token may all read."""
         if not self.scopes:
             return list(told)
         named = {UUID(str(one[id])) for one in told for id in ids}
@@ -152,7 +152,7 @@ class OperationContext:
         return [one for one in told if all(str(one[id]) in seen for id in ids)]
 
     async def _seen_within(self, given: str | None, field: str) -> str:
-        """What a limited token sees; all of that where it names the butler that it asks."""
+        """Return what a limited token sees; all of its scopes where it names this butler."""
         if given == self.memory.butler and (field == "butler" or given not in self.scopes):
             given = None
         limits = self.scopes
@@ -162,12 +162,12 @@ class OperationContext:
         return scoping.seen_within(field, given, limits)
 
     def _check_whole(self, given: str) -> None:
-        """Several may begin alike, of which a limited token must not be told."""
+        """Refuse a partial id from a limited token: the choice would name what it must not see."""
         if self.scopes and lookup.whole_id(given) is None:
             raise InvalidInput(f"found {given!r:.80}; valid for a token with scopes is a whole id")
 
     async def _reaches(self, id: UUID, *, to_read: bool) -> bool:
-        """Whether something is there for the caller; Forbidden where it is only to be read."""
+        """Whether the caller may use an id; raise Forbidden where it may only read it."""
         if not self.scopes:
             return True
         found = (await lookup.scopes_of(self.memory, [id], self.lineage))[id]

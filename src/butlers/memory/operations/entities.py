@@ -1,4 +1,4 @@
-"""Who and what facts are about."""
+"""Operations on entities: who and what facts are about."""
 
 from typing import Annotated, Any
 from uuid import UUID
@@ -18,12 +18,12 @@ from butlers.operation import Input, OperationEffect, Route, Toolset
 
 
 class CreateEntity(Input):
-    """Who or what."""
+    """A new entity."""
 
     canonical_name: fields.Name
-    """What it is called in full."""
+    """The full name."""
     entity_type: fields.EntityKind = EntityType.OTHER
-    """What the entity is: person, organization, place or other."""
+    """The type: person, organization, place or other."""
     aliases: fields.Aliases = None
     metadata: fields.Document | None = None
     """Anything else to keep about it, as a JSON object."""
@@ -44,9 +44,8 @@ class CreateEntity(Input):
 async def create_entity(ctx: OperationContext, params: CreateEntity) -> UUID:
     """Create an entity: a person, organization, place or other thing that facts are about.
 
-    Call entity_resolve first and create only what is not there; a second one of the same type
-    and name is refused, naming the first.
-    Returns {entity_id}, for memory_store_fact.
+    Call entity_resolve first and create only what is missing. A second entity of the same type
+    and name is refused; the error names the first. Returns {entity_id}, for memory_store_fact.
     """
     return await entities.create_entity(
         ctx.memory,
@@ -76,8 +75,8 @@ class OneEntity(Input):
 async def get_entity(ctx: OperationContext, params: OneEntity) -> dict[str, Any] | None:
     """Read an entity by its id.
 
-    Returns it with its names and metadata, or null if you have none of that id. One that was
-    merged into another says so in metadata.merged_into: use that other one.
+    Returns its names and metadata, or null if there is none. If metadata.merged_into is set, the
+    entity was merged into that one: use it instead.
     """
     entity_id = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
     return await entities.get_entity(ctx.memory, entity_id, ctx.lineage)
@@ -94,17 +93,17 @@ async def get_entity(ctx: OperationContext, params: OneEntity) -> dict[str, Any]
 async def explain_entity(ctx: OperationContext, params: OneEntity) -> dict[str, Any] | None:
     """Read an entity with the newest facts about it, past ones included, and its events.
 
-    Returns {entity, facts, more_facts, events}, or null if you have none of that id.
+    Returns {entity, facts, more_facts, events}, or null if there is none.
     """
     entity_id = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
     return await lookup.entity_detail(ctx.memory, entity_id, ctx.lineage)
 
 
 class UpdateEntity(OneEntity):
-    """What changes; what is left out stays."""
+    """The changes; omitted fields stay as they are."""
 
     canonical_name: fields.Name | None = None
-    """What it is called from now on."""
+    """The new name."""
     aliases: fields.Aliases = None
     metadata: fields.Document | None = None
     """Keys to add or replace, as a JSON object."""
@@ -124,7 +123,7 @@ async def update_entity(ctx: OperationContext, params: UpdateEntity) -> dict[str
     """Change an entity's names or metadata.
 
     canonical_name replaces the name, aliases replaces the whole list, metadata is merged key
-    by key; what is left out stays. Returns the entity as it is now.
+    by key. Omitted fields stay as they are. Returns the updated entity.
     """
     return await entities.update_entity(
         ctx.memory,
@@ -137,17 +136,17 @@ async def update_entity(ctx: OperationContext, params: UpdateEntity) -> dict[str
 
 
 class ResolveEntity(Input):
-    """A name, and what tells namesakes apart."""
+    """A name, and hints that tell namesakes apart."""
 
     name: fields.Name
     """The name as you heard it; case does not matter."""
     entity_type: fields.EntityKind | None = None
     """Only entities of this type."""
     context_hints: fields.Document | None = None
-    """What tells namesakes apart: topic (text), mentioned_with (names), domain_scores
+    """Hints that tell namesakes apart: topic (text), mentioned_with (names), domain_scores
     ({entity_id: number})."""
     enable_fuzzy: bool = False
-    """Whether to forgive misspelling."""
+    """Also match misspelt names."""
 
 
 @OPERATIONS.add(
@@ -160,12 +159,12 @@ class ResolveEntity(Input):
     routes=(Route("POST", "/entities/resolve"),),
 )
 async def resolve_entity(ctx: OperationContext, params: ResolveEntity) -> list[dict[str, Any]]:
-    """Find out which entity a name means. Nothing is created.
+    """Find the entities that a name may mean. Nothing is created.
 
-    Use it before storing a fact about somebody or something that has a name; give
-    context_hints where there may be namesakes.
+    Use it before you store a fact about somebody or something with a name. Give context_hints
+    where there may be namesakes.
     Returns candidates, best first: entity_id, canonical_name, entity_type, score,
-    name_match (exact, alias, prefix, fuzzy), aliases. Empty means: not known.
+    name_match (exact, alias, prefix, fuzzy), aliases. An empty list means: unknown.
     """
     return await entity_resolution.resolve_entity(
         ctx.memory,
@@ -178,10 +177,12 @@ async def resolve_entity(ctx: OperationContext, params: ResolveEntity) -> list[d
 
 
 class MergeEntities(Input):
-    """Which entity becomes part of which."""
+    """The two entities to merge."""
 
-    source_entity_id: Annotated[fields.EntityId, Field(description="The one that goes.")]
-    target_entity_id: Annotated[fields.EntityId, Field(description="The one that stays.")]
+    source_entity_id: Annotated[
+        fields.EntityId, Field(description="The entity that is merged away.")
+    ]
+    target_entity_id: Annotated[fields.EntityId, Field(description="The entity that remains.")]
 
 
 @OPERATIONS.add(
@@ -195,9 +196,9 @@ class MergeEntities(Input):
     routes=(Route("POST", "/entities/merge"),),
 )
 async def merge_entities(ctx: OperationContext, params: MergeEntities) -> MergeReport:
-    """Merge two entities that are one: the source's facts and names go to the target.
+    """Merge two entities that are the same: the source's facts and names move to the target.
 
-    Where both have a fact under one key at the same time, the one more confident now stays.
+    Where both have a current fact under one key, the more confident one stays current.
     Returns {source_entity_id, target_entity_id, facts_repointed, facts_superseded,
     aliases_added}.
     """
@@ -209,17 +210,17 @@ async def merge_entities(ctx: OperationContext, params: MergeEntities) -> MergeR
     output=answers.EntitiesParted,
     effect=OperationEffect.WRITES,
     command="entity unmerge",
-    left_out={"mcp": "an agent is offered the merge and its preview; parting is a person's"},
+    left_out={"mcp": "agents can merge and preview; only a person undoes a merge"},
     example="entity unmerge 5b7d10aa",
     routes=(Route("POST", "/entities/{entity_id}/unmerge"),),
 )
 async def unmerge_entities(ctx: OperationContext, params: OneEntity) -> Parted:
-    """Take back the last merge of an entity: of the one that went, or into the one that stayed.
+    """Undo the last merge of an entity, given either side of it.
 
-    Facts, names and metadata that the merge moved go back, and facts that gave way in it hold
-    again. What was stored about the target since stays with it.
+    The facts, names and metadata that the merge moved go back, and facts it superseded are
+    current again. What was stored about the target since then stays with it.
     Returns {source_entity_id, target_entity_id, facts_returned, facts_restored, facts_left};
-    facts_left gave way and stay so, since another took their key.
+    facts_left stay superseded, because another fact has their key now.
     """
     entity_id = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
     return await entity_merge.unmerge_entities(ctx.memory, entity_id, ctx.lineage)
@@ -234,10 +235,10 @@ async def unmerge_entities(ctx: OperationContext, params: OneEntity) -> Parted:
     routes=(Route("GET", "/entities/merge"),),
 )
 async def preview_merge(ctx: OperationContext, params: MergeEntities) -> MergePreview:
-    """Tell what merging two entities would do now; nothing changes.
+    """Preview a merge of two entities. Nothing changes.
 
-    Returns what merging would, and the facts: rivalries, each {stays, gives_way, why}, and those
-    repointed, a hundred of each at most.
+    Returns what entity_merge would return, and the facts: rivalries, each {stays, gives_way,
+    why}, and repointed; at most a hundred of each.
     """
     return await entity_merge.preview_merge(ctx.memory, *await _pair(ctx, params), ctx.lineage)
 

@@ -1,4 +1,4 @@
-"""What operations on entities answer."""
+"""The results of operations on entities."""
 
 from typing import Any, Literal
 from uuid import UUID
@@ -48,7 +48,7 @@ class EntitiesMerged(Output):
 
 
 class FactAtStake(Output):
-    """A fact that a merge would move, or decide over."""
+    """A fact that a merge moves or supersedes."""
 
     id: UUID
     subject: str
@@ -60,27 +60,27 @@ class FactAtStake(Output):
 
 
 class FactMergeResult(Output):
-    """Two facts that would hold at once under one key."""
+    """Two facts that would be current under one key."""
 
     stays: FactAtStake
     gives_way: FactAtStake
     why: str
-    """What decides: more trusted, surer, or the target's own."""
+    """Why it stays: more trusted, more confident, or the target's own."""
 
 
 class MergePreviewed(EntitiesMerged):
-    """What a merge would do, and to which facts, a hundred of each at most."""
+    """What a merge would do, and to which facts; at most a hundred of each."""
 
     rivalries: list[FactMergeResult]
     repointed: list[FactAtStake]
 
 
 class EntitiesParted(Output):
-    """What came of taking a merge back."""
+    """What undoing a merge did."""
 
     source_entity_id: UUID
     target_entity_id: UUID
     facts_returned: int
     facts_restored: int
     facts_left: list[UUID]
-    """Facts that gave way in the merge and stay so: another took their key since."""
+    """Facts that stay superseded, because another fact has their key now."""

@@ -1,4 +1,4 @@
-"""Judging memories, letting go of them, and linking them."""
+"""Operations that confirm, mark, forget, restore and link memories."""
 
 from typing import Annotated, Any
 
@@ -29,7 +29,7 @@ class ConfirmInput(fields.Reference):
     """A fact or rule, by its id."""
 
     memory_type: fields.Confirmable | None = None
-    """Which kind of memory the id is of; an episode cannot be confirmed."""
+    """The type of the memory; an episode cannot be confirmed."""
 
 
 @OPERATIONS.add(
@@ -46,10 +46,10 @@ class ConfirmInput(fields.Reference):
     ),
 )
 async def confirm(ctx: OperationContext, params: ConfirmInput) -> bool:
-    """Confirm that a fact or rule still holds: its confidence is full again.
+    """Confirm that a fact or rule still holds. Its confidence is full again.
 
-    Use it when the user or the evidence bears out something remembered.
-    Returns {confirmed}: false if you have no such one in force.
+    Use it when the user or other evidence supports a memory.
+    Returns {confirmed}: false if there is no such current memory.
     """
     ref = await ctx.find(params.memory_id, params.memory_type)
     if ref is None:
@@ -62,7 +62,7 @@ class MarkHelpful(fields.DetailInput):
 
     rule_id: fields.RuleId
     context: fields.Document | None = None
-    """What it was applied to, as a JSON object, for whoever looks into it later."""
+    """What the rule was applied to, as a JSON object, for later review."""
 
 
 @OPERATIONS.add(
@@ -76,7 +76,7 @@ class MarkHelpful(fields.DetailInput):
     routes=(Route("POST", "/rules/{rule_id}/helpful"),),
 )
 async def mark_helpful(ctx: OperationContext, params: MarkHelpful) -> dict[str, Any]:
-    """Say that following a rule helped: it is confirmed, and rises with enough of these.
+    """Mark a rule as helpful: it is confirmed, and enough marks raise its maturity.
 
     Returns the rule with its new counts, effectiveness_score and maturity.
     """
@@ -89,9 +89,9 @@ class MarkHarmful(fields.DetailInput):
 
     rule_id: fields.RuleId
     reason: Annotated[str, fields.longest(MAX_REASON)] | None = None
-    """What harm was done, in a sentence."""
+    """The harm it did, in a sentence."""
     context: fields.Document | None = None
-    """What it was applied to, as a JSON object, for whoever looks into it later."""
+    """What the rule was applied to, as a JSON object, for later review."""
 
 
 @OPERATIONS.add(
@@ -105,9 +105,9 @@ class MarkHarmful(fields.DetailInput):
     routes=(Route("POST", "/rules/{rule_id}/harmful"),),
 )
 async def mark_harmful(ctx: OperationContext, params: MarkHarmful) -> dict[str, Any]:
-    """Say that following a rule did harm, and why. It weighs four times a helpful mark.
+    """Mark a rule as harmful, with the reason. It weighs four times a helpful mark.
 
-    A rule that keeps doing harm is turned into a warning against itself, naming the reasons.
+    A rule with too much harm becomes an anti-pattern: a warning that names the reasons.
     Returns the rule with its new counts, effectiveness_score and maturity.
     """
     rule = await ctx.known_id("rule_id", params.rule_id, EventSubject.RULE)
@@ -118,7 +118,7 @@ class Forget(fields.Reference):
     """One memory, by its id."""
 
     with_sources: bool = False
-    """Also the episodes it was drawn from, unless something else that holds was."""
+    """Also forget the episodes it was drawn from, unless another current memory was too."""
 
 
 @OPERATIONS.add(
@@ -139,10 +139,11 @@ class Forget(fields.Reference):
 async def forget(ctx: OperationContext, params: Forget) -> Forgotten:
     """Forget a memory: it is no longer found, but its history stays for audit.
 
-    Use it when the user asks to forget something or it was never true; to correct a fact,
+    Use it when the user asks to forget something, or when it was never true. To correct a fact,
     store it again instead.
-    Returns {forgotten}: false if you have no such memory or it was forgotten before; where there
-    are any, sources (episodes that still say it) and in_doubt (what rested on it: ask the user).
+    Returns {forgotten}: false if there is no such memory or it was forgotten before. May also
+    return sources (episodes that still say it) and in_doubt (memories that depend on it: ask the
+    user about them).
     """
     ref = await ctx.find(params.memory_id, params.memory_type)
     if ref is None:
@@ -153,7 +154,7 @@ async def forget(ctx: OperationContext, params: Forget) -> Forgotten:
 
 
 class Restore(fields.Reference):
-    """What was forgotten or removed, by its id."""
+    """A forgotten or removed memory, by its id."""
 
 
 @OPERATIONS.add(
@@ -169,11 +170,10 @@ class Restore(fields.Reference):
     ),
 )
 async def restore(ctx: OperationContext, params: Restore) -> bool:
-    """Take back that a memory was forgotten; it is again what it was before.
+    """Restore a forgotten memory to the state it had before.
 
-    An episode can be had back from the bin as well, until the bin is emptied.
-    Where another has taken its place meanwhile it is refused.
-    Returns {restored}: false if you have none that was forgotten.
+    An episode can also be restored from the bin, until the bin is emptied. A fact is refused if
+    another fact has its key now. Returns {restored}: false if no such memory was forgotten.
     """
     ref = await ctx.find(params.memory_id, params.memory_type)
     if ref is None:
@@ -182,13 +182,13 @@ async def restore(ctx: OperationContext, params: Restore) -> bool:
 
 
 class CreateLink(Input):
-    """Two memories and how they hang together."""
+    """Two memories and their relation."""
 
-    source_id: Annotated[fields.Id, Field(description="The memory the link leaves.")]
+    source_id: Annotated[fields.Id, Field(description="The memory that the link starts from.")]
     relation: Annotated[Relation, *fields.word(Relation)]
-    """derived_from, supports, contradicts, supersedes, related_to, or depends_on: falls into doubt
-    when the target does not hold."""
-    target_id: Annotated[fields.Id, Field(description="The memory it leads to.")]
+    """derived_from, supports, contradicts, supersedes, related_to, or depends_on: the source is in
+    doubt when the target is no longer current."""
+    target_id: Annotated[fields.Id, Field(description="The memory that the link points to.")]
 
 
 @OPERATIONS.add(
@@ -200,9 +200,9 @@ class CreateLink(Input):
     routes=(Route("POST", "/links", 201),),
 )
 async def create_link(ctx: OperationContext, params: CreateLink) -> bool:
-    """Link two memories of any kind: one is derived from, supports or contradicts the other.
+    """Link two memories of any type: one is derived from, supports or contradicts the other.
 
-    Returns {linked}: false when they are linked so already.
+    Returns {linked}: false if the same link exists.
     """
     source = await ctx.must_find(params.source_id)
     target = await ctx.must_find(params.target_id, to_read=True)
@@ -218,10 +218,10 @@ async def create_link(ctx: OperationContext, params: CreateLink) -> bool:
 
 
 class GetLinks(fields.Reference):
-    """One memory, and which of its links."""
+    """A memory, and the direction of its links."""
 
     direction: Annotated[Direction, *fields.word(Direction)] = Direction.BOTH
-    """outgoing (those that leave it), incoming (those that lead to it) or both."""
+    """outgoing (from the memory), incoming (to the memory) or both."""
 
 
 @OPERATIONS.add(
@@ -233,7 +233,7 @@ class GetLinks(fields.Reference):
     routes=(Route("GET", "/memories/{memory_id}/links"),),
 )
 async def get_links(ctx: OperationContext, params: GetLinks) -> list[dict[str, Any]]:
-    """List how a memory hangs together with others, oldest link first, a thousand at most.
+    """List the links of a memory, oldest first, at most a thousand.
 
     Returns links: source_type, source_id, relation, target_type, target_id.
     """

@@ -1,4 +1,4 @@
-"""Looking through what is remembered, a page at a time, and counting it."""
+"""Operations that list memories page by page, and count them."""
 
 from typing import Annotated, Any
 
@@ -21,23 +21,23 @@ Many = Annotated[int, *fields.within(1, MAX_LIMIT)]
 
 
 class Paged(Input):
-    """Which page of a listing, and from which time."""
+    """Which page of a listing, and of which time."""
 
     limit: Many = DEFAULT_LIMIT
-    """How many at most."""
+    """The maximum number of items."""
     cursor: Annotated[str, Field(max_length=200)] | None = None
-    """The next_cursor of the page before."""
+    """The next_cursor of the previous page."""
     created_after: AwareDatetime | None = None
-    """Only what was stored then or later; a time with its offset."""
+    """Only items stored at or after this time; give its UTC offset."""
     created_before: AwareDatetime | None = None
-    """Only what was stored before; a time with its offset."""
+    """Only items stored before this time; give its UTC offset."""
 
     def wanted(self) -> PageRequest:
-        """The page as the flows know it."""
+        """Return the page as the flows take it."""
         return PageRequest(self.limit, self.cursor, self.created_after, self.created_before)
 
     def filters(self) -> dict[str, Any]:
-        """What else is asked for."""
+        """Return the other filters."""
         shared = {*Paged.model_fields, *fields.Dated.model_fields}
         return self.model_dump(exclude=shared)
 
@@ -56,9 +56,9 @@ class ListFacts(Paged, fields.Dated):
     predicate: fields.Predicate | None = None
     """Exactly this predicate."""
     tag: fields.Tag | None = None
-    """Only what has this label."""
+    """Only items with this tag."""
     entity_id: fields.Uuid | None = None
-    """Only what is about this entity."""
+    """Only facts about this entity."""
 
 
 @OPERATIONS.add(
@@ -69,10 +69,9 @@ class ListFacts(Paged, fields.Dated):
     routes=(Route("GET", "/facts"),),
 )
 async def list_facts(ctx: OperationContext, params: ListFacts) -> Page:
-    """List facts, newest first, by filters and a page at a time; looking is not a use.
+    """List facts page by page, newest first, past ones included. It does not count as a use.
 
-    Use it to go through what is known, past states included.
-    Returns {items, next_cursor}: each with its state and its confidence now.
+    Returns {items, next_cursor}: each item with its state and its confidence now.
     """
     where = browse.FactFilter(**{**params.filters(), "scope": ctx.listed(params.scope)})
     wanted = params.wanted()
@@ -89,7 +88,7 @@ class ListRules(Paged):
     maturity: Annotated[Maturity, *fields.word(Maturity)] | None = None
     """candidate, established, proven or anti_pattern."""
     tag: fields.Tag | None = None
-    """Only what has this label."""
+    """Only items with this tag."""
 
 
 @OPERATIONS.add(
@@ -100,9 +99,9 @@ class ListRules(Paged):
     routes=(Route("GET", "/rules"),),
 )
 async def list_rules(ctx: OperationContext, params: ListRules) -> Page:
-    """List rules, newest first, by filters and a page at a time; looking is not a use.
+    """List rules page by page, newest first. It does not count as a use.
 
-    Returns {items, next_cursor}: each with its state, its maturity and its confidence now.
+    Returns {items, next_cursor}: each item with its state, its maturity and its confidence now.
     """
     scope = ctx.listed(params.scope)
     where = browse.RuleFilter(**{**params.filters(), "scope": scope})
@@ -115,11 +114,11 @@ class ListEpisodes(Paged):
     state: Annotated[EpisodeState, *fields.word(EpisodeState)] | None = None
     """active or expired."""
     status: Annotated[ConsolidationStatus, *fields.word(ConsolidationStatus)] | None = None
-    """Where they stand on their way to knowledge."""
+    """The status of their consolidation."""
     butler: fields.Scope | None = None
-    """Exactly this butler's."""
+    """Only episodes of this butler."""
     session_id: fields.Uuid | None = None
-    """Only what happened in this session."""
+    """Only episodes of this session."""
 
 
 @OPERATIONS.add(
@@ -130,9 +129,9 @@ class ListEpisodes(Paged):
     routes=(Route("GET", "/episodes"),),
 )
 async def list_episodes(ctx: OperationContext, params: ListEpisodes) -> Page:
-    """List episodes, newest first, by filters and a page at a time; looking is not a use.
+    """List episodes page by page, newest first. It does not count as a use.
 
-    Returns {items, next_cursor}: each with where it stands on its way to knowledge.
+    Returns {items, next_cursor}: each item with the status of its consolidation.
     """
     butler = ctx.listed(params.butler, "butler")
     where = browse.EpisodeFilter(**{**params.filters(), "butler": butler})
@@ -147,7 +146,7 @@ class ListEntities(Paged):
     entity_type: fields.EntityKind | None = None
     """person, organization, place or other."""
     name: fields.Name | None = None
-    """Found anywhere in a name or an alias, in any case."""
+    """Part of a name or alias, in any case."""
 
 
 @OPERATIONS.add(
@@ -158,23 +157,23 @@ class ListEntities(Paged):
     routes=(Route("GET", "/entities"),),
 )
 async def list_entities(ctx: OperationContext, params: ListEntities) -> Page:
-    """List entities, newest first, those merged away included, a page at a time.
+    """List entities page by page, newest first, merged ones included.
 
-    Returns {items, next_cursor}: each with its names and how many facts about it hold.
+    Returns {items, next_cursor}: each item with its names and its number of current facts.
     """
     where = browse.EntityFilter(**params.filters())
     return await browse.browse_entities(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
-class AskedActivity(Input):
+class ActivityInput(Input):
     """Which part of the audit stream."""
 
     limit: Many = DEFAULT_LIMIT
-    """How many at most."""
+    """The maximum number of items."""
     cursor: fields.Uuid | None = None
-    """The next_cursor of the page before: older events."""
+    """The next_cursor of the previous page: older events."""
     after: fields.Uuid | None = None
-    """The id of the newest event seen: only what happened since."""
+    """The id of the newest event you have seen: only later events."""
 
 
 @OPERATIONS.add(
@@ -182,8 +181,8 @@ class AskedActivity(Input):
     example="activity -n 5",
     routes=(Route("GET", "/activity"),),
 )
-async def activity(ctx: OperationContext, params: AskedActivity) -> Page:
-    """Tell what happened lately, newest first; with after, only what happened since.
+async def activity(ctx: OperationContext, params: ActivityInput) -> Page:
+    """List recent events, newest first; with after, only later ones.
 
     Returns {items, next_cursor}: events with who did what, when and in which request.
     """
@@ -195,8 +194,8 @@ async def activity(ctx: OperationContext, params: AskedActivity) -> Page:
     return await browse.recent_activity(ctx.memory, params.limit, cursor, ctx.lineage)
 
 
-class AskedStats(Input):
-    """What is counted."""
+class StatsInput(Input):
+    """Which memories to count."""
 
     scope: fields.ScopeSeen = None
 
@@ -208,22 +207,22 @@ class AskedStats(Input):
     example="stats --scope general",
     routes=(Route("GET", "/stats"),),
 )
-async def stats(ctx: OperationContext, params: AskedStats) -> dict[str, Any]:
-    """Count memories by kind and state.
+async def stats(ctx: OperationContext, params: StatsInput) -> dict[str, Any]:
+    """Count memories by type and state.
 
-    Use it to see how much is remembered and whether consolidation keeps up. scope narrows
-    the counts of facts and rules. Returns {episodes, facts, rules}, each an object of counts;
+    Use it to see how much is stored and whether consolidation keeps up. scope narrows the
+    counts of facts and rules. Returns {episodes, facts, rules}, each an object of counts;
     episodes.backlog_age_hours is the age of the oldest episode that waits.
     """
     scope = None if params.scope is None else await ctx.seen(params.scope)
     return await counts.memory_stats(ctx.memory, scope, ctx.lineage)
 
 
-class AskedOverview(Input):
-    """How much of what happened."""
+class OverviewInput(Input):
+    """How many events to include."""
 
     events: Annotated[int, *fields.within(1, MAX_LIMIT)] = 15
-    """How many of the newest events."""
+    """The number of newest events."""
 
 
 @OPERATIONS.add(
@@ -231,8 +230,8 @@ class AskedOverview(Input):
     example="overview",
     left_out={"http": "overview and glance tell it with the butler's health and jobs"},
 )
-async def overview(ctx: OperationContext, params: AskedOverview) -> dict[str, Any]:
-    """Tell all counts, when something was last consolidated, and what happened last.
+async def overview(ctx: OperationContext, params: OverviewInput) -> dict[str, Any]:
+    """Show all counts, the time of the last consolidation, and the latest events.
 
     Returns {episodes, facts, rules, last_consolidated_at, activity}.
     """
@@ -240,11 +239,11 @@ async def overview(ctx: OperationContext, params: AskedOverview) -> dict[str, An
     return {**counted, "activity": events}
 
 
-class AskedTimeline(Input):
-    """How far back."""
+class TimelineInput(Input):
+    """Which days to count."""
 
     days: Annotated[int, *fields.within(1, MAX_DAYS)] = 30
-    """How many days, today included."""
+    """The number of days, including today."""
 
 
 @OPERATIONS.add(
@@ -252,9 +251,9 @@ class AskedTimeline(Input):
     example="timeline --days 7 --json",
     routes=(Route("GET", "/timeline"),),
 )
-async def timeline(ctx: OperationContext, params: AskedTimeline) -> TimelineCounts:
-    """Count facts and episodes by state on each of the last days, by the audit stream, in UTC.
+async def timeline(ctx: OperationContext, params: TimelineInput) -> TimelineCounts:
+    """Count facts and episodes by state for each of the last days, in UTC, from the events.
 
-    Returns {days, facts, episodes, consolidation}: for each state one count a day.
+    Returns {days, facts, episodes, consolidation}: one count a day for each state.
     """
     return await counts.memory_timeline(ctx.memory, params.days, ctx.lineage)

@@ -1,4 +1,4 @@
-"""What looking through a memory answers: pages of a listing, and one of each whole."""
+"""The results of listings and details: pages, memories, contexts."""
 
 from datetime import date
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from butlers.operation import Output
 
 
 class Listed(Output):
-    """One of a listing: its content is cut at 2,000 characters."""
+    """An item of a listing; its content is cut at 2,000 characters."""
 
     id: UUID
     created_at: Instant
@@ -32,7 +32,7 @@ class ListedFact(Listed):
     scope: str
     permanence: str
     effective_confidence: float
-    """What is left of its confidence now."""
+    """Its confidence now, after decay."""
 
 
 class ListedRule(Listed):
@@ -63,12 +63,12 @@ class ListedEntity(Listed):
     entity_type: str
     aliases: list[str]
     active_facts: int
-    """How many facts about it hold."""
+    """The number of current facts about it."""
 
 
 class _Paged(Output):
     next_cursor: str | None
-    """Asks for the next page; null on the last."""
+    """The cursor of the next page; null on the last."""
 
 
 class Facts(_Paged):
@@ -96,20 +96,20 @@ class EntityPage(_Paged):
 
 
 class Activity(_Paged):
-    """What happened, newest first."""
+    """A page of events, newest first."""
 
     items: list[Happened]
 
 
 class PointOfForecast(Output):
-    """How sure a memory will be at an instant, unless confirmed again."""
+    """The confidence of a memory at a time, unless it is confirmed again."""
 
     at: Instant
     confidence: float
 
 
 class MemoryDetail(Output):
-    """A memory with all that explains it."""
+    """A memory with its provenance, links and events."""
 
     memory_type: MemoryKind
     memory: dict[str, Any]
@@ -128,7 +128,7 @@ class MemoryDetail(Output):
 
 
 class EntityDetail(Output):
-    """An entity with what is known about it."""
+    """An entity with its facts and events."""
 
     entity: dict[str, Any]
     facts: list[ListedFact]
@@ -138,20 +138,20 @@ class EntityDetail(Output):
 
 
 class FoundAll(Output):
-    """What a search found, best first."""
+    """The results of a search, best first."""
 
     items: list[RememberedMemory]
 
 
 class MemoryOverview(MemoryStats):
-    """All counts, and what happened last."""
+    """All counts and the latest events."""
 
     last_consolidated_at: Instant | None
     activity: list[Happened] = []
 
 
 class TimelineResult(Output):
-    """Counts for each of the last days, by the audit stream."""
+    """Counts for each of the last days, from the events."""
 
     days: list[date]
     facts: dict[str, list[int]]
@@ -160,16 +160,16 @@ class TimelineResult(Output):
 
 
 class ContextBlock(Output):
-    """The block of memories to start a piece of work with."""
+    """The context: a block of memories to start a task with."""
 
     text: str
     tokens: int
     included: list[dict[str, Any]]
-    """What stands in it: section, memory_type and id of each line."""
+    """The section, memory_type and id of each line."""
 
 
 class ContextLineResult(Output):
-    """A memory as a line of a context, and why it is offered."""
+    """A line of a context, and why it is there."""
 
     memory_type: MemoryKind
     id: UUID
@@ -192,7 +192,7 @@ class ContextSectionResult(Output):
 
 
 class ContextPreview(Output):
-    """The very block an agent would be given, taken apart."""
+    """The context an agent would get, with its parts."""
 
     text: str
     tokens: int

@@ -1,4 +1,4 @@
-"""Projects: what sessions work in, and who is told what each remembers."""
+"""Operations on projects: which memories a repository shares, and with whom."""
 
 from typing import Annotated, Any
 
@@ -11,36 +11,36 @@ from butlers.memory.operations.results import Instant
 from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Input, OperationEffect, Output, Route
 
-_OWN = {"mcp": "whose memories a session is told is for a person to decide"}
+_OWN = {"mcp": "only a person decides which memories a session gets"}
 Which = Annotated[
     fields.Name, Field(description="Its id, at least the first 4 signs of it, or its name.")
 ]
 
 
-class ProjectTold(Output):
-    """A project: what it is known by, where it was seen, and who is told what it remembers."""
+class ProjectResult(Output):
+    """A project: its keys, its directories, and who sees its memories."""
 
     id: str
     name: str
     keys: list[str]
-    """What it is known by: the address it is cloned from, its repository, its directory."""
+    """What identifies it: the URL it is cloned from, its repository, its directory."""
     places: list[str]
-    """Where sessions worked in it, the latest last."""
+    """The directories that sessions worked in, the latest last."""
     shared: bool
-    """Whether what it remembers is told in every project."""
+    """Whether every project sees its memories."""
     moved_to: str | None
-    """The project it is a part of."""
+    """The project that it was moved into."""
     memories: int
     created_at: Instant
     last_seen_at: Instant
 
 
 class ListProjects(Input):
-    """Nothing: all of them."""
+    """No parameters."""
 
 
 @OPERATIONS.add(
-    output=list[ProjectTold],
+    output=list[ProjectResult],
     command="project list",
     example="project list",
     routes=(Route("GET", "/projects", wraps="items"),),
@@ -49,42 +49,42 @@ class ListProjects(Input):
 async def list_projects(ctx: OperationContext, params: ListProjects) -> list[dict[str, Any]]:
     """List the projects that sessions worked in, the latest first.
 
-    A session is told what its project remembers, what is global, and what shared projects do.
-    Returns each with what it is known by, where it lies and how much it remembers.
+    A session sees the memories of its project, of shared projects, and global ones.
+    Returns each project with its keys, its directories and its number of memories.
     """
     return await flow.find_projects(ctx.memory, ctx.lineage)
 
 
-class AskedProject(Input):
+class ProjectInput(Input):
     """Which project."""
 
     project: Which
 
 
 @OPERATIONS.add(
-    output=ProjectTold,
+    output=ProjectResult,
     command="project show",
     example="project show api",
     routes=(Route("GET", "/projects/{project}"),),
     left_out=_OWN,
 )
-async def show_project(ctx: OperationContext, params: AskedProject) -> dict[str, Any]:
-    """Show a project: what it is known by, where it lies, and who is told what it remembers.
+async def show_project(ctx: OperationContext, params: ProjectInput) -> dict[str, Any]:
+    """Show a project: its keys, its directories, and who sees its memories.
 
     Returns the project.
     """
     return await flow.get_project(ctx.memory, params.project, ctx.lineage)
 
 
-class ShareProject(AskedProject):
-    """Which project, and whether."""
+class ShareProject(ProjectInput):
+    """A project, and whether to share it."""
 
     off: bool = False
-    """Tell it in no other project any more."""
+    """Stop sharing it."""
 
 
 @OPERATIONS.add(
-    output=ProjectTold,
+    output=ProjectResult,
     effect=OperationEffect.WRITES,
     command="project share",
     example="project share personal",
@@ -92,22 +92,22 @@ class ShareProject(AskedProject):
     left_out=_OWN,
 )
 async def share_project(ctx: OperationContext, params: ShareProject) -> dict[str, Any]:
-    """Have what a project remembers told in every project, until it is taken back.
+    """Share a project's memories with every project, until you stop with off.
 
-    What is personal, said to the butler itself or in no project, is a project called personal.
+    What you say to the butler itself, or outside any project, is in a project called personal.
     Returns the project.
     """
     return await flow.share_project(ctx.memory, params.project, not params.off, ctx.lineage)
 
 
-class MoveProject(AskedProject):
-    """Which project, and into which."""
+class MoveProject(ProjectInput):
+    """A project, and the one to move it into."""
 
     to: Which
 
 
 @OPERATIONS.add(
-    output=ProjectTold,
+    output=ProjectResult,
     effect=OperationEffect.WRITES,
     command="project move",
     example="project move old-api api",
@@ -115,9 +115,9 @@ class MoveProject(AskedProject):
     left_out=_OWN,
 )
 async def move_project(ctx: OperationContext, params: MoveProject) -> dict[str, Any]:
-    """Make a project a part of another: its memories, and whatever is said in it from now on.
+    """Move a project into another: its memories, and those of its sessions from now on.
 
-    For one that is known under two names, e.g. after it was copied to another disk. Moved to
-    itself, it is a project of its own again. Returns the project.
+    Use it for a project with two names, e.g. after you copied it to another disk. Move it to
+    itself to make it a project of its own again. Returns the project.
     """
     return await flow.move_project(ctx.memory, params.project, params.to, ctx.lineage)

@@ -1,4 +1,4 @@
-"""What a person decides: what is in quarantine, and taking back what came through a source."""
+"""Operations for a person: review quarantined memories, and undo a source."""
 
 from typing import Annotated, Any
 from uuid import UUID
@@ -20,7 +20,7 @@ _BY_A_PERSON = {
 
 
 class QuarantinedMemory(Output):
-    """A memory in quarantine, and why."""
+    """A quarantined memory and the reason."""
 
     memory_type: MemoryKind
     id: UUID
@@ -34,13 +34,13 @@ class QuarantinedMemory(Output):
 
 
 class Released(Output):
-    """Whether a memory was let out of quarantine."""
+    """Whether a memory was released from quarantine."""
 
     accepted: bool
 
 
 class Rejected(Output):
-    """Whether a memory in quarantine was forgotten."""
+    """Whether a quarantined memory was forgotten."""
 
     rejected: bool
 
@@ -63,11 +63,11 @@ class Undone(Output):
     memories: list[dict[str, Any]]
 
 
-class AskedQuarantine(Input):
-    """How many."""
+class ListQuarantine(Input):
+    """How many memories to list."""
 
     limit: Annotated[int, *fields.within(1, 1000)] = 100
-    """Most memories to list."""
+    """The maximum number of memories."""
 
 
 @OPERATIONS.add(
@@ -77,17 +77,18 @@ class AskedQuarantine(Input):
     example="quarantine",
     routes=(Route("GET", "/quarantine", wraps="held"),),
 )
-async def list_quarantine(ctx: OperationContext, params: AskedQuarantine) -> list[dict[str, Any]]:
-    """List what programs stored and nobody is told of until a person has judged it.
+async def list_quarantine(ctx: OperationContext, params: ListQuarantine) -> list[dict[str, Any]]:
+    """List quarantined memories waiting for your review.
 
-    Suspicious memories wait here: instructions to whoever reads them, hidden text, forged lines of
-    a context, floods. Returns each with the reason, the longest waiting first.
+    Suspicious memories from programs wait here and are not returned to anybody: instructions to
+    the reader, hidden text, forged context lines, floods. Returns each with the reason, oldest
+    first.
     """
     return await holding.find_held(ctx.memory, params.limit, ctx.lineage)
 
 
 class Judge(fields.Reference):
-    """Which memory in quarantine, by its id."""
+    """A quarantined memory, by its id."""
 
 
 @OPERATIONS.add(
@@ -100,10 +101,10 @@ class Judge(fields.Reference):
     routes=(Route("POST", "/quarantine/{memory_id}/accept"),),
 )
 async def accept_quarantined(ctx: OperationContext, params: Judge) -> bool:
-    """Let a memory out of quarantine: it is found, told and consolidated as any other.
+    """Release a memory from quarantine: it is found and consolidated like any other.
 
-    A fact takes the place of the one that holds its key. Only a person may do so.
-    Returns {accepted}: false when it does not wait.
+    A fact supersedes the current one under its key. Only a person may do this.
+    Returns {accepted}: false if it is not in quarantine.
     """
     ref = await ctx.must_find(params.memory_id, params.memory_type)
     return await holding.accept_held(ctx.memory, ref, ctx.lineage)
@@ -119,27 +120,28 @@ async def accept_quarantined(ctx: OperationContext, params: Judge) -> bool:
     routes=(Route("POST", "/quarantine/{memory_id}/reject"),),
 )
 async def reject_quarantined(ctx: OperationContext, params: Judge) -> bool:
-    """Forget a memory that waits in quarantine. Only a person may do so.
+    """Forget a quarantined memory. Only a person may do this.
 
-    Restored, it would wait again. Returns {rejected}: false when it does not wait.
+    If you restore it, it is in quarantine again.
+    Returns {rejected}: false if it is not in quarantine.
     """
     ref = await ctx.must_find(params.memory_id, params.memory_type)
     return await holding.reject_held(ctx.memory, ref, ctx.lineage)
 
 
 class UndoInput(Input):
-    """Where what is taken back came from; token, session and since narrow each other down."""
+    """The source to undo; token, session and since narrow each other down."""
 
     token: Annotated[str, fields.longest(200)] | None = None
     """The token's id, as `butlers token list` shows it."""
     session: Annotated[str, fields.longest(200)] | None = None
     """The session's id, as its agent names it."""
     episode: fields.Uuid | None = None
-    """An episode, with whatever was drawn from it."""
+    """An episode, with everything drawn from it."""
     since: AwareDatetime | None = None
-    """Everything from this instant on."""
+    """Everything from this time on."""
     apply: bool = False
-    """Whether to do it; left out, it is only told what would be done."""
+    """Do it; without it you only see what would be done."""
 
 
 @OPERATIONS.add(
@@ -152,12 +154,12 @@ class UndoInput(Input):
     routes=(Route("POST", "/undo"),),
 )
 async def undo_source(ctx: OperationContext, params: UndoInput) -> UndoReport:
-    """Take back what came through a token, in a session, from an episode or since a time.
+    """Undo what came through a token, in a session, from an episode or since a time.
 
-    Shows what it would do; with apply it does it, at once or not at all: what was stored there and
-    whatever was drawn from it is forgotten, what it replaced holds again, and its confirmations,
-    marks, links and changes of entities are no more. Only a person may do so.
-    Returns how many of each, and the first memories it concerns.
+    Shows what it would do; with apply it does all of it or nothing. What was stored and everything
+    drawn from it is forgotten. What it superseded is current again. Its confirmations, marks,
+    links and entity changes are undone. Only a person may do this.
+    Returns how many of each, and the first memories.
     """
     source = UndoSource(params.token, params.session, params.episode, params.since)
     do = undoing.undo_source if params.apply else undoing.preview_undo

@@ -29,7 +29,7 @@ MAX_BINNED = 1_000
 
 
 class RunConsolidation(Input):
-    """Nothing: everything that waits."""
+    """No parameters."""
 
 
 @OPERATIONS.add(
@@ -42,19 +42,19 @@ class RunConsolidation(Input):
     routes=(Route("POST", "/consolidation"),),
 )
 async def run_consolidation(ctx: OperationContext, params: RunConsolidation) -> ConsolidationReport:
-    """Turn waiting episodes into facts and rules now, instead of at the next scheduled time.
+    """Consolidate now: turn waiting episodes into facts and rules.
 
     Without a configured language model it only counts what waits, and changes nothing
-    (dry_run is true). Returns counts per outcome, and errors in words.
+    (dry_run is true). Returns counts per outcome, and errors.
     """
     return await run.run_consolidation(ctx.memory, ctx.model, ctx.lineage)
 
 
 class RunEpisodeCleanup(Input):
-    """How much may stay."""
+    """How many episodes to keep."""
 
     max_entries: Annotated[int, *fields.within(0, MAX_ENTRIES)] | None = None
-    """How many episodes may stay; only consolidated ones make room."""
+    """The number of episodes to keep; only consolidated ones are deleted."""
 
 
 @OPERATIONS.add(
@@ -70,8 +70,8 @@ class RunEpisodeCleanup(Input):
 async def run_episode_cleanup(ctx: OperationContext, params: RunEpisodeCleanup) -> CleanupReport:
     """Delete expired episodes, then the oldest consolidated ones beyond max_entries.
 
-    Episodes that still wait for consolidation are kept. What is deleted lies in the bin for a
-    while, from which it can be restored.
+    Episodes that wait for consolidation are kept. You can restore deleted episodes from the bin
+    until it is emptied.
     Returns {expired_deleted, capacity_deleted, remaining}.
     """
     await ctx.memory.believe_clock()
@@ -82,11 +82,11 @@ async def run_episode_cleanup(ctx: OperationContext, params: RunEpisodeCleanup) 
     return await episode_retention.run_episode_cleanup(ctx.memory, ctx.lineage, most)
 
 
-class AskedDeadLetters(Input):
-    """How many of them."""
+class ListDeadLetters(Input):
+    """How many dead letters to list."""
 
     limit: Annotated[int, *fields.within(1, MAX_BINNED)] = MAX_BINNED
-    """How many at most, the oldest first."""
+    """The maximum number of episodes."""
 
 
 @OPERATIONS.add(
@@ -94,20 +94,20 @@ class AskedDeadLetters(Input):
     example="dead-letters",
     routes=(Route("GET", "/dead-letters"),),
 )
-async def dead_letters(ctx: OperationContext, params: AskedDeadLetters) -> list[dict[str, Any]]:
-    """List the episodes that could not be consolidated, with the reason, oldest first.
+async def dead_letters(ctx: OperationContext, params: ListDeadLetters) -> list[dict[str, Any]]:
+    """List dead letters: episodes that could not be consolidated, oldest first.
 
-    They are kept until somebody decides: requeue them to have them tried again, forget what nobody
-    needs. Returns episodes with consolidation_attempts and dead_letter_reason.
+    They are kept until you decide: requeue them to try again, or forget them.
+    Returns episodes with consolidation_attempts and dead_letter_reason.
     """
     return await letters.find_dead_letters(ctx.memory, params.limit, ctx.lineage)
 
 
 class Requeue(Input):
-    """Which dead letters."""
+    """Which dead letters to requeue."""
 
     episode_ids: list[fields.Uuid] | None = None
-    """Those to be tried again. Left out: all of them."""
+    """The episodes to try again; all dead letters if omitted."""
 
 
 @OPERATIONS.add(
@@ -119,18 +119,18 @@ class Requeue(Input):
     routes=(Route("POST", "/dead-letters/requeue"),),
 )
 async def requeue(ctx: OperationContext, params: Requeue) -> int:
-    """Let dead letters be tried again at the next consolidation: those named, or all of them.
+    """Requeue dead letters for the next consolidation: those named, or all.
 
-    Returns {requeued}: how many there were; an episode that is no dead letter is not counted.
+    Returns {requeued}: how many; an episode that is no dead letter is not counted.
     """
     return await letters.requeue(ctx.memory, params.episode_ids, ctx.lineage)
 
 
-class AskedBin(Input):
-    """How much of it."""
+class ListBin(Input):
+    """How many episodes to list."""
 
     limit: Annotated[int, *fields.within(1, MAX_BINNED)] = 100
-    """How many at most, the latest first."""
+    """The maximum number of episodes."""
 
 
 @OPERATIONS.add(
@@ -139,17 +139,17 @@ class AskedBin(Input):
     example="bin",
     routes=(Route("GET", "/bin"),),
 )
-async def removed_episodes(ctx: OperationContext, params: AskedBin) -> list[dict[str, Any]]:
-    """List the episodes that a cleanup removed and that can still be restored, latest first.
+async def removed_episodes(ctx: OperationContext, params: ListBin) -> list[dict[str, Any]]:
+    """List the episodes in the bin, latest first. You can restore them.
 
     Returns episodes with the reason (expired, or evicted to stay within max_entries), when they
-    were put there (binned_at) and when they are deleted for good (until).
+    were removed (binned_at) and when they are deleted for good (until).
     """
     return await letters.find_binned(ctx.memory, params.limit, ctx.lineage)
 
 
-class AskedModels(Input):
-    """Nothing: all that are known."""
+class ListModels(Input):
+    """No parameters."""
 
 
 @OPERATIONS.add(
@@ -158,30 +158,30 @@ class AskedModels(Input):
     example="models",
     routes=(Route("GET", "/models"),),
 )
-async def embedding_models(ctx: OperationContext, params: AskedModels) -> list[dict[str, Any]]:
-    """List the embedding models your memories know, and how many have a vector of each.
+async def embedding_models(ctx: OperationContext, params: ListModels) -> list[dict[str, Any]]:
+    """List the embedding models in use, and how many memories have a vector of each.
 
-    Returns for each its model, its state (current, building, previous or aside) and how many of
-    how many memories are embedded by it.
+    Returns for each its model, its state (current, building, previous or aside), and how many
+    memories of how many it has embedded.
     """
     known = await reembedding.reembedding_status(ctx.memory, ctx.lineage)
     return [_model(ctx.lineage.tenant_id, one) for one in known]
 
 
 class Reembed(Input):
-    """Where to, if anywhere."""
+    """Which embedding model to use."""
 
     to: Path | None = None
-    """Directory of the model to move to."""
+    """The directory of the model to move to."""
     bundled: bool = False
-    """Move to the model that is installed."""
+    """Move to the installed model."""
     revert: bool = False
-    """Go back to the model used before."""
+    """Go back to the previous model."""
     discard: bool = False
-    """Drop the vectors kept for going back."""
+    """Delete the vectors of the previous model."""
 
 
-_SLOW = "it takes minutes and names a directory of the machine; whoever runs the home calls it"
+_SLOW = "it takes minutes and names a directory; whoever runs the home calls it"
 
 
 @OPERATIONS.add(
@@ -195,8 +195,8 @@ _SLOW = "it takes minutes and names a directory of the machine; whoever runs the
 async def reembed(ctx: OperationContext, params: Reembed) -> list[dict[str, Any]]:
     """Move the memories of every tenant to another embedding model, while they are in use.
 
-    Interrupted, it goes on where it stopped. Searches use the old model until all vectors of the
-    new one are there; then it is switched at once. Without an option: what models are known.
+    If it is interrupted, run it again: it continues. Searches use the old model until all vectors
+    of the new one exist, then switch at once. Without an option it lists the models.
     Returns every model of every tenant.
     """
     if sum((params.to is not None, params.bundled, params.revert, params.discard)) > 1:
@@ -236,39 +236,38 @@ def _raise_failures(failed: dict[str, str]) -> None:
 
 
 class EventFault(Output):
-    """Where the audit trail does not hold."""
+    """A fault in the event chain."""
 
     fault: Literal["changed", "missing", "gap", "added", "erased", "head"]
-    """An event that is not what was told, or gone; places of the chain that are gone before this
-    one; an event in no place of it; texts erased that no event tells of; a head that is not in it.
-    """
+    """An event changed or missing; a gap in the chain before this number; an event outside the
+    chain; texts erased without a memory_erased event; a head that is not in the chain."""
     number: int | None
-    """Which place of the chain."""
+    """The number in the chain."""
     event_id: UUID | None
     at: Instant | None
 
 
 class EventsVerified(Output):
-    """Whether the audit trail is what was told."""
+    """Whether the event chain is intact."""
 
     intact: bool
     events: int
     erased: int
-    """How many had texts erased, which leaves the chain as it was."""
+    """The number of events with erased texts, which leaves the chain intact."""
     faulty: int
     faults: list[EventFault]
-    """The first of them."""
+    """The first faults."""
     head: str | None
-    """The hash that stands for all of it; worth noting elsewhere."""
+    """The hash of the whole chain; note it elsewhere."""
     since_head: int | None
-    """How many events came after the head that was asked about."""
+    """The number of events after the head you gave."""
 
 
 class VerifyEvents(Input):
-    """Since when, if something was noted."""
+    """A head that you noted before."""
 
     since_head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
-    """The head that was noted elsewhere: whether all that it stood for is still there."""
+    """A head that you noted elsewhere: checks that everything up to it is still there."""
 
 
 @OPERATIONS.add(
@@ -276,14 +275,13 @@ class VerifyEvents(Input):
     command="verify",
     example="verify",
     routes=(Route("GET", "/events/verify"),),
-    left_out={"mcp": "whether the audit trail holds is asked by whoever answers for it"},
+    left_out={"mcp": "only whoever runs the home verifies the event chain"},
 )
 async def verify_events(ctx: OperationContext, params: VerifyEvents) -> dict[str, Any]:
-    """Check that the events are what was told: none changed, missing or added since.
+    """Verify the event chain: no event was changed, removed or added.
 
-    What was cut off at the end together with its places in the chain shows only against a head that
-    was noted elsewhere.
-    Returns whether they are intact, how many there are, how many had texts erased, the head, and
-    the first faults: what is wrong, at which place, with which event.
+    Events cut off at the end of the chain show only against a head that you noted elsewhere.
+    Returns whether the chain is intact, how many events it has, how many had texts erased, the
+    head, and the first faults: what is wrong, at which number, with which event.
     """
     return await flow.verify_events(ctx.memory, ctx.lineage, params.since_head)
