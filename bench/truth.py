@@ -106,7 +106,7 @@ async def _change(memory: Memory, case: Case, ref: MemoryRef, lineage: Lineage) 
     elif how == "forget":
         gone = ref if "who" not in case else await _ground(memory, ref, lineage)
         with_sources = "about" in case
-        await forget.forget_and_tell(memory, gone, lineage, with_sources=with_sources)
+        await forget.forget_memory(memory, gone.type, gone.id, lineage, with_sources=with_sources)
     elif how == "erase":
         await erase.erase(memory, ErasureRequest(about=case["subject"]), lineage)
 

@@ -53,7 +53,7 @@ async def test_what_rests_on_what_fell_is_in_doubt_until_it_stands_again(memory,
     diet, dish, rice, rule = dinner
     resting = {str(one.id) for one in (dish, rice, rule)}
     assert await in_doubt(memory, lineage) == set()
-    gone = await forget.forget_and_tell(memory, diet, lineage)
+    gone = await forget.forget_memory(memory, diet.type, diet.id, lineage)
     assert {str(one["id"]) for one in gone.in_doubt} == resting
     assert "Ann dinner dish: the risotto" in [one["says"] for one in gone.in_doubt]
     listed = await doubts.list_doubts(memory, 100, lineage)

@@ -176,7 +176,7 @@ async def test_what_is_outdated_is_told_of_nobody_until_it_holds_again(
 
     assert (await shown())[::2] == (True, None)
     # Forgotten: the episode does not answer for it.
-    gone = await forget.forget_and_tell(memory, ref("fact", oslo.id), lineage)
+    gone = await forget.forget_memory(memory, "fact", oslo.id, lineage)
     assert [one["id"] for one in gone.sources] == [said.id]
     assert await shown() == (False, True, [str(oslo.id)])
     await restore.restore_memory(memory, "fact", oslo.id, lineage)
@@ -208,10 +208,10 @@ async def test_sources_go_along_unless_something_else_rests_on_them(memory, line
         memory, NewFact("Ann", "music", "jazz", source_episode_id=shared), lineage
     )
     await drawn_from(memory, lineage, tea.id, shared)
-    gone = await forget.forget_and_tell(memory, ref("fact", tea.id), lineage, with_sources=True)
+    gone = await forget.forget_memory(memory, "fact", tea.id, lineage, with_sources=True)
     assert [one["id"] for one in gone.sources_forgotten] == [alone]
     assert [one["id"] for one in gone.sources] == [shared]
-    last = await forget.forget_and_tell(memory, ref("fact", jazz.id), lineage, with_sources=True)
+    last = await forget.forget_memory(memory, "fact", jazz.id, lineage, with_sources=True)
     assert [one["says"] for one in last.sources_forgotten] == ["Ann likes tea and jazz"]
     assert await recall.recall(memory, CandidateQuery("what does Ann like"), 10, lineage) == []
 

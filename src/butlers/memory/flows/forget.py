@@ -21,19 +21,6 @@ from butlers.memory.policy.trust import excerpt_of
 from butlers.memory.store import episodes, facts, rules
 
 
-async def forget_memory(
-    memory: Memory, memory_type: str, memory_id: str | UUID, lineage: Lineage
-) -> bool:
-    """Forget a memory; false when there is none or it was forgotten before."""
-    ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
-    async with memory.begin(lineage) as work:
-        await must_reach(work, ref, "forget")
-        forgotten = await forget_in(work.tx, ref, now)
-        if forgotten is not None:
-            await work.record(forgotten, now)
-    return forgotten is not None
-
-
 @dataclass(frozen=True, slots=True)
 class Forgotten:
     """Whether a memory was forgotten; which episodes it came from are still there, which were
@@ -54,12 +41,20 @@ class Forgotten:
         return {"forgotten": self.forgotten, **told}
 
 
-async def forget_and_tell(
-    memory: Memory, ref: MemoryRef, lineage: Lineage, *, with_sources: bool = False
+async def forget_memory(
+    memory: Memory,
+    memory_type: str,
+    memory_id: str | UUID,
+    lineage: Lineage,
+    *,
+    with_sources: bool = False,
 ) -> Forgotten:
-    """Forget a memory; with its sources, also the episodes from which nothing else that holds was
-    drawn."""
-    now = memory.now()
+    """Forget a memory; with its sources, also the episodes from which nothing else current was
+    drawn.
+
+    Conflict where it is more trusted than the caller. Records one event for each memory forgotten.
+    """
+    ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
     async with memory.begin(lineage) as work:
         await must_reach(work, ref, "forget")
         forgotten = await forget_in(work.tx, ref, now)

@@ -148,8 +148,8 @@ async def forget(ctx: OperationContext, params: Forget) -> Forgotten:
     ref = await ctx.find(params.memory_id, params.memory_type)
     if ref is None:
         return Forgotten(forgotten=False)
-    return await forgetting.forget_and_tell(
-        ctx.memory, ref, ctx.lineage, with_sources=params.with_sources
+    return await forgetting.forget_memory(
+        ctx.memory, ref.type, ref.id, ctx.lineage, with_sources=params.with_sources
     )
 
 
