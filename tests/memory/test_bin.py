@@ -15,14 +15,13 @@ import pytest
 from butlers.errors import Conflict
 from butlers.memory.flows import browse, recall, remember
 from butlers.memory.flows.consolidation.lease import find_binned
-from butlers.memory.flows.forget import forget_memory
+from butlers.memory.flows.forget import forget_memory, restore_memory
 from butlers.memory.flows.lifecycle import episode_retention
 from butlers.memory.flows.lifecycle.episode_retention import (
     CleanupReport,
     empty_bin,
     run_episode_cleanup,
 )
-from butlers.memory.flows.restore import restore_memory
 from butlers.memory.model import MemoryType, NewEpisode
 from butlers.memory.settings import MemoryModuleConfig
 from db.databases import emptied, the_dead_let_go

@@ -16,7 +16,6 @@ from butlers.memory.flows import (
     forget,
     quarantine,
     remember,
-    restore,
     undo,
 )
 from butlers.memory.flows.consolidation.run import run_consolidation
@@ -178,7 +177,7 @@ async def test_what_no_longer_holds_is_nothing_to_settle_and_is_again_when_it_do
     berlin, madrid, _ = await two_cities(memory, lineage)
     await forget.forget_memory(memory, "fact", berlin, lineage)
     assert await open_ones(memory, lineage) == []
-    await restore.restore_memory(memory, "fact", berlin, lineage)
+    await forget.restore_memory(memory, "fact", berlin, lineage)
     assert await open_ones(memory, lineage) == [("conflict", "Berlin", "Madrid")]
     corrected = await correct.correct_fact(memory, madrid, "Berlin", lineage)
     assert {one.kind for one in corrected.conflicts} == {"same"}

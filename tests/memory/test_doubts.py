@@ -16,7 +16,6 @@ from butlers.memory.flows import (
     links,
     recall,
     remember,
-    restore,
     undo,
 )
 from butlers.memory.flows.accept_proposal import accept
@@ -66,7 +65,7 @@ async def test_what_rests_on_what_fell_is_in_doubt_until_it_stands_again(memory,
         str(dish.id): True,
     }
     assert explained["memory"]["in_doubt"] == [str(diet.id)]
-    await restore.restore_memory(memory, "fact", diet.id, lineage)
+    await forget.restore_memory(memory, "fact", diet.id, lineage)
     assert await in_doubt(memory, lineage) == set()
     # Said otherwise the ground falls; said anew, it stands.
     meat = await remember.store_fact(memory, NewFact("Ann", "diet", "eats meat"), lineage)

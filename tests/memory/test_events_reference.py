@@ -20,7 +20,6 @@ from butlers.memory.flows import (
     proposals,
     quarantine,
     remember,
-    restore,
     undo,
 )
 from butlers.memory.flows.accept_proposal import accept
@@ -66,7 +65,7 @@ async def fact_lives(memory, lineage, clock):
     tea = await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)
     milk = await remember.store_fact(memory, NewFact("Ann", "likes", "milk"), lineage)
     await forget.forget_memory(memory, "fact", tea.id, lineage)
-    await restore.restore_memory(memory, "fact", tea.id, lineage)
+    await forget.restore_memory(memory, "fact", tea.id, lineage)
     new = NewFact("Ann", "is in", "Oslo", permanence=Permanence.EPHEMERAL)
     oslo = await remember.store_fact(memory, new, lineage)
     await links.create_link(memory, "fact", oslo.id, "fact", milk.id, "related_to", lineage)
@@ -89,7 +88,7 @@ async def rule_lives(memory, lineage, clock):
     await decay_sweep.run_decay_sweep(memory, lineage)
     await feedback.confirm_memory(memory, "rule", kind.id, lineage)
     await forget.forget_memory(memory, "rule", good.id, lineage)
-    await restore.restore_memory(memory, "rule", good.id, lineage)
+    await forget.restore_memory(memory, "rule", good.id, lineage)
     clock.advance(days=2000)
     await decay_sweep.run_decay_sweep(memory, lineage)
 
@@ -108,13 +107,13 @@ async def episode_lives(memory, lineage, clock):
     await lease.requeue(memory, [bad.id], lineage)
     gone = await remember.store_episode(memory, NewEpisode("Ann left", "general"), lineage)
     await forget.forget_memory(memory, "episode", gone.id, lineage)
-    await restore.restore_memory(memory, "episode", gone.id, lineage)
+    await forget.restore_memory(memory, "episode", gone.id, lineage)
     clock.advance(days=30)
     await episode_retention.keep_unread(memory, lineage)
     await forget.forget_memory(memory, "episode", bad.id, lineage)
     clock.advance(days=1)
     await episode_retention.run_episode_cleanup(memory, lineage)
-    await restore.restore_memory(memory, "episode", bad.id, lineage)
+    await forget.restore_memory(memory, "episode", bad.id, lineage)
     clock.advance(days=30)
     await episode_retention.run_episode_cleanup(memory, lineage)
     clock.advance(days=30)

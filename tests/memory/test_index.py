@@ -17,7 +17,6 @@ from butlers.memory.flows import (
     recall,
     reembed,
     remember,
-    restore,
 )
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.history import _find
@@ -84,7 +83,7 @@ class Walker:
         await forget.forget_memory(self.memory, *self.some(), self.lineage)
 
     async def restore(self):
-        await restore.restore_memory(self.memory, *self.some(), self.lineage)
+        await forget.restore_memory(self.memory, *self.some(), self.lineage)
 
     async def confirm(self):
         await feedback.confirm_memory(self.memory, *self.some(), self.lineage)

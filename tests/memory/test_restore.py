@@ -12,10 +12,9 @@ from butlers.memory.flows.browse import (
     browse_facts,
     browse_rules,
 )
-from butlers.memory.flows.forget import forget_memory
+from butlers.memory.flows.forget import forget_memory, restore_memory
 from butlers.memory.flows.history import memory_history
 from butlers.memory.flows.remember import store_fact, store_rule
-from butlers.memory.flows.restore import restore_memory
 from butlers.memory.model import NewFact, NewRule
 
 TEA = NewFact("Ann", "likes", "tea")

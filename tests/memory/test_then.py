@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from butlers.errors import InvalidInput
-from butlers.memory.flows import browse, context, forget, links, recall, remember, restore
+from butlers.memory.flows import browse, context, forget, links, recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.history import explain_memory
 from butlers.memory.model import (
@@ -179,7 +179,7 @@ async def test_what_is_outdated_is_told_of_nobody_until_it_holds_again(
     gone = await forget.forget_memory(memory, "fact", oslo.id, lineage)
     assert [one["id"] for one in gone.sources] == [said.id]
     assert await shown() == (False, True, [str(oslo.id)])
-    await restore.restore_memory(memory, "fact", oslo.id, lineage)
+    await forget.restore_memory(memory, "fact", oslo.id, lineage)
     assert (await shown())[0]
     # Replaced, and replaced back: it says again what holds.
     berlin = await remember.store_fact(memory, NewFact("Ann", "city", "Berlin"), lineage)

@@ -13,7 +13,6 @@ from butlers.memory.flows import (
     proposals,
     quarantine,
     remember,
-    restore,
 )
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidation.run import run_consolidation
@@ -149,7 +148,7 @@ async def test_what_is_suspicious_is_told_to_nobody_until_a_person_accepts_it(me
         assert await quarantine.reject_held(memory, ref, PERSON)
         assert not await quarantine.reject_held(memory, ref, PERSON)
         # Whoever takes the rejection back does not take it out of quarantine.
-        assert await restore.restore_memory(memory, ref.type, ref.id, AGENT)
+        assert await forget.restore_memory(memory, ref.type, ref.id, AGENT)
         assert await said(memory, ref) is None
     for ref in refs:
         assert await quarantine.accept_held(memory, ref, PERSON)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from butlers.errors import ButlersError
-from butlers.memory.flows import correct, entities, entity_merge, forget, links, remember, restore
+from butlers.memory.flows import correct, entities, entity_merge, forget, links, remember
 from butlers.memory.flows.history import verify_events
 from butlers.memory.model import Lineage, NewFact
 from memory.index import differences
@@ -111,7 +111,7 @@ class Life:
         await forget.forget_memory(self.memory, "fact", self._fact(one), self.lineage)
 
     async def _restore(self, one: int, *_: int) -> None:
-        await restore.restore_memory(self.memory, "fact", self._fact(one), self.lineage)
+        await forget.restore_memory(self.memory, "fact", self._fact(one), self.lineage)
 
     async def _rest(self, one: int, other: int, _: int) -> None:
         ends = ("fact", self._fact(one), "fact", self._fact(other))

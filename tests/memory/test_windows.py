@@ -15,7 +15,6 @@ from butlers.memory.flows import (
     quarantine,
     recall,
     remember,
-    restore,
     undo,
 )
 from butlers.memory.flows.accept_proposal import accept
@@ -280,11 +279,11 @@ async def test_a_forgotten_fact_is_restored_to_what_is_left_of_its_time(store, m
     for one in (oslo, berlin):
         await forget.forget_memory(memory, "fact", one.id, PERSON)
     await store(city("Rome", "2020-01-01", "2021-01-01"))
-    assert await restore.restore_memory(memory, "fact", oslo.id, PERSON)
+    assert await forget.restore_memory(memory, "fact", oslo.id, PERSON)
     assert await lived(owner, "2019-06-01", "2020-06-01", "2021-06-01") == ["", "Rome", "Oslo"]
     madrid = await store(city("Madrid"))
     with pytest.raises(Conflict, match=f"fact {madrid.id} has taken its place"):
-        await restore.restore_memory(memory, "fact", berlin.id, PERSON)
+        await forget.restore_memory(memory, "fact", berlin.id, PERSON)
 
 
 @pytest.mark.contract("L38")

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from butlers.errors import Conflict
-from butlers.memory.flows import correct, forget, remember, restore
+from butlers.memory.flows import correct, forget, remember
 from butlers.memory.model import NewFact
 from memory.index import differences
 
@@ -189,9 +189,9 @@ class Story:
         taken = not free or (self.day in held and self.day not in free)
         if taken:
             with pytest.raises(Conflict):
-                await restore.restore_memory(self.memory, "fact", told.id, self.lineage)
+                await forget.restore_memory(self.memory, "fact", told.id, self.lineage)
             return
-        assert await restore.restore_memory(self.memory, "fact", told.id, self.lineage)
+        assert await forget.restore_memory(self.memory, "fact", told.id, self.lineage)
         self.forgotten.remove(last)
         if min(free) > min(held):
             told.begun, told.since = True, min(free)

@@ -149,10 +149,6 @@ class Memory:
         async with self.transaction(lineage) as tx:
             yield UnitOfWork(self, tx, lineage)
 
-    async def record(self, tx: Transaction, event: Event, lineage: Lineage, now: datetime) -> None:
-        """Append an event; for flows that do not take a UnitOfWork yet."""
-        await UnitOfWork(self, tx, lineage).record(event, now)
-
     async def embed(self, text: str, lineage: Lineage) -> Embedding:
         """The vector of a text, made while no connection is held."""
         return (await self.embed_all([text], lineage))[0]

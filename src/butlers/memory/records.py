@@ -8,7 +8,7 @@ make itself. A new column is added in the schema and here.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -192,17 +192,9 @@ class Provenance:
     quarantined: str | None
 
 
-def _given(record: type[New]) -> dict[str, Column]:
-    """What a caller may say of a memory, by name."""
-    return {one.name: _column(one) for one in fields(record)}
-
-
-def _column(one: Field[Any]) -> Column:
-    return Column(one.name, **one.metadata)
-
-
 INPUT: dict[type[New], dict[str, Column]] = {
-    record: _given(record) for record in (NewEpisode, NewFact, NewRule)
+    record: {one.name: Column(one.name, **one.metadata) for one in fields(record)}
+    for record in (NewEpisode, NewFact, NewRule)
 }
 """What a caller may say of each kind of memory, by the field's name."""
 

@@ -6,13 +6,13 @@ from uuid import UUID
 from butlers.db.postgres import Row
 from butlers.errors import NotFound
 from butlers.memory.flows.authority import must_be_trusted
+from butlers.memory.flows.fact_windows import confirm_by
 from butlers.memory.flows.links import derive_in
 from butlers.memory.flows.proposals import (
     decide_in,
     new_of,
 )
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
-from butlers.memory.flows.restated import confirm_by
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     EventType,

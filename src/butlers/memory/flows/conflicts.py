@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, assert_never
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Row
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
 from butlers.kernel.secret_policy import admitted
@@ -179,7 +179,7 @@ async def _tell_settled(one: _Settling, holds: Settlement) -> None:
         for predicate in sorted({held["newer_predicate"], held["older_predicate"]}):
             # What everybody knows of a city is not unlearned by one who has two homes.
             if holds_of(predicate, {}) is None:
-                await _tell(one.memory, one.tx, predicate, shown, one.lineage, told=False)
+                await _tell(one, predicate, shown, told=False)
 
 
 async def tell_predicate(
@@ -189,8 +189,8 @@ async def tell_predicate(
     must_be_trusted(lineage, "say what a predicate holds")
     said = admitted(memory.settings.secrets, "predicate", predicate)
     name = inputs.checked_line("predicate", said, inputs.MAX_PREDICATE)
-    async with memory.transaction(lineage) as tx:
-        await _tell(memory, tx, name, holds, lineage, told=True)
+    async with memory.begin(lineage) as work:
+        await _tell(work, name, holds, told=True)
     return {"predicate": name, "holds": holds}
 
 
@@ -200,10 +200,8 @@ async def find_predicates(memory: Memory, lineage: Lineage) -> list[dict[str, An
         return [as_json(row) for row in await conflicts.find_told(tx, limit=MOST_PREDICATES)]
 
 
-async def _tell(  # noqa: PLR0913 - what is told, by whom, and whether in so many words
-    memory: Memory, tx: Transaction, predicate: str, holds: Holds, lineage: Lineage, *, told: bool
-) -> None:
-    now, said = memory.now(), {"predicate": predicate, "told": told}
-    if await conflicts.tell(tx, holds=holds, told_by=lineage.actor, now=now, **said):
+async def _tell(work: UnitOfWork, predicate: str, holds: Holds, *, told: bool) -> None:
+    now, said = work.now, {"predicate": predicate, "told": told}
+    if await conflicts.tell(work.tx, holds=holds, told_by=work.lineage.actor, now=now, **said):
         event = Event(EventType.MEMORY_PREDICATE_TOLD, None, {"to": holds, **said})
-        await memory.record(tx, event, lineage, now)
+        await work.record(event, now)

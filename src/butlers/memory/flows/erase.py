@@ -46,13 +46,12 @@ async def preview(memory: Memory, wanted: ErasureRequest, lineage: Lineage) -> S
 
 async def erase(memory: Memory, wanted: ErasureRequest, lineage: Lineage) -> Selection:
     """Erase, all or nothing; what was erased. Where there is nothing, nothing is written."""
-    async with memory.transaction(lineage) as tx:
-        selection = await _select(tx, wanted)
+    async with memory.begin(lineage) as work:
+        selection = await _select(work.tx, wanted)
         if selection.counts:
-            await _erase(tx, selection, wanted)
-            told = {"counts": selection.counts, "event_ids": selection.events}
-            event = Event(EventType.MEMORY_ERASED, None, told)
-            await memory.record(tx, event, lineage, memory.now())
+            await _erase(work.tx, selection, wanted)
+            payload = {"counts": selection.counts, "event_ids": selection.events}
+            await work.record(Event(EventType.MEMORY_ERASED, None, payload))
     memory.counts.delete(lineage.tenant_id)
     memory.standings.delete(lineage.tenant_id)
     return selection

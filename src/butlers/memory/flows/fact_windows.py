@@ -1,10 +1,14 @@
-"""Placing a fact in time: what else is told of its key makes room, and the audit stream says so."""
+"""Placing a fact among others of its key: their windows close, or it inherits what it repeats."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
+from butlers.errors import NotFound
+from butlers.memory.flows.feedback import confirm_in
 from butlers.memory.flows.links import link_in
 from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import (
@@ -18,8 +22,10 @@ from butlers.memory.model import (
     Validity,
 )
 from butlers.memory.policy import validity
+from butlers.memory.policy.inputs import MAX_TAGS
 from butlers.memory.policy.spoken_window import dated
 from butlers.memory.policy.validity import ExistingFact, Placement, Window, WindowChange
+from butlers.memory.records import INPUT
 from butlers.memory.store import facts, links
 from butlers.memory.store.facts import FactKey
 
@@ -163,3 +169,46 @@ def _validity(one: WindowChange) -> str:
     if one.gives_way:
         return Validity.SUPERSEDED
     return one.of.was if one.of.was in set(Validity) else Validity.ACTIVE
+
+
+def merged_with(new: NewFact, before: Row) -> NewFact:
+    """A fact with what the one before it had, where that is more."""
+    inherited = {
+        name: column.restated(getattr(new, name), before[name])
+        for name, column in INPUT[NewFact].items()
+        if column.restated is not None
+    }
+    return replace(new, **inherited | {"tags": inherited["tags"][:MAX_TAGS]})
+
+
+def only_confirms(new: NewFact, before: Row, place: Placement) -> bool:
+    """Whether a fact says nothing beyond the one before it."""
+    said = merged_with(new, before)
+    raised = (said.importance, said.permanence) != (before["importance"], before["permanence"])
+    noted = set(said.tags) != set(before["tags"]) or bool(new.metadata)
+    return not raised and not noted and place.window == window_of(before)
+
+
+async def confirm_by(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID]) -> None:
+    """Confirm a memory and keep which episodes did."""
+    if not await confirm_in(work, ref, episode_ids):
+        raise NotFound(f"{ref.type} {ref.id} is not in use any more; it was left as it is")
+    for id in episode_ids:
+        said = Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, ref)
+        await link_in(work, said)
+
+
+async def inherit_history(work: UnitOfWork, before: Row, fact_id: UUID) -> None:
+    """Give a fact the uses and sources of the one before it, and tell that it was confirmed."""
+    now = work.now
+    await facts.inherit(work.tx, id=fact_id, before_id=before["id"])
+    sources = await inherit_sources(work, fact_id, before["id"])
+    drawn = {*sources, before["source_episode_id"]} - {None}
+    was = before["last_confirmed_at"]
+    payload = {
+        "last_confirmed_at": {"from": was and was.isoformat(), "to": now.isoformat()},
+        "same_as": str(before["id"]),
+        "inherited": sorted(map(str, drawn)),
+    }
+    event = Event(EventType.FACT_CONFIRMED, fact_id, payload)
+    await work.record(event, now)

@@ -6,7 +6,6 @@ butler's name, and so is what is drawn from them.
 
 import hashlib
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from butlers.auth.rights import Project
@@ -15,7 +14,7 @@ from butlers.errors import InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
-from butlers.memory.handle import Memory
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import Event, EventType, Lineage
 from butlers.memory.policy.scopes import PROJECT
 from butlers.memory.store import projects
@@ -28,8 +27,8 @@ _NOTED = timedelta(minutes=10)
 
 async def own_scope(memory: Memory, project: Project, lineage: Lineage) -> str:
     """The scope of what a session in this project leaves."""
-    async with memory.transaction(lineage) as tx:
-        return PROJECT + await _met(memory, tx, project)
+    async with memory.begin(lineage) as work:
+        return PROJECT + await _met(work, project)
 
 
 async def seen_scopes(memory: Memory, project: Project, lineage: Lineage) -> tuple[str, ...]:
@@ -42,26 +41,29 @@ async def seen_scopes(memory: Memory, project: Project, lineage: Lineage) -> tup
         own = _project_view(found) if found else _id(project)
         rows = await projects.find_scopes(tx, id=own)
     if found is None or _has_changed(memory, found, project):
-        met = partial(_met, memory, project=project)
+
+        async def met(tx: Transaction) -> None:
+            await _met(UnitOfWork(memory, tx, lineage), project)
+
         memory.uses.later(lineage.tenant_id, f"project {project.keys[0]}", met)
     return tuple(PROJECT + id for id in sorted({own, *(row["id"] for row in rows)}))
 
 
-async def _met(memory: Memory, tx: Transaction, project: Project) -> str:
+async def _met(work: UnitOfWork, project: Project) -> str:
     """The id of a project, of the one it was moved into if it was; a new one becomes known."""
-    found = await projects.find_known(tx, keys=project.keys)
+    found = await projects.find_known(work.tx, keys=project.keys)
     if found is None:
-        await _add(memory, tx, project)
-        found = await projects.find_known(tx, keys=project.keys)
+        await _add(work, project)
+        found = await projects.find_known(work.tx, keys=project.keys)
         if found is None:  # one of the same id, which is known by something else
             raise InvalidInput(f"project: {project.name!r:.80} is known by another name already")
-    elif _has_changed(memory, found, project):
+    elif _has_changed(work.memory, found, project):
         await projects.seen_again(
-            tx,
+            work.tx,
             id=found["id"],
             keys=_with(found["keys"], project.keys, _MOST_KEYS),
             places=_with(found["places"], [project.place], _MOST_PLACES),
-            now=memory.now(),
+            now=work.now,
         )
     return _project_view(found)
 
@@ -76,11 +78,11 @@ def _project_view(found: Row) -> str:
     return str(found["moved_to"] or found["id"])
 
 
-async def _add(memory: Memory, tx: Transaction, project: Project) -> None:
+async def _add(work: UnitOfWork, project: Project) -> None:
     id = _id(project)
     name = masked(one_line(project.name)).text[:_LONGEST_NAME] or id
     keys, places = list(project.keys), list(filter(None, [project.place]))
-    await projects.insert(tx, id=id, name=name, keys=keys, places=places, now=memory.now())
+    await projects.insert(work.tx, id=id, name=name, keys=keys, places=places, now=work.now)
 
 
 def _has_changed(memory: Memory, found: Row, project: Project) -> bool:
@@ -112,40 +114,33 @@ async def share_project(
     memory: Memory, given: str, shared: bool, lineage: Lineage
 ) -> dict[str, Any]:
     """What is in a project is told in every other, or no longer."""
-    async with memory.transaction(lineage) as tx:
-        id = await _meant(tx, given)
-        before = await _get_project(tx, id)
-        await projects.share(tx, id=id, shared=shared)
+    async with memory.begin(lineage) as work:
+        id = await _meant(work.tx, given)
+        before = await _get_project(work.tx, id)
+        await projects.share(work.tx, id=id, shared=shared)
         if before["shared"] != shared:
             change = {"shared": {"from": before["shared"], "to": shared}}
-            await _record(memory, tx, EventType.PROJECT_SHARED, id, change, lineage)
-        return await _get_project(tx, id)
+            await _record(work, EventType.PROJECT_SHARED, id, change)
+        return await _get_project(work.tx, id)
 
 
 async def move_project(memory: Memory, given: str, to: str, lineage: Lineage) -> dict[str, Any]:
     """A project becomes a part of another; moved to itself it is again one of its own."""
-    async with memory.transaction(lineage) as tx:
-        id, target = await _meant(tx, given), await _meant(tx, to)
-        before = await _get_project(tx, id)
-        await projects.move(tx, id=id, to=target)
-        after = await _get_project(tx, id)
+    async with memory.begin(lineage) as work:
+        id, target = await _meant(work.tx, given), await _meant(work.tx, to)
+        before = await _get_project(work.tx, id)
+        await projects.move(work.tx, id=id, to=target)
+        after = await _get_project(work.tx, id)
         if before["moved_to"] != after["moved_to"]:
             change = {"moved_to": {"from": before["moved_to"], "to": after["moved_to"]}}
-            await _record(memory, tx, EventType.PROJECT_MOVED, id, change, lineage)
+            await _record(work, EventType.PROJECT_MOVED, id, change)
         return after
 
 
-async def _record(
-    memory: Memory,
-    tx: Transaction,
-    kind: EventType,
-    id: str,
-    change: dict[str, Any],
-    lineage: Lineage,
-) -> None:
+async def _record(work: UnitOfWork, kind: EventType, id: str, change: dict[str, Any]) -> None:
     """A project is known by a word, so the event names it in its payload."""
     event = Event(kind, None, {"project": id, **change})
-    await memory.record(tx, event, lineage, memory.now())
+    await work.record(event)
 
 
 async def _meant(tx: Transaction, given: str) -> str:

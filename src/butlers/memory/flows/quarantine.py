@@ -3,7 +3,6 @@
 from datetime import datetime
 from typing import Any
 
-from butlers.db.postgres import Transaction
 from butlers.kernel.json_values import as_json
 from butlers.memory.flows.authority import must_be_a_person
 from butlers.memory.flows.conflict_detection import look_in
@@ -62,7 +61,7 @@ async def accept_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
     must_be_a_person(lineage, "accept what is in quarantine")
     now = memory.now()
     async with memory.begin(lineage) as work:
-        released = await _release(memory, work.tx, ref, lineage, now)
+        released = await _release(UnitOfWork(memory, work.tx, lineage), ref, now)
         if released is not None:
             payload = {"from": "quarantined", "to": _BECOMES[ref.type], **released}
             told = Event(_ACCEPTED[ref.type], ref.id, payload)
@@ -83,31 +82,27 @@ async def reject_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
     return rejected is not None
 
 
-async def _release(
-    memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage, now: datetime
-) -> dict[str, Any] | None:
+async def _release(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
     """What is told of a memory that is let out; None when it does not wait."""
     if ref.type is MemoryType.EPISODE:
-        return {} if await quarantine.release_episode(tx, id=ref.id, now=now) else None
+        return {} if await quarantine.release_episode(work.tx, id=ref.id, now=now) else None
     if ref.type is MemoryType.RULE:
-        return {} if await quarantine.release_rule(tx, id=ref.id, now=now) else None
-    return await _release_fact(memory, tx, ref, lineage, now)
+        return {} if await quarantine.release_rule(work.tx, id=ref.id, now=now) else None
+    return await _release_fact(work, ref, now)
 
 
-async def _release_fact(
-    memory: Memory, tx: Transaction, ref: MemoryRef, lineage: Lineage, now: datetime
-) -> dict[str, Any] | None:
+async def _release_fact(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
     """A fact takes its key: a person said yes to it, so that whatever holds the key gives way."""
-    held = await quarantine.hold_fact(tx, id=ref.id)
+    held = await quarantine.hold_fact(work.tx, id=ref.id)
     if held is None:
         return None
     new = NewFact(**held)
-    await facts.hold_keys(tx, FactKey.of(new))
-    new = await in_time(tx, new, now)
-    place = await find_placement(tx, new, now)
-    await close_overlapping(tx, place)
+    await facts.hold_keys(work.tx, FactKey.of(new))
+    new = await in_time(work.tx, new, now)
+    place = await find_placement(work.tx, new, now)
+    await close_overlapping(work.tx, place)
     at = {"supersedes_id": place.replaced, "now": now, **columns(place.window)}
-    await quarantine.release_fact(tx, id=ref.id, **at)
-    await record_closed(UnitOfWork(memory, tx, lineage), ref.id, place)
-    await look_in(UnitOfWork(memory, tx, lineage), ref.id, new)
+    await quarantine.release_fact(work.tx, id=ref.id, **at)
+    await record_closed(UnitOfWork(work.memory, work.tx, work.lineage), ref.id, place)
+    await look_in(UnitOfWork(work.memory, work.tx, work.lineage), ref.id, new)
     return moved_window(window_of(new), place.window)

@@ -15,20 +15,18 @@ from butlers.memory.flows.entity_linking import anchored
 from butlers.memory.flows.fact_windows import (
     close_overlapping,
     columns,
+    confirm_by,
     find_placement,
     in_time,
+    inherit_history,
+    merged_with,
+    only_confirms,
     record_closed,
     stated_window,
     stronger,
     window_of,
 )
 from butlers.memory.flows.proposals import let_fact_wait
-from butlers.memory.flows.restated import (
-    confirm_by,
-    inherit_history,
-    merged_with,
-    only_confirms,
-)
 from butlers.memory.flows.results import (
     StoredEpisode,
     StoredFact,

@@ -26,6 +26,7 @@ from butlers.memory.model import (
 from butlers.memory.policy.attachments import checked_episode, checked_new
 from butlers.memory.policy.inputs import MAX_PREDICATE
 from butlers.memory.policy.suspicion import DEMAND
+from butlers.memory.records import INPUT
 from butlers.memory.store import episodes, facts, rules
 from butlers.memory.store.facts import FactKey
 from butlers.memory.store.locks import lock_names
@@ -102,12 +103,12 @@ async def _last_part(tx: Transaction, session: str) -> Part | None:
 
 def _storable(memory: Memory, new: NewPart) -> Iterator[Candidate]:
     """The candidates that can be stored; what is too long for a fact is in its episode."""
-    said = {key: getattr(new.episode, key) for key in ("session_id", "said_at")}
+    circumstances = {key: getattr(new.episode, key) for key in ("session_id", "said_at")}
+    circumstances |= {"place": new.place, "source_butler": memory.butler}
     for one in new.candidates:
-        if isinstance(one, NewFact):
-            one = replace(one, place=new.place, **said)
+        known = {name: circumstances[name] for name in circumstances.keys() & INPUT[type(one)]}
         with suppress(InvalidInput):
-            checked = checked_new(replace(one, source_butler=memory.butler), memory.settings)
+            checked = checked_new(replace(one, **known), memory.settings)
             assert isinstance(checked, NewFact | NewRule), "a candidate stays what it is"
             yield checked
 

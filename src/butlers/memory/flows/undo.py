@@ -15,9 +15,8 @@ from butlers.errors import Conflict
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import must_be_a_person
-from butlers.memory.flows.forget import forget_in
+from butlers.memory.flows.forget import forget_in, restore_in
 from butlers.memory.flows.proposals import decide_in
-from butlers.memory.flows.restore import restore_in
 from butlers.memory.flows.undo_entities import undo_entities
 from butlers.memory.flows.undo_plan import GONE, UndoContext, UndoPlan, UndoReport, UndoSource
 from butlers.memory.flows.undo_plan import plan as plan_of

@@ -7,7 +7,6 @@ from pydantic import Field
 from butlers.memory.flows import feedback
 from butlers.memory.flows import forget as forgetting
 from butlers.memory.flows import links as linkage
-from butlers.memory.flows import restore as restoring
 from butlers.memory.flows.forget import Forgotten
 from butlers.memory.model import Direction, EventSubject, Relation
 from butlers.memory.operations import fields
@@ -178,7 +177,7 @@ async def restore(ctx: OperationContext, params: Restore) -> bool:
     ref = await ctx.find(params.memory_id, params.memory_type)
     if ref is None:
         return False
-    return await restoring.restore_memory(ctx.memory, ref.type, ref.id, ctx.lineage)
+    return await forgetting.restore_memory(ctx.memory, ref.type, ref.id, ctx.lineage)
 
 
 class CreateLink(Input):

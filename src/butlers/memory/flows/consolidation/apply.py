@@ -16,11 +16,10 @@ from butlers.memory.flows.conflict_detection import know_predicates
 from butlers.memory.flows.consolidation.lease import TAKEN_OVER, Claimed, give_back_in
 from butlers.memory.flows.consolidation.report import ActionEffect, Applied
 from butlers.memory.flows.entity_linking import hold_all
-from butlers.memory.flows.fact_windows import find_placement, in_time, window_of
+from butlers.memory.flows.fact_windows import confirm_by, find_placement, in_time, window_of
 from butlers.memory.flows.links import derive_in
 from butlers.memory.flows.proposals import proposal_of, propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
-from butlers.memory.flows.restated import confirm_by
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     ConsolidationStatus,
@@ -297,4 +296,4 @@ async def _settle(
     await work.record_all(Transition(EventType.EPISODE_CONSOLIDATED, payloads))
     if rest := tuple(row["id"] for row in held if row not in read):
         back, why = Lease(lease.run_id, rest), "; ".join(applied.errors)
-        applied.back = await give_back_in(work.memory, work.tx, back, why, work.lineage)
+        applied.back = await give_back_in(work, back, why)

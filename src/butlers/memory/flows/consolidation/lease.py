@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from butlers.db.lease import Renewal
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Row
 from butlers.kernel.json_values import as_json
 from butlers.kernel.text import one_line
 from butlers.memory import limits
-from butlers.memory.handle import Memory
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import ConsolidationStatus, Event, EventType, Lineage
 from butlers.memory.policy.consolidation import EpisodeToRead, Reach
 from butlers.memory.policy.inputs import checked_id
@@ -77,14 +77,14 @@ async def claim(memory: Memory, butler: str, lineage: Lineage, appetite: Appetit
     ends the loop of an episode that kills every run that reads it.
     """
     now, attempts = memory.now(), limits.CONSOLIDATION_ATTEMPTS
-    async with memory.transaction(lineage) as tx:
-        await lock_names(tx, "consolidation", butler)
+    async with memory.begin(lineage) as work:
+        await lock_names(work.tx, "consolidation", butler)
         lapsed = await consolidation.abandon(
-            tx, butler=butler, max_attempts=attempts, reason=ABANDONED, now=now
+            work.tx, butler=butler, max_attempts=attempts, reason=ABANDONED, now=now
         )
-        left = await _record_failures(memory, tx, lapsed, lineage, now)
+        left = await _record_failures(work, lapsed, now)
         rows = await consolidation.claim(
-            tx,
+            work.tx,
             run_id=appetite.run_id,
             butler=butler,
             batch_size=appetite.episodes,
@@ -126,31 +126,27 @@ async def postpone(memory: Memory, lease: Lease, lineage: Lineage) -> None:
 
 async def give_back(memory: Memory, lease: Lease, reason: str, lineage: Lineage) -> GivenBack:
     """Count a failed attempt on what is still held; the last one allowed makes dead letters."""
-    async with memory.transaction(lineage) as tx:
-        return await give_back_in(memory, tx, lease, reason, lineage)
+    async with memory.begin(lineage) as work:
+        return await give_back_in(work, lease, reason)
 
 
-async def give_back_in(
-    memory: Memory, tx: Transaction, lease: Lease, reason: str, lineage: Lineage
-) -> GivenBack:
+async def give_back_in(work: UnitOfWork, lease: Lease, reason: str) -> GivenBack:
     """Count a failed attempt within a transaction; half of them are read together the next time."""
-    most, now = limits.CONSOLIDATION_ATTEMPTS, memory.now()
+    most, now = limits.CONSOLIDATION_ATTEMPTS, work.now
     told, company = one_line(reason)[:_MAX_REASON], len(lease.episode_ids)
     failed = await consolidation.fail(
-        tx, max_attempts=most, reason=told, company=company, now=now, **asdict(lease)
+        work.tx, max_attempts=most, reason=told, company=company, now=now, **asdict(lease)
     )
-    return await _record_failures(memory, tx, failed, lineage, now)
+    return await _record_failures(work, failed, now)
 
 
 def _until(memory: Memory, now: datetime) -> datetime:
     return now + timedelta(seconds=limits.CONSOLIDATION_LEASE_SECONDS)
 
 
-async def _record_failures(
-    memory: Memory, tx: Transaction, rows: Sequence[Row], lineage: Lineage, now: datetime
-) -> GivenBack:
+async def _record_failures(work: UnitOfWork, rows: Sequence[Row], now: datetime) -> GivenBack:
     for row in rows:
-        await memory.record(tx, _failure(row), lineage, now)
+        await work.record(_failure(row), now)
     dead = sum(row["consolidation_status"] == ConsolidationStatus.DEAD_LETTER for row in rows)
     return GivenBack(len(rows) - dead, dead)
 
@@ -192,8 +188,8 @@ async def requeue(
     """
     ids = None if episode_ids is None else [checked_id("episode_id", id) for id in episode_ids]
     now = memory.now()
-    async with memory.transaction(lineage) as tx:
-        requeued = await consolidation.requeue(tx, ids=ids)
+    async with memory.begin(lineage) as work:
+        requeued = await consolidation.requeue(work.tx, ids=ids)
         for row in requeued:
             payload = {
                 "from": ConsolidationStatus.DEAD_LETTER,
@@ -202,5 +198,5 @@ async def requeue(
                 "attempts": row["attempts"],
             }
             event = Event(EventType.EPISODE_REQUEUED, row["id"], payload)
-            await memory.record(tx, event, lineage, now)
+            await work.record(event, now)
     return len(requeued)
