@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from butlers.db.embedded.liveness import processes_over, read_pid_file
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.home import Home
 from butlers.host.status import running
 

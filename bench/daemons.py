@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx2
 
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.home import Home
 
 CLIENTS, SECONDS, MOST_PROCESSES = 64, 20.0, 3

@@ -19,7 +19,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.login import login_of
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database

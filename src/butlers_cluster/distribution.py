@@ -7,7 +7,7 @@ import asyncpg
 import structlog
 
 from butlers import __version__
-from butlers.db.faults import brief
+from butlers.db.driver_errors import brief
 from butlers.db.migrate import current_revisions
 from butlers.db.provision import connected
 from butlers.db.queries import load

@@ -13,7 +13,7 @@ from time import monotonic
 
 import asyncpg
 
-from butlers.db.faults import translated_errors
+from butlers.db.driver_errors import translated_errors
 from butlers.db.login import close_to_strangers, login_of
 from butlers.db.provision import connected, external_access, provision
 from butlers.db.queries import load

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from butlers.db import address
-from butlers.db.faults import translated_errors
+from butlers.db.driver_errors import translated_errors
 from butlers.db.provision import connected
 from butlers.db.queries import load
 from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable

@@ -13,7 +13,7 @@ from butlers.auth import token_store
 from butlers.auth.token_database import SignIn, TokenDatabase
 from butlers.auth.token_store import TokenStore
 from butlers.auth.tokens import TokenGrant, TokenRecord, new_token
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.login import login_of
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database

@@ -14,7 +14,7 @@ import pytest
 
 from butlers.auth.token_store import TokenStore
 from butlers.backup.archive import Archive
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.home import Home
 from butlers.host.status import alone
 from db.embedded_servers import fetch

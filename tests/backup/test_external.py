@@ -10,7 +10,7 @@ import pytest
 from butlers.backup.backup import make
 from butlers.backup.restore import restore, verify
 from butlers.backup.sharing import GRACE, kept_elsewhere
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.errors import Conflict, Unavailable
 from butlers.host.home import Home
 from butlers.host.hosting import opened_butler

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from butlers.db import pool
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.postgres import Access, Database
 
 

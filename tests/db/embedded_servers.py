@@ -16,7 +16,7 @@ import pytest
 
 import butlers
 from butlers.db.embedded.liveness import processes_over, read_pid_file
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.errors import Unavailable
 
 HERE = Path(__file__).parent

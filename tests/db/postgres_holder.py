@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.errors import Unavailable
 
 # Not print: the signal may arrive in the midst of another print.

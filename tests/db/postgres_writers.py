@@ -8,7 +8,7 @@ from pathlib import Path
 
 import asyncpg
 
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 
 
 async def write(dsn: str, ids: "itertools.count[int]", acknowledged: int) -> None:

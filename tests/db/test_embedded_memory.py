@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from butlers.db.embedded import configuration, machine
+from butlers.db.embedded import configuration
 from butlers.db.embedded.configuration import buffers_mb, initdb_options
 from butlers.errors import Unavailable
 from butlers.host.database import DatabaseServer
@@ -49,7 +49,7 @@ async def test_what_is_wanted_reaches_the_server_at_its_next_start(
 
     with pytest.raises(Unavailable, match="three quarters of what this machine or container has"):
         await wanted("900GB").hold()
-    monkeypatch.setattr(machine, "_SHARED", Path("/nowhere"))
+    monkeypatch.setattr(configuration, "_SHM", Path("/nowhere"))
     first = wanted("160MB")
     await first.hold()
     assert await shown(first, "shared_buffers") == "160MB"
@@ -77,25 +77,25 @@ def test_a_container_has_what_its_group_or_any_above_it_may_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, groups = tmp_path / "cgroup", tmp_path / "groups"
-    monkeypatch.setattr(machine, "_OURS", ours)
-    monkeypatch.setattr(machine, "_GROUPS", groups)
-    everything = machine.memory_bytes()
+    monkeypatch.setattr(configuration, "_OWN_CGROUPS", ours)
+    monkeypatch.setattr(configuration, "_CGROUPS", groups)
+    everything = configuration.memory_bytes()
     (groups / "a" / "b").mkdir(parents=True)
     ours.write_text("0::/a/b\n")
     (groups / "a" / "b" / "memory.max").write_text("max\n")
-    assert machine.memory_bytes() == everything
+    assert configuration.memory_bytes() == everything
     (groups / "a" / "memory.max").write_text(f"{2**29}\n")
-    assert machine.memory_bytes() == 2**29
+    assert configuration.memory_bytes() == 2**29
     (groups / "memory").mkdir()
     (groups / "memory" / "memory.limit_in_bytes").write_text(f"{2**28}\n")
-    assert machine.memory_bytes() == 2**28
+    assert configuration.memory_bytes() == 2**28
 
 
 def test_a_new_cluster_is_made_without_shared_files_where_they_have_no_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(configuration.sys, "platform", "linux")
-    monkeypatch.setattr(machine, "_ENOUGH_SHARED_BYTES", 2**62)
+    monkeypatch.setattr(configuration, "_ENOUGH_SHARED_BYTES", 2**62)
     assert "--set=dynamic_shared_memory_type=mmap" in initdb_options("linux")
-    monkeypatch.setattr(machine, "_ENOUGH_SHARED_BYTES", 0)
+    monkeypatch.setattr(configuration, "_ENOUGH_SHARED_BYTES", 0)
     assert not [one for one in initdb_options("linux") if one.startswith("--set")]

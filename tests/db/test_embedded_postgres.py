@@ -15,7 +15,7 @@ import pytest
 from butlers.db.embedded import liveness
 from butlers.db.embedded.account import account_for
 from butlers.db.embedded.configuration import buffers_mb
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.errors import Unavailable
 from db.embedded_servers import (
     ENVIRONMENT,
@@ -116,7 +116,7 @@ async def test_uuid_functions_agree_with_the_standard_library(server: EmbeddedPo
 
 
 def test_the_module_is_light_to_import() -> None:
-    code = "import sys, butlers.db.embedded.server; print('asyncpg' in sys.modules)"
+    code = "import sys, butlers.db.embedded.shared_server; print('asyncpg' in sys.modules)"
     told = subprocess.run(
         [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True
     )

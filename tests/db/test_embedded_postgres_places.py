@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from butlers.db.embedded.account import account_for
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.errors import Unavailable
 from db.embedded_servers import (
     PACKAGES,

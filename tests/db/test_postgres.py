@@ -6,7 +6,7 @@ import uuid
 import asyncpg
 import pytest
 
-from butlers.db.faults import translated_errors
+from butlers.db.driver_errors import translated_errors
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import RUNTIME_ROLE
 from butlers.db.queries import parse

@@ -10,9 +10,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from butlers import clock_sources
+from butlers import clock
 from butlers.auth.token_store import TokenStore
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.doctor import Finding, Severity
 from butlers.doctor import checks as doctor
 from butlers.doctor.checks import examine
@@ -310,7 +310,7 @@ async def test_a_job_that_did_not_go_well_is_told_of(lived_in: Home, run: str, t
 
 @pytest.mark.contract("L42")
 async def test_a_clock_in_doubt_is_told_of(lived_in: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock_sources, "_is_synchronised", lambda: False)
+    monkeypatch.setattr(clock, "_is_synchronised", lambda: False)
     await the_general(lived_in, "truncate clock_boots")
     await the_general(lived_in, "update clock_believed set at = '2020-01-01', boot = 'another'")
     found = only(await examine(lived_in), "clock of general")

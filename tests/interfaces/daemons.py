@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2
 
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.home import Home
 from interfaces.forked import Forked, run_forked
 

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import httpx2
 
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.home import Home
 from interfaces.balancer import balanced, free_ports
 from interfaces.daemons import Daemon, temporary_home

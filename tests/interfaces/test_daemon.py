@@ -18,7 +18,7 @@ import pytest
 
 from butlers.auth.token_store import TokenStore
 from butlers.db.embedded.liveness import processes_over, read_pid_file
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from butlers.interfaces.daemon import started_butlers

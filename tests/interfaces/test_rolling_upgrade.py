@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.memory.module import MemoryModule
 from interfaces.balancer import needs_haproxy
 from interfaces.daemons import butlers, until

@@ -12,7 +12,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from interfaces.balancer import needs_haproxy
 from interfaces.daemons import butlers, until
 from interfaces.several import Fleet, fleet

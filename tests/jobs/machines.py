@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from butlers.clock_sources import ClockSources
+from butlers.clock import ClockSources
 from butlers.db.postgres import Database
 from butlers.jobs.clock_watch import ClockWatch
 from conftest import WalkingClock

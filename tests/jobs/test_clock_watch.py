@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 import asyncpg
 import pytest
 
-from butlers.clock import utc_now
-from butlers.clock_sources import clock_sources_of
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.clock import clock_sources_of, utc_now
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
 from butlers.db.provision import provision

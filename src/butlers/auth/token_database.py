@@ -12,7 +12,7 @@ from datetime import datetime
 import asyncpg
 
 from butlers.auth.tokens import TokenRecord, TokenUsage
-from butlers.db.faults import translated_errors
+from butlers.db.driver_errors import translated_errors
 from butlers.db.postgres import Database
 from butlers.db.provision import connected
 from butlers.db.queries import load

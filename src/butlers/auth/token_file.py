@@ -14,11 +14,11 @@ from typing import Any
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
+from butlers.atomic_files import replace_file
 from butlers.auth.rights import Right
 from butlers.auth.tokens import TokenGrant, TokenRecord, TokenUsage, digest_of, new_token
 from butlers.clock import Clock, utc_now
 from butlers.errors import NotFound, Unavailable
-from butlers.files import replace_file
 
 log = structlog.get_logger(__name__)
 _RECORDS = TypeAdapter(list[TokenRecord])

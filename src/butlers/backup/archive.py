@@ -14,8 +14,8 @@ from typing import IO, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
+from butlers.atomic_files import PRIVATE
 from butlers.errors import InvalidInput
-from butlers.files import PRIVATE
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from butlers import __version__
+from butlers.atomic_files import PRIVATE, flush_directory
 from butlers.backup.archive import FILES, FORMAT, ROLES, Manifest, StoredDatabase, Writing, dump_of
 from butlers.backup.contents import copy_sqlite, home_files, hooks_of, is_sqlite
 from butlers.clock import Clock, utc_now
@@ -22,7 +23,6 @@ from butlers.db.migrate import current_revisions
 from butlers.db.provision import external_access
 from butlers.embedding import get_embedding_engine
 from butlers.errors import ButlersError, Conflict, Unavailable
-from butlers.files import PRIVATE, flush_directory
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from butlers.memory.settings import MemoryModuleConfig

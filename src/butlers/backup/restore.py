@@ -14,16 +14,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from butlers.atomic_files import PRIVATE, flush_directory, replace_file
 from butlers.backup.archive import ROLES, Archive, Manifest, StoredDatabase, dump_of
 from butlers.backup.backup import Tell, fingerprint
 from butlers.backup.contents import BACKUPS, belongs
 from butlers.db import dump
 from butlers.db.embedded.directories import location
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.migrate import WAY_OUT, retired_revisions
 from butlers.db.provision import connected
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, SettingsError
-from butlers.files import PRIVATE, flush_directory, replace_file
 from butlers.host import registry
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home

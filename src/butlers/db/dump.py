@@ -13,8 +13,8 @@ from pathlib import Path
 import asyncpg
 
 from butlers.db.address import without_password
+from butlers.db.driver_errors import translated_errors
 from butlers.db.embedded.binaries import installed
-from butlers.db.faults import translated_errors
 from butlers.db.provision import connected
 from butlers.db.queries import load
 from butlers.errors import Unavailable

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from butlers.db import address
-from butlers.db.faults import translated_errors
+from butlers.db.driver_errors import translated_errors
 from butlers.db.postgres import Access
 from butlers.db.primary_connector import connect
 from butlers.db.tenant_proof import read_keys

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from butlers.db.branch import Branch
-from butlers.db.faults import translated_errors
+from butlers.db.driver_errors import translated_errors
 from butlers.db.provision import connected
 from butlers.errors import Unavailable
 

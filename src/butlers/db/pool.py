@@ -19,7 +19,7 @@ from asyncpg.transaction import Transaction
 from pgvector.asyncpg import register_vector
 
 from butlers.db.connection_quota import ConnectionQuota, PoolShare
-from butlers.db.faults import GONE, LEFT, has_left, is_gone, translated_errors
+from butlers.db.driver_errors import GONE, LEFT, has_left, is_gone, translated_errors
 from butlers.db.primary_connector import PrimaryConnector
 from butlers.db.tenant_proof import IS_UNBOUND, Keys
 from butlers.errors import Away

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 from asyncpg.pool import PoolConnectionProxy
 
 from butlers.db import address
-from butlers.db.faults import replica_errors, translated_errors
+from butlers.db.driver_errors import replica_errors, translated_errors
 from butlers.db.pool import ConnectionPool, Isolation, PoolLimits, PoolTarget
 from butlers.db.primary_connector import connect
 from butlers.db.queries import NamedQuery

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 
 from butlers.db.address import hosts_of, is_address
-from butlers.db.faults import brief
+from butlers.db.driver_errors import brief
 
 # A machine that is switched off refuses nothing: without limits we would wait for minutes.
 _ALONE_SECONDS, _EACH_SECONDS, _SILENCE_MS = 10.0, 3.0, 8_000

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from butlers.db import address, tenant_proof
-from butlers.db.faults import translated_errors
+from butlers.db.driver_errors import translated_errors
 from butlers.db.login import (
     RUNTIME_ROLE,
     close_to_strangers,

@@ -28,7 +28,7 @@ from sqlalchemy.pool import NullPool
 
 from butlers.db import tenant_proof
 from butlers.db.branch import Branch
-from butlers.db.faults import translated_errors
+from butlers.db.driver_errors import translated_errors
 from butlers.db.primary_connector import connect
 from butlers.db.queries import load
 from butlers.errors import Unavailable

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from butlers.atomic_files import PRIVATE
 from butlers.auth.tokens import TokenUsage
 from butlers.backup.directory import Backups
 from butlers.clock import utc_now
@@ -17,7 +18,6 @@ from butlers.db import sqlite
 from butlers.doctor import Finding, ok, problem, warning
 from butlers.doctor.database import databases
 from butlers.errors import ButlersError, SettingsError
-from butlers.files import PRIVATE
 from butlers.host import status
 from butlers.host.home import Home
 from butlers.host.home_tokens import home_tokens

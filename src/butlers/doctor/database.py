@@ -12,7 +12,7 @@ from butlers.db.address import maintenance_url, without_login
 from butlers.db.embedded.account import account_for
 from butlers.db.embedded.binaries import binaries_for
 from butlers.db.embedded.liveness import SOCKET_NAME
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.login import RUNTIME_ROLE, login_of, signs_in
 from butlers.db.migrate import WAY_OUT, current_revisions, retired_revisions
 from butlers.db.postgres import Access, Database

@@ -7,8 +7,7 @@ from functools import partial
 import structlog
 
 from butlers.auth.tokens import SessionTokens
-from butlers.clock import Clock, utc_now
-from butlers.clock_sources import ClockSources
+from butlers.clock import Clock, ClockSources, utc_now
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import rewrite_tables
 from butlers.errors import ButlersError, Unavailable

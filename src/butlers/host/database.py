@@ -13,7 +13,7 @@ from butlers.db.branch import Branch
 from butlers.db.connection_quota import ConnectionQuota, quota_of
 from butlers.db.embedded.configuration import MAX_CONNECTIONS
 from butlers.db.embedded.liveness import SocketReply, ask, read_pid_file
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.lease import to_its_end
 from butlers.db.login import login_of, own_login
 from butlers.db.migrate import migrate

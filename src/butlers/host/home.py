@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from butlers.atomic_files import draft_of
 from butlers.errors import Conflict, NotFound, Unavailable
-from butlers.files import draft_of
 from butlers.forward import SOCKET_NAME
 from butlers.settings.files import load_butler
 from butlers.settings.first_files import butler_toml, home_toml

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from butlers.atomic_files import replace_file
 from butlers.auth.rights import Right
 from butlers.auth.token_database import TokenDatabase
 from butlers.auth.token_file import TokenFile
@@ -10,7 +11,6 @@ from butlers.auth.token_store import TokenStore
 from butlers.auth.tokens import COMMANDS_NOTE, HOOKS_NOTE, TokenGrant
 from butlers.db.provision import external_access
 from butlers.errors import Unavailable
-from butlers.files import replace_file
 from butlers.host.butler import Butler
 from butlers.host.home import Home
 from butlers.settings.files import load_house

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import asyncpg
 
+from butlers.atomic_files import flush_directory
 from butlers.auth.token_file import TokenFile
 from butlers.auth.tokens import TokenRecord
 from butlers.db.address import maintenance_url
+from butlers.db.driver_errors import translated_errors
 from butlers.db.dump import counts, databases
-from butlers.db.faults import translated_errors
 from butlers.db.login import login_of
 from butlers.db.provision import connected, external_access
 from butlers.errors import Conflict
-from butlers.files import flush_directory
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home, butler_settings
 from butlers.host.home_tokens import home_tokens

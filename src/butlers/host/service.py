@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from butlers.atomic_files import replace_file
 from butlers.errors import Unavailable
-from butlers.files import replace_file
 from butlers.host.home import Home
 from butlers.sessions.agent_connections import program
 

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import IO, Any
 
+from butlers.atomic_files import replace_file
 from butlers.errors import Conflict, Unavailable
-from butlers.files import replace_file
 from butlers.host.home import Home
 
 _PATIENCE_SECONDS = 8.0

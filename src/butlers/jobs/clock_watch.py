@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
-from butlers.clock import Clock, utc_now
-from butlers.clock_sources import ClockSources, clock_sources_of
+from butlers.clock import Clock, ClockSources, clock_sources_of, utc_now
 from butlers.db.postgres import Database, Transaction
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, Touched

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from butlers.atomic_files import replace_file
 from butlers.errors import InvalidInput, NotFound
-from butlers.files import replace_file
 from butlers.host.butler import Butler
 from butlers.kernel.mentions import Mentions
 from butlers.memory.flows import erase as memories

@@ -12,8 +12,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from butlers.atomic_files import draft_of
 from butlers.errors import InvalidInput
-from butlers.files import draft_of
 from butlers.host.home import Home
 
 _SIGNED_BY, _SIGNATURE = "signed_by", "signature"

@@ -13,8 +13,8 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from butlers.atomic_files import replace_file
 from butlers.errors import Conflict, Unavailable
-from butlers.files import replace_file
 
 NEW_FILE_MODE = 0o644
 # Directories that exist for settings alone: the last file takes them along.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from butlers.files import replace_file
+from butlers.atomic_files import replace_file
 from butlers.llm.envelopes import parse_object
 from butlers.sessions.agent_connections import Client, Connection, Scope
 from butlers.sessions.projects import identify

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from butlers.files import replace_file
+from butlers.atomic_files import replace_file
 from butlers.sessions import spool
 
 # Memory need not hold more of a transcript, or of a line that ends nowhere.

@@ -11,7 +11,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.home import Home
 from interfaces.daemons import butlers
 from interfaces.furnished import furnished_home

@@ -15,7 +15,7 @@ import pytest
 
 from butlers import __version__
 from butlers.db.embedded.liveness import read_pid_file
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.home import Home
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, until, up
 from interfaces.furnished import furnished_home

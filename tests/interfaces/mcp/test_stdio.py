@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 
 from butlers.db.embedded.liveness import processes_over
-from butlers.db.embedded.server import EmbeddedPostgres
+from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.home import Home
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, temporary_home
 from interfaces.furnished import furnished_home

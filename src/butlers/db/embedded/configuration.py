@@ -1,9 +1,11 @@
-"""What the embedded server is told when it is made and whenever it starts."""
+"""The configuration of the embedded server, fitted to the memory of the machine or container."""
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from butlers.db.embedded.machine import has_room_to_share, memory_bytes
 from butlers.errors import Unavailable
 
 MAX_CONNECTIONS = 500
@@ -31,16 +33,19 @@ _INITDB = (
     "--auth-local=trust",
     "--auth-host=scram-sha-256",
 )
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUPS = Path("/proc/self/cgroup")
+_SHM = Path("/dev/shm")  # noqa: S108
+_ENOUGH_SHARED_BYTES = 256 * 2**20
 _LEAST_MB, _MOST_MB = 128, 4096
 AUTO = "auto"
-_SAID = "# database.memory = "
+_MEMORY = "# database.memory = "
 
 
 def buffers_mb(machine_bytes: int, wanted: str = AUTO) -> int:
-    """How much the server may keep in memory of what it reads: an eighth, or what is wanted.
+    """Return the size of shared buffers: an eighth of the memory, or what is wanted.
 
-    Nothing is taken before it is needed, so that a small home stays small; one that does not fit
-    is read over and over. What the machine cannot give is refused.
+    PostgreSQL takes it only as needed. Unavailable where the machine has too little.
     """
     machine = machine_bytes // 2**20
     if wanted == AUTO:
@@ -56,33 +61,33 @@ def buffers_mb(machine_bytes: int, wanted: str = AUTO) -> int:
 
 
 def configuration(socket_directory: Path, extensions: Path, memory: str = AUTO) -> str:
-    """The text of the included configuration file."""
+    """Return the text of the included configuration file."""
     machine = memory_bytes()
     here = {
-        **_following(buffers_mb(machine, memory), machine // 2**20),
-        **sharing(),
+        **_memory_settings(buffers_mb(machine, memory), machine // 2**20),
+        **shared_memory(),
         "unix_socket_directories": str(socket_directory),
         "extension_control_path": f"$system:{extensions}",
     }
     lines = [f"{name} = {_quoted(value)}\n" for name, value in (SETTINGS | here).items()]
-    head = f"# Rewritten at every start; changes made here are lost.\n{_SAID}{memory}\n"
+    head = f"# Rewritten at every start; changes made here are lost.\n{_MEMORY}{memory}\n"
     return "".join([head, *lines])
 
 
-def sharing() -> dict[str, str]:
-    """How its processes share memory where there is too little to do so as usual."""
-    small = sys.platform == "linux" and not has_room_to_share()
+def shared_memory() -> dict[str, str]:
+    """Return the setting for machines where /dev/shm is too small."""
+    small = sys.platform == "linux" and not has_shared_memory()
     return {"dynamic_shared_memory_type": "mmap"} if small else {}
 
 
-def memory_said(text: str) -> str:
-    """The setting that a configuration was written for."""
-    said = (line.removeprefix(_SAID) for line in text.splitlines() if line.startswith(_SAID))
-    return next(said, AUTO)
+def read_memory_setting(text: str) -> str:
+    """Return the memory setting that a configuration was written for."""
+    values = (line.removeprefix(_MEMORY) for line in text.splitlines() if line.startswith(_MEMORY))
+    return next(values, AUTO)
 
 
-def _following(buffers: int, machine: int) -> dict[str, str]:
-    """What follows from how much is kept in memory; indexes of vectors are built in a quarter."""
+def _memory_settings(buffers: int, machine: int) -> dict[str, str]:
+    """Return the settings that follow from shared buffers; a quarter builds vector indexes."""
     return {
         "shared_buffers": f"{buffers}MB",
         "effective_cache_size": f"{max(2 * buffers, machine // 2)}MB",
@@ -92,13 +97,44 @@ def _following(buffers: int, machine: int) -> dict[str, str]:
 
 
 def initdb_options(platform: str) -> list[str]:
-    """Options for a new cluster: UTF-8, ordered by code point, reached over the socket alone."""
-    told = [f"--set={name}={value}" for name, value in sharing().items()]
+    """Return options of initdb: UTF-8, ordered by code point, reached over the socket alone."""
+    settings = [f"--set={name}={value}" for name, value in shared_memory().items()]
     if platform == "darwin":  # its C library knows no C.UTF-8; PostgreSQL's own rules do
         locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
         return [*_INITDB, *locale, "--lc-ctype=UTF-8"]
-    return [*_INITDB, *told, "--locale=C.UTF-8"]
+    return [*_INITDB, *settings, "--locale=C.UTF-8"]
 
 
 def _quoted(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def memory_bytes() -> int:
+    """Return the memory of the machine, or the limit of the container or service."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *_limits()])
+
+
+def has_shared_memory() -> bool:
+    """Return whether /dev/shm is large enough; containers often have little."""
+    try:
+        free = os.statvfs(_SHM)
+    except OSError:
+        return False
+    return os.access(_SHM, os.W_OK) and free.f_bavail * free.f_frsize >= _ENOUGH_SHARED_BYTES
+
+
+def _limits() -> Iterator[int]:
+    """Yield the limit of every cgroup we are in; "max" is none."""
+    for file in _limit_files():
+        with suppress(OSError, ValueError):
+            yield int(file.read_text(encoding="ascii"))
+
+
+def _limit_files() -> Iterator[Path]:
+    yield _CGROUPS / "memory" / "memory.limit_in_bytes"
+    with suppress(OSError):
+        for line in _OWN_CGROUPS.read_text(encoding="utf-8").splitlines():
+            group = Path(line.rpartition(":")[2].lstrip("/"))
+            for parent in (group, *group.parents):
+                yield _CGROUPS / parent / "memory.max"

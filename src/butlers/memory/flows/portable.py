@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from butlers.db.faults import translated_errors
+from butlers.db.driver_errors import translated_errors
 from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Conflict, IntegrityViolation, InvalidInput
 from butlers.kernel.text import preprocess_text

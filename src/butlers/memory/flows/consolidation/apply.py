@@ -7,7 +7,7 @@ from uuid import UUID
 
 import structlog
 
-from butlers.db.faults import translated_errors
+from butlers.db.driver_errors import translated_errors
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
 from butlers.kernel.text import says_the_same

@@ -1,4 +1,4 @@
-"""One data directory, and what PostgreSQL's own programs do with it."""
+"""A PostgreSQL data directory: create it, start and stop the server over it."""
 
 import os
 import shutil
@@ -10,9 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from butlers.atomic_files import flush_directory
 from butlers.db.embedded.account import UserAccount
 from butlers.db.embedded.binaries import Binaries
-from butlers.db.embedded.configuration import AUTO, configuration, initdb_options, memory_said
+from butlers.db.embedded.configuration import (
+    AUTO,
+    configuration,
+    initdb_options,
+    read_memory_setting,
+)
 from butlers.db.embedded.directories import socket_directory_in
 from butlers.db.embedded.liveness import (
     SOCKET_NAME,
@@ -23,7 +29,6 @@ from butlers.db.embedded.liveness import (
     read_pid_file,
 )
 from butlers.errors import Unavailable
-from butlers.files import flush_directory
 
 _EXTENSIONS = Path(__file__).parent / "extensions" / "extension"
 _INCLUDED = "butlers.conf"
@@ -34,7 +39,7 @@ _STOP_SECONDS = 60
 _PAUSE_SECONDS = 0.05
 
 
-class Cluster:
+class DataDirectory:
     """A data directory with the programs and the account that run a server over it."""
 
     def __init__(self, place: Path, account: UserAccount, binaries: Binaries) -> None:
@@ -45,7 +50,7 @@ class Cluster:
         self._binaries = binaries
 
     def create_if_missing(self) -> None:
-        """See to a data directory of this version; what was made by another is left untouched."""
+        """Create the data directory if missing; Unavailable where another version made it."""
         if (self.data / "PG_VERSION").exists():
             self._require_same_major()
         elif self.data.exists() and any(self.data.iterdir()):
@@ -56,7 +61,7 @@ class Cluster:
             self._initialise()
 
     def wait_for_running(self, timeout: float) -> Path | None:
-        """Where a running server listens, once it does; None if no server is there."""
+        """Wait for a running server and return where it listens; None if there is none."""
         began = time.monotonic()
         while True:
             listed = read_pid_file(self.data)
@@ -72,12 +77,12 @@ class Cluster:
             time.sleep(_PAUSE_SECONDS)
 
     def launch(self, timeout: float, memory: str = AUTO) -> Path:
-        """Start the server and say where it listens; a killed one's leftovers are cleared first."""
+        """Start the server and return where it listens; remove what a killed one left first."""
         socket_directory = self._socket_directory()
-        told = configuration(socket_directory, self._place / "extensions", memory)
-        self._provide_extensions()
-        self._write(_INCLUDED, told)
-        self._clear_leftovers(socket_directory)
+        text = configuration(socket_directory, self._place / "extensions", memory)
+        self._copy_extensions()
+        self._write(_INCLUDED, text)
+        self._remove_leftovers(socket_directory)
         with self._open_log() as log:
             began = log.tell()
             ended = self._pg_ctl(["start", "-s", "-w", "-t", str(max(1, round(timeout)))], log)
@@ -91,11 +96,11 @@ class Cluster:
         return running
 
     def memory(self) -> str:
-        """What the server was started with."""
-        return memory_said((self.data / _INCLUDED).read_text(errors="surrogateescape"))
+        """Return the memory setting that the server was started with."""
+        return read_memory_setting((self.data / _INCLUDED).read_text(errors="surrogateescape"))
 
     def shutdown(self) -> None:
-        """Stop the server if it runs: clients are disconnected, what they committed is kept.
+        """Stop the server if it runs; clients are disconnected.
 
         A server that takes longer than the wait ends by itself; the next start waits for it.
         """
@@ -108,18 +113,18 @@ class Cluster:
             with self._open_log() as log:
                 self._pg_ctl(["stop", "-s", "-m", "fast", "-w", "-t", str(_STOP_SECONDS)], log)
         if listed.socket_directory and listed.socket_directory.parent != self._place:
-            # What is not empty is somebody else's business.
+            # Another server may use it: then it is not empty.
             with suppress(OSError):
                 listed.socket_directory.rmdir()
 
     def _socket_directory(self) -> Path:
-        """A place for the socket, the last one if possible; never that of a server copied from."""
+        """Return a directory for the socket, the last one if possible; never a copied one."""
         listed = read_pid_file(self.data)
         ours = listed.socket_directory if listed and listed.data == self.data else None
         return socket_directory_in(self._place, self._account, ours)
 
     def _ask(self, listed: PidFile | None) -> SocketReply:
-        """Ask the server of this directory; a pid file copied along with it speaks of another."""
+        """Ask the server of this directory; a copied pid file is that of another."""
         if listed is None or listed.data != self.data or listed.socket_directory is None:
             return SocketReply.SILENCE
         if not self._account.owns_alone(listed.socket_directory):
@@ -136,8 +141,8 @@ class Cluster:
             )
 
     def _initialise(self) -> None:
-        """Make a new cluster beside its place and move it there whole."""
-        self._clear_away()
+        """Create a data directory under another name and rename it when complete."""
+        self._remove_unfinished()
         unfinished = Path(tempfile.mkdtemp(prefix="initdb-", dir=self._place))
         try:
             self._account.make_private(unfinished)
@@ -146,9 +151,9 @@ class Cluster:
             flush_directory(self._place)
         finally:
             # Once more: the initdb of a process that was killed may have been writing until now.
-            self._clear_away()
+            self._remove_unfinished()
 
-    def _clear_away(self) -> None:
+    def _remove_unfinished(self) -> None:
         for unfinished in self._place.glob("initdb-*"):
             shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -164,8 +169,8 @@ class Cluster:
             file.flush()
             os.fsync(file.fileno())
 
-    def _provide_extensions(self) -> None:
-        """Lay our extensions where the server's account can read them."""
+    def _copy_extensions(self) -> None:
+        """Copy our extensions where the server's account can read them."""
         target = self._place / "extensions" / "extension"
         target.mkdir(parents=True, exist_ok=True)
         for directory in (target.parent, target):
@@ -182,7 +187,7 @@ class Cluster:
         self._account.give(Path(unfinished))
         Path(unfinished).replace(self.data / name)
 
-    def _clear_leftovers(self, socket_directory: Path) -> None:
+    def _remove_leftovers(self, socket_directory: Path) -> None:
         """Remove lock files of a server that is gone: PostgreSQL trusts them if the pid was reused.
 
         Where processes cannot be listed they stay, and PostgreSQL itself decides.

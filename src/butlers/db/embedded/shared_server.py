@@ -1,8 +1,8 @@
 """The embedded PostgreSQL server: started by the first process that needs it, stopped by the last.
 
 Each process that uses the server holds a shared lock on the file `holders`, which the kernel drops
-however the process ends. Starting and stopping happen under an exclusive lock on the file `turn`.
-Both lie beside the cluster, so that whoever may use it meets whoever else does.
+however the process ends. Starting and stopping need an exclusive lock on the file `turn`. Both are
+beside the data directory, so that all processes that may use it see the same locks.
 """
 
 import errno
@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
-from butlers.db.embedded import identity
 from butlers.db.embedded.account import UserAccount, account_for
 from butlers.db.embedded.binaries import binaries_for
-from butlers.db.embedded.cluster import Cluster
 from butlers.db.embedded.configuration import AUTO
-from butlers.db.embedded.directories import reachable_place, recorded_place
+from butlers.db.embedded.data_directory import DataDirectory
+from butlers.db.embedded.directories import (
+    check_identity,
+    claim_identity,
+    reachable_place,
+    recorded_place,
+)
 from butlers.errors import Unavailable
 
 _PAUSE_SECONDS = 0.05
@@ -36,39 +40,39 @@ _REMEDIES = {
 
 
 class EmbeddedPostgres:
-    """One PostgreSQL server over one directory, shared by every process that holds it."""
+    """One PostgreSQL server for one directory, shared by every process that started it."""
 
     def __init__(self, directory: Path, *, start_timeout: float = 120.0) -> None:
-        self._named = Path(os.path.abspath(directory))
+        self._given_directory = Path(os.path.abspath(directory))
         self._directory = directory.resolve()
         self._start_timeout = start_timeout
         self.memory = self.memory_now = AUTO
         self._holder: int | None = None
         self._place: Path | None = None
-        self._cluster: Cluster | None = None
+        self._data: DataDirectory | None = None
         self._socket_directory: Path | None = None
 
     def start(self) -> None:
-        """Join the running server or start it; calling again brings back one that was killed."""
-        with self._explained():
-            # The server's account must pass through root's directory; nobody need enter a user's.
+        """Join the running server or start it; call again to restart one that was killed."""
+        with self._explain_errors():
+            # The server's account must be able to enter root's directory.
             mode = 0o711 if os.geteuid() == 0 else 0o700
             self._directory.mkdir(mode, parents=True, exist_ok=True)
-            with self._turn(self._directory):
+            with self._lock(self._directory):
                 account = account_for(recorded_place(self._directory) / "data")
                 place = reachable_place(self._directory, account).resolve()
-                with nullcontext() if place == self._directory else self._turn(place):
+                with nullcontext() if place == self._directory else self._lock(place):
                     self._start_in(place, account)
 
     def stop(self) -> None:
-        """Let go of the server; the last to do so stops it. Does nothing if not held."""
+        """Release the server; the last process to do so stops it. Does nothing if not started."""
         if self._holder is None or self._place is None:
             return
         try:
-            with self._explained(), self._turn(self._place):
-                # Asked in turn, so nobody comes meanwhile.
-                if _locked(self._holder) and self._cluster is not None:
-                    self._cluster.shutdown()
+            with self._explain_errors(), self._lock(self._place):
+                # Under the lock, so no other process starts it meanwhile.
+                if _try_lock(self._holder) and self._data is not None:
+                    self._data.shutdown()
         finally:
             self._release()
 
@@ -81,55 +85,50 @@ class EmbeddedPostgres:
 
     @property
     def data_directory(self) -> Path:
-        """PostgreSQL's own files; elsewhere if the server's account cannot enter the directory.
-
-        Unavailable where they are another home's.
-        """
+        """Return PostgreSQL's data directory; Unavailable where it is another home's."""
         place = recorded_place(self._directory)
-        identity.check(self._named, place)
+        check_identity(self._given_directory, place)
         return place / "data"
 
     @property
     def socket_directory(self) -> Path:
-        """Where the server listens; known once it was started."""
+        """Return where the server listens; Unavailable before it is started."""
         if self._socket_directory is None:
             raise Unavailable(f"PostgreSQL in {self._directory} is not started; call start() first")
         return self._socket_directory
 
     def dsn(self, database: str = "postgres", user: str = "postgres") -> str:
-        """A connection string that psql and asyncpg understand."""
-        name, who = quote(database, safe=""), quote(user, safe="")
-        return f"postgresql://{who}@/{name}?host={quote(str(self.socket_directory))}"
+        """Return a connection string that psql and asyncpg understand."""
+        name, login = quote(database, safe=""), quote(user, safe="")
+        return f"postgresql://{login}@/{name}?host={quote(str(self.socket_directory))}"
 
     def _start_in(self, place: Path, account: UserAccount) -> None:
-        identity.claim(self._named, place)
+        claim_identity(self._given_directory, place)
         with ExitStack() as undo:
             if self._holder is None:
-                self._holder, self._place = _opened(place / "holders"), place
+                self._holder, self._place = _open(place / "holders"), place
                 undo.callback(self._release)
                 fcntl.flock(self._holder, fcntl.LOCK_SH)
-            self._cluster = Cluster(place, account, binaries_for(account))
-            self._cluster.create_if_missing()
-            running = self._cluster.wait_for_running(self._start_timeout)
-            self._socket_directory = running or self._cluster.launch(
-                self._start_timeout, self.memory
-            )
+            self._data = DataDirectory(place, account, binaries_for(account))
+            self._data.create_if_missing()
+            running = self._data.wait_for_running(self._start_timeout)
+            self._socket_directory = running or self._data.launch(self._start_timeout, self.memory)
             undo.pop_all()
-        self.memory_now = self._cluster.memory()
+        self.memory_now = self._data.memory()
 
     @contextmanager
-    def _turn(self, place: Path) -> Iterator[None]:
-        """Be the only one, on this machine, who starts or stops the server there."""
-        descriptor = _opened(place / "turn")
+    def _lock(self, place: Path) -> Iterator[None]:
+        """Hold the lock on starting and stopping the server there."""
+        descriptor = _open(place / "turn")
         try:
-            self._wait_for_turn(descriptor)
+            self._wait_for_lock(descriptor)
             yield
         finally:
             os.close(descriptor)
 
-    def _wait_for_turn(self, descriptor: int) -> None:
+    def _wait_for_lock(self, descriptor: int) -> None:
         deadline = time.monotonic() + self._start_timeout
-        while not _locked(descriptor):
+        while not _try_lock(descriptor):
             if time.monotonic() > deadline:
                 raise Unavailable(
                     f"another process has been starting or stopping PostgreSQL in "
@@ -140,11 +139,11 @@ class EmbeddedPostgres:
     def _release(self) -> None:
         if self._holder is not None:
             os.close(self._holder)
-        self._holder = self._place = self._cluster = self._socket_directory = None
+        self._holder = self._place = self._data = self._socket_directory = None
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn what the operating system refuses into a message that says what to do."""
+    def _explain_errors(self) -> Iterator[None]:
+        """Translate errors of the operating system to Unavailable with what to do."""
         try:
             yield
         except OSError as error:
@@ -155,12 +154,12 @@ class EmbeddedPostgres:
             ) from error
 
 
-def _opened(file: Path) -> int:
+def _open(file: Path) -> int:
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
-def _locked(descriptor: int) -> bool:
-    """Take the exclusive lock if it is free."""
+def _try_lock(descriptor: int) -> bool:
+    """Take the exclusive lock; False where it is not free."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
