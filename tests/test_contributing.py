@@ -8,23 +8,23 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parent.parent
-PAPERS = [
+DOCUMENTS = [
     ROOT / name
     for name in ("CONTRIBUTING.md", "ARCHITECTURE.md", "README.md", "CHANGELOG.md", "SECURITY.md")
 ]
-PAGES = [*PAPERS, ROOT / "CODE_OF_CONDUCT.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*DOCUMENTS, ROOT / "CODE_OF_CONDUCT.md", *sorted((ROOT / "docs").glob("*.md"))]
 GITHUB = ROOT / ".github"
 DECISIONS = ROOT / "docs" / "decisions"
 RECORDS = sorted(DECISIONS.glob("[0-9]*.md"))
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
-def text_of(papers: list[Path]) -> str:
-    return "\n".join(paper.read_text() for paper in papers)
+def text_of(documents: list[Path]) -> str:
+    return "\n".join(document.read_text() for document in documents)
 
 
 def test_every_target_of_make_that_is_named_exists() -> None:
-    named = set(re.findall(r"\bmake ([a-z]+)\b", "\n".join(code_of(text_of(PAPERS)))))
+    named = set(re.findall(r"\bmake ([a-z]+)\b", "\n".join(code_of(text_of(DOCUMENTS)))))
     assert {"one", "test", "check", "hooks"} <= named
     known = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
     assert named - known == set()
@@ -36,26 +36,26 @@ def code_of(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "paper", [*PAPERS, DECISIONS / "README.md", *RECORDS], ids=lambda p: p.name
+    "document", [*DOCUMENTS, DECISIONS / "README.md", *RECORDS], ids=lambda p: p.name
 )
-def test_every_file_that_is_named_exists(paper: Path) -> None:
-    text = paper.read_text()
+def test_every_file_that_is_named_exists(document: Path) -> None:
+    text = document.read_text()
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (paper.parent / link).exists(), link
+        assert (document.parent / link).exists(), link
     named = re.findall(r"`((?:[\w.-]+/)+[\w-]*(?:\.\w+)?|[\w/]+\.(?:py|sql))`", text)
     missing = [name for name in named if not is_there(name)]
     assert set(missing) == set()
 
 
 def is_there(name: str) -> bool:
-    """Whether it is a path of the checkout, of the source, or of a room of the source."""
+    """Whether it is a path of the checkout, of the source, or of a package of the source."""
     source = ROOT / "src" / "butlers"
     places = (ROOT, ROOT / "src", source, source / "memory", source / "memory" / "migrations")
     return any((place / name).exists() for place in places)
 
 
 def test_a_file_that_is_not_there_would_be_noticed() -> None:
-    assert is_there("memory/flows/") and is_there("flows/recall.py") and is_there("tests/house")
+    assert is_there("memory/flows/") and is_there("model.py") and is_there("tests/house")
     assert not is_there("memory/flows/levitate.py")
 
 
@@ -156,14 +156,14 @@ def test_hooks_run_the_checks_from_here_and_fetch_nothing() -> None:
 )
 def test_one_test_is_chosen_by_path_by_id_or_by_a_word(given: str, chosen: str) -> None:
     command = ["make", "--dry-run", "one", f"T={given}"]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert chosen in " ".join(told.stdout.split())
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert chosen in " ".join(result.stdout.split())
 
 
 def test_without_a_choice_it_is_said_how_to_choose() -> None:
-    told = subprocess.run(["make", "one"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert told.returncode != 0
-    assert "make one T=tests/" in told.stderr
+    result = subprocess.run(["make", "one"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode != 0
+    assert "make one T=tests/" in result.stderr
 
 
 def test_the_version_is_released_in_the_changelog_below_what_is_not() -> None:

@@ -1,4 +1,4 @@
-"""The examples a stranger runs: what they print is what the documentation shows."""
+"""The examples print what the documentation shows."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ EXAMPLE = PROJECT / "examples" / "a_week.py"
 
 
 def run(*arguments: object) -> str:
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, *map(str, arguments)],
         env=ENVIRONMENT,
         timeout=120,
@@ -22,13 +22,13 @@ def run(*arguments: object) -> str:
         text=True,
         check=False,
     )
-    assert told.returncode == 0, told.stderr
-    assert told.stderr == ""
-    return told.stdout
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    return result.stdout
 
 
 def normalised(output: str) -> str:
-    """The output without the days on which it was made."""
+    """Replace dates in the output."""
     return re.sub(r"\b\d{4}-\d{2}-\d{2}\b", "DATE", output)
 
 
@@ -52,11 +52,11 @@ def test_the_documented_python_runs(tmp_path: Path) -> None:
     script = tmp_path / "documented.py"
     with temporary_home() as home:
         script.write_text(f"import os\nos.environ['BUTLERS_HOME'] = {str(home.root)!r}\n{code}")
-        told = run(script)
-    assert "fact: peanuts; carries an EpiPen" in told.splitlines()[0]
-    assert "- [Ann] [allergy]: peanuts; carries an EpiPen (confidence: 1.00)" in told
-    assert "fact_created by python\nfact_superseded by python\n" in told
-    assert told.endswith("replaced: ['nuts']\n")
+        result = run(script)
+    assert "fact: peanuts; carries an EpiPen" in result.splitlines()[0]
+    assert "- [Ann] [allergy]: peanuts; carries an EpiPen (confidence: 1.00)" in result
+    assert "fact_created by python\nfact_superseded by python\n" in result
+    assert result.endswith("replaced: ['nuts']\n")
 
 
 def test_the_readme_shows_what_the_example_prints() -> None:

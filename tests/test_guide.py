@@ -1,4 +1,4 @@
-"""The guide works: its commands are run, in order, as they stand there."""
+"""Run the commands of the guide in order, as they are written."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ KINDS = {"", "install", "background", "agents"}
 FIRST = "I put graphite on its stoker crank."
 ANSWERS = (FIRST, "We silenced it with graphite.", "The tandem waits to be collected.")
 
-# What stands between the commands: waiting for what a person would not notice to be slow.
+# Inserted between the commands: wait for what a person would not notice to be slow.
 PREAMBLE = """
 set -eu
 waited_for() {
@@ -58,7 +58,7 @@ def test_the_agents_it_names_are_those_it_was_tried_with() -> None:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """The commands of the product and of the agents, whatever is installed on this machine."""
+    """Install the commands of the product and of the agents in one directory."""
     try:
         agents = command_lines()
     except NotInstallable as reason:
@@ -75,7 +75,7 @@ def programs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def user() -> Iterator[Path]:
-    """A user who has nothing but a home."""
+    """Make a user with an empty home directory."""
     with temporary_home() as home:
         directory = home.root.parent
         home.root.rename(directory / ".butlers")

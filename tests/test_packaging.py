@@ -1,4 +1,4 @@
-"""What a checkout promises before anything of it has run."""
+"""A checkout can be installed: dependencies, locks, bill of materials, wheel, make."""
 
 import json
 import re
@@ -113,8 +113,8 @@ def test_the_build_tools_are_locked_too() -> None:
 
 @pytest.mark.parametrize("target", ["install", "run", "test", "check", "bench", "help"])
 def test_make_help_lists_every_command(target: str) -> None:
-    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert f"  make {target} " in told.stdout
+    result = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"  make {target} " in result.stdout
 
 
 def test_an_old_python_is_refused_with_a_remedy(tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ def test_an_old_python_is_refused_with_a_remedy(tmp_path: Path) -> None:
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
     command = ["make", "install", f"PYTHON={old}", f"VENV={tmp_path / 'venv'}"]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert told.returncode != 0
-    assert "needs Python 3.11 or newer" in told.stderr
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode != 0
+    assert "needs Python 3.11 or newer" in result.stderr
     assert not (tmp_path / "venv").exists()
 
 
