@@ -189,7 +189,7 @@ from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule
 from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
-from butlers.memory.policy.timeline import TimelineCounts
+from butlers.memory.policy.states import TimelineCounts
 from butlers.operation import Operation
 
 WIRE_FIELDS: dict[str, str]

@@ -23,8 +23,15 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy import inputs, scopes
 from butlers.memory.policy.inputs import RowPosition
-from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
-from butlers.memory.policy.timeline import TimelineCounts, days_until, timeline
+from butlers.memory.policy.states import (
+    EntityState,
+    EpisodeState,
+    FactState,
+    RuleUse,
+    TimelineCounts,
+    days_until,
+    timeline,
+)
 from butlers.memory.store import browse, events, stats
 from butlers.memory.store.browse import PageWindow
 
@@ -162,7 +169,7 @@ async def activity_after(
     return Page(items, items[0]["id"] if len(rows) > limit else None)
 
 
-async def _browse(  # noqa: PLR0913 - what is listed, which of it, and of which time
+async def _browse(
     memory: Memory,
     listing: NamedQuery,
     where: Mapping[str, Any],

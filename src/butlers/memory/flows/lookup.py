@@ -72,7 +72,7 @@ async def find_memory(
     return MemoryRef(MemoryType(found.kind), found.id)
 
 
-async def find_fact_by_key(  # noqa: PLR0913 - the key of a fact has four parts
+async def find_fact_by_key(
     memory: Memory,
     subject: str,
     predicate: str,

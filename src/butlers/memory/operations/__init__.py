@@ -1,12 +1,10 @@
-"""The table of operations: everything a memory can be asked to do, each declared once."""
+"""The operations of a memory, each declared once."""
 
 # isort: off
-# Doors list operations in this order.
-from butlers.memory.operations.table import OPERATIONS
+# Interfaces list operations in this order.
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations import storage, batch, retrieval, feedback, listing, entities
-from butlers.memory.operations import upkeep, consolidation, projects, trust
-from butlers.memory.operations import conflicts
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations import upkeep, consolidation, projects, trust, conflicts
 # isort: on
 
 __all__ = [

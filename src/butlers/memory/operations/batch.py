@@ -10,7 +10,7 @@ from butlers.errors import ButlersError, InvalidInput, Unavailable
 from butlers.memory.flows import batch as flow
 from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.model import MemoryType, New
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant, MemoryKind
 from butlers.memory.operations.storage import (
     new_episode,
@@ -20,7 +20,6 @@ from butlers.memory.operations.storage import (
     store_fact,
     store_rule,
 )
-from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.inputs import checked_word
 from butlers.operation import Input, Operation, OperationEffect, Output, Route, shortened
 

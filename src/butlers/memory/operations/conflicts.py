@@ -11,9 +11,8 @@ from butlers.memory.flows import doubts
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page
 from butlers.memory.model import Holds, Settlement
 from butlers.memory.operations import fields
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant, MemoryKind
-from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Input, OperationEffect, Output, Route
 
 

@@ -9,9 +9,8 @@ from butlers.memory.flows.consolidation import answer
 from butlers.memory.flows.consolidation.answer import MOST_EPISODES, EpisodeClaim
 from butlers.memory.flows.consolidation.report import ConsolidationReport
 from butlers.memory.operations import fields, results
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant, MemoryKind
-from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Input, OperationEffect, Output, Route
 
 READING = "consolidate"

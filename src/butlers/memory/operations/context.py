@@ -1,4 +1,4 @@
-"""The context of an operation: the memory, the caller, and the scopes it may use."""
+"""The context of an operation: the memory, the caller and its scopes; the table of operations."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +12,9 @@ from butlers.memory.flows import lookup, projects
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType, Origin, Trust
 from butlers.memory.policy import scopes as scoping
+from butlers.operation import OperationTable
+
+OPERATIONS = OperationTable("memory_")
 
 
 def lineage_of(caller: Caller, request_id: str | None = None) -> Lineage:

@@ -9,11 +9,9 @@ from butlers.memory.flows import entities, entity_merge, entity_resolution, look
 from butlers.memory.flows.entity_merge import MergePreview, MergeReport
 from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.model import EntityType, EventSubject
-from butlers.memory.operations import entity_results as answers
-from butlers.memory.operations import fields
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations import fields, pages
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations.pages import EntityDetail
-from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Input, OperationEffect, Route, Toolset
 
 
@@ -30,7 +28,7 @@ class CreateEntity(Input):
 
 
 @OPERATIONS.add(
-    output=answers.EntityCreated,
+    output=pages.EntityCreated,
     effect=OperationEffect.WRITES,
     tool="entity_create",
     toolset=Toolset.STANDARD,
@@ -64,7 +62,7 @@ class OneEntity(Input):
 
 
 @OPERATIONS.add(
-    output=answers.Entity,
+    output=pages.Entity,
     tool="entity_get",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
@@ -110,7 +108,7 @@ class UpdateEntity(OneEntity):
 
 
 @OPERATIONS.add(
-    output=answers.Entity,
+    output=pages.Entity,
     effect=OperationEffect.WRITES,
     tool="entity_update",
     toolset=Toolset.STANDARD,
@@ -150,7 +148,7 @@ class ResolveEntity(Input):
 
 
 @OPERATIONS.add(
-    output=list[answers.EntityCandidate],
+    output=list[pages.EntityCandidate],
     tool="entity_resolve",
     toolset=Toolset.STANDARD,
     tool_tenant="default",
@@ -186,7 +184,7 @@ class MergeEntities(Input):
 
 
 @OPERATIONS.add(
-    output=answers.EntitiesMerged,
+    output=pages.EntitiesMerged,
     effect=OperationEffect.WRITES,
     tool="entity_merge",
     toolset=Toolset.STANDARD,
@@ -207,7 +205,7 @@ async def merge_entities(ctx: OperationContext, params: MergeEntities) -> MergeR
 
 
 @OPERATIONS.add(
-    output=answers.EntitiesParted,
+    output=pages.EntitiesParted,
     effect=OperationEffect.WRITES,
     command="entity unmerge",
     left_out={"mcp": "agents can merge and preview; only a person undoes a merge"},
@@ -227,7 +225,7 @@ async def unmerge_entities(ctx: OperationContext, params: OneEntity) -> Parted:
 
 
 @OPERATIONS.add(
-    output=answers.MergePreviewed,
+    output=pages.MergePreviewed,
     tool="entity_preview_merge",
     tool_tenant="optional",
     command="entity preview-merge",

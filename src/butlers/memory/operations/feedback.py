@@ -10,7 +10,7 @@ from butlers.memory.flows import links as linkage
 from butlers.memory.flows.forget import Forgotten
 from butlers.memory.model import Direction, EventSubject, Relation
 from butlers.memory.operations import fields
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import (
     Confirmation,
     Forgetting,
@@ -19,7 +19,6 @@ from butlers.memory.operations.results import (
     MarkedRule,
     RestoreResult,
 )
-from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.inputs import MAX_REASON
 from butlers.operation import Input, OperationEffect, Route, Toolset
 

@@ -10,11 +10,15 @@ from butlers.memory.flows import browse as counts
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_DAYS, MAX_LIMIT, Page, PageRequest
 from butlers.memory.model import ConsolidationStatus, Maturity
 from butlers.memory.operations import fields, pages
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import MemoryStats
-from butlers.memory.operations.table import OPERATIONS
-from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
-from butlers.memory.policy.timeline import TimelineCounts
+from butlers.memory.policy.states import (
+    EntityState,
+    EpisodeState,
+    FactState,
+    RuleUse,
+    TimelineCounts,
+)
 from butlers.operation import Input, Route, Toolset
 
 Many = Annotated[int, *fields.within(1, MAX_LIMIT)]

@@ -6,9 +6,8 @@ from pydantic import Field
 
 from butlers.memory.flows import projects as flow
 from butlers.memory.operations import fields
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant
-from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Input, OperationEffect, Output, Route
 
 _OWN = {"mcp": "only a person decides which memories a session gets"}

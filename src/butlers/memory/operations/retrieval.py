@@ -13,10 +13,9 @@ from butlers.memory.flows.context import MAX_BUDGET, Context, ContextQuery
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.model import EventSubject, SearchMode
 from butlers.memory.operations import fields
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations.pages import ContextBlock, ContextPreview, MemoryDetail
 from butlers.memory.operations.results import Happened, RecalledMemory, RememberedMemory
-from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.ranker import LEAST_RELEVANCE
 from butlers.operation import Input, Route, Toolset
 

@@ -16,9 +16,8 @@ from butlers.memory.model import (
     Permanence,
 )
 from butlers.memory.operations import fields
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import EpisodeStored, FactStored, RuleStored
-from butlers.memory.operations.table import OPERATIONS
 from butlers.memory.policy.attachments import MAX_PLACE
 from butlers.operation import Input, OperationEffect, Route, Toolset
 

@@ -9,9 +9,8 @@ from butlers.memory.flows import quarantine as holding
 from butlers.memory.flows import undo as undoing
 from butlers.memory.flows.undo_plan import UndoReport, UndoSource
 from butlers.memory.operations import fields
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant, MemoryKind
-from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Input, OperationEffect, Output, Route
 
 _BY_A_PERSON = {

@@ -19,9 +19,8 @@ from butlers.memory.flows.reembed import VersionStatus
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.operations import fields, results
-from butlers.memory.operations.context import OperationContext
+from butlers.memory.operations.context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant
-from butlers.memory.operations.table import OPERATIONS
 from butlers.operation import Audience, Input, OperationEffect, Output, Route, Toolset
 
 MAX_ENTRIES = 1_000_000_000

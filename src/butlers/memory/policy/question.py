@@ -1,7 +1,7 @@
-"""What a question says beside its words: whom it names, when it means, whether it wants the latest.
+"""Parse a question: the people it names, the time it means, whether it wants the latest.
 
-English only, but for how much of it asks; in another language the rest says nothing here, and
-nothing is lost by it.
+English only, apart from how much of it asks; in another language the rest finds nothing, and the
+search works without it.
 """
 
 import re
@@ -88,7 +88,7 @@ class ParsedQuestion:
 
 
 def by_every_name(text: str, called: Mapping[str, str]) -> str:
-    """A question about somebody by another name, with what they are called now."""
+    """Add the present name of somebody whom a question names by an alias."""
     words = list(_WORD.finditer(text))
     for first, last in ((n, n + size) for size in (4, 3, 2, 1) for n in range(len(words))):
         if last > len(words):
@@ -101,22 +101,18 @@ def by_every_name(text: str, called: Mapping[str, str]) -> str:
 
 
 def read(text: str, names: Set[str], now: datetime) -> ParsedQuestion:
-    """What a question says, among people of these names, at this instant."""
+    """Parse a question, among people of these names, at this instant."""
     spans = _named(text, names)
+    sentences = [part for part in _BETWEEN_SENTENCES.split(text.strip()) if part]
+    statements = sum(len(part) for part in sentences if not _ASKS.search(part))
     return ParsedQuestion(
         text,
         _without(text, [span for span, _ in spans]),
         frozenset(name for _, name in spans),
         _when(text, now.date()),
         _LATEST.search(text) is not None,
-        _statement_in(text),
+        statements / (sum(map(len, sentences)) or 1),
     )
-
-
-def _statement_in(text: str) -> float:
-    sentences = [part for part in _BETWEEN_SENTENCES.split(text.strip()) if part]
-    telling = sum(len(part) for part in sentences if not _ASKS.search(part))
-    return telling / (sum(map(len, sentences)) or 1)
 
 
 def _named(text: str, names: Set[str]) -> list[tuple[tuple[int, int], str]]:
@@ -164,19 +160,18 @@ def _when(text: str, today: date) -> When:
         frozenset(map(int, _YEAR.findall(text))),
         frozenset(named | {int(month) for month, _ in iso}),
         frozenset(days | {int(day) for _, day in iso}),
-        (*_spans(text, today), *_ago(text, today)),
+        (
+            *(
+                _span((day or unit).lower(), which.lower(), today)
+                for day, which, unit in _SPAN.findall(text)
+            ),
+            *_ago(text, today),
+        ),
     )
 
 
 def _whole(month: str) -> str:
     return next(name for name in MONTHS if name.startswith(month.lower()[:3]))
-
-
-def _spans(text: str, today: date) -> list[tuple[date, date]]:
-    return [
-        _span((day or unit).lower(), which.lower(), today)
-        for day, which, unit in _SPAN.findall(text)
-    ]
 
 
 def _span(unit: str, which: str, today: date) -> tuple[date, date]:

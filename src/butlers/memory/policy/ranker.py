@@ -49,23 +49,19 @@ def score_parts(
 ) -> ScoreParts:
     """The parts of a memory's score at `now`."""
     return ScoreParts(
-        relevance=_within_one(relevance),
-        importance=_within_one(importance / _MOST_IMPORTANT),
+        relevance=min(1.0, max(0.0, relevance)),
+        importance=min(1.0, max(0.0, importance / _MOST_IMPORTANT)),
         recency=recency(last_referenced_at, now),
         confidence=confidence,
     )
 
 
 def recency(last_referenced_at: datetime | None, now: datetime) -> float:
-    """How fresh the last use is: half after seven days, nothing where there was none."""
+    """Score how recent the last use is: 0.5 after seven days, 0 where there was none."""
     if last_referenced_at is None:
         return 0.0
     days = decay.days_between(last_referenced_at, now)
-    return _within_one(decay.half_life(days, RECENCY_HALF_LIFE_DAYS))
-
-
-def _within_one(value: float) -> float:
-    return min(1.0, max(0.0, value))
+    return min(1.0, decay.half_life(days, RECENCY_HALF_LIFE_DAYS))
 
 
 HIGHEST_IMPACT = 2.2
@@ -106,7 +102,7 @@ def weights() -> Weights:
 
 
 class Ranked(NamedTuple):
-    """A candidate in its place, and why it stands there."""
+    """A ranked candidate, and why it ranks there."""
 
     columns: CandidateColumns
     number: int
@@ -142,19 +138,22 @@ class Ranking:
 def rank(
     columns: CandidateColumns, question: ParsedQuestion, names: Set[str], depth: int
 ) -> Ranking:
-    """The candidates of a question, each leg put in order to a depth and both fused."""
+    """Rank the candidates of a question: by words and by meaning to a depth, both fused."""
     if not len(columns):
         return Ranking(0.0, [])
-    found = signals(field(columns), columns, question, names)
-    return ranking(columns, found, weights(), depth)
+    return ranking(columns, signals(field(columns), columns, question, names), weights(), depth)
 
 
 def ranking(columns: CandidateColumns, found: Signals, learned: Weights, depth: int) -> Ranking:
-    """The same from their signals, by given weights."""
+    """Rank candidates by their signals and given weights."""
     added = {name: found.by_name[name] * weight for name, weight in learned.signals.items()}
     scores = np.sum(list(added.values()), axis=0)
     answers = how_likely(learned, found, scores)
-    fused = _fused(columns, scores, depth)
+    # Each list holds what it can measure, in the order of the scores.
+    order = np.argsort(-scores, kind="stable")
+    by_meaning = order[~np.isnan(columns.similarities[order])]
+    by_words = order[columns.ranks[order] > 0]
+    fused = fusion.reciprocal_rank_fusion(by_meaning.tolist(), by_words.tolist(), depth)
     standing = _normalised(fused, scores, answered=answers >= learned.least_answers)
     behind = (scores.max() - scores).tolist()
     return Ranking(
@@ -173,14 +172,6 @@ def ranking(columns: CandidateColumns, found: Signals, learned: Weights, depth: 
             for one, stands in zip(fused, standing, strict=True)
         ],
     )
-
-
-def _fused(columns: CandidateColumns, scores: Numbers, depth: int) -> list[fusion.Fused[int]]:
-    """Both legs in the order of the scores, fused by rank; a leg ranks all it can measure."""
-    order = np.argsort(-scores, kind="stable")
-    by_meaning = order[~np.isnan(columns.similarities[order])]
-    by_words = order[columns.ranks[order] > 0]
-    return fusion.reciprocal_rank_fusion(by_meaning.tolist(), by_words.tolist(), depth)
 
 
 def _normalised(

@@ -1,4 +1,4 @@
-"""What speaks for each candidate of a question, in numbers that mean the same in every store.
+"""Signals: what speaks for each candidate of a question, in numbers comparable across stores.
 
 Each signal lies about between 0 and 1 within its question, so that one set of weights serves
 short facts and long turns alike.
@@ -42,11 +42,6 @@ class Field:
     """Which words some memory has."""
     sessions: NDArray[np.intp]
     """The number of each candidate's session; what belongs to none is one by itself."""
-
-    @property
-    def has(self) -> NDArray[np.bool_]:
-        """Which candidate has which word, names left out."""
-        return np.asarray((self.impacts > 0) & self.bare[:, None])
 
     def share(self, has: NDArray[np.bool_]) -> Numbers:
         """How much of the question each candidate covers, by what its words tell."""
@@ -95,12 +90,15 @@ def signals(
     words = field.weights @ field.impacts
     plain = (field.weights * field.bare) @ field.impacts
     blend = 0.5 * meaning + 0.5 * plain / (plain.max(initial=0.0) or 1.0)
-    has = field.has
+    has = np.asarray((field.impacts > 0) & field.bare[:, None])
     covered = field.share(has)
     rarest = (has * field.weights[:, None]).max(axis=0, initial=0.0)
     rarest = rarest / ((field.weights * field.bare).max(initial=0.0) or 1.0)
-    message = _is_message(int(field.bare.sum()))
+    odds = _MESSAGE_SLOPE * (np.log1p(field.bare.sum()) - np.log1p(_MESSAGE_WORDS))
+    message = float(1 / (1 + np.exp(-odds)))
     around = _neighbours(columns)
+    best = np.zeros(len(blend))
+    np.maximum.at(best, field.sessions, blend)
     return Signals(
         field,
         {
@@ -110,11 +108,13 @@ def signals(
             "rarest": rarest,
             "covered_around": field.share(_seen_around(has, around)),
             "next_to": np.maximum(_at(blend, around[-1]), _at(blend, around[1])),
-            "session": _best_of_session(blend, field) * min(1.0, len(columns) / MANY),
+            "session": best[field.sessions] * min(1.0, len(columns) / MANY),
             "other_speaker": _other_speaker(columns, question.people, names),
             "mentioned": np.asarray(field.impacts[~field.bare] > 0).any(axis=0)
             * np.ones(len(words)),
-            "time": _time(columns, question),
+            "time": np.array([question.when.fits(at.date()) for at in columns.said_at])
+            if question.when
+            else np.zeros(len(columns)),
             "latest": _latest(columns) if question.wants_latest else np.zeros(len(columns)),
             "meaning_of_message": meaning * message,
             "covered_of_message": covered * message,
@@ -130,12 +130,6 @@ def _spread(values: Numbers) -> Numbers:
     return np.asarray(1 - (high - values) / max(high - low, _LEAST_RANGE))
 
 
-def _is_message(words: int) -> float:
-    """How much a question of so many words is a message: 0 to 1."""
-    odds = _MESSAGE_SLOPE * (np.log1p(words) - np.log1p(_MESSAGE_WORDS))
-    return float(1 / (1 + np.exp(-odds)))
-
-
 def _neighbours(columns: CandidateColumns) -> dict[int, NDArray[np.intp]]:
     """For each distance in a session, which candidate stands there; -1 where none does."""
     where = list(zip(columns.session_ids, columns.places, strict=True))
@@ -144,18 +138,15 @@ def _neighbours(columns: CandidateColumns) -> dict[int, NDArray[np.intp]]:
         for number, (session, place) in enumerate(where)
         if session is not None and place is not None
     }
-    return {step: _standing_at(step, where, numbers) for step in (-2, -1, 1, 2)}
-
-
-def _standing_at(
-    step: int,
-    where: list[tuple[UUID | None, int | None]],
-    numbers: Mapping[tuple[UUID | None, int], int],
-) -> NDArray[np.intp]:
     if not numbers:
-        return np.full(len(where), -1)
-    found = [numbers.get((session, (place or 0) + step), -1) for session, place in where]
-    return np.array(found, dtype=np.intp)
+        return dict.fromkeys((-2, -1, 1, 2), np.full(len(where), -1))
+    return {
+        step: np.array(
+            [numbers.get((session, (place or 0) + step), -1) for session, place in where],
+            dtype=np.intp,
+        )
+        for step in (-2, -1, 1, 2)
+    }
 
 
 def _at(values: Numbers, places: NDArray[np.intp]) -> Numbers:
@@ -172,29 +163,12 @@ def _seen_around(
     return seen
 
 
-def _best_of_session(blend: Numbers, field: Field) -> Numbers:
-    """How good the best of each candidate's session is; alone it is its own session."""
-    best = np.zeros(len(blend))
-    np.maximum.at(best, field.sessions, blend)
-    return np.asarray(best[field.sessions])
-
-
 def _other_speaker(columns: CandidateColumns, people: Set[str], names: Set[str]) -> Numbers:
-    """1 for what somebody else said than the people that the question names."""
-    return np.array([float(_is_another(author, people, names)) for author in columns.authors])
-
-
-def _is_another(author: str | None, people: Set[str], names: Set[str]) -> bool:
-    if not people or not author:
-        return False
-    said_by = set(author.lower().split())
-    return bool(said_by & names) and not said_by & people
-
-
-def _time(columns: CandidateColumns, question: ParsedQuestion) -> Numbers:
-    if not question.when:
+    """1 for what somebody said whom the question does not name, while it names others."""
+    if not people:
         return np.zeros(len(columns))
-    return np.array([question.when.fits(said.date()) for said in columns.said_at])
+    authors = [set((author or "").lower().split()) for author in columns.authors]
+    return np.array([float(bool(one & names) and not one & people) for one in authors])
 
 
 def _latest(columns: CandidateColumns) -> Numbers:
