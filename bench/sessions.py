@@ -18,7 +18,7 @@ from bench.session_turns import ANSWERS, ASIDES, OUTPUTS, PASTED, REQUESTS, THIN
 from butlers.kernel.text import normalise_whitespace
 from butlers.memory.model import NewRule
 from butlers.sessions import essence
-from butlers.sessions.spoken_statements import candidates
+from butlers.sessions.spoken import candidates
 from butlers.sessions.transcripts import parse
 
 STORES = Path(__file__).parent / "stores" / "sessions"

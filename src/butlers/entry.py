@@ -23,8 +23,8 @@ def main() -> None:
     run_command(_pages)
 
 
-def _pages(household: "AppState") -> "Starlette":
+def _pages(app_state: "AppState") -> "Starlette":
     """The pages and the API, imported only by a command that serves them."""
     from butlers.interfaces.web.app import build
 
-    return build(household)
+    return build(app_state)

@@ -13,9 +13,9 @@ import pytest
 
 from butlers.auth.token_store import TokenStore
 from butlers.backup.archive import Archive
-from butlers.backup.backup import locked, make
+from butlers.backup.create import locked, make
 from butlers.backup.directory import Backups
-from butlers.backup.restore import restore, verify
+from butlers.backup.restore_home import restore, verify
 from butlers.db import sqlite
 from butlers.errors import Conflict, InvalidInput
 from butlers.host.home import Home

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from butlers.backup.backup import make
-from butlers.backup.restore import restore, verify
-from butlers.backup.sharing import GRACE, kept_elsewhere
+from butlers.backup.create import make
+from butlers.backup.directory import GRACE, kept_elsewhere
+from butlers.backup.restore_home import restore, verify
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.errors import Conflict, Unavailable
 from butlers.host.home import Home

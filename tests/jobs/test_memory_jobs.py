@@ -9,8 +9,7 @@ import pytest
 
 from butlers.db.postgres import Database
 from butlers.errors import Conflict
-from butlers.jobs.planned import jobs_of
-from butlers.jobs.policy import RunOutcome
+from butlers.jobs.policy import RunOutcome, jobs_of
 from butlers.jobs.runs import Run
 from butlers.jobs.schedule import Schedule
 from butlers.jobs.spending import CountedModel, Spending

@@ -10,8 +10,7 @@ import pytest
 
 from butlers.db.postgres import Database
 from butlers.errors import BudgetExhausted, Conflict, NotFound, Unavailable
-from butlers.jobs.planned import NO_SESSIONS, jobs_of
-from butlers.jobs.policy import MAX_ATTEMPTS, Cause, RunOutcome
+from butlers.jobs.policy import MAX_ATTEMPTS, NO_SESSIONS, Cause, RunOutcome, jobs_of
 from butlers.jobs.schedule import KEPT_RUNS, Schedule, ScheduleIntervals
 from butlers.module import Job
 from conftest import WalkingClock

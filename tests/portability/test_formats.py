@@ -8,9 +8,10 @@ import pytest
 
 from butlers.errors import InvalidInput
 from butlers.memory.model import NewEpisode, NewFact, NewRule
-from butlers.portability import documents, lines, pam
+from butlers.portability import documents, pam
 from butlers.portability.conversations import Unreadable, read
 from butlers.portability.formats import recognised
+from butlers.portability.native import check_lines, read_rows
 
 CLAUDE_MD = """\
 The API is written in Go.
@@ -152,17 +153,17 @@ ID = "0b50a9ac-411b-468a-8c3c-622da3bb90c5"
 )
 def test_what_is_wrong_with_a_line_is_told_before_anything_is_written(tmp_path, rows, why):
     with pytest.raises(InvalidInput, match=why):
-        lines.check(written(tmp_path / "a", *rows), KNOWN)
+        check_lines(written(tmp_path / "a", *rows), KNOWN)
 
 
 def test_a_whole_file_is_counted_and_one_that_was_changed_is_noticed(tmp_path):
     rows = [HEAD, *[{"fact": {"id": ID, "content": "x"}}] * 3]
     file = written(tmp_path / "a", *rows)
-    assert lines.check(file, KNOWN) == {"fact": 3}
-    assert [one.number for one in lines.rows(file)] == [2, 3, 4]
+    assert check_lines(file, KNOWN) == {"fact": 3}
+    assert [one.number for one in read_rows(file)] == [2, 3, 4]
     file.write_bytes(file.read_bytes().replace(b'"x"', b'"y"', 1))
     with pytest.raises(InvalidInput, match="its hash differs"):
-        lines.check(file, KNOWN)
+        check_lines(file, KNOWN)
 
 
 def test_a_file_is_recognised_by_what_is_in_it(tmp_path):

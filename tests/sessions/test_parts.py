@@ -20,7 +20,7 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, NewEpisode, NewFact, SearchMode
 from butlers.memory.operations import OperationContext
 from butlers.memory.settings import MemoryModuleConfig
-from butlers.sessions.parts import store_session
+from butlers.sessions.essence import store_session
 from butlers.sessions.transcripts import parse
 from conftest import WalkingClock
 

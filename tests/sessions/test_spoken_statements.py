@@ -3,8 +3,7 @@
 import pytest
 
 from butlers.memory.model import NewFact, NewRule, Permanence
-from butlers.sessions.spoken import own_sentences
-from butlers.sessions.spoken_statements import STATED_CONFIDENCE, candidates, statements
+from butlers.sessions.spoken import STATED_CONFIDENCE, candidates, own_sentences, statements
 
 
 def stated(turn: str) -> list[str]:

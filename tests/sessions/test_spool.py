@@ -25,8 +25,7 @@ from butlers.clock import utc_now
 from butlers.host.home import Home
 from butlers.host.home_tokens import ensure_hook_token
 from butlers.sessions import spool
-from butlers.sessions.session_alerts import shortfalls
-from butlers.sessions.spool_entries import Arrival, SpoolEntries, pieces
+from butlers.sessions.spool_entries import Arrival, SpoolEntries, pieces, shortfalls
 from interfaces.daemons import ENVIRONMENT, until
 from llm.loopback import serving
 from sessions.test_hooks import SESSION, announce, run_hook, silent_port

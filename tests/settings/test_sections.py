@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from butlers.errors import NotFound
 from butlers.host.registry import KNOWN
-from butlers.jobs.planned import jobs_of
+from butlers.jobs.policy import jobs_of
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import ButlerEnvironment
 from butlers.settings.files import load_butler

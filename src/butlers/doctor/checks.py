@@ -27,7 +27,7 @@ from butlers.kernel.sections import Check
 from butlers.modules import ModulesSection
 from butlers.notebook.manager import FILE
 from butlers.notebook.module import NotebookModule
-from butlers.sessions.session_alerts import shortfalls
+from butlers.sessions.spool_entries import shortfalls
 from butlers.settings.files import HouseSettings, load_house, override_server
 from butlers.settings.sections import RuntimeSection, ServerSection
 

@@ -12,13 +12,11 @@ from butlers.db.postgres import Access, Database
 from butlers.db.provision import rewrite_tables
 from butlers.errors import ButlersError, Unavailable
 from butlers.host import registry
-from butlers.host.database import DatabaseServer, replicas_of
+from butlers.host.database import DatabaseServer, Storage, replicas_of
 from butlers.host.home import Home
-from butlers.host.storage import Storage
 from butlers.ids import NewId, new_id
 from butlers.jobs.clock_watch import ClockWatch
-from butlers.jobs.planned import jobs_of
-from butlers.jobs.policy import RunOutcome
+from butlers.jobs.policy import RunOutcome, jobs_of
 from butlers.jobs.schedule import Schedule
 from butlers.jobs.spending import BudgetAccount, Spending, limits_of, model_of
 from butlers.kernel.concurrency import ConcurrencyLimiter
@@ -61,21 +59,18 @@ class Butler:
         self._known = known
         self._clock = clock
         limits, section = limits_of(settings)
-        self.spending = Spending(
-            lambda: self.database, limits, clock, BudgetAccount.MODULES, section
-        )
-        model = model_of(settings, self.spending)
+        modules = BudgetAccount.MODULES
+        self.spending = Spending(lambda: self.database, limits, clock, modules, section)
         self._directory = server.home.butler_directory(self.name)
-        tenant = settings.butler.tenant
         self.storage = Storage(lambda: self.database)
         self.clock_watch = ClockWatch(lambda: self.database, clock, witness)
         self.limiter = ConcurrencyLimiter(TENANT_AT_ONCE)
         environment = ButlerEnvironment(
             self.name,
-            tenant,
+            settings.butler.tenant,
             clock,
             new_id,
-            model,
+            model_of(settings, self.spending),
             self._directory,
             self.clock_watch.doubt,
             self.limiter,
@@ -92,37 +87,36 @@ class Butler:
 
     @property
     def database(self) -> Database:
-        """The butler's database, open from start to stop."""
+        """Return the butler's database, which is open from start to stop."""
         if self._database is None:
             raise Unavailable(f"the database of butler {self.name} is not open")
         return self._database
 
     @property
     def home(self) -> Home:
-        """The home it lives in."""
+        """Return the butler's home."""
         return self._server.home
 
     async def scrub(self) -> list[str]:
-        """Write its database anew, without what was deleted; what could not be."""
+        """Rewrite its database without deleted rows; return what could not be rewritten."""
         assert self._access is not None, f"butler {self.name} has not started"
         return await rewrite_tables(self._access.owner_dsn)
 
     @property
     def is_open(self) -> bool:
-        """Whether it has started, if not with all of its modules."""
+        """Whether it has started, with at least one module."""
         return self._database is not None
 
     def schedule(self) -> Schedule:
-        """The schedule of a butler that has started; without a runtime its prompts are skipped."""
+        """Return its schedule; without a runtime, prompts are skipped."""
         has_runtime = self.settings.runtime.kind != "none"
         run_prompt = self.spawner(self.session_memory()).run_prompt if has_runtime else None
-        planned = jobs_of(self.settings, self._started, run_prompt)
-        return Schedule(
-            self.database, planned, clock=self._clock, when_ended=partial(_count_run, self.name)
-        )
+        jobs = jobs_of(self.settings, self._started, run_prompt)
+        count = partial(_count_run, self.name)
+        return Schedule(self.database, jobs, clock=self._clock, when_ended=count)
 
     def spawner(self, memory: SessionMemory, settings: ButlerSettings | None = None) -> Spawner:
-        """The sessions of its own, which take from this memory and leave there what happened."""
+        """Return what runs its own sessions with a memory."""
         chosen = settings or self.settings
         model = session_model(chosen, lambda: self.database)
         return Spawner(
@@ -130,13 +124,13 @@ class Butler:
         )
 
     def settings_now(self) -> ButlerSettings:
-        """Its settings, with what runs sessions as the file says now: that needs no new start."""
+        """Return its settings with `runtime` read from the file now: that needs no restart."""
         home = self._server.home
         now = load_butler(home.butler_file(self.name), home_file=home.settings_file)
         return self.settings.model_copy(update={"runtime": now.runtime})
 
     def session_memory(self, at_most: float = 600.0) -> SessionMemory:
-        """The memory as sessions use it; it is waited for at most so many seconds."""
+        """Return the memory for sessions, which wait for it at most so many seconds."""
 
         async def memory() -> Memory:
             return self.memory
@@ -146,20 +140,20 @@ class Butler:
 
     @property
     def _invitation(self) -> str:
-        """What an agent is told that may read what waits, where no model of the butler's does."""
+        """What an agent is told that may consolidate, if the butler has no model to do so."""
         invited = self.settings.mcp.consolidate and self.settings.runtime.kind == "none"
         return TO_READ if invited else ""
 
     @property
     def memory(self) -> Memory:
-        """The memory of a butler that has started; Unavailable where it has none."""
+        """Return the memory of a started butler; Unavailable if it has none."""
         module = self.module(MemoryModule.name)
         if not isinstance(module, MemoryModule):
             raise Unavailable(f"butler {self.name} has another memory, which cannot be asked")
         return module.memory
 
     def module(self, name: str) -> Module:
-        """A loaded module by name."""
+        """Return a started module by name; Unavailable with the reason otherwise."""
         for module in self.modules:
             if module.name == name:
                 module.check_started()
@@ -171,9 +165,9 @@ class Butler:
         )
 
     async def start(self) -> None:
-        """Start what has not started; where nothing can, nothing is left behind and why is told.
+        """Start the modules that have not started; raise the reason if none can.
 
-        A module that cannot start keeps none of the others; the next call tries it again.
+        A module that fails does not stop the others; the next call tries it again.
         """
         try:
             if self._database is None:
@@ -195,17 +189,17 @@ class Butler:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Why each module that could not start did not."""
+        """Why each module that did not start could not."""
         return {module.name: module.failure for module in self.modules if module.failure}
 
     async def start_warm(self) -> None:
-        """Started, with everything loaded that the first caller would have to wait for."""
+        """Start and load what the first call would wait for."""
         await self.start()
         for module in self._started:
             await module.warm_up()
 
     async def stop(self) -> None:
-        """Modules let go in reverse order; one that fails does not keep the others."""
+        """Stop modules in reverse order, even if one fails."""
         while self._started:
             await self._stop_module(self._started.pop())
         if self._database is not None:
@@ -213,14 +207,14 @@ class Butler:
             self._database = None
 
     async def health(self) -> dict[str, Health]:
-        """How each module is; one that cannot say is unwell."""
+        """Return each module's health; one that does not answer is not ok."""
         failed = {
             name: Health(ok=False, details={"error": why}) for name, why in self.failures.items()
         }
         return failed | {module.name: await self._health_of(module) for module in self._started}
 
     async def notes(self) -> list[str]:
-        """What somebody should look at though all works; anybody is told, so no reasons."""
+        """Return warnings without their reasons, because anybody may read them."""
         try:
             async with asyncio.timeout(_HEALTH_SECONDS):
                 doubt = await self.clock_watch.look()
@@ -246,7 +240,7 @@ class Butler:
         )
 
     async def _look_at_clock(self) -> None:
-        """Put on record what is believed; a database that cannot be written to is no obstacle."""
+        """Record the time; a database that cannot be written to does not prevent the start."""
         try:
             doubt = await self.clock_watch.doubt()
         except ButlersError as error:
@@ -290,7 +284,7 @@ class Butler:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in words that anybody may read."""
+    """Describe an error without secrets."""
     return masked(str(error) or type(error).__name__).text
 
 

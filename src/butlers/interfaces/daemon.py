@@ -86,36 +86,36 @@ async def _serve(
         tokens = served_tokens(home, butlers)
         await tokens.adopt()
         key = secrets.token_urlsafe(32)
-        household = AppState(home, butlers, tokens, house.fleet, _failed(house), key, house.backup)
-        http = _http(household, house.server, pages)
+        app_state = AppState(home, butlers, tokens, house.fleet, _failed(house), key, house.backup)
+        http = _http(app_state, house.server, pages)
         serving = await stack.enter_async_context(_serving(http, listener))
         port = listener.getsockname()[1]
         await _prepare_sessions(butlers, house.server.host, port)
         await stack.enter_async_context(_on_schedule(butlers))
         if home.place == 1:
-            await stack.enter_async_context(_only_once(household, house))
-        stop.server, stop.progress = http, household.progress
+            await stack.enter_async_context(_only_once(app_state, house))
+        stop.server, stop.progress = http, app_state.progress
         running = replace(_describe(house.server.host, port, list(butlers)), key=key)
         stack.enter_context(announced(home, running))
         await on_ready(running)
         log.info("butlers are up", url=running.url, butlers=list(butlers))
-        await stack.enter_async_context(beside(_warm_up(butlers, household.progress)))
+        await stack.enter_async_context(beside(_warm_up(butlers, app_state.progress)))
         await serving
 
 
 @asynccontextmanager
-async def _only_once(household: AppState, house: HouseSettings) -> AsyncIterator[None]:
+async def _only_once(app_state: AppState, house: HouseSettings) -> AsyncIterator[None]:
     """Within this block everything goes on that a home has once, however many serve it."""
-    home, butlers = household.home, household.butlers
-    arrivals = SpoolWorker(home, butlers, household.tokens, house.sessions)
+    home, butlers = app_state.home, app_state.butlers
+    arrivals = SpoolWorker(home, butlers, app_state.tokens, house.sessions)
     backups = Backups(home, house.backup)
     async with arrivals.kept(), backups.kept(butlers), served_lines(home, butlers):
         yield
 
 
-def _http(household: AppState, settings: ServerSection, pages: Pages | None) -> HttpServer:
+def _http(app_state: AppState, settings: ServerSection, pages: Pages | None) -> HttpServer:
     finish = FINISH_BEHIND_BALANCER_SECONDS if settings.drain_seconds else FINISH_SECONDS
-    return HttpServer(build_app(household, settings, pages), finish_seconds=finish)
+    return HttpServer(build_app(app_state, settings, pages), finish_seconds=finish)
 
 
 def _failed(house: HouseSettings) -> dict[str, str]:

@@ -23,7 +23,7 @@ from butlers.host.butler import Butler
 from butlers.interfaces.connections import patient
 from butlers.interfaces.http.app_state import AppState, Stage
 from butlers.interfaces.http.hooks import hook_routes
-from butlers.interfaces.http.rate_limit import READY, Gate, bearer
+from butlers.interfaces.http.middleware import READY, RequestLimiter, bearer
 from butlers.interfaces.mcp.server import ButlerMCP
 from butlers.settings.sections import ServerSection
 
@@ -45,26 +45,26 @@ Pages: TypeAlias = Callable[[AppState], Starlette]
 """Makes the application that answers whatever is no door of ours."""
 
 
-def build_app(household: AppState, settings: ServerSection, pages: Pages | None) -> Starlette:
+def build_app(app_state: AppState, settings: ServerSection, pages: Pages | None) -> Starlette:
     """The whole HTTP surface over butlers that have started."""
-    butlers, tokens = household.butlers, household.tokens
+    butlers, tokens = app_state.butlers, app_state.tokens
     servers = {name: ButlerMCP.of(butler, tokens) for name, butler in butlers.items()}
     names = _host_names(settings)
     guard = _guard(names)
-    shown = pages(household) if pages is not None else None
+    shown = pages(app_state) if pages is not None else None
     # The MCP guard covers its own routes only; this one covers the rest.
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
     doors = [_mcp_route(f"/butlers/{name}/mcp", one, guard) for name, one in servers.items()]
     app = Starlette(
         routes=[
-            *_vital_signs(household),
+            *_vital_signs(app_state),
             *hook_routes(butlers, tokens),
             *doors,
-            *(one for name in household.failed for one in _closed_doors(name, household)),
+            *(one for name in app_state.failed for one in _closed_doors(name, app_state)),
         ],
         middleware=[
             trusted,
-            Middleware(Gate, tokens=tokens),
+            Middleware(RequestLimiter, tokens=tokens),
         ],
         lifespan=_lifespan(list(servers.values()), shown),
     )
@@ -86,34 +86,34 @@ def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -
     return Route(path, app)
 
 
-def _closed_doors(name: str, household: AppState) -> list[Route]:
+def _closed_doors(name: str, app_state: AppState) -> list[Route]:
     """What agents and hooks of a butler that could not be made are told."""
 
     async def refuse(request: Request) -> Response:
-        if household.tokens.verify(bearer(request.headers), name) is None:
+        if app_state.tokens.verify(bearer(request.headers), name) is None:
             return JSONResponse({"error": "a token of this butler is needed"}, status_code=401)
-        words = f"butler {name} failed to start: {household.failed[name]}"
+        words = f"butler {name} failed to start: {app_state.failed[name]}"
         return JSONResponse({"error": words}, status_code=503)
 
     doors = (f"/butlers/{name}/mcp", f"/butlers/{name}/hooks/{{event}}")
     return [Route(door, refuse, methods=["POST", "GET", "DELETE"]) for door in doors]
 
 
-def _vital_signs(household: AppState) -> list[Route]:
+def _vital_signs(app_state: AppState) -> list[Route]:
     async def health(request: Request) -> Response:
-        report = await _health(household)
+        report = await _health(app_state)
         status = 200 if report["status"] == "ok" else 503
         token = bearer(request.headers)
-        if not token or not household.knows(token):
+        if not token or not app_state.knows(token):
             report = {"status": report["status"]}
         return JSONResponse(report, status_code=status)
 
     async def numbers(_: Request) -> Response:
-        await _health(household)
+        await _health(app_state)
         return Response(metrics.exposition(), media_type=metrics.CONTENT_TYPE)
 
     async def ready(_: Request) -> Response:
-        stage = household.progress.stage
+        stage = app_state.progress.stage
         return JSONResponse({"status": stage}, 200 if stage is Stage.READY else 503)
 
     return [Route(READY, ready), Route("/health", health), Route("/metrics", numbers)]
@@ -193,11 +193,11 @@ def _guard(names: Sequence[str]) -> TransportSecuritySettings:
     )
 
 
-async def _health(household: AppState) -> dict[str, object]:
+async def _health(app_state: AppState) -> dict[str, object]:
     """How every butler is; the metrics are told as well."""
-    butlers = household.butlers
+    butlers = app_state.butlers
     found = await asyncio.gather(*(_health_of(butler) for butler in butlers.values()))
-    failed = {name: _failure(name, why) for name, why in household.failed.items()}
+    failed = {name: _failure(name, why) for name, why in app_state.failed.items()}
     reports = dict(zip(butlers, found, strict=True)) | failed
     well = all(report["status"] == "ok" for report in reports.values())
     return {"status": _word(well), "version": __version__, "butlers": reports}

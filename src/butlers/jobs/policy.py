@@ -1,11 +1,17 @@
 """When jobs run: arithmetic on cron expressions and on what has run so far. Times are UTC."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum, StrEnum, auto
+from functools import partial
+from typing import Any, TypeAlias
 
 from cronsim import CronSim
+
+from butlers.errors import SettingsError
+from butlers.module import Job, Module, NotRun
+from butlers.settings.sections import MODULE_JOBS, ButlerSettings
 
 MAX_ATTEMPTS = 3
 """How often one tick is begun anew after the process that ran it was gone."""
@@ -92,3 +98,41 @@ def seconds_to_wait(crons: Iterable[str], now: datetime, longest: float) -> floa
     ticks = (next_tick(cron, now) for cron in crons)
     waits = [(tick - now).total_seconds() for tick in ticks if tick is not None]
     return max(_SHORTEST_PAUSE, min([longest, *waits]))
+
+
+RunPrompt: TypeAlias = Callable[[str, str], Awaitable[dict[str, Any]]]
+"""Runs a prompt as a session, given the task's name and the prompt; what came of it."""
+
+NO_SESSIONS = 'no session was run: runtime.kind in butler.toml is "none"'
+
+
+def jobs_of(
+    settings: ButlerSettings, modules: Sequence[Module], run_prompt: RunPrompt | None = None
+) -> list[Job]:
+    """Every job there is, by name; one whose cron is empty runs only when asked for."""
+    jobs = [*_module_jobs(settings, modules), *_prompt_jobs(settings, run_prompt)]
+    names = [job.name for job in jobs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SettingsError([f"schedule: two jobs are named {name}" for name in twice])
+    return jobs
+
+
+def _module_jobs(settings: ButlerSettings, modules: Sequence[Module]) -> Iterator[Job]:
+    for module in modules:
+        settable = getattr(settings.module(module.name), "butler_jobs", ())
+        for job in module.jobs():
+            entry = settings.butler.schedule.get(job.name) if job.name in settable else None
+            yield job if entry is None else replace(job, cron=entry.cron)
+
+
+def _prompt_jobs(settings: ButlerSettings, run_prompt: RunPrompt | None) -> Iterator[Job]:
+    for name, entry in settings.butler.schedule.items():
+        if entry.cron and name not in MODULE_JOBS:
+            yield Job(name, entry.cron, partial(_run, run_prompt, name, entry.prompt))
+
+
+async def _run(run_prompt: RunPrompt | None, name: str, prompt: str) -> dict[str, Any]:
+    if run_prompt is None:
+        raise NotRun(NO_SESSIONS)
+    return await run_prompt(name, prompt)

@@ -6,25 +6,34 @@ erasure of the butler ends what a crash cut off.
 """
 
 import asyncio
+import base64
+import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from butlers.atomic_files import replace_file
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from butlers.atomic_files import draft_of, replace_file
 from butlers.errors import InvalidInput, NotFound
 from butlers.host.butler import Butler
+from butlers.host.home import Home
 from butlers.kernel.mentions import Mentions
 from butlers.memory.flows import erase as memories
 from butlers.memory.model import Lineage
 from butlers.memory.policy.erasure import ErasureRequest, Selection
 from butlers.notebook import portable as notes
-from butlers.portability import receipts, traces
-from butlers.portability.export import NOTE, notebook_of
+from butlers.portability import traces
+from butlers.portability.native import NOTE, notebook_of
 from butlers.portability.traces import Sought, Traces
 from butlers.sessions.log import KEPT_SESSIONS
 
@@ -91,7 +100,7 @@ async def erase(butler: Butler, wanted: ErasureRequest, lineage: Lineage) -> dic
     left = await butler.scrub() if selection.counts else []
     begun.unlink(missing_ok=True)
     told = _receipt(butler, wanted, lineage, selection, beside) | {"not_rewritten": left}
-    return receipts.signed(butler.home, told, butler.memory.now())
+    return sign_receipt(butler.home, told, butler.memory.now())
 
 
 def _receipt(
@@ -186,3 +195,53 @@ def _texts(session: Mapping[str, Any]) -> dict[str, Any]:
 def _hash(told: Any) -> str:
     written = told if isinstance(told, str) else json.dumps(told, sort_keys=True, default=str)
     return f"sha256:{hashlib.sha256(written.encode()).hexdigest()}"
+
+
+_SIGNED_BY, _SIGNATURE = "signed_by", "signature"
+
+
+def sign_receipt(home: Home, told: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """A receipt of what is told."""
+    key = _key(home)
+    public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    receipt = {"receipt": "butlers-erasure", "version": 1, "at": now.isoformat(), **told}
+    receipt[_SIGNED_BY] = f"ed25519:{base64.b64encode(public).decode()}"
+    signature = key.sign(_canonical(receipt))
+    return {**receipt, _SIGNATURE: base64.b64encode(signature).decode()}
+
+
+def verify_receipt(home: Home, receipt: Any) -> str:
+    """In words whose receipt it is; InvalidInput where it is nobody's, or was changed."""
+    try:
+        told = {name: value for name, value in receipt.items() if name != _SIGNATURE}
+        public = base64.b64decode(told[_SIGNED_BY].removeprefix("ed25519:"), validate=True)
+        signature = base64.b64decode(receipt[_SIGNATURE], validate=True)
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, _canonical(told))
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise InvalidInput("the receipt is not one of butlers") from None
+    except InvalidSignature:
+        raise InvalidInput("the receipt was changed after it was signed") from None
+    own = _key(home).public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return "signed by this home" if public == own else "signed, but by another home"
+
+
+def _key(home: Home) -> Ed25519PrivateKey:
+    """The home's own key, made when it is first needed."""
+    file = home.root / "receipts.key"
+    try:
+        return _read(file)
+    except FileNotFoundError:
+        made = base64.b64encode(Ed25519PrivateKey.generate().private_bytes_raw()).decode()
+        draft = draft_of(file, f"{made}\n")
+        with contextlib.suppress(FileExistsError):  # another process was quicker
+            os.link(draft, file)
+        draft.unlink()
+        return _read(file)
+
+
+def _read(file: Path) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(base64.b64decode(file.read_text("ascii")))
+
+
+def _canonical(receipt: dict[str, Any]) -> bytes:
+    return json.dumps(receipt, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()

@@ -16,9 +16,9 @@ from butlers.memory.flows.batch import store_batch
 from butlers.memory.model import Lineage, New, NewFact, Origin
 from butlers.memory.operations import OperationContext
 from butlers.portability import conversations, documents, pam
-from butlers.portability.bring import Imported, OnStep
 from butlers.portability.conversations import Unreadable
-from butlers.sessions.parts import store_session
+from butlers.portability.native import Imported, OnStep
+from butlers.sessions.essence import store_session
 
 MAX_BYTES = 2 * 1024**3
 """How much of an export is read: what is packed may say less of itself than it holds."""

@@ -8,9 +8,15 @@ from typing import Any
 from butlers.errors import InvalidInput
 from butlers.host.butler import Butler
 from butlers.memory.model import Lineage
-from butlers.portability import foreign, lines, pam
-from butlers.portability.bring import Imported, OnStep, bring_export, unwatched
-from butlers.portability.export import export_lines
+from butlers.portability import foreign, pam
+from butlers.portability.native import (
+    Imported,
+    OnStep,
+    bring_export,
+    export_lines,
+    is_export,
+    unwatched,
+)
 
 EXPORTS = {"butlers": export_lines, "pam": pam.export_pam}
 IMPORTS: Mapping[str, Callable[[Butler, Path, Lineage, OnStep], Awaitable[Imported]]] = {
@@ -53,7 +59,7 @@ def recognised(source: Path) -> str:
     if source.is_dir():
         return "markdown" if not any(source.glob("conversations*.json")) else _by_members(source)
     with source.open("rb") as stream:
-        if lines.is_export(stream.read(200)):
+        if is_export(stream.read(200)):
             return "butlers"
     return _by_members(source)
 

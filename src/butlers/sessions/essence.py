@@ -1,21 +1,37 @@
-"""The essence of a session, without a model: what was stated and asked, and what came of it.
+"""Extract the essence of a session without a language model, and store it part by part.
 
 Every turn of a user is in it, shortened where it must be. What they stated comes first and whole,
 for that is what people want kept, and the first words of an episode are found best. A long
-session has several parts, each short enough to be one episode.
+session has several parts, each short enough to be one episode. Each part is stored once: a
+session that is delivered again, or resumed, adds only what is new.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import structlog
 
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import normalise_whitespace
+from butlers.memory.flows.session_parts import NewPart, Part, last_part, session_key, store_part
+from butlers.memory.model import NewEpisode
+from butlers.memory.operations import OperationContext
 from butlers.sessions import cues
 from butlers.sessions.echo import RECALLED, Echo
-from butlers.sessions.spoken import own_sentences, unlisted, without_pasted
-from butlers.sessions.spoken_statements import SpokenStatement, statements
-from butlers.sessions.transcripts import Speaker, Transcript, Utterance, own_words
+from butlers.sessions.spoken import (
+    SpokenStatement,
+    candidates,
+    own_sentences,
+    statements,
+    unlisted,
+    without_pasted,
+)
+from butlers.sessions.transcripts import Speaker, Transcript, Utterance, instant_of, own_words
 
 MAX_CHARACTERS = 8_000
 _REQUEST, _WHOLE, _STATED, _OUTCOME, _OUTCOME_BETWEEN = 2_000, 2_000, 3_000, 2_800, 800
@@ -191,3 +207,74 @@ def _ends(text: str, limit: int) -> str:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + _ELLIPSIS
+
+
+log = structlog.get_logger(__name__)
+
+
+async def store_session(
+    ctx: OperationContext, session: str, said: Transcript, metadata: Mapping[str, Any]
+) -> UUID | None:
+    """Store what is not stored of a session; its last new episode, None where nothing is new."""
+    newest: UUID | None = None
+    while True:
+        after = await last_part(ctx.memory, session, ctx.lineage)
+        rest = said.after(after.through if after else "")
+        for found in await asyncio.to_thread(of_transcript, rest):
+            after = await store_essence(ctx, session, found, after, metadata)
+            if after is None:
+                # Somebody else delivers it too and was quicker: what is left is seen anew.
+                break
+            newest = after.episode_id
+        else:
+            return newest
+
+
+async def store_essence(
+    ctx: OperationContext,
+    session: str,
+    found: Essence,
+    after: Part | None,
+    metadata: Mapping[str, Any],
+) -> Part | None:
+    """Store a part of a session after another; None where the session went on otherwise."""
+    memory, scope = ctx.memory, await ctx.kept(ctx.memory.butler)
+    # Several speak in it, so that it has no author.
+    episode = NewEpisode(
+        found.text,
+        scope,
+        _as_uuid(session),
+        metadata={**metadata, "session": session, "through": found.through},
+        idempotency_key=f"{session_key(session)}:{after.through}"
+        if after
+        else session_key(session),
+        said_at=_instant(found.asked_at),
+    )
+    stated = found.statements if memory.settings.statements.enabled else ()
+    told = candidates(stated, scope, session, metadata)
+    new = NewPart(session, after, found.through, episode, told)
+    stored = await store_part(memory, new, ctx.lineage)
+    if stored is not None:
+        log.info(
+            "session remembered",
+            butler=memory.butler,
+            episode=str(stored.episode_id),
+            secrets_masked=found.secrets_masked,
+        )
+    return stored
+
+
+def _as_uuid(session: str) -> UUID | None:
+    try:
+        return UUID(session)
+    except ValueError:
+        return None
+
+
+def _instant(at: str) -> datetime | None:
+    """An instant as a transcript writes it; None where it writes none, or without its offset."""
+    try:
+        found = datetime.fromisoformat(instant_of(at))
+        return found.astimezone(UTC) if found.tzinfo else None
+    except (ValueError, OverflowError):
+        return None

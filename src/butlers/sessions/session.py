@@ -26,8 +26,8 @@ from butlers.memory.operations.retrieval import (
 from butlers.memory.policy import context as lines
 from butlers.memory.policy.trust import reservations
 from butlers.sessions import essence
+from butlers.sessions.essence import store_essence, store_session
 from butlers.sessions.fail_open import forgiven
-from butlers.sessions.parts import store_essence, store_session
 from butlers.sessions.transcripts import parse
 
 STORING_SECONDS = 30.0

@@ -16,7 +16,7 @@ from butlers.errors import InvalidInput
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from butlers.host.home_tokens import ensure_hook_token
-from butlers.portability import receipts
+from butlers.portability.erase import verify_receipt
 from butlers.sessions import spool
 from interfaces.daemons import Daemon, butlers, up
 from interfaces.furnished import furnished_home
@@ -130,7 +130,7 @@ def test_who_is_erased_is_in_no_dump_and_no_file(daemon: Daemon, home: Home, tmp
     whole = json.loads(receipt.read_text())
     assert NAMED.search(receipt.read_bytes()) is None
     with pytest.raises(InvalidInput, match="changed after it was signed"):
-        receipts.verify(home, {**whole, "by": "somebody"})
+        verify_receipt(home, {**whole, "by": "somebody"})
     assert "wilmarieland" in run(home, "memory", "list", "episodes").lower()
 
 

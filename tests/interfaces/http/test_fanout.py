@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from butlers.auth.rights import Caller
-from butlers.interfaces.http.callers import Visitor
+from butlers.interfaces.http.access import Visitor
+from butlers.interfaces.http.butlers import ButlerOverview, get_overview
 from butlers.interfaces.http.fanout import Fleet, FleetQuery
-from butlers.interfaces.http.overview import ButlerOverview, get_overview
 from butlers.settings.sections import FleetSection
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, up
 from interfaces.furnished import furnished_home
@@ -223,9 +223,9 @@ class Stumbling:
 
 
 async def test_a_fault_nobody_foresaw_at_one_butler_does_not_spoil_the_rest():
-    household = SimpleNamespace(failed={}, butlers={"stumbling": Stumbling()}, fleet=FleetSection())
+    app_state = SimpleNamespace(failed={}, butlers={"stumbling": Stumbling()}, fleet=FleetSection())
     visitor = Visitor(Caller("default", "test"), {"stumbling": "default"})
     question = FleetQuery(ButlerOverview, get_overview, "overview", {})
-    (reply,) = await Fleet(household).ask(visitor, "request", question)
+    (reply,) = await Fleet(app_state).ask(visitor, "request", question)
     assert (reply.name, reply.said) == ("stumbling", None)
     assert reply.error == "failed (ZeroDivisionError); the log says more"

@@ -167,14 +167,14 @@ def _request(cookie: str) -> Request:
 
 
 @pytest.fixture
-def household(tmp_path: Any) -> AppState:
+def app_state(tmp_path: Any) -> AppState:
     tokens = TokenStore(tmp_path / "tokens.json")
     butler: Any = SimpleNamespace(settings=SimpleNamespace(butler=SimpleNamespace(tenant="acme")))
     return AppState(Home(tmp_path), {"general": butler}, tokens, FleetSection())
 
 
-async def test_a_session_expires(household: AppState, clock: WalkingClock):
-    sessions = BrowserSessions(household, clock)
+async def test_a_session_expires(app_state: AppState, clock: WalkingClock):
+    sessions = BrowserSessions(app_state, clock)
     cookie = await sessions.begin(None)
     visitor = sessions.visitor(_request(cookie))
     assert visitor is not None and visitor.tenants == {"general": "acme"} and visitor.is_operator
@@ -185,9 +185,9 @@ async def test_a_session_expires(household: AppState, clock: WalkingClock):
 
 
 async def test_sessions_are_bounded_and_the_oldest_goes_first(
-    household: AppState, clock: WalkingClock
+    app_state: AppState, clock: WalkingClock
 ):
-    sessions = BrowserSessions(household, clock)
+    sessions = BrowserSessions(app_state, clock)
     first, second = await sessions.begin(None), await sessions.begin(None)
     for _ in range(MAX_SESSIONS - 1):
         await sessions.begin(None)
@@ -195,8 +195,8 @@ async def test_sessions_are_bounded_and_the_oldest_goes_first(
     assert sessions.visitor(_request(second)) is not None
 
 
-async def test_names_of_sessions_are_kept_as_digests_only(household: AppState, clock: WalkingClock):
-    sessions = BrowserSessions(household, clock)
+async def test_names_of_sessions_are_kept_as_digests_only(app_state: AppState, clock: WalkingClock):
+    sessions = BrowserSessions(app_state, clock)
     cookie = await sessions.begin(None)
     assert cookie not in repr(vars(sessions))
     assert sessions.visitor(_request(str(uuid.uuid4()))) is None

@@ -12,7 +12,7 @@ from butlers.interfaces.cli.output import show_fields, show_json, show_line, siz
 
 if TYPE_CHECKING:
     from butlers.backup.archive import Manifest
-    from butlers.backup.backup import Made, Tell
+    from butlers.backup.create import Made, Tell
     from butlers.backup.directory import Backups
     from butlers.host.home import Home
     from butlers.host.removal import Belongings
@@ -59,7 +59,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Check that a backup is complete and can be restored; exits 1 if not."""
-    from butlers.backup.restore import verify as prove
+    from butlers.backup.restore_home import verify as prove
     from butlers.logs import configure
 
     configure("error")
@@ -83,7 +83,7 @@ def restore(
     The backup is checked first and every row is counted afterwards. If it is interrupted, run it
     again.
     """
-    from butlers.backup.restore import restore as bring_back
+    from butlers.backup.restore_home import restore as bring_back
     from butlers.logs import configure
 
     configure("error")
@@ -134,7 +134,7 @@ def remove(
 
 
 async def _make(home: "Home", file: Path | None, tell: "Tell") -> "Made":
-    from butlers.backup.backup import make
+    from butlers.backup.create import make
 
     backups = _list_backups(home)
     if file is None:

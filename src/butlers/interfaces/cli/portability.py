@@ -160,13 +160,13 @@ def verify(
 
     from butlers.errors import InvalidInput
     from butlers.interfaces.cli.options import existing_home
-    from butlers.portability import receipts
+    from butlers.portability.erase import verify_receipt
 
     try:
         receipt = json.loads(file.read_text("utf-8"))
     except ValueError:
         raise InvalidInput(f"{file}: found no JSON; valid is a receipt") from None
-    signed = receipts.verify(existing_home(home), receipt)
+    signed = verify_receipt(existing_home(home), receipt)
     show_line(f"{signed}: erased {_counted(receipt['counts'])} at {receipt['at']}")
 
 

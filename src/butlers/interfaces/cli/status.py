@@ -149,7 +149,7 @@ def _described(running: "Running") -> dict[str, Any]:
 def _sessions(home: "Home") -> list[dict[str, Any]]:
     """Alerts about sessions: spooled too long, set aside, or without memory."""
     from butlers.clock import utc_now
-    from butlers.sessions.session_alerts import shortfalls
+    from butlers.sessions.spool_entries import shortfalls
 
     return [asdict(alert) for alert in shortfalls(home.root, utc_now())]
 

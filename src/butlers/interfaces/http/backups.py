@@ -10,10 +10,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from butlers.backup.directory import Backups
-from butlers.backup.restore import verify
+from butlers.backup.restore_home import verify
 from butlers.clock import utc_now
 from butlers.errors import ButlersError, Conflict
-from butlers.interfaces.http.butler_access import Visiting, household_of
+from butlers.interfaces.http.access import Visiting, app_state_of
 from butlers.interfaces.http.jobs import JobRuns
 from butlers.memory.operations.results import Instant
 from butlers.operation import Input, Output
@@ -105,8 +105,8 @@ def backups_of(request: Request, visitor: Visiting) -> Backups:
     """The backups of the home; 403 for anybody but whoever runs it."""
     if not visitor.is_operator:
         raise HTTPException(403, "backups are of the whole home; its operator may make them")
-    household = household_of(request)
-    return Backups(household.home, household.backup)
+    app_state = app_state_of(request)
+    return Backups(app_state.home, app_state.backup)
 
 
 OfHome = Annotated[Backups, Depends(backups_of)]

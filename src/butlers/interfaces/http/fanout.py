@@ -16,9 +16,8 @@ import structlog
 from pydantic import BaseModel, ValidationError
 
 from butlers.errors import ButlersError, Unavailable
+from butlers.interfaces.http.access import ButlerAccess, Visitor, access_butler
 from butlers.interfaces.http.app_state import AppState
-from butlers.interfaces.http.butler_access import ButlerAccess, take_seat
-from butlers.interfaces.http.callers import Visitor
 from butlers.settings.sections import RemoteButler
 
 log = structlog.get_logger(__name__)
@@ -53,8 +52,8 @@ class Reply(Generic[Said]):
 class Fleet:
     """The butlers of this home and those of others that its settings name."""
 
-    def __init__(self, household: AppState) -> None:
-        self._household = household
+    def __init__(self, app_state: AppState) -> None:
+        self._app_state = app_state
         self._client: httpx2.AsyncClient | None = None
 
     @asynccontextmanager
@@ -71,12 +70,12 @@ class Fleet:
 
     def here(self, visitor: Visitor) -> list[str]:
         """The butlers of this home that a caller may see, by name."""
-        home = self._household
+        home = self._app_state
         return sorted(visitor.tenants.keys() & (home.butlers.keys() | home.failed.keys()))
 
     def there(self, visitor: Visitor) -> list[RemoteButler]:
         """The remote butlers that a caller may see, by name."""
-        shown = (one for one in self._household.fleet.remotes if one.name in visitor.remotes)
+        shown = (one for one in self._app_state.fleet.remotes if one.name in visitor.remotes)
         return sorted(shown, key=lambda remote: remote.name)
 
     def names(self, visitor: Visitor) -> list[str]:
@@ -97,8 +96,8 @@ class Fleet:
         self, name: str, visitor: Visitor, request_id: str, question: FleetQuery[Said]
     ) -> Reply[Said]:
         async def answer() -> Said:
-            seat = take_seat(self._household, visitor, name, request_id)
-            return question.model.model_validate(await question.here(seat))
+            access = access_butler(self._app_state, visitor, name, request_id)
+            return question.model.model_validate(await question.here(access))
 
         return await self._within_time(name, answer, is_remote=False)
 

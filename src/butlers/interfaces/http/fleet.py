@@ -7,10 +7,10 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 
 from butlers.interfaces.http import jobs
-from butlers.interfaces.http.butler_access import MEMORY, Visiting
+from butlers.interfaces.http.access import MEMORY, Visiting
+from butlers.interfaces.http.butlers import ButlerOverview, get_overview
 from butlers.interfaces.http.fanout import Fleet, FleetQuery, Reply
 from butlers.interfaces.http.jobs import Jobs
-from butlers.interfaces.http.overview import ButlerOverview, get_overview
 from butlers.kernel.ranking import best_first
 from butlers.memory.model import SearchMode
 from butlers.memory.operations import fields, listing, retrieval
@@ -131,8 +131,8 @@ async def search(
     mode = asked.mode or SearchMode.HYBRID
     params = asked.model_dump(mode="json", exclude_none=True) | {"mode": mode.value}
 
-    async def here(seat: Any) -> Any:
-        return {"items": await seat.perform(MEMORY, retrieval.search, params)}
+    async def here(access: Any) -> Any:
+        return {"items": await access.perform(MEMORY, retrieval.search, params)}
 
     question = FleetQuery(FoundAll, here, "search", params)
     replies = await _fleet(request).ask(visitor, request.state.request_id, question)
@@ -156,8 +156,8 @@ async def activity(
 ) -> Any:
     """What happened at every butler, newest first."""
 
-    async def here(seat: Any) -> Any:
-        page = await seat.ask(listing.activity, limit=asked.limit)
+    async def here(access: Any) -> Any:
+        page = await access.ask(listing.activity, limit=asked.limit)
         return {"items": page["items"], "next_cursor": None}
 
     question = FleetQuery(Activity, here, "activity", {"limit": asked.limit})

@@ -20,7 +20,7 @@ from butlers.auth.token_store import TokenStore
 from butlers.errors import Forbidden
 from butlers.hook import CONNECTING
 from butlers.host.butler import Butler
-from butlers.interfaces.http.rate_limit import bearer
+from butlers.interfaces.http.middleware import bearer
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.log import SessionLog
 from butlers.sessions.session import STORING_SECONDS, SessionMemory, place_name

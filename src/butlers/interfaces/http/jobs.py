@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Path
 from starlette.requests import Request
 
-from butlers.interfaces.http.butler_access import ButlerAccess, Seated
+from butlers.interfaces.http.access import ButlerAccess, CurrentAccess
 from butlers.jobs.runs import Run
 from butlers.jobs.schedule import Planned
 from butlers.memory.operations.results import Instant
@@ -100,10 +100,10 @@ class JobAsked(Output):
 
 
 @router.get("/jobs", response_model=Jobs)
-async def list_jobs(seat: Seated) -> Any:
+async def list_jobs(access: CurrentAccess) -> Any:
     """Every job with its next run, and the newest runs of all."""
-    history = await seat.butler.schedule().history(limit=_SHOWN)
-    return {**await plan_of(seat), "history": [_run_view(run, seat) for run in history]}
+    history = await access.butler.schedule().history(limit=_SHOWN)
+    return {**await plan_of(access), "history": [_run_view(run, access) for run in history]}
 
 
 class ClockAccepted(Output):
@@ -113,47 +113,49 @@ class ClockAccepted(Output):
 
 
 @router.post("/jobs/clock", response_model=ClockAccepted)
-async def accept_clock(seat: Seated) -> Any:
+async def accept_clock(access: CurrentAccess) -> Any:
     """Say that the clock is right: cleanup and decay sweep go on."""
-    _must_run(seat)
-    return {"believed_at": await seat.butler.clock_watch.accept()}
+    _must_run(access)
+    return {"believed_at": await access.butler.clock_watch.accept()}
 
 
 @router.post("/jobs/{job}/run", response_model=JobAsked)
-async def run_job(seat: Seated, request: Request, job: Annotated[str, Path(max_length=100)]) -> Any:
+async def run_job(
+    access: CurrentAccess, request: Request, job: Annotated[str, Path(max_length=100)]
+) -> Any:
     """Run a job now, for the whole butler; 409 while it is under way."""
-    _must_run(seat)
+    _must_run(access)
     runs: JobRuns = request.app.state.job_runs
-    run = await runs.begin(seat.butler.schedule().run_now(job))
-    return {"job": job, "run": run and _run_view(run, seat)}
+    run = await runs.begin(access.butler.schedule().run_now(job))
+    return {"job": job, "run": run and _run_view(run, access)}
 
 
-def _must_run(seat: ButlerAccess) -> None:
-    seat.must_run_jobs("jobs concern the whole butler; its own tenant may run them")
+def _must_run(access: ButlerAccess) -> None:
+    access.must_run_jobs("jobs concern the whole butler; its own tenant may run them")
 
 
-async def plan_of(seat: ButlerAccess) -> dict[str, Any]:
+async def plan_of(access: ButlerAccess) -> dict[str, Any]:
     """The jobs of one butler without their history."""
-    planned = await seat.butler.schedule().plan()
+    planned = await access.butler.schedule().plan()
     return {
-        "jobs": [_planned(one, seat) for one in planned],
-        "may_run": seat.may_run_jobs,
-        "clock_doubt": await seat.butler.clock_watch.look(),
+        "jobs": [_planned(one, access) for one in planned],
+        "may_run": access.may_run_jobs,
+        "clock_doubt": await access.butler.clock_watch.look(),
     }
 
 
-def _planned(one: Planned, seat: ButlerAccess) -> dict[str, Any]:
-    last = _run_view(one.last, seat) if one.last else None
+def _planned(one: Planned, access: ButlerAccess) -> dict[str, Any]:
+    last = _run_view(one.last, access) if one.last else None
     return {"name": one.name, "cron": one.cron, "next_at": one.next_at, "last": last}
 
 
-def _run_view(run: Run, seat: ButlerAccess) -> dict[str, Any]:
+def _run_view(run: Run, access: ButlerAccess) -> dict[str, Any]:
     return {
         "job": run.job,
         "cause": run.cause,
         "outcome": run.outcome,
         "started_at": run.started_at,
         "finished_at": run.finished_at,
-        "error": run.error if seat.is_operator else None,
-        "result": run.result if seat.is_operator else None,
+        "error": run.error if access.is_operator else None,
+        "result": run.result if access.is_operator else None,
     }

@@ -1,4 +1,4 @@
-"""Operations as routes of the HTTP API, described by OpenAPI.
+"""The HTTP API, described by OpenAPI: operations as routes of each butler, and the other routes.
 
 A route takes from its path what the path names, the rest from the query of a GET or else from the
 body. `{fact_id}` in the path of an operation on any memory says of which kind the memory is.
@@ -14,7 +14,9 @@ from pydantic import BaseModel, create_model
 
 from butlers.errors import NotFound
 from butlers.host.registry import KNOWN
-from butlers.interfaces.http.butler_access import MEMORY, ButlerAccess, SeatedInScopes
+from butlers.interfaces.http import backups, butlers, fleet, jobs, portability, sessions
+from butlers.interfaces.http.access import DOCUMENTED_TOKEN, MEMORY, ButlerAccess, ScopedAccess
+from butlers.interfaces.http.faults import FAILURES
 from butlers.module import Module
 from butlers.operation import Input, Operation, OperationEffect, Output, Route
 
@@ -25,7 +27,7 @@ _KINDS = ("fact", "rule", "episode")
 
 
 def operation_routes() -> APIRouter:
-    """Every operation of every module below the butler's name."""
+    """Build the routes of every module's operations."""
     router = APIRouter()
     offered = [
         (module, operation, route)
@@ -34,8 +36,8 @@ def operation_routes() -> APIRouter:
         if "http" not in operation.left_out
         for route in operation.routes
     ]
-    # Fixed paths before those that take any word in the same place.
-    for module, operation, route in sorted(offered, key=lambda one: "{" in one[2].path):
+    # Fixed paths before those that take any word at the same position.
+    for module, operation, route in sorted(offered, key=lambda item: "{" in item[2].path):
         _add(router, module, operation, route)
     return router
 
@@ -61,45 +63,45 @@ def _below(module: type[Module]) -> str:
 
 
 def _endpoint(module: type[Module], operation: Operation, route: Route) -> Endpoint:
-    places = _IN_PATH.findall(route.path)
-    asked = _request_body(operation, route, places)
+    names = _IN_PATH.findall(route.path)
+    params = _request_body(operation, route, names)
 
-    async def answer(seat: ButlerAccess, **given: Any) -> Any:
-        named = {place: given.pop(place) for place in places}
-        if asked is not None:
-            given = given["asked"].model_dump(exclude_unset=True)
-        answered = await seat.perform(
+    async def answer(access: ButlerAccess, **given: Any) -> Any:
+        named = {name: given.pop(name) for name in names}
+        if params is not None:
+            given = given["params"].model_dump(exclude_unset=True)
+        output = await access.perform(
             module.name, operation, {**given, **_filled(named, operation)}
         )
-        if answered is None:
+        if output is None:
             raise NotFound(_nothing(named))
-        return {route.wraps: answered} if route.wraps else answered
+        return {route.wraps: output} if route.wraps else output
 
-    parameters = [_parameter("seat", SeatedInScopes)]
-    parameters += [_parameter(place, _kind_of(place, operation)) for place in places]
-    if asked is not None:
-        parameters.append(_asked_parameter(asked, route))
+    parameters = [_parameter("access", ScopedAccess)]
+    parameters += [_parameter(name, _kind_of(name, operation)) for name in names]
+    if params is not None:
+        parameters.append(_params_parameter(params, route))
     vars(answer)["__signature__"] = inspect.Signature(parameters)
     return answer
 
 
 def _nothing(named: dict[str, Any]) -> str:
-    for place, value in named.items():
-        return f"{place}: you have no {place.removesuffix('_id')} {value}"
-    return "you have nothing that is what was asked for"
+    for name, value in named.items():
+        return f"{name}: you have no {name.removesuffix('_id')} {value}"
+    return "nothing was found"
 
 
 def _response_model(operation: Operation, route: Route) -> Any:
-    """What a route answers; a list may stand under a key."""
+    """Return a route's response model, in which a list may stand under a key."""
     if not route.wraps:
         return operation.output
     title = f"{operation.name.title()}Answer"
     return _made(title, Output, {route.wraps: (operation.output, ...)})
 
 
-def _request_body(operation: Operation, route: Route, places: list[str]) -> type[Input] | None:
-    """What a route asks for beside its path; None for nothing."""
-    taken = {*places, *_filled(dict.fromkeys(places, ""), operation)}
+def _request_body(operation: Operation, route: Route, names: list[str]) -> type[Input] | None:
+    """Return the model of the fields that the path does not fill; None without any."""
+    taken = {*names, *_filled(dict.fromkeys(names, ""), operation)}
     left = {
         name: (field.annotation, field)
         for name, field in operation.fields.items()
@@ -113,34 +115,44 @@ def _request_body(operation: Operation, route: Route, places: list[str]) -> type
 
 
 def _made(name: str, base: type[Model], fields: Mapping[str, Any]) -> type[Model]:
-    """A model that stands in no file, where nobody need look for what is said of its fields."""
+    """Create a model that has no source file to read docstrings from."""
     unwritten = {"use_attribute_docstrings": False}
     return create_model(name, __base__=base, __cls_kwargs__=unwritten, **fields)
 
 
 def _filled(named: dict[str, Any], operation: Operation) -> dict[str, Any]:
-    """The fields that a path fills in."""
+    """Return the fields that path parameters fill."""
     filled: dict[str, Any] = {}
-    for place, value in named.items():
-        kind = place.removesuffix("_id")
-        if place in operation.fields:
-            filled[place] = value
+    for name, value in named.items():
+        kind = name.removesuffix("_id")
+        if name in operation.fields:
+            filled[name] = value
         elif kind in _KINDS:
             filled |= {"memory_id": value, "memory_type": kind}
     return filled
 
 
-def _kind_of(place: str, operation: Operation) -> Any:
-    field = operation.fields.get(place) or operation.fields["memory_id"]
+def _kind_of(name: str, operation: Operation) -> Any:
+    field = operation.fields.get(name) or operation.fields["memory_id"]
     return Annotated[field.annotation, *field.metadata, Path(description=field.description)]
 
 
-def _asked_parameter(asked: type[Input], route: Route) -> inspect.Parameter:
+def _params_parameter(params: type[Input], route: Route) -> inspect.Parameter:
     if route.method == "GET":
-        return _parameter("asked", Annotated[asked, Query()])
-    needed = any(field.is_required() for field in asked.model_fields.values())
-    return _parameter("asked", asked, inspect.Parameter.empty if needed else asked())
+        return _parameter("params", Annotated[params, Query()])
+    needed = any(field.is_required() for field in params.model_fields.values())
+    return _parameter("params", params, inspect.Parameter.empty if needed else params())
 
 
 def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+
+
+router = APIRouter(prefix="/api", responses=FAILURES, dependencies=[DOCUMENTED_TOKEN])
+router.include_router(butlers.router, prefix="/butlers/{name}")
+router.include_router(jobs.router, prefix="/butlers/{name}/memory")
+for part in (sessions, portability):
+    router.include_router(part.router, prefix="/butlers/{name}")
+router.include_router(operation_routes())
+router.include_router(fleet.router)
+router.include_router(backups.router)

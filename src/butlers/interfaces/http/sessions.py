@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from butlers.errors import SettingsError, Unavailable
 from butlers.host.butler import Butler
-from butlers.interfaces.http.butler_access import Seated
+from butlers.interfaces.http.access import CurrentAccess
 from butlers.interfaces.http.jobs import JobRuns
 from butlers.memory.operations.results import Instant
 from butlers.operation import Input, Output
@@ -75,16 +75,16 @@ class SessionList(Output):
 
 
 @router.post("/ask", response_model=SessionAnswered)
-async def ask(seat: Seated, request: Request, asked: AskedSession) -> Any:
+async def ask(access: CurrentAccess, request: Request, asked: AskedSession) -> Any:
     """Ask a butler: a session of its own answers, with its memories and, where it can, its tools.
 
     It ends when whoever asked goes away. What it costs is the butler's, so that only those who
     may run its jobs may ask.
     """
-    seat.must_run_jobs("a session is at the butler's cost; its own tenant may ask")
-    settings = await asyncio.to_thread(_settings_now, seat.butler)
-    spawner = seat.butler.spawner(seat.butler.session_memory(), settings)
-    question = SessionRequest(asked.prompt, seat.caller.actor, project=asked.project)
+    access.must_run_jobs("a session is at the butler's cost; its own tenant may ask")
+    settings = await asyncio.to_thread(_settings_now, access.butler)
+    spawner = access.butler.spawner(access.butler.session_memory(), settings)
+    question = SessionRequest(asked.prompt, access.caller.actor, project=asked.project)
     runs: JobRuns = request.app.state.job_runs
     session = await _while_present(request, runs.started(spawner.ask(question)))
     # An answer does not wait for long because of what becomes of it.
@@ -98,22 +98,22 @@ async def ask(seat: Seated, request: Request, asked: AskedSession) -> Any:
 
 @router.get("/sessions", response_model=SessionList)
 async def list_sessions(
-    seat: Seated,
+    access: CurrentAccess,
     limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = 20,
     kind: Annotated[SessionKind | None, Query(description="Only those of this kind.")] = None,
 ) -> Any:
     """The caller's newest sessions: those of the butler's own, and those of connected agents."""
-    found = await seat.butler.session_log.find(seat.caller.tenant_id, limit, kind)
+    found = await access.butler.session_log.find(access.caller.tenant_id, limit, kind)
     return {"sessions": [one.shown() for one in found]}
 
 
 @router.get("/sessions/{session_id}", response_model=SessionShown)
 async def get_session(
-    seat: Seated,
+    access: CurrentAccess,
     session_id: Annotated[str, Path(max_length=100, description="Its id, or how that begins.")],
 ) -> Any:
     """One session: who asked, which agent and model, what it cost, was told and has stored."""
-    return (await seat.butler.session_log.get(seat.caller.tenant_id, session_id)).shown()
+    return (await access.butler.session_log.get(access.caller.tenant_id, session_id)).shown()
 
 
 def _settings_now(butler: Butler) -> ButlerSettings:

@@ -11,14 +11,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from butlers import __version__
-from butlers.interfaces.http import api
+from butlers.interfaces.http.access import BearerTokens, Callers, CallerSource
 from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.http.backups import BackupChecks
-from butlers.interfaces.http.callers import BearerTokens, Callers, CallerSource
-from butlers.interfaces.http.envelope import Envelope
 from butlers.interfaces.http.fanout import Fleet
 from butlers.interfaces.http.faults import answer_failures
 from butlers.interfaces.http.jobs import JobRuns
+from butlers.interfaces.http.middleware import Envelope
+from butlers.interfaces.http.routes import router as api_router
 from butlers.interfaces.web import butler, data, entities, fleet, memories, sign_in
 from butlers.interfaces.web.routing import explained
 from butlers.interfaces.web.signin import BrowserSessions, Recognition
@@ -30,9 +30,9 @@ _ABOUT = (
 )
 
 
-def build(household: AppState, sources: Sequence[CallerSource] = ()) -> FastAPI:
-    """API and pages over a household; `sources` recognise callers beside tokens and browsers."""
-    bearer, sessions = BearerTokens(household.tokens, household.fleet), BrowserSessions(household)
+def build(app_state: AppState, sources: Sequence[CallerSource] = ()) -> FastAPI:
+    """API and pages; `sources` recognise callers besides tokens and browsers."""
+    bearer, sessions = BearerTokens(app_state.tokens, app_state.fleet), BrowserSessions(app_state)
     app = FastAPI(
         title=_TITLE,
         version=__version__,
@@ -44,14 +44,14 @@ def build(household: AppState, sources: Sequence[CallerSource] = ()) -> FastAPI:
         lifespan=_lifespan,
         redirect_slashes=False,
     )
-    app.state.household = household
+    app.state.app_state = app_state
     app.state.sessions = sessions
     app.state.callers = Callers([bearer, sessions, *sources])
-    app.state.fleet = Fleet(household)
+    app.state.fleet = Fleet(app_state)
     app.state.job_runs = JobRuns()
     app.state.backup_checks = BackupChecks()
     answer_failures(app, explained)
-    app.include_router(api.router)
+    app.include_router(api_router)
     # Fixed paths before those that take any word in the same place.
     for part in (sign_in, fleet, butler, data, entities, memories):
         app.include_router(part.router, include_in_schema=False)

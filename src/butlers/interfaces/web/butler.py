@@ -7,8 +7,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from butlers.interfaces.http import jobs as api
-from butlers.interfaces.http.butler_access import ButlerAccess
-from butlers.interfaces.http.overview import get_overview
+from butlers.interfaces.http.access import ButlerAccess
+from butlers.interfaces.http.butlers import get_overview
 from butlers.interfaces.web import pictures
 from butlers.interfaces.web.pictures import retrieval_latency
 from butlers.interfaces.web.rendering import render, seated
@@ -26,14 +26,14 @@ _PATH = "/butlers/{name}/memory"
 @router.get(_PATH)
 async def overview(visit: Visiting, name: Name) -> Response:
     """Counts, plots, and the newest of everything."""
-    seat = visit.seat(name)
+    access = visit.access(name)
     told, timeline, facts, (rules, warnings), episodes, activity = await asyncio.gather(
-        get_overview(seat),
-        seat.ask(listing.timeline),
-        seat.ask(listing.list_facts, limit=_FEW),
-        _newest_rules(seat),
-        seat.ask(listing.list_episodes, limit=_FEW),
-        seat.ask(listing.activity, limit=_EVENTS),
+        get_overview(access),
+        access.ask(listing.timeline),
+        access.ask(listing.list_facts, limit=_FEW),
+        _newest_rules(access),
+        access.ask(listing.list_episodes, limit=_FEW),
+        access.ask(listing.activity, limit=_EVENTS),
     )
     return render(
         visit.request,
@@ -41,7 +41,7 @@ async def overview(visit: Visiting, name: Name) -> Response:
         **seated(visit, name, "overview"),
         told=told,
         plots=pictures.plots(timeline, retrieval_latency(name)),
-        facts=pictures.with_decay(facts["items"], seat),
+        facts=pictures.with_decay(facts["items"], access),
         rules=rules,
         warnings=warnings,
         episodes=episodes["items"],
@@ -52,7 +52,7 @@ async def overview(visit: Visiting, name: Name) -> Response:
 @router.get(_PATH + "/activity")
 async def activity(visit: Visiting, name: Name, cursor: str | None = None) -> Response:
     """The whole audit stream, a page at a time."""
-    page = await visit.seat(name).ask(listing.activity, limit=50, cursor=cursor)
+    page = await visit.access(name).ask(listing.activity, limit=50, cursor=cursor)
     return render(
         visit.request,
         "activity.html",
@@ -66,29 +66,29 @@ async def activity(visit: Visiting, name: Name, cursor: str | None = None) -> Re
 @router.get(_PATH + "/jobs")
 async def jobs(visit: Visiting, name: Name, done: str = "") -> Response:
     """Every job with its next run, and the newest runs of all."""
-    told = await api.list_jobs(visit.seat(name))
+    told = await api.list_jobs(visit.access(name))
     return render(visit.request, "jobs.html", **seated(visit, name, "jobs"), told=told, done=done)
 
 
 @router.post(_PATH + "/jobs/clock")
 async def accept_clock(sent: Sending, name: Name) -> Response:
     """Say that the clock is right."""
-    await api.accept_clock(sent.visit.seat(name))
+    await api.accept_clock(sent.visit.access(name))
     return go_to(f"/butlers/{name}/memory/jobs?done=believed")
 
 
 @router.post(_PATH + "/jobs/{job}/run")
 async def run(sent: Sending, name: Name, job: Name) -> Response:
     """Run a job now; the history then shows it."""
-    answer = await api.run_job(sent.visit.seat(name), sent.visit.request, job)
+    answer = await api.run_job(sent.visit.access(name), sent.visit.request, job)
     word = "ended" if answer["run"] else "begun"
     return go_to(f"/butlers/{name}/memory/jobs?done={word}")
 
 
-async def _newest_rules(seat: ButlerAccess) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+async def _newest_rules(access: ButlerAccess) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The newest rules to follow, and the newest warnings."""
-    page = await seat.ask(listing.list_rules)
-    warnings = await seat.ask(listing.list_rules, maturity=Maturity.ANTI_PATTERN, limit=_FEW)
+    page = await access.ask(listing.list_rules)
+    warnings = await access.ask(listing.list_rules, maturity=Maturity.ANTI_PATTERN, limit=_FEW)
     rules = [rule for rule in page["items"] if rule["maturity"] != Maturity.ANTI_PATTERN]
-    shown = pictures.with_decay(rules[:_FEW], seat)
-    return shown, pictures.with_decay(warnings["items"], seat)
+    shown = pictures.with_decay(rules[:_FEW], access)
+    return shown, pictures.with_decay(warnings["items"], access)

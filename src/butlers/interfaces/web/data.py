@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from butlers.errors import InvalidInput
-from butlers.interfaces.http.butler_access import ButlerAccess
-from butlers.interfaces.http.data import AskedErasure, erase, lineage_of
-from butlers.interfaces.http.removal import preview_removal
+from butlers.interfaces.http.access import ButlerAccess
+from butlers.interfaces.http.butlers import preview_removal
+from butlers.interfaces.http.portability import AskedErasure, erase, lineage_of
 from butlers.interfaces.web.rendering import render, seated
 from butlers.interfaces.web.routing import PageRoute
 from butlers.interfaces.web.visits import Name, Sending, Visiting
@@ -25,8 +25,8 @@ _PATH = "/butlers/{name}/memory/data"
 @router.get(_PATH)
 async def data(visit: Visiting, name: Name, about: str = "", keep: str = "") -> Response:
     """What may be taken along, and what would be erased with somebody."""
-    seat, asked = visit.seat(name), {"about": about.strip(), "keep": keep.strip()}
-    found = await _preview(seat, asked) if asked["about"] else None
+    access, asked = visit.access(name), {"about": about.strip(), "keep": keep.strip()}
+    found = await _preview(access, asked) if asked["about"] else None
     return render(
         visit.request,
         "data.html",
@@ -34,17 +34,17 @@ async def data(visit: Visiting, name: Name, about: str = "", keep: str = "") -> 
         asked=asked,
         found=found,
         receipt="",
-        may_erase=seat.is_operator,
-        removal=await _removal(seat),
+        may_erase=access.is_operator,
+        removal=await _removal(access),
     )
 
 
 @router.post(_PATH + "/erase")
 async def confirmed(sent: Sending, name: Name) -> Response:
     """Erase what was previewed; the receipt is shown once."""
-    seat = sent.visit.seat(name)
+    access = sent.visit.access(name)
     asked = {"about": sent.form["about"].strip(), "keep": sent.form["keep"].strip()}
-    receipt = await erase(seat, _erase_request(asked))
+    receipt = await erase(access, _erase_request(asked))
     return render(
         sent.visit.request,
         "data.html",
@@ -52,18 +52,18 @@ async def confirmed(sent: Sending, name: Name) -> Response:
         asked={"about": "", "keep": ""},
         found=None,
         receipt=json.dumps(receipt, indent=2, ensure_ascii=False),
-        may_erase=seat.is_operator,
-        removal=await _removal(seat),
+        may_erase=access.is_operator,
+        removal=await _removal(access),
     )
 
 
-async def _removal(seat: ButlerAccess) -> dict[str, Any] | None:
+async def _removal(access: ButlerAccess) -> dict[str, Any] | None:
     """What would go with the butler, for whoever may ask."""
-    return await preview_removal(seat) if seat.may_run_jobs else None
+    return await preview_removal(access) if access.may_run_jobs else None
 
 
-async def _preview(seat: ButlerAccess, asked: dict[str, str]) -> dict[str, Any]:
-    return await erasing.preview(seat.butler, _erase_request(asked).wanted, lineage_of(seat))
+async def _preview(access: ButlerAccess, asked: dict[str, str]) -> dict[str, Any]:
+    return await erasing.preview(access.butler, _erase_request(asked).wanted, lineage_of(access))
 
 
 def _erase_request(asked: dict[str, str]) -> AskedErasure:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from butlers.errors import InvalidInput, NotFound
-from butlers.interfaces.http.butler_access import ButlerAccess
+from butlers.interfaces.http.access import ButlerAccess
 from butlers.interfaces.web import pictures
 from butlers.interfaces.web.memories import listed_page, render_list
 from butlers.interfaces.web.rendering import render, seated
@@ -38,15 +38,15 @@ async def one(
     done: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
     """An entity with its names, its facts, and whom it could be merged into."""
-    seat = visit.seat(name)
-    detail = await _detail(seat, entity_id)
-    others = await _others(seat, entity_id)
+    access = visit.access(name)
+    detail = await _detail(access, entity_id)
+    others = await _others(access, entity_id)
     return render(
         visit.request,
         "entity.html",
         **seated(visit, name, "entities"),
         entity=detail["entity"],
-        facts=pictures.with_decay(detail["facts"], seat),
+        facts=pictures.with_decay(detail["facts"], access),
         more_facts=detail["more_facts"],
         events=detail["events"],
         others=others,
@@ -58,15 +58,15 @@ async def one(
 @router.get(_PATH + "/{entity_id}/merge")
 async def preview(visit: Visiting, name: Name, entity_id: UUID, into: str = "") -> Response:
     """What a merge would change, before anything does."""
-    seat = visit.seat(name)
+    access = visit.access(name)
     asked = _merge(entity_id, into)
     return render(
         visit.request,
         "merge.html",
         **seated(visit, name, "entities"),
-        report=await seat.ask(entities.preview_merge, **asked),
-        source=(await _detail(seat, asked["source_entity_id"]))["entity"],
-        target=(await _detail(seat, asked["target_entity_id"]))["entity"],
+        report=await access.ask(entities.preview_merge, **asked),
+        source=(await _detail(access, asked["source_entity_id"]))["entity"],
+        target=(await _detail(access, asked["target_entity_id"]))["entity"],
         here=f"/butlers/{name}/memory/entities/{entity_id}",
     )
 
@@ -75,14 +75,14 @@ async def preview(visit: Visiting, name: Name, entity_id: UUID, into: str = "") 
 async def merge(sent: Sending, name: Name, entity_id: UUID) -> Response:
     """Make the entity part of another."""
     asked = _merge(entity_id, sent.form["into"])
-    await sent.visit.seat(name).ask(entities.merge_entities, **asked)
+    await sent.visit.access(name).ask(entities.merge_entities, **asked)
     return go_to(f"/butlers/{name}/memory/entities/{asked['target_entity_id']}?done=merged")
 
 
 @router.post(_PATH + "/{entity_id}/unmerge")
 async def unmerge(sent: Sending, name: Name, entity_id: UUID) -> Response:
     """Part the entity from the one it became part of."""
-    await sent.visit.seat(name).ask(entities.unmerge_entities, entity_id=entity_id)
+    await sent.visit.access(name).ask(entities.unmerge_entities, entity_id=entity_id)
     return go_to(f"/butlers/{name}/memory/entities/{entity_id}?done=parted")
 
 
@@ -90,7 +90,7 @@ async def unmerge(sent: Sending, name: Name, entity_id: UUID) -> Response:
 async def change(sent: Sending, name: Name, entity_id: UUID) -> Response:
     """Change the name and the aliases of an entity."""
     aliases = [line.strip() for line in sent.form["aliases"].splitlines() if line.strip()]
-    await sent.visit.seat(name).ask(
+    await sent.visit.access(name).ask(
         entities.update_entity,
         entity_id=entity_id,
         canonical_name=sent.form["name"],
@@ -99,16 +99,16 @@ async def change(sent: Sending, name: Name, entity_id: UUID) -> Response:
     return go_to(f"/butlers/{name}/memory/entities/{entity_id}?done=changed")
 
 
-async def _detail(seat: ButlerAccess, entity_id: UUID) -> Any:
-    found = await seat.ask(entities.explain_entity, entity_id=entity_id)
+async def _detail(access: ButlerAccess, entity_id: UUID) -> Any:
+    found = await access.ask(entities.explain_entity, entity_id=entity_id)
     if found is None:
         raise NotFound(f"entity_id: you have no entity {entity_id}")
     return found
 
 
-async def _others(seat: ButlerAccess, entity_id: UUID) -> list[dict[str, Any]]:
+async def _others(access: ButlerAccess, entity_id: UUID) -> list[dict[str, Any]]:
     """The newest living entities beside this one, by name."""
-    page = await seat.ask(listing.list_entities, state=EntityState.ACTIVE, limit=MAX_LIMIT)
+    page = await access.ask(listing.list_entities, state=EntityState.ACTIVE, limit=MAX_LIMIT)
     others = [one for one in page["items"] if one["id"] != str(entity_id)]
     return sorted(others, key=lambda one: (one["canonical_name"].casefold(), one["id"]))
 

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from butlers.clock import utc_now
 from butlers.interfaces.http import backups
 from butlers.interfaces.http import fleet as api
+from butlers.interfaces.http.butlers import ButlerGlance, glance
 from butlers.interfaces.http.fanout import FleetQuery
-from butlers.interfaces.http.overview import ButlerGlance, glance
 from butlers.interfaces.web.fields import filled_fields, operation_fields, searched
 from butlers.interfaces.web.rendering import render
 from butlers.interfaces.web.routing import PageRoute, go_to
@@ -18,7 +18,7 @@ from butlers.interfaces.web.visits import Sending, Visit, Visiting
 from butlers.memory.model import MemoryType, SearchMode
 from butlers.memory.operations import retrieval
 from butlers.memory.operations.listing import OverviewInput
-from butlers.sessions.session_alerts import Shortfall, shortfalls
+from butlers.sessions.spool_entries import Shortfall, shortfalls
 
 router = APIRouter(route_class=PageRoute)
 _EVENTS = 15
@@ -29,7 +29,7 @@ async def fleet(visit: Visiting) -> Response:
     """Every butler, the search, the feed and the jobs."""
     asked = OverviewInput(events=_EVENTS)
     question = FleetQuery(
-        ButlerGlance, lambda seat: glance(seat, asked), "glance", asked.model_dump()
+        ButlerGlance, lambda access: glance(access, asked), "glance", asked.model_dump()
     )
     replies = await visit.fleet.ask(visit.visitor, visit.request.state.request_id, question)
     seen = {reply.name: reply.said for reply in replies if reply.said}
@@ -51,7 +51,7 @@ async def fleet(visit: Visiting) -> Response:
 def _shortfalls(visit: Visit) -> list[Shortfall]:
     """What to know of sessions that wait or went without, for whoever runs the home."""
     is_operator = visit.visitor.is_operator
-    return shortfalls(visit.household.home.root, utc_now()) if is_operator else []
+    return shortfalls(visit.app_state.home.root, utc_now()) if is_operator else []
 
 
 async def _backups(visit: Visit) -> dict[str, Any] | None:

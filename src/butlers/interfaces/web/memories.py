@@ -63,11 +63,11 @@ async def search(visit: Visiting, name: Name) -> Response:
 
 
 async def _search_results(visit: Visit, name: str, fields: dict[str, str]) -> Any:
-    seat, asked = visit.seat(name), {"limit": 20, **searched(fields)}
+    access, asked = visit.access(name), {"limit": 20, **searched(fields)}
     if fields.get("mode", _RECALL) != _RECALL:
-        return await seat.ask(retrieval.search, **operation_fields(retrieval.search, asked))
+        return await access.ask(retrieval.search, **operation_fields(retrieval.search, asked))
     asked = operation_fields(retrieval.recall, asked) | {"topic": fields["q"], "counted": False}
-    return await seat.ask(retrieval.recall, **asked)
+    return await access.ask(retrieval.recall, **asked)
 
 
 @router.get(_PATH + "/context")
@@ -83,7 +83,7 @@ async def preview_context(sent: Sending, name: Name) -> Response:
     asked = operation_fields(retrieval.preview_context, fields) | {
         "trigger_prompt": fields.get("prompt", "")
     }
-    preview = await sent.visit.seat(name).ask(retrieval.preview_context, **asked)
+    preview = await sent.visit.access(name).ask(retrieval.preview_context, **asked)
     return _context(sent.visit, name, fields, preview)
 
 
@@ -94,7 +94,7 @@ def _context(visit: Visit, name: str, asked: dict[str, str], preview: Any) -> Re
         **seated(visit, name, "context"),
         asked=asked,
         preview=preview,
-        budget=visit.seat(name).butler.memory.settings.retrieval.context_token_budget,
+        budget=visit.access(name).butler.memory.settings.retrieval.context_token_budget,
     )
 
 
@@ -103,7 +103,7 @@ async def facts(visit: Visiting, name: Name) -> Response:
     """Facts, newest first."""
     words = {"states": list(FactState), "permanences": list(Permanence)}
     page = await listed_page(visit, name, listing.list_facts)
-    shown = pictures.with_decay(page["items"], visit.seat(name))
+    shown = pictures.with_decay(page["items"], visit.access(name))
     return render_list(visit, name, "facts", page, {"facts": shown, **words})
 
 
@@ -111,7 +111,7 @@ async def facts(visit: Visiting, name: Name) -> Response:
 async def rules(visit: Visiting, name: Name) -> Response:
     """Rules, newest first; the warnings among them stand apart."""
     page = await listed_page(visit, name, listing.list_rules)
-    shown = pictures.with_decay(page["items"], visit.seat(name))
+    shown = pictures.with_decay(page["items"], visit.access(name))
     apart = {
         "rules": [one for one in shown if one["maturity"] != Maturity.ANTI_PATTERN],
         "warnings": [one for one in shown if one["maturity"] == Maturity.ANTI_PATTERN],
@@ -141,11 +141,11 @@ _ANSWERS: dict[str, Operation] = {
 @router.get(_PATH + "/review")
 async def review(visit: Visiting, name: Name) -> Response:
     """What waits for a person: conflicts, proposals, and to whoever runs the home, quarantine."""
-    seat = visit.seat(name)
-    held = await seat.ask(trust.list_quarantine) if seat.is_operator else None
-    proposed = await seat.ask(consolidation.list_proposals)
-    doubted = await seat.ask(conflicts.list_doubts)
-    page = await seat.ask(conflicts.list_conflicts, limit=MAX_LIMIT)
+    access = visit.access(name)
+    held = await access.ask(trust.list_quarantine) if access.is_operator else None
+    proposed = await access.ask(consolidation.list_proposals)
+    doubted = await access.ask(conflicts.list_doubts)
+    page = await access.ask(conflicts.list_conflicts, limit=MAX_LIMIT)
     shown = {"held": held, "proposed": proposed, "doubted": doubted, "conflicts": page["items"]}
     return render(visit.request, "review.html", **seated(visit, name, "review"), **shown)
 
@@ -155,7 +155,7 @@ async def judge(
     sent: Sending, name: Name, memory_id: UUID, verdict: Literal["accept", "reject"]
 ) -> Response:
     """Let a memory out of quarantine, or forget it."""
-    await sent.visit.seat(name).ask(_VERDICTS[verdict], memory_id=str(memory_id))
+    await sent.visit.access(name).ask(_VERDICTS[verdict], memory_id=str(memory_id))
     return go_to(f"/butlers/{name}/memory/review")
 
 
@@ -164,7 +164,7 @@ async def decide(
     sent: Sending, name: Name, proposal_id: UUID, verdict: Literal["accept", "decline"]
 ) -> Response:
     """Do what was proposed, or decline it."""
-    await sent.visit.seat(name).ask(_ANSWERS[verdict], proposal_id=str(proposal_id))
+    await sent.visit.access(name).ask(_ANSWERS[verdict], proposal_id=str(proposal_id))
     return go_to(f"/butlers/{name}/memory/review")
 
 
@@ -172,20 +172,22 @@ async def decide(
 async def settle(sent: Sending, name: Name, conflict_id: UUID) -> Response:
     """Say which of two facts holds, that both do, or since when the newer does."""
     said = {"holds": sent.form["holds"], "since": sent.form.optional("since")}
-    await sent.visit.seat(name).ask(conflicts.settle_conflict, conflict_id=str(conflict_id), **said)
+    await sent.visit.access(name).ask(
+        conflicts.settle_conflict, conflict_id=str(conflict_id), **said
+    )
     return go_to(f"/butlers/{name}/memory/review")
 
 
 @router.get(_PATH + "/bin")
 async def bin(visit: Visiting, name: Name) -> Response:
     """What a cleanup removed and can still be had back."""
-    removed = await visit.seat(name).ask(upkeep.removed_episodes)
+    removed = await visit.access(name).ask(upkeep.removed_episodes)
     return render(visit.request, "bin.html", **seated(visit, name, "episodes"), removed=removed)
 
 
 async def listed_page(visit: Visit, name: str, operation: Operation) -> Any:
     """The page of a listing that the address asks for."""
-    return await visit.seat(name).ask(
+    return await visit.access(name).ask(
         operation, **operation_fields(operation, filled_fields(visit.request))
     )
 
@@ -214,13 +216,13 @@ async def one(
     done: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
     """A memory with all that explains it."""
-    seat, kind = visit.seat(name), KINDS[kinds]
-    detail = await seat.ask(retrieval.explain, memory_type=kind, memory_id=memory_id)
+    access, kind = visit.access(name), KINDS[kinds]
+    detail = await access.ask(retrieval.explain, memory_type=kind, memory_id=memory_id)
     if detail is None:
         raise NotFound(f"{name} has no {kind} {memory_id}; it may have been removed")
     found = detail["memory"]
     wanes = found.get("state") in ("active", "fading") and "decay_rate" in found
-    decay = pictures.decay_of(found, seat) if wanes else None
+    decay = pictures.decay_of(found, access) if wanes else None
     return render(
         visit.request,
         f"{kind}.html",
@@ -239,7 +241,7 @@ async def one(
 @router.post(_PATH + "/rules/{rule_id}/helpful")
 async def helpful(sent: Sending, name: Name, rule_id: UUID) -> Response:
     """Say that following a rule helped."""
-    await sent.visit.seat(name).ask(feedback.mark_helpful, rule_id=rule_id)
+    await sent.visit.access(name).ask(feedback.mark_helpful, rule_id=rule_id)
     return _memory_link(name, "rules", rule_id, "helpful")
 
 
@@ -247,7 +249,7 @@ async def helpful(sent: Sending, name: Name, rule_id: UUID) -> Response:
 async def harmful(sent: Sending, name: Name, rule_id: UUID) -> Response:
     """Say that following a rule did harm, and why."""
     reason = sent.form.optional("reason")
-    await sent.visit.seat(name).ask(feedback.mark_harmful, rule_id=rule_id, reason=reason)
+    await sent.visit.access(name).ask(feedback.mark_harmful, rule_id=rule_id, reason=reason)
     return _memory_link(name, "rules", rule_id, "harmful")
 
 
@@ -255,7 +257,7 @@ async def harmful(sent: Sending, name: Name, rule_id: UUID) -> Response:
 async def correct(sent: Sending, name: Name, fact_id: UUID) -> Response:
     """Put a fact right: a new one takes its place."""
     fields = {key: sent.form.optional(key) for key in ("permanence", "importance")}
-    stored = await sent.visit.seat(name).ask(
+    stored = await sent.visit.access(name).ask(
         storage.correct, fact_id=fact_id, content=sent.form["content"], **fields
     )
     return _memory_link(name, "facts", stored["id"], "corrected")
@@ -264,14 +266,14 @@ async def correct(sent: Sending, name: Name, fact_id: UUID) -> Response:
 @router.post(_PATH + "/facts/{fact_id}/undo")
 async def undo_correction(sent: Sending, name: Name, fact_id: UUID) -> Response:
     """Let a fact say again what the one it replaced said; both stay readable."""
-    stored = await sent.visit.seat(name).ask(storage.undo_correction, fact_id=fact_id)
+    stored = await sent.visit.access(name).ask(storage.undo_correction, fact_id=fact_id)
     return _memory_link(name, "facts", stored["id"], "undone")
 
 
 @router.post(_PATH + "/episodes/{episode_id}/requeue")
 async def try_again(sent: Sending, name: Name, episode_id: UUID) -> Response:
     """Give a dead letter another chance."""
-    told = await sent.visit.seat(name).ask(upkeep.requeue, episode_ids=[episode_id])
+    told = await sent.visit.access(name).ask(upkeep.requeue, episode_ids=[episode_id])
     if not told["requeued"]:
         raise Conflict("this episode is no dead letter any more; open it again to see how it is")
     return _memory_link(name, "episodes", episode_id, "requeued")
@@ -288,7 +290,9 @@ async def change(
 ) -> Response:
     """Confirm a memory, forget it, take that back, or keep it in spite of a doubt."""
     operation, word = _CHANGES[action]
-    told = await sent.visit.seat(name).ask(operation, memory_type=KINDS[kinds], memory_id=memory_id)
+    told = await sent.visit.access(name).ask(
+        operation, memory_type=KINDS[kinds], memory_id=memory_id
+    )
     if not told[word]:
         raise Conflict(
             f"nothing was {word}: meanwhile its state changed; open it again to see how it is"

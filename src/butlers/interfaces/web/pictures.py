@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from butlers import metrics
-from butlers.interfaces.http.butler_access import ButlerAccess
+from butlers.interfaces.http.access import ButlerAccess
 from butlers.interfaces.web import charts, graph
 from butlers.interfaces.web.charts import Chart, Decay
 from butlers.interfaces.web.graph import GraphNode
@@ -49,9 +49,9 @@ def _edge(seconds: float) -> str:
     return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
-def decay_of(row: Mapping[str, Any], seat: ButlerAccess) -> Decay:
+def decay_of(row: Mapping[str, Any], access: ButlerAccess) -> Decay:
     """How a fact or a rule fades."""
-    memory = seat.butler.memory
+    memory = access.butler.memory
     settings = memory.settings.facts
     return Decay(
         Waning.of({**row, "last_confirmed_at": instant(row["last_confirmed_at"])}),
@@ -61,9 +61,9 @@ def decay_of(row: Mapping[str, Any], seat: ButlerAccess) -> Decay:
     )
 
 
-def with_decay(rows: Sequence[Mapping[str, Any]], seat: ButlerAccess) -> list[dict[str, Any]]:
+def with_decay(rows: Sequence[Mapping[str, Any]], access: ButlerAccess) -> list[dict[str, Any]]:
     """Facts or rules, each with its curve and the day it fades, if there is one."""
-    decays = ((row, decay_of(row, seat)) for row in rows)
+    decays = ((row, decay_of(row, access)) for row in rows)
     return [
         {**row, "spark": charts.decay_spark(one), "fades_at": one.fades_at, "lasts": one.lasts}
         for row, one in decays

@@ -31,13 +31,13 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 def seated(visit: Visit, name: str, section: str) -> dict[str, Any]:
     """What every page of one butler shows around its own part."""
-    seat = visit.seat(name)
+    access = visit.access(name)
     return {
         "name": name,
         "home": home_of(name),
         "section": section,
-        "tenant": seat.caller.tenant_id,
-        "may_run_jobs": seat.may_run_jobs,
+        "tenant": access.caller.tenant_id,
+        "may_run_jobs": access.may_run_jobs,
     }
 
 

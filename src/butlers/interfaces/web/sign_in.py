@@ -10,7 +10,7 @@ from starlette.responses import Response
 from butlers.auth.rights import Right
 from butlers.auth.sign_in import SignInLinks
 from butlers.auth.tokens import TokenRecord
-from butlers.interfaces.http.butler_access import household_of
+from butlers.interfaces.http.access import app_state_of
 from butlers.interfaces.web.forms import sent_form
 from butlers.interfaces.web.rendering import render
 from butlers.interfaces.web.routing import PageRoute, go_to
@@ -45,11 +45,11 @@ async def sign_in(request: Request) -> Response:
     """Open a session for the holder of a token."""
     form = await sent_form(request)
     token = form["token"].strip()
-    await household_of(request).tokens.refresh(token)
-    record = household_of(request).tokens.identify(token)
+    await app_state_of(request).tokens.refresh(token)
+    record = app_state_of(request).tokens.identify(token)
     path = _own_path(form["next"])
     if record is None or record.scopes or not record.rights.includes(Right.READ):
-        why = _refused(record) if record else household_of(request).tokens.refusal(token)
+        why = _refused(record) if record else app_state_of(request).tokens.refusal(token)
         why = why or _UNKNOWN
         return render(request, "sign_in.html", 403, next=path, refused=why)
     response = go_to(path)
@@ -63,7 +63,7 @@ async def sign_in_once(request: Request, secret: Annotated[str, Path(max_length=
     """Open a session for whoever holds a link of `butlers up` or `butlers open`."""
     if "prefetch" in request.headers.get("sec-purpose", ""):
         raise HTTPException(403, "nobody opened this link yet")
-    if not SignInLinks(household_of(request).home.invitations_directory).redeem(secret):
+    if not SignInLinks(app_state_of(request).home.invitations_directory).redeem(secret):
         raise HTTPException(403, _LINK_USED)
     # A page of our own, not a redirect: a browser that came here from another site would not
     # send its new cookie along with one.

@@ -22,8 +22,8 @@ from butlers.auth.token_store import FRESH_SECONDS
 from butlers.auth.tokens import TokenRecord
 from butlers.clock import Clock, utc_now
 from butlers.errors import ButlersError
+from butlers.interfaces.http.access import Visitor, operator_of, visitor_of
 from butlers.interfaces.http.app_state import AppState
-from butlers.interfaces.http.callers import Visitor, operator_of, visitor_of
 from butlers.interfaces.http.faults import failure
 
 COOKIE = "butlers_session"
@@ -50,8 +50,8 @@ class BrowserSession:
 class BrowserSessions:
     """Every session of this process; also how the API recognises a browser."""
 
-    def __init__(self, household: AppState, clock: Clock = utc_now) -> None:
-        self._household = household
+    def __init__(self, app_state: AppState, clock: Clock = utc_now) -> None:
+        self._app_state = app_state
         self._clock = clock
         self._open: dict[str, BrowserSession] = {}
 
@@ -64,7 +64,7 @@ class BrowserSessions:
         )
         if record is not None:
             signed_in = SignIn(record, csrf, session.expires_at)
-            if await self._household.tokens.begin_sign_in(_key(name), signed_in):
+            if await self._app_state.tokens.begin_sign_in(_key(name), signed_in):
                 session = replace(session, asked_at=time.monotonic())
         self._open[_key(name)] = session
         return name
@@ -74,7 +74,7 @@ class BrowserSessions:
         key = _key(request.cookies.get(COOKIE, ""))
         ended = self._open.pop(key, None)
         if ended is not None and ended.asked_at is not None:
-            await self._household.tokens.end_sign_in(key)
+            await self._app_state.tokens.end_sign_in(key)
 
     async def learn(self, request: Request) -> None:
         """Ask about a browser that another process signed in, or may have signed out since."""
@@ -83,7 +83,7 @@ class BrowserSessions:
         if known is not None and (known.asked_at is None or now - known.asked_at < FRESH_SECONDS):
             return
         try:
-            found = await self._household.tokens.find_sign_in(key)
+            found = await self._app_state.tokens.find_sign_in(key)
         except ButlersError:
             if known is None:
                 return  # whoever is not known here may sign in
@@ -105,11 +105,11 @@ class BrowserSessions:
         if session is None:
             return None
         if session.token is None:
-            return operator_of(self._household, "local")
-        record = self._household.tokens.find(session.token)
+            return operator_of(self._app_state, "local")
+        record = self._app_state.tokens.find(session.token)
         if record is None or record.has_expired(self._clock()):
             return None
-        return visitor_of(record, self._household.fleet)
+        return visitor_of(record, self._app_state.fleet)
 
     def may_write(self, request: Request) -> bool:
         """Whether a script of our own pages sent it: same origin, and the session's own secret."""

@@ -1,4 +1,4 @@
-"""Somebody looking at pages: their session, and their seat at each butler they may see."""
+"""Somebody looking at pages: their session, and their access to each butler they may see."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -7,9 +7,8 @@ from fastapi import Depends, Path
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from butlers.interfaces.http.access import ButlerAccess, Visitor, access_butler, app_state_of
 from butlers.interfaces.http.app_state import AppState
-from butlers.interfaces.http.butler_access import ButlerAccess, household_of, take_seat
-from butlers.interfaces.http.callers import Visitor
 from butlers.interfaces.http.fanout import Fleet
 from butlers.interfaces.web.forms import CSRF_FIELD, NOT_MEANT, Form, sent_form
 from butlers.interfaces.web.signin import BrowserSession, BrowserSessions
@@ -22,7 +21,7 @@ class Visit:
     request: Request
     session: BrowserSession
     visitor: Visitor
-    household: AppState
+    app_state: AppState
 
     @property
     def butlers(self) -> list[str]:
@@ -41,9 +40,9 @@ class Visit:
         fleet: Fleet = self.request.app.state.fleet
         return fleet
 
-    def seat(self, name: str) -> ButlerAccess:
-        """The visitor's seat at a butler; NotFound where there is none."""
-        return take_seat(self.household, self.visitor, name, self.request.state.request_id)
+    def access(self, name: str) -> ButlerAccess:
+        """The visitor's access to a butler; NotFound where there is none."""
+        return access_butler(self.app_state, self.visitor, name, self.request.state.request_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def visit_or_none(request: Request) -> Visit | None:
     session, visitor = sessions.session(request), sessions.visitor(request)
     if session is None or visitor is None:
         return None
-    return Visit(request, session, visitor, household_of(request))
+    return Visit(request, session, visitor, app_state_of(request))
 
 
 async def visit_of_request(request: Request) -> Visit:

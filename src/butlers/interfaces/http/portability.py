@@ -16,12 +16,11 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from butlers.errors import InvalidInput
-from butlers.interfaces.http.butler_access import ButlerAccess, Seated
+from butlers.interfaces.http.access import ButlerAccess, CurrentAccess
 from butlers.memory.model import Lineage
 from butlers.memory.policy.erasure import ErasureRequest
 from butlers.operation import Input, Output
 from butlers.portability import erase as erasing
-from butlers.portability import receipts
 from butlers.portability.formats import EXPORTS, IMPORTS, exported, imported
 
 router = APIRouter(tags=["data"])
@@ -104,19 +103,19 @@ class AskedVerdict(Input):
 
 @router.get("/export", response_class=StreamingResponse)
 async def export(
-    seat: Seated,
+    access: CurrentAccess,
     format: Annotated[str, Query(description=f"One of {', '.join(EXPORTS)}.")] = "butlers",
 ) -> StreamingResponse:
     """Everything the butler keeps for the caller: lines of JSON, or Portable AI Memory 1.0."""
-    stream = exported(seat.butler, lineage_of(seat), format)
+    stream = exported(access.butler, lineage_of(access), format)
     ending, kind = FILES[format]
-    name = f'attachment; filename="{seat.butler.name}.{ending}"'
+    name = f'attachment; filename="{access.butler.name}.{ending}"'
     return StreamingResponse(stream, media_type=kind, headers={"Content-Disposition": name})
 
 
 @router.post("/import", response_model=ImportDone)
 async def bring(
-    seat: Seated,
+    access: CurrentAccess,
     request: Request,
     source: Annotated[str | None, Query(description=f"One of {', '.join(IMPORTS)}.")] = None,
 ) -> Any:
@@ -124,43 +123,43 @@ async def bring(
 
     A larger file than one request may have is brought in by `butlers import`.
     """
-    must_run_the_home(seat, _IMPORTING)
-    with tempfile.TemporaryDirectory(dir=seat.butler.home.root) as directory:
+    must_run_the_home(access, _IMPORTING)
+    with tempfile.TemporaryDirectory(dir=access.butler.home.root) as directory:
         file = Path(directory) / "import"
         with file.open("wb") as stream:
             async for piece in request.stream():
                 stream.write(piece)
-        return await imported(seat.butler, file, source, lineage_of(seat))
+        return await imported(access.butler, file, source, lineage_of(access))
 
 
 @router.post("/erase/preview", response_model=ErasurePreview)
-async def preview_erasure(seat: Seated, asked: AskedErasure) -> Any:
+async def preview_erasure(access: CurrentAccess, asked: AskedErasure) -> Any:
     """What would be erased, listed and counted; nothing is changed."""
-    return await erasing.preview(seat.butler, asked.wanted, lineage_of(seat))
+    return await erasing.preview(access.butler, asked.wanted, lineage_of(access))
 
 
 @router.post("/erase", response_model=Receipt)
-async def erase(seat: Seated, asked: AskedErasure) -> Any:
+async def erase(access: CurrentAccess, asked: AskedErasure) -> Any:
     """Erase for good, for whoever runs the home: rows, vectors, words, notes, files. A receipt."""
-    must_run_the_home(seat, _ERASING)
-    return await erasing.erase(seat.butler, asked.wanted, lineage_of(seat))
+    must_run_the_home(access, _ERASING)
+    return await erasing.erase(access.butler, asked.wanted, lineage_of(access))
 
 
 @router.post("/erase/verify", response_model=ReceiptCheck)
-async def verify_receipt(seat: Seated, asked: AskedVerdict) -> Any:
+async def verify_receipt(access: CurrentAccess, asked: AskedVerdict) -> Any:
     """Whether a receipt is whole, and whether this home signed it."""
     try:
-        return {"signed": receipts.verify(seat.butler.home, asked.receipt)}
+        return {"signed": erasing.verify_receipt(access.butler.home, asked.receipt)}
     except RecursionError:
         raise InvalidInput("the receipt is not one of butlers") from None
 
 
-def lineage_of(seat: ButlerAccess) -> Lineage:
+def lineage_of(access: ButlerAccess) -> Lineage:
     """On whose behalf the caller acts."""
-    return Lineage(seat.caller.tenant_id, seat.caller.actor, seat.request_id)
+    return Lineage(access.caller.tenant_id, access.caller.actor, access.request_id)
 
 
-def must_run_the_home(seat: ButlerAccess, why: str) -> None:
+def must_run_the_home(access: ButlerAccess, why: str) -> None:
     """403 for everybody but who runs the home."""
-    if not seat.is_operator:
+    if not access.is_operator:
         raise HTTPException(403, why)

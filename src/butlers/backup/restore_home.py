@@ -15,9 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from butlers.atomic_files import PRIVATE, flush_directory, replace_file
-from butlers.backup.archive import ROLES, Archive, Manifest, StoredDatabase, dump_of
-from butlers.backup.backup import Tell, fingerprint
-from butlers.backup.contents import BACKUPS, belongs
+from butlers.backup.archive import (
+    BACKUPS,
+    ROLES,
+    Archive,
+    Manifest,
+    StoredDatabase,
+    belongs,
+    dump_of,
+)
+from butlers.backup.create import Tell, fingerprint
 from butlers.db import dump
 from butlers.db.embedded.directories import location
 from butlers.db.embedded.shared_server import EmbeddedPostgres

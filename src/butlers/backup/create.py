@@ -15,8 +15,19 @@ from typing import IO
 
 from butlers import __version__
 from butlers.atomic_files import PRIVATE, flush_directory
-from butlers.backup.archive import FILES, FORMAT, ROLES, Manifest, StoredDatabase, Writing, dump_of
-from butlers.backup.contents import copy_sqlite, home_files, hooks_of, is_sqlite
+from butlers.backup.archive import (
+    FILES,
+    FORMAT,
+    ROLES,
+    Manifest,
+    StoredDatabase,
+    Writing,
+    copy_sqlite,
+    dump_of,
+    home_files,
+    hooks_of,
+    is_sqlite,
+)
 from butlers.clock import Clock, utc_now
 from butlers.db import dump
 from butlers.db.migrate import current_revisions

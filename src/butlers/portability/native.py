@@ -1,0 +1,212 @@
+"""Our own format: everything a butler keeps for a tenant, as lines of JSON.
+
+The first line says what the others hold, the last how many there are and what they hash to. The
+same memory is always the same bytes: no line says when, where or for whom it was written. An import
+checks the whole file before it writes anything.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from butlers.errors import InvalidInput
+from butlers.host.butler import Butler
+from butlers.memory.flows import portable
+from butlers.memory.flows.portable import ImportLine
+from butlers.memory.model import Lineage
+from butlers.notebook import portable as notes
+from butlers.notebook.module import NotebookModule
+
+FORMAT, VERSION = "butlers_export", 1
+NOTE, END = "note", "end"
+
+
+async def export_lines(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
+    """The lines of an export, each with its end, none of them held for long."""
+    digest, number = hashlib.sha256(), 0
+    async for line in _lines(butler, lineage):
+        digest.update(line)
+        number += 1
+        yield line
+    yield _line(END, _json({"lines": number, "sha256": digest.hexdigest()}))
+
+
+async def _lines(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
+    kinds = await portable.columns(butler.memory, lineage) | {NOTE: list(notes.COLUMNS)}
+    yield _line(FORMAT, _json({"version": VERSION, "kinds": kinds}))
+    async for kind, row in portable.export_rows(butler.memory, lineage):
+        yield _line(kind, row)
+    notebook = notebook_of(butler)
+    if notebook is not None:
+        db = notebook.manager.db
+        for note in await db.apart(lambda: list(notes.export_notes(db, lineage.tenant_id))):
+            yield _line(NOTE, _json(note))
+
+
+def notebook_of(butler: Butler) -> NotebookModule | None:
+    """The butler's notebook; None where it has none."""
+    if not butler.settings.is_enabled(NotebookModule.name):
+        return None
+    module = butler.module(NotebookModule.name)
+    assert isinstance(module, NotebookModule)
+    return module
+
+
+def _line(kind: str, written: str) -> bytes:
+    return f'{{"{kind}": {written}}}\n'.encode()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+MAX_LINE_BYTES = 64 * 1024**2
+_OURS = "an export of butlers, as `butlers export` writes it"
+
+
+def is_export(first: bytes) -> bool:
+    """Whether a file that begins so is an export of ours."""
+    return first.lstrip().startswith(b'{"' + FORMAT.encode())
+
+
+def check_lines(file: Path, known: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """How many lines of each kind a file has; InvalidInput names the first line that is wrong."""
+    counts: dict[str, int] = {}
+    digest, number, end = hashlib.sha256(), 0, None
+    with file.open("rb") as stream:
+        for number, written in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
+            if end is not None:
+                raise _wrong(number, "found a line after the last one")
+            kind, row, _ = _parsed(number, written)
+            if kind == END:
+                end = row
+                continue
+            digest.update(written)
+            if number == 1:
+                _check_head(kind, row)
+                continue
+            _check_row(number, kind, row, known)
+            counts[kind] = counts.get(kind, 0) + 1
+    _check_end(number, end, digest.hexdigest())
+    return counts
+
+
+def read_rows(file: Path) -> Iterator[ImportLine]:
+    """The rows of a file that was checked."""
+    with file.open("rb") as stream:
+        for number, written in enumerate(stream, 1):
+            kind, row, text = _parsed(number, written)
+            if kind not in (END, FORMAT):
+                yield ImportLine(number, kind, row, text)
+
+
+def _parsed(number: int, written: bytes) -> tuple[str, dict[str, Any], str]:
+    """The kind of a line, what it says, and how that is written."""
+    try:
+        text = written.decode("utf-8").strip()
+        [(kind, row)] = json.loads(text).items()
+    except (ValueError, AttributeError, RecursionError):
+        raise _wrong(number, f'found {written[:60]!r}; valid is {{"kind": {{…}}}}') from None
+    if not isinstance(row, dict):
+        raise _wrong(number, f"found {str(row)[:60]!r} for {kind[:60]}; valid is an object")
+    # What PostgreSQL is given is what was written: no number passes through another form.
+    return kind, row, text[text.index(":") + 1 : -1].strip()
+
+
+def _check_head(kind: str, head: Mapping[str, Any]) -> None:
+    if kind != FORMAT:
+        raise _wrong(1, f"found {kind[:60]!r}; valid is {_OURS}")
+    if head.get("version") != VERSION:
+        raise _wrong(1, f"found version {head.get('version')!r}; this installation reads {VERSION}")
+
+
+def _check_row(
+    number: int, kind: str, row: Mapping[str, Any], known: Mapping[str, Sequence[str]]
+) -> None:
+    if kind not in known:
+        raise _wrong(number, f"found {kind[:60]!r}; valid are {', '.join(known)}")
+    unknown = sorted(row.keys() - set(known[kind]))
+    if unknown:
+        raise _wrong(
+            number, f"{kind} has no {unknown[0][:60]!r} here; a newer version may have written it"
+        )
+    if kind == NOTE and (fault := notes.fault(dict(row))):
+        raise _wrong(number, fault)
+    if kind not in (NOTE, "project") and not _has_id(row):
+        raise _wrong(number, f"{kind} has no id that is one")
+
+
+def _has_id(row: Mapping[str, Any]) -> bool:
+    given = next((row[name] for name in ("id", "episode_id", "source_id") if name in row), None)
+    try:
+        UUID(str(given))
+    except ValueError:
+        return False
+    return True
+
+
+def _check_end(number: int, end: Mapping[str, Any] | None, digest: str) -> None:
+    if end is None:
+        raise _wrong(number + 1, "the file ends before its last line; it was cut off")
+    if end.get("lines") != number - 1 or end.get("sha256") != digest:
+        raise _wrong(number, "the file is not what it was when it was written: its hash differs")
+
+
+def _wrong(number: int, what: str) -> InvalidInput:
+    return InvalidInput(f"line {number}: {what}; nothing was written")
+
+
+OnStep = Callable[[str, int, int], None]
+"""Told what is being done, and how far it is: so much of so much."""
+
+
+def unwatched(step: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+@dataclass(slots=True)
+class Imported:
+    """What came of an import, by kind: what was stored, what was there, what could not be used."""
+
+    source: str
+    stored: dict[str, int] = field(default_factory=dict)
+    known: dict[str, int] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+
+
+async def bring_export(
+    butler: Butler, file: Path, lineage: Lineage, on_step: OnStep = unwatched
+) -> Imported:
+    """Bring in an export; importing it again changes nothing, or ends what was cut off."""
+    known = await portable.columns(butler.memory, lineage) | {NOTE: list(notes.COLUMNS)}
+    on_step("checking", 0, 0)
+    counts = await asyncio.to_thread(check_lines, file, known)
+    notebook = notebook_of(butler)
+    if counts.get(NOTE) and notebook is None:
+        raise InvalidInput(
+            f"the file has {counts[NOTE]} notes, and butler {butler.name} has no notebook; set "
+            "modules.notebook.enabled = true in its butler.toml. Nothing was written"
+        )
+    on_step("storing", 0, sum(counts.values()))
+    memories = (one for one in read_rows(file) if one.kind != NOTE)
+    brought = await portable.bring(butler.memory, memories, lineage)
+    done = Imported("butlers", brought.stored, brought.known)
+    if notebook is not None and counts.get(NOTE):
+        db = notebook.manager.db
+        told = ((one.number, one.row) for one in read_rows(file) if one.kind == NOTE)
+        stored = await db.apart(notes.bring, db, lineage.tenant_id, told)
+        done.stored[NOTE], done.known[NOTE] = stored, counts[NOTE] - stored
+    await embed(butler, lineage, on_step)
+    return done
+
+
+async def embed(butler: Butler, lineage: Lineage, on_step: OnStep) -> None:
+    """Give a vector to everything that has none."""
+    await portable.embed_brought(
+        butler.memory, lineage, lambda done, total: on_step("embedding", done, total)
+    )
