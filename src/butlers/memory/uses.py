@@ -10,7 +10,7 @@ import structlog
 from butlers.db.postgres import Database, Transaction
 from butlers.errors import ButlersError
 from butlers.memory.model import MemoryRef
-from butlers.memory.store import uses
+from butlers.memory.store import search
 
 Work = Callable[[Transaction], Awaitable[object]]
 
@@ -87,7 +87,7 @@ class Uses:
 
     async def _write_batch(self, tenant_id: str, waiting: dict[MemoryRef, _Used]) -> None:
         async with self.database.transaction(tenant_id, replicas_wait=False) as tx:
-            await uses.count(
+            await search.count_uses(
                 tx,
                 types=[ref.type for ref in waiting],
                 ids=[ref.id for ref in waiting],

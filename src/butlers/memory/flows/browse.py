@@ -32,7 +32,7 @@ from butlers.memory.policy.states import (
     days_until,
     timeline,
 )
-from butlers.memory.store import browse, events, stats
+from butlers.memory.store import browse, events
 from butlers.memory.store.browse import PageWindow
 
 MAX_LIMIT = 100
@@ -248,7 +248,7 @@ async def memory_stats(memory: Memory, scope: str | None, lineage: Lineage) -> d
     if scope is not None:
         scope = scopes.checked("scope", scope)
     async with memory.transaction(lineage) as tx:
-        counted = await stats.count(tx, scope=scope, now=memory.now())
+        counted = await browse.count_memories(tx, scope=scope, now=memory.now())
     return {kind: counted[kind] for kind in ("episodes", "facts", "rules")}
 
 
@@ -272,7 +272,7 @@ async def _counted(memory: Memory, tx: Transaction, newest: tuple[UUID, ...]) ->
     kept = memory.counts.get(tx.tenant_id)
     if kept is None or kept.events != newest:
         now = memory.now()
-        kept = Counted(await stats.count(tx, scope=None, now=now), now, newest)
+        kept = Counted(await browse.count_memories(tx, scope=None, now=now), now, newest)
         memory.counts.set(tx.tenant_id, kept)
     return kept
 

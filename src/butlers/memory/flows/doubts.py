@@ -12,7 +12,7 @@ from butlers.memory.flows.links import link_event
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import NOW, EventType, Lineage, MemoryRef, Then
 from butlers.memory.policy.trust import excerpt_of
-from butlers.memory.store import doubts
+from butlers.memory.store import links
 
 MOST = 1_000
 _FALLEN = 20
@@ -24,14 +24,14 @@ async def fallen_in(work: UnitOfWork, refs: Sequence[MemoryRef]) -> list[dict[st
     if not refs:
         return []
     named = {"types": [ref.type for ref in refs], "ids": [ref.id for ref in refs]}
-    rows = await doubts.find_fallen(work.tx, **named, now=work.now, limit=_FALLEN, excerpt=EXCERPT)
+    rows = await links.find_fallen(work.tx, **named, now=work.now, limit=_FALLEN, excerpt=EXCERPT)
     return [excerpt_of(row) for row in rows]
 
 
 async def list_doubts(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
     """What is in doubt, newest first, each with the grounds that do not stand."""
     async with memory.begin(lineage) as work:
-        rows = await doubts.find(work.tx, now=memory.now(), limit=limit, excerpt=EXCERPT)
+        rows = await links.find_doubted(work.tx, now=memory.now(), limit=limit, excerpt=EXCERPT)
         fell = await grounds_in(
             work.tx, {id for row in rows for id in row["in_doubt"]}, memory.now()
         )
@@ -41,7 +41,7 @@ async def list_doubts(memory: Memory, limit: int, lineage: Lineage) -> list[dict
 async def count_doubts(memory: Memory, lineage: Lineage) -> int:
     """How many memories are in doubt, a thousand at most."""
     async with memory.transaction(lineage) as tx:
-        return len(await doubts.find(tx, now=memory.now(), limit=MOST, excerpt=0))
+        return len(await links.find_doubted(tx, now=memory.now(), limit=MOST, excerpt=0))
 
 
 async def grounds_in(
@@ -49,7 +49,7 @@ async def grounds_in(
 ) -> Mapping[UUID, Mapping[str, Any]]:
     """What became of grounds; of one that is gone only its id is known."""
     at = {"now": now, "as_of": then.as_of, "known_at": then.known_at}
-    rows = await doubts.find_grounds(tx, ids=list(ids), excerpt=EXCERPT, **at)
+    rows = await links.find_grounds(tx, ids=list(ids), excerpt=EXCERPT, **at)
     gone: dict[UUID, dict[str, Any]] = {
         id: {"id": id, "state": "gone", "stands": False} for id in ids
     }
@@ -61,7 +61,7 @@ async def keep_doubted(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool
     now = memory.now()
     async with memory.begin(lineage) as work:
         await must_reach(work, ref, "settle")
-        removed = await doubts.unlink(work.tx, kind=ref.type, id=ref.id, now=now)
+        removed = await links.unlink(work.tx, kind=ref.type, id=ref.id, now=now)
         for row in removed:
             await work.record(link_event(EventType.LINK_REMOVED, row), now)
     return bool(removed)

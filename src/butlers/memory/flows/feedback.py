@@ -30,7 +30,7 @@ from butlers.memory.policy import inputs, maturity
 from butlers.memory.policy.attachments import checked_document, checked_ref
 from butlers.memory.policy.maturity import Author, Mark, RuleState
 from butlers.memory.policy.trust import with_origin
-from butlers.memory.store import facts, rule_applications, rules
+from butlers.memory.store import facts, rules
 
 _log = structlog.get_logger(__name__)
 
@@ -168,7 +168,7 @@ async def _mark(work: UnitOfWork, use: Application) -> Row:
     before = await _lock_rule(work.tx, use.rule_id, now)
     counted = before["trust"] <= work.lineage.trust
     after = await _after(work, before, use)
-    await rule_applications.insert(
+    await rules.insert_application(
         work.tx,
         id=work.new_id(),
         actor=clean(work.lineage.actor),
@@ -195,7 +195,7 @@ async def _after(work: UnitOfWork, before: Row, use: Application) -> RuleState:
     harms_a_person = author.origin.is_person and use.outcome is RuleOutcome.HARMFUL
     earlier = []
     if harms_a_person or not settings.own_marks:
-        earlier = await rule_applications.find_counted(work.tx, rule_id=use.rule_id)
+        earlier = await rules.find_counted_applications(work.tx, rule_id=use.rule_id)
     mark = Mark(use.outcome, clean(work.lineage.actor), work.lineage.origin, work.now)
     marks = [Mark.of(row) for row in earlier]
     return maturity.after_mark(RuleState.of(before), mark, marks, author, settings)

@@ -25,7 +25,7 @@ from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.states import FactState, RuleUse
 from butlers.memory.policy.trust import excerpt_of
 from butlers.memory.policy.validity import Window, room
-from butlers.memory.store import bin, episodes, facts, rules
+from butlers.memory.store import episodes, facts, retention, rules
 from butlers.memory.store.facts import FactKey
 from butlers.memory.store.locks import lock_names
 
@@ -154,7 +154,7 @@ async def restore_in(tx: Transaction, ref: MemoryRef, now: datetime) -> Event | 
 async def _restore_episode(memory: Memory, episode_id: UUID, lineage: Lineage) -> bool:
     """Findable again, as read as it was, for as long as if it were new."""
     async with memory.transaction(lineage) as tx:
-        text = await bin.text_of(tx, id=episode_id)
+        text = await retention.get_binned_content(tx, id=episode_id)
     embedding = None if text is None else await memory.embed(text, lineage)
     now = memory.now()
     until = now + timedelta(days=memory.settings.episodes.default_ttl_days)
@@ -177,13 +177,13 @@ async def _out_of_the_bin(
 ) -> str | None:
     # Of two who restore it at once, the other finds it gone.
     await lock_names(tx, "bin", str(episode_id))
-    if await bin.text_of(tx, id=episode_id) is None:
+    if await retention.get_binned_content(tx, id=episode_id) is None:
         return None
     vector = {"embedding": embedding.vector, "embedding_version_id": embedding.version_id}
-    state = await bin.put_back(tx, id=episode_id, **vector, **made)
+    state = await retention.restore_binned(tx, id=episode_id, **vector, **made)
     if state is None:
         raise Conflict(f"episode {episode_id} cannot be restored: it was stored again since")
-    await bin.take_out(tx, id=episode_id)
+    await retention.take_from_bin(tx, id=episode_id)
     return state
 
 

@@ -27,11 +27,9 @@ from butlers.memory.policy.maturity import told_reason
 from butlers.memory.settings import FactsConfig
 from butlers.memory.store import (
     episodes,
-    event_chain,
     events,
     facts,
     links,
-    rule_applications,
     rules,
     search,
 )
@@ -109,7 +107,7 @@ async def _story(
 ) -> dict[str, Any]:
     happened = _recorded_by(await events.find_history(tx, memory_id=ref.id), then)
     linked = _recorded_by(await links.find(tx, ref, Direction.BOTH), then)
-    applied = _recorded_by(await rule_applications.find(tx, rule_id=ref.id, limit=SHOWN), then)
+    applied = _recorded_by(await rules.find_applications(tx, rule_id=ref.id, limit=SHOWN), then)
     after = await facts.find_replacements(tx, id=ref.id, limit=SHOWN)
     return {
         "source_episodes": await _sources(tx, _source_ids(ref, found, happened, linked)),
@@ -214,13 +212,13 @@ async def verify_events(
     """
     told: dict[str, Any] = {"events": 0, "erased": 0, "faulty": 0, "faults": []}
     async with memory.transaction(lineage) as tx:
-        head = await event_chain.get_head(tx)
+        head = await events.get_chain_head(tx)
         last = head["number"] if head else 0
-        noted = await event_chain.get_number(tx, head=since_head) if since_head else None
+        noted = await events.get_chain_number(tx, head=since_head) if since_head else None
         if since_head and noted is None:
             _add(told, 1, [{"fault": "head", **_NOWHERE}])
         await _walk(tx, last, told)
-        added = await event_chain.find_unchained(tx, most=MOST_FAULTS)
+        added = await events.find_unchained(tx, most=MOST_FAULTS)
     _add(told, added[0]["faulty"] if added else 0, [_added(row) for row in added])
     told["faults"] = told["faults"][:MOST_FAULTS]
     told |= {"intact": not told["faulty"], "head": head["head"] if head else None}
@@ -230,7 +228,7 @@ async def verify_events(
 async def _walk(tx: Transaction, last: int, told: dict[str, Any]) -> None:
     """Look at every place of the chain up to the last, a stretch at a time."""
     for after in range(0, last, STRETCH):
-        row = await event_chain.verify(tx, after=after, limit=STRETCH, most=MOST_FAULTS)
+        row = await events.verify_chain(tx, after=after, limit=STRETCH, most=MOST_FAULTS)
         told["events"] += row["events"]
         told["erased"] += row["erased"]
         _add(told, row["faulty"], row["faults"])

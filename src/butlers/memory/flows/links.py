@@ -21,7 +21,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.inputs import checked_word
-from butlers.memory.store import doubts, episodes, facts, links, rules
+from butlers.memory.store import episodes, facts, links, rules
 
 _EXISTS = {
     MemoryType.EPISODE: episodes.exists,
@@ -106,7 +106,7 @@ async def _must_carry(work: UnitOfWork, link: Link) -> None:
         raise InvalidInput("depends_on: found an episode; valid are facts and rules")
     await must_reach(work, resting, "let others decide about")
     rests = {"types": [resting.type], "ids": [resting.id], "kind": ground.type, "id": ground.id}
-    if ground == resting or await doubts.rests_on(work.tx, **rests):
+    if ground == resting or await links.depends_on(work.tx, **rests):
         raise Conflict(f"depends_on: {ground.type} {ground.id} rests on {resting.id} itself")
     known = await links.get_relation(work.tx, link)
     if known not in (None, Relation.DEPENDS_ON):

@@ -26,7 +26,7 @@ from butlers.memory.policy.inputs import (
     checked_line,
     checked_word,
 )
-from butlers.memory.store import entities, facts, lookup
+from butlers.memory.store import browse, entities, facts
 from butlers.memory.store.facts import FactKey
 
 SHORTEST = 6
@@ -54,7 +54,7 @@ async def find_known(
     low, high = _range(given)
     wanted = None if kind is None else checked_word("memory_type", kind, EventSubject)
     async with memory.transaction(lineage) as tx:
-        rows = await lookup.find_between(tx, low=low, high=high, limit=_SHOWN)
+        rows = await browse.find_between(tx, low=low, high=high, limit=_SHOWN)
     found = [row for row in rows if wanted in (None, row["kind"])]
     if len(found) > 1:
         raise Conflict(_ambiguous(given, found))
@@ -113,7 +113,7 @@ async def scopes_of(
     """
     found: defaultdict[UUID, set[str]] = defaultdict(set)
     async with memory.transaction(lineage) as tx:
-        for row in await lookup.find_scopes(tx, ids=list(ids)):
+        for row in await browse.find_scopes(tx, ids=list(ids)):
             found[row["id"]].add(row["scope"])
     return found
 

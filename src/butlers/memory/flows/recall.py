@@ -26,7 +26,7 @@ from butlers.memory.policy.trust import (
     order_facts_by_trust,
     with_origin,
 )
-from butlers.memory.store import rule_applications, search
+from butlers.memory.store import rules, search
 
 DEPTH = 200
 """How many candidates of each search are ranked; a higher limit raises it."""
@@ -258,7 +258,7 @@ async def _harm(memory: Memory, row: Row, lineage: Lineage) -> dict[str, Any]:
     if not row.get("harmful_count"):
         return {}
     async with memory.transaction(lineage) as tx:
-        reports = await rule_applications.find_harm(tx, rule_id=row["id"], limit=MAX_HARM)
+        reports = await rules.find_harmful_applications(tx, rule_id=row["id"], limit=MAX_HARM)
     return {"harm": [{**report, "reason": told_reason(report["reason"])} for report in reports]}
 
 

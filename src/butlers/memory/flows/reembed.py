@@ -28,9 +28,8 @@ from butlers.memory.flows.vectors import (
 )
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, VersionState
-from butlers.memory.store import embeddings, reembedding
-from butlers.memory.store.embeddings import ModelVersion
-from butlers.memory.store.reembedding import Counts
+from butlers.memory.store import embeddings
+from butlers.memory.store.embeddings import Counts, ModelVersion
 
 LAST_FEW = 16
 """Memories of each kind that may be embedded while writers wait for the move."""
@@ -150,7 +149,7 @@ async def discard_previous(memory: Memory, lineage: Lineage) -> int:
         await embeddings.leave(tx, was=VersionState.PREVIOUS, state=VersionState.ASIDE)
         for version in await embeddings.find_versions(tx):
             if version.state is VersionState.ASIDE:
-                await reembedding.drop(tx, version_id=version.id)
+                await embeddings.drop_vectors(tx, version_id=version.id)
     return settled
 
 
@@ -158,7 +157,7 @@ async def reembedding_status(memory: Memory, lineage: Lineage) -> list[VersionSt
     """Every model the tenant knows, newest first, with how far it is."""
     async with memory.transaction(lineage) as tx:
         known = [
-            (version, await reembedding.count(tx, version.id))
+            (version, await embeddings.count_vectors(tx, version.id))
             for version in await embeddings.find_versions(tx)
         ]
     return [
@@ -241,7 +240,7 @@ async def _try_to_move(work: VectorJob) -> int | None:
         await refuse_if_changed(work, tx)
         made = 0
         for kind in MemoryType:
-            few = await reembedding.find_without(tx, kind, work.version.id, LAST_FEW + 1)
+            few = await embeddings.find_without(tx, kind, work.version.id, LAST_FEW + 1)
             if len(few) > LAST_FEW or await embed_few(work, tx, kind, few) < len(few):
                 return None
             made += len(few)
@@ -263,7 +262,7 @@ async def _call_off(memory: Memory, building: ModelVersion, lineage: Lineage) ->
     async with memory.transaction(lineage) as tx:
         await embeddings.hold(tx)
         await embeddings.enter(tx, id=building.id, state=VersionState.ASIDE)
-        await reembedding.drop(tx, version_id=building.id)
+        await embeddings.drop_vectors(tx, version_id=building.id)
     return ReembedReport(building.id, 0, current=False)
 
 
@@ -272,7 +271,7 @@ async def _settle(memory: Memory, current: ModelVersion, lineage: Lineage) -> in
     for kind in MemoryType:
         while True:
             async with memory.transaction(lineage) as tx:
-                moved = await reembedding.settle(tx, kind, current.id, SETTLED)
+                moved = await embeddings.move_vectors_home(tx, kind, current.id, SETTLED)
             settled += moved
             if not moved:
                 break

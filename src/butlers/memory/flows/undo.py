@@ -29,7 +29,7 @@ from butlers.memory.model import (
     MemoryType,
 )
 from butlers.memory.policy import undoing
-from butlers.memory.store import conflicts, episodes, facts, links, rule_applications, rules, undo
+from butlers.memory.store import conflicts, episodes, facts, links, rules, undo
 from butlers.memory.store.facts import FactKey
 
 _UNCONFIRMED = {
@@ -202,7 +202,7 @@ async def _remarked(
     rule = await rules.lock(tx, id=rule_id, now=memory.now())
     assert rule is not None, "a mark is of a rule that exists"
     gone = {row["id"] for row in undone}
-    marks = await rule_applications.find_counted(tx, rule_id=rule_id)
+    marks = await rules.find_counted_applications(tx, rule_id=rule_id)
     kept = [row for row in marks if row["id"] not in gone]
     return rule, undoing.unmarked(rule, kept, memory.settings.rules)
 

@@ -9,9 +9,8 @@ from butlers.embedding import Embedder
 from butlers.errors import Conflict, Unavailable
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType
-from butlers.memory.store import embeddings, reembedding
-from butlers.memory.store.embeddings import ModelVersion
-from butlers.memory.store.reembedding import Wording
+from butlers.memory.store import embeddings
+from butlers.memory.store.embeddings import ModelVersion, Wording
 
 BATCH = 64
 """Memories embedded at a time."""
@@ -58,7 +57,7 @@ async def refuse_if_changed(work: VectorJob, tx: Transaction) -> None:
 async def embed_missing(work: VectorJob) -> int:
     """Go once through all memories without a vector of the version; how many got one."""
     async with work.memory.transaction(work.lineage) as tx:
-        counts = await reembedding.count(tx, work.version.id)
+        counts = await embeddings.count_vectors(tx, work.version.id)
     work.on_progress(counts.embedded, counts.memories)
     made = 0
     for kind in MemoryType:
@@ -72,7 +71,7 @@ async def embed_missing(work: VectorJob) -> int:
 
 async def _batch_after(work: VectorJob, kind: MemoryType, after: UUID) -> list[Wording]:
     async with work.memory.transaction(work.lineage) as tx:
-        return await reembedding.find_without(tx, kind, work.version.id, BATCH, after)
+        return await embeddings.find_without(tx, kind, work.version.id, BATCH, after)
 
 
 async def _keep_batch(work: VectorJob, kind: MemoryType, batch: list[Wording]) -> int:
@@ -81,7 +80,7 @@ async def _keep_batch(work: VectorJob, kind: MemoryType, batch: list[Wording]) -
     async with work.memory.transaction(work.lineage) as tx:
         await refuse_if_changed(work, tx)
         made = list(zip(batch, vectors, strict=True))
-        return await reembedding.keep(tx, kind, work.version.id, made, work.memory.now())
+        return await embeddings.keep_vectors(tx, kind, work.version.id, made, work.memory.now())
 
 
 async def embed_few(work: VectorJob, tx: Transaction, kind: MemoryType, few: list[Wording]) -> int:
@@ -90,4 +89,4 @@ async def embed_few(work: VectorJob, tx: Transaction, kind: MemoryType, few: lis
         return 0
     vectors = await work.memory.vectors(work.engine, [wording.text for wording in few])
     made = list(zip(few, vectors, strict=True))
-    return await reembedding.keep(tx, kind, work.version.id, made, work.memory.now())
+    return await embeddings.keep_vectors(tx, kind, work.version.id, made, work.memory.now())

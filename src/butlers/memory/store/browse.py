@@ -8,8 +8,14 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import NamedQuery, load
+from butlers.db.statements import OnlyRow, Rows
 
 _SQL = load(__file__)
+
+count_memories = OnlyRow(_SQL["count_memories"])
+
+find_between = Rows(_SQL["find_between"])
+find_scopes = Rows(_SQL["find_scopes"])
 
 FACTS = _SQL["facts"]
 RULES = _SQL["rules"]

@@ -7,12 +7,17 @@ from typing import Any
 
 from butlers.db.postgres import Transaction
 from butlers.db.queries import load
-from butlers.db.statements import FirstValue, OnlyValue, Rows
+from butlers.db.statements import FirstRow, FirstValue, OnlyRow, OnlyValue, Rows
 from butlers.ids import NewId
 from butlers.kernel.text import clean
 from butlers.memory.model import EventType, Lineage
 
 _SQL = load(__file__)
+
+verify_chain = OnlyRow(_SQL["verify_chain"])
+find_unchained = Rows(_SQL["find_unchained"])
+get_chain_head = FirstRow(_SQL["get_chain_head"])
+get_chain_number = FirstValue[int](_SQL["get_chain_number"])
 
 exists = FirstValue[bool](_SQL["exists"])
 find_history = Rows(_SQL["find_history"])

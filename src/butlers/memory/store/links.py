@@ -10,6 +10,12 @@ from butlers.memory.model import Direction, Link, MemoryRef
 
 _SQL = load(__file__)
 
+find_doubted = Rows(_SQL["find_doubted"])
+find_fallen = Rows(_SQL["find_fallen"])
+find_grounds = Rows(_SQL["find_grounds"])
+depends_on = FirstValue[bool](_SQL["depends_on"])
+unlink = Rows(_SQL["unlink"])
+
 supersede = Touched(_SQL["supersede"])
 keep_sources = Touched(_SQL["keep_sources"])
 find_sources = Rows(_SQL["find_sources"])

@@ -52,3 +52,95 @@ where tenant_id = :tenant_id
   )
 order by created_at, source_id, target_id, source_type, target_type
 limit 1000
+
+-- {resting} --
+-- What rests on some memories, directly or through others.
+resting (kind, id) as (
+  select l.source_type, l.source_id from memory_links l
+  join unnest(:types::text[], :ids::uuid[]) as g (kind, id)
+    on l.target_type = g.kind and l.target_id = g.id
+  where l.tenant_id = :tenant_id and l.relation = 'depends_on'
+  union
+  select l.source_type, l.source_id from resting r
+  join memory_links l on l.tenant_id = :tenant_id and l.target_type = r.kind
+    and l.target_id = r.id and l.relation = 'depends_on'
+)
+
+-- {doubted} --
+-- Those of the resting that are in use, each with what it rests on that does not stand.
+select d.memory_type, d.id, d.subject, d.predicate, d.content, d.created_at, d.in_doubt
+from (
+  select 'fact' as memory_type, f.id, f.subject, f.predicate, left(f.content, :excerpt) as content,
+    f.created_at, in_doubt(:tenant_id, 'fact', f.id, :now, null, null) as in_doubt
+  from resting r join facts f on f.tenant_id = :tenant_id and f.id = r.id
+  where r.kind = 'fact' and is_fact_valid(f, :now, null, null)
+  union all
+  select 'rule', u.id, null, null, left(u.content, :excerpt), u.created_at,
+    in_doubt(:tenant_id, 'rule', u.id, :now, null, null)
+  from resting r join rules u on u.tenant_id = :tenant_id and u.id = r.id
+  where r.kind = 'rule' and is_rule_current(u, null)
+) d
+where d.in_doubt is not null
+order by d.created_at desc, d.id
+limit :limit
+
+-- find_fallen --
+-- What is in doubt of all that rests on some memories.
+with recursive {resting}
+{doubted}
+
+-- find_doubted --
+-- What is in doubt of all there is.
+with resting (kind, id) as (
+  select distinct source_type, source_id from memory_links
+  where tenant_id = :tenant_id and relation = 'depends_on'
+)
+{doubted}
+
+-- depends_on --
+-- Whether a memory is among what rests on another.
+with recursive {resting}
+select true from resting where kind = :kind and id = :id
+
+-- unlink --
+-- What a memory rests on and does not stand, or is in doubt itself, carries it no longer.
+with lost as materialized (
+  select l.target_type, l.target_id from memory_links l
+  where l.tenant_id = :tenant_id and l.source_type = :kind and l.source_id = :id
+    and l.relation = 'depends_on'
+    and (
+      l.target_id = any(in_doubt(:tenant_id, :kind, :id, :now, null, null))
+      or in_doubt(:tenant_id, l.target_type, l.target_id, :now, null, null) is not null
+    )
+)
+delete from memory_links l using lost
+where l.tenant_id = :tenant_id and l.source_type = :kind and l.source_id = :id
+  and l.relation = 'depends_on'
+  and l.target_type = lost.target_type and l.target_id = lost.target_id
+returning l.source_type, l.source_id, l.target_type, l.target_id, l.relation
+
+-- find_grounds --
+-- What a memory rests on directly, whether each stands at a time, and what happened to it last.
+select g.memory_type, g.id, g.subject, g.predicate, g.content, g.state, g.stands, g.valid_to,
+  e.event_type, e.created_at as happened_at, e.actor
+from (
+  select 'fact' as memory_type, f.id, f.subject, f.predicate, left(f.content, :excerpt) as content,
+    fact_state(f.validity, f.metadata) as state, f.valid_to,
+    is_fact_current(f, :now, :as_of, :known_at) as stands
+  from facts f
+  where f.tenant_id = :tenant_id and f.id = any(:ids)
+  union all
+  select 'rule', r.id, null, null, left(r.content, :excerpt),
+    rule_state(r.metadata, r.quarantined), null, is_rule_current(r, :known_at)
+  from rules r
+  where r.tenant_id = :tenant_id and r.id = any(:ids)
+) g
+left join lateral (
+  select m.event_type, m.created_at, m.actor from memory_events m
+  where m.tenant_id = :tenant_id and m.memory_id = g.id
+    and jsonb_typeof(m.payload -> 'to') = 'string'
+    and m.created_at <= coalesce(:known_at::timestamptz, 'infinity')
+  order by m.sequence desc
+  limit 1
+) e on true
+order by g.memory_type, g.id

@@ -7,6 +7,11 @@ from butlers.db.statements import FirstRow, FirstValue, Rows, Touched
 
 _SQL = load(__file__)
 
+insert_application = Touched(_SQL["insert_application"])
+find_counted_applications = Rows(_SQL["find_counted_applications"])
+find_applications = Rows(_SQL["find_applications"])
+find_harmful_applications = Rows(_SQL["find_harmful_applications"])
+
 insert = Touched(_SQL["insert"])
 get_trust = FirstValue[int](_SQL["get_trust"])
 exists = FirstValue[bool](_SQL["exists"])

@@ -13,11 +13,15 @@ import numpy as np
 
 from butlers.db.postgres import Database, Row
 from butlers.db.queries import load
+from butlers.db.statements import Touched
 from butlers.memory.candidates import CandidateColumns, Header, Numbers
 from butlers.memory.model import NOW, MemoryRef, MemoryType, Then, VersionState
 from butlers.memory.store.embeddings import ModelVersion, as_version
 
 _SQL = load(__file__)
+
+count_uses = Touched(_SQL["count_uses"])
+
 _LISTS = (
     *("kinds", "ids", "said_at", "session_ids", "places", "authors"),
     *("near_places", "word_places"),

@@ -34,7 +34,7 @@ from butlers.memory.policy.consolidation_parser import ConsolidationResult, pars
 from butlers.memory.policy.consolidation_plan import EpisodeBatch, plan
 from butlers.memory.policy.consolidation_quotes import in_their_words
 from butlers.memory.policy.inputs import checked_id
-from butlers.memory.store import claims, consolidation
+from butlers.memory.store import consolidation, proposals
 from butlers.memory.store.consolidation import Lease
 
 _PROMPTS = Path(__file__).parents[2]
@@ -239,8 +239,8 @@ async def _present_claim(
     known = await read_known(memory, claimed, Reach(), lineage)
     id, now = UUID(claimed.lease.run_id.removeprefix("agent:")), memory.now()
     async with memory.transaction(lineage) as tx:
-        await claims.forget(tx, before=now - _REMEMBERED)
-        await claims.insert(
+        await proposals.delete_claim(tx, before=now - _REMEMBERED)
+        await proposals.insert_claim(
             tx,
             id=id,
             butler=claimed.butler,
@@ -267,14 +267,14 @@ async def _get_claim(
 ) -> tuple[Claimed, ConsolidationPrompt]:
     """What an agent still holds, and what it was shown by which number."""
     async with memory.transaction(lineage) as tx:
-        claim = await claims.get(tx, id=id)
+        claim = await proposals.get_claim(tx, id=id)
         if claim is None:
             raise Conflict(OVER)
         run_id, ids = f"agent:{id}", claim["episode_ids"]
-        episodes = await claims.find_episodes(tx, ids=ids, run_id=run_id)
-        facts = await claims.find_facts(tx, ids=claim["fact_ids"])
-        rules = await claims.find_rules(tx, ids=claim["rule_ids"])
-        named = await claims.find_entities(tx, ids=claim["entity_ids"])
+        episodes = await proposals.find_claimed_episodes(tx, ids=ids, run_id=run_id)
+        facts = await proposals.find_claimed_facts(tx, ids=claim["fact_ids"])
+        rules = await proposals.find_claimed_rules(tx, ids=claim["rule_ids"])
+        named = await proposals.find_claimed_entities(tx, ids=claim["entity_ids"])
     if len(episodes) != len(ids):
         raise Conflict(OVER)
     shown = _numbers(ids, claim["fact_ids"], claim["rule_ids"], claim["entity_ids"])

@@ -15,7 +15,7 @@ from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import ConsolidationStatus, Event, EventType, Lineage
 from butlers.memory.policy.consolidation import EpisodeToRead, Reach
 from butlers.memory.policy.inputs import checked_id
-from butlers.memory.store import bin, consolidation
+from butlers.memory.store import consolidation, retention
 from butlers.memory.store.consolidation import Lease
 from butlers.memory.store.locks import lock_names
 
@@ -175,7 +175,7 @@ async def find_binned(memory: Memory, limit: int, lineage: Lineage) -> list[dict
     """What the tenant can still have back from the bin, and until when; the latest first."""
     days = timedelta(days=memory.settings.retention.bin_days)
     async with memory.transaction(lineage) as tx:
-        rows = await bin.find(tx, limit=limit)
+        rows = await retention.find_binned(tx, limit=limit)
     return [as_json({**row, "until": row["binned_at"] + days}) for row in rows]
 
 

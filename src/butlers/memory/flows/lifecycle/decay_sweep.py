@@ -12,7 +12,7 @@ from butlers.db.statements import OnlyRow, Rows
 from butlers.memory.flows.feedback import invert_waiting
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, EventType, Lineage
-from butlers.memory.store import events, sweep
+from butlers.memory.store import events, retention
 from butlers.memory.store.events import Transition
 
 PAGE = 1_000
@@ -47,8 +47,8 @@ class _Kind:
 
 _FACTS = _Kind(
     EventSubject.FACT,
-    sweep.next_facts,
-    sweep.move_facts,
+    retention.get_next_facts,
+    retention.fade_facts,
     {
         "spent": (EventType.FACT_EXPIRED, "expired"),
         "fading": (EventType.FACT_FADING, "fading"),
@@ -57,8 +57,8 @@ _FACTS = _Kind(
 )
 _RULES = _Kind(
     EventSubject.RULE,
-    sweep.next_rules,
-    sweep.move_rules,
+    retention.get_next_rules,
+    retention.fade_rules,
     {
         "spent": (EventType.RULE_FORGOTTEN, "forgotten"),
         "fading": (EventType.RULE_FADING, "fading"),

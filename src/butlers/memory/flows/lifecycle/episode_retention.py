@@ -18,7 +18,7 @@ from butlers.memory import limits
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventType, Lineage, RemovalReason
 from butlers.memory.settings import EpisodesConfig
-from butlers.memory.store import bin, cleanup, episode_retention, events, links
+from butlers.memory.store import events, links, retention
 from butlers.memory.store.events import Transition
 from butlers.memory.store.locks import lock_names
 
@@ -49,12 +49,12 @@ async def run_episode_cleanup(
     if kept < 0:
         raise InvalidInput(f"max_entries: found {kept}; valid is 0 or more")
     now = memory.now()
-    expired = partial(cleanup.claim_expired, limit=BATCH, now=now)
-    surplus = partial(cleanup.claim_surplus, kept=kept, limit=BATCH, now=now)
+    expired = partial(retention.claim_expired, limit=BATCH, now=now)
+    surplus = partial(retention.claim_surplus, kept=kept, limit=BATCH, now=now)
     expired_deleted = await _remove_all(memory, expired, RemovalReason.EXPIRED, lineage, now)
     capacity_deleted = await _remove_all(memory, surplus, RemovalReason.EVICTED, lineage, now)
     async with memory.transaction(lineage) as tx:
-        remaining = await cleanup.remaining(tx)
+        remaining = await retention.count_remaining(tx)
     return CleanupReport(expired_deleted, capacity_deleted, remaining)
 
 
@@ -71,8 +71,8 @@ async def _remove_all(
             if not claimed:
                 return removed
             await links.keep_sources(tx, ids=claimed, now=now)
-            await bin.put(tx, ids=claimed, reason=reason, now=now)
-            gone = await bin.remove(tx, ids=claimed)
+            await retention.put_in_bin(tx, ids=claimed, reason=reason, now=now)
+            gone = await retention.delete_episodes(tx, ids=claimed)
             payloads = {row["id"]: _removed(row) for row in gone}
             told = Transition(_TOLD[reason], payloads)
             removed += await events.append(tx, memory.new_id, told, lineage, now)
@@ -85,7 +85,7 @@ async def empty_bin(memory: Memory, lineage: Lineage) -> int:
     while True:
         async with memory.transaction(lineage) as tx:
             await lock_names(tx, "cleanup", "episodes")
-            emptied = await bin.empty(tx, until=until, limit=BATCH)
+            emptied = await retention.empty_bin(tx, until=until, limit=BATCH)
             if not emptied:
                 return gone
             payloads = {row["id"]: _deleted(row) for row in emptied}
@@ -129,7 +129,7 @@ class Unread:
 async def count_unread(memory: Memory, lineage: Lineage) -> Unread:
     """What nobody has read so far; dead letters do not wait any more."""
     async with memory.transaction(lineage) as tx:
-        return Unread(**await episode_retention.count(tx))
+        return Unread(**await retention.count_unread(tx))
 
 
 async def keep_unread(memory: Memory, lineage: Lineage, *, at_once: bool = False) -> int:
@@ -144,7 +144,7 @@ async def keep_unread(memory: Memory, lineage: Lineage, *, at_once: bool = False
     until = now + min(_AHEAD, ttl)
     span = {"until": until, "furthest": until + ttl}
     async with memory.transaction(lineage) as tx:
-        if not await episode_retention.is_due(tx, **span):
+        if not await retention.is_due(tx, **span):
             return 0
         bound = await _bound(tx)
     while moved := await _keep_some(memory, {**span, **bound, "ttl": ttl}, lineage, now):
@@ -156,7 +156,7 @@ async def keep_unread(memory: Memory, lineage: Lineage, *, at_once: bool = False
 
 async def _keep_some(memory: Memory, which: dict[str, Any], lineage: Lineage, now: datetime) -> int:
     async with memory.transaction(lineage) as tx:
-        moved = await episode_retention.keep(tx, **which, limit=KEEP_BATCH, now=now)
+        moved = await retention.keep_unread(tx, **which, limit=KEEP_BATCH, now=now)
         told = {row["id"]: _payload(row) for row in moved}
         kept = Transition(EventType.EPISODE_KEPT, told)
         return await events.append(tx, memory.new_id, kept, lineage, now)
@@ -164,7 +164,7 @@ async def _keep_some(memory: Memory, which: dict[str, Any], lineage: Lineage, no
 
 async def _bound(tx: Transaction) -> dict[str, Any]:
     """The newest episode that is too much to be kept, if there is one."""
-    found = await episode_retention.newest_beyond(
+    found = await retention.get_newest_beyond(
         tx,
         max_unread=limits.MAX_UNREAD_EPISODES,
         max_bytes=limits.MAX_UNREAD_MB * _MEGABYTE,

@@ -1,0 +1,252 @@
+-- {is_evidence} --
+-- Whether something waits for a person that was drawn from an episode.
+(
+    exists (
+      select from memory_proposals p
+      where p.tenant_id = :tenant_id and p.status = 'waiting'
+        and episodes.id = any(p.source_episode_ids)
+    )
+    or exists (
+      select from facts f
+      where f.tenant_id = :tenant_id and f.source_episode_id = episodes.id
+        and f.validity = 'quarantined'
+    )
+    or exists (
+      select from rules r
+      where r.tenant_id = :tenant_id and r.source_episode_id = episodes.id
+        and rule_state(r.metadata, r.quarantined) = 'quarantined'
+    )
+  )
+
+-- claim_expired --
+-- Expired episodes, the longest expired first; not those that a consolidation is reading now.
+select id from episodes
+where tenant_id = :tenant_id and expires_at < :now
+  and (leased_until is null or leased_until <= :now) and not {is_evidence}
+order by expires_at, id
+limit :limit
+for update skip locked
+
+-- claim_surplus --
+-- The oldest consolidated episodes beyond what may be kept, never one that still has to be read.
+select id from episodes
+where tenant_id = :tenant_id and consolidation_status = 'consolidated' and quarantined is null
+  and (leased_until is null or leased_until <= :now) and not {is_evidence}
+order by created_at, id
+limit least(
+  :limit, greatest((select count(*) from episodes where tenant_id = :tenant_id) - :kept, 0)
+)
+for update skip locked
+
+-- count_remaining --
+-- How many episodes the tenant has.
+select count(*) from episodes where tenant_id = :tenant_id
+
+-- put_in_bin --
+-- Claimed episodes go to the bin, leases and what can be made anew left out.
+insert into binned_episodes (tenant_id, episode_id, binned_at, reason, episode)
+select e.tenant_id, e.id, :now, :reason, to_jsonb(e) - array[
+    'embedding', 'embedding_version_id', 'search_vector', 'leased_until', 'leased_by',
+    'retry_count', 'last_error'
+  ]
+from episodes e
+where e.tenant_id = :tenant_id and e.id = any(:ids)
+
+-- delete_episodes --
+-- Episodes that are in the bin are nowhere else; what they were.
+delete from episodes
+where tenant_id = :tenant_id and id = any(:ids)
+returning id, butler, consolidation_status, created_at, expires_at
+
+-- find_binned --
+-- What lies in the bin, the latest first.
+select episode_id as id, binned_at, reason, episode ->> 'butler' as butler,
+  episode ->> 'content' as content, episode ->> 'consolidation_status' as consolidation_status,
+  (episode ->> 'created_at')::timestamptz as created_at
+from binned_episodes
+where tenant_id = :tenant_id
+order by binned_at desc, episode_id
+limit :limit
+
+-- get_binned_content --
+-- What an episode in the bin says.
+select episode ->> 'content' from binned_episodes
+where tenant_id = :tenant_id and episode_id = :id
+
+-- take_from_bin --
+-- An episode leaves the bin.
+delete from binned_episodes
+where tenant_id = :tenant_id and episode_id = :id
+
+-- restore_binned --
+-- An episode is again what it was, with vector, words and expiry of its own; none if what it was
+-- stored under has been taken meanwhile.
+insert into episodes
+  ({binned}, tenant_id, expires_at, embedding, embedding_version_id, search_vector)
+select {from_bin}, b.tenant_id, :expires_at::timestamptz, :embedding::vector,
+  :embedding_version_id::uuid, text_search_vector(:searchable)
+from binned_episodes b
+cross join lateral jsonb_populate_record(null::episodes, b.episode) e
+where b.tenant_id = :tenant_id and b.episode_id = :id
+on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
+returning consolidation_status
+
+-- empty_bin --
+-- What has lain in the bin for long enough is gone for good, the longest there first.
+delete from binned_episodes
+where tenant_id = :tenant_id and episode_id in (
+  select episode_id from binned_episodes
+  where tenant_id = :tenant_id and binned_at <= :until
+  order by binned_at, episode_id
+  limit :limit
+)
+returning episode_id as id, binned_at, reason
+
+-- {unread} --
+-- What nobody has read.
+tenant_id = :tenant_id and consolidation_status <> 'consolidated'
+
+-- count_unread --
+-- How much nobody has read, and since when the oldest of it waits to be.
+select count(*) as episodes, coalesce(sum(octet_length(content)), 0)::bigint as bytes,
+  count(*) filter (
+    where consolidation_status <> 'dead_letter' and quarantined is null
+  ) as waiting,
+  min(created_at) filter (
+    where consolidation_status <> 'dead_letter' and quarantined is null
+  ) as oldest_at
+from episodes
+where {unread}
+
+-- get_newest_beyond --
+-- The newest of what is too much, counted from the newest on; none within the bound.
+select created_at, id
+from (
+  select created_at, id, row_number() over newest as number,
+    sum(octet_length(content)) over newest as bytes
+  from episodes
+  where {unread}
+  window newest as (order by created_at desc, id desc)
+) counted
+where number > :max_unread or bytes > :max_bytes
+order by created_at desc, id desc
+limit 1
+
+-- is_due --
+-- Whether anything that nobody has read expires before long, or strangely late.
+select true from episodes
+where {unread} and (expires_at < :until or expires_at > :furthest)
+limit 1
+
+-- keep_unread --
+-- What soon expires is moved on, all dead letters and others within the bound, but for what somebody
+-- asked to forget, which expires the moment that was told. What was moved too far comes back.
+with expiring as (
+  select id, expires_at as was from episodes
+  where {unread}
+    and (
+      expires_at < :until
+      or expires_at > :furthest and exists (
+        select from memory_events moved
+        where moved.tenant_id = :tenant_id and moved.memory_id = episodes.id
+          and moved.event_type = 'episode_kept'
+          and (moved.payload #>> '{expires_at,to}')::timestamptz = episodes.expires_at
+      )
+    )
+    and (
+      consolidation_status = 'dead_letter' or :beyond_at::timestamptz is null
+      or (created_at, id) > (:beyond_at::timestamptz, :beyond_id::uuid)
+    )
+    and not exists (
+      select from memory_events told
+      where told.tenant_id = :tenant_id and told.memory_id = episodes.id
+        and told.event_type = 'episode_forgotten' and told.created_at = episodes.expires_at
+    )
+  order by id
+  limit :limit
+  for no key update
+)
+update episodes
+set expires_at = case when was < :until then greatest(was, :now) else :now end + :ttl::interval
+from expiring
+where episodes.tenant_id = :tenant_id and episodes.id = expiring.id
+returning episodes.id, expiring.was, episodes.expires_at
+
+-- {judged} --
+-- What is made of a memory by what is left of its confidence.
+cross join lateral (
+  select case
+    when effective_confidence < :expiry_threshold then 'spent'
+    when effective_confidence < :retrieval_threshold then 'fading'
+    else 'active'
+  end
+) judged (verdict)
+
+-- get_next_facts --
+-- How many facts that can fade come next in id order, and the last of them.
+select count(*) as checked, (array_agg(id order by id desc))[1] as last
+from (
+  select id from facts
+  where tenant_id = :tenant_id and validity = 'active' and decay_rate > 0 and id > :after
+  order by id
+  limit :limit
+) page
+
+-- fade_facts --
+-- The facts of a page go where their confidence puts them. Here as below, a row that somebody is
+-- changing right now is left to the next sweep, so that none waits for the other.
+with due as (
+  select id, fact_state(validity, metadata) as was, verdict, effective_confidence
+  from facts
+  cross join lateral (
+    select effective_confidence(confidence, decay_rate, last_confirmed_at, :now)
+  ) measured (effective_confidence)
+  {judged}
+  where tenant_id = :tenant_id and validity = 'active' and decay_rate > 0
+    and id > :after and id <= :last and verdict <> fact_state(validity, metadata)
+  order by id
+  for no key update of facts skip locked
+)
+update facts
+set validity = case when verdict = 'spent' then 'expired' else validity end,
+  metadata = case
+    when verdict = 'fading' then metadata || '{"status": "fading"}'
+    when verdict = 'active' then metadata - 'status'
+    else metadata
+  end
+from due
+where facts.tenant_id = :tenant_id and facts.id = due.id
+returning due.id, due.was, due.verdict, due.effective_confidence
+
+-- get_next_rules --
+-- How many rules that can fade come next in id order, and the last of them.
+select count(*) as checked, (array_agg(id order by id desc))[1] as last
+from (
+  select id from rules
+  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
+    and decay_rate > 0 and id > :after
+  order by id
+  limit :limit
+) page
+
+-- fade_rules --
+-- The rules of a page go where their confidence puts them.
+with due as (
+  select id, rule_state(metadata) as was, verdict, effective_confidence
+  from rules
+  cross join lateral (select {rule_confidence}) measured (effective_confidence)
+  {judged}
+  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
+    and decay_rate > 0 and id > :after and id <= :last and verdict <> rule_state(metadata)
+  order by id
+  for no key update of rules skip locked
+)
+update rules
+set metadata = case
+  when verdict = 'spent' then metadata || '{"forgotten": true}'
+  when verdict = 'fading' then metadata || '{"status": "fading"}'
+  else metadata - 'status'
+end
+from due
+where rules.tenant_id = :tenant_id and rules.id = due.id
+returning due.id, due.was, due.verdict, due.effective_confidence
