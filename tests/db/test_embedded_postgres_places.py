@@ -291,5 +291,5 @@ def test_a_missing_package_is_told(new: Path) -> None:
 
 
 def test_another_process_that_never_finishes_its_turn_is_told(home: Path) -> None:
-    with EmbeddedPostgres(home)._turn(home):
+    with EmbeddedPostgres(home)._lock(home):
         assert "starting or stopping" in refusal(home, timeout=0.2)

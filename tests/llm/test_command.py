@@ -117,7 +117,7 @@ async def test_other_braces_in_the_command_stay():
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("raise SystemExit(3)", "the command ended with exit code 3: it said nothing"),
+        ("raise SystemExit(3)", "the command ended with exit code 3: no output"),
         ("import os; os.kill(os.getpid(), 9)", "was ended by signal 9"),
         ("import sys; sys.exit('no such model')", "exit code 1: no such model"),
         ("print('  ')", "the command gave an empty answer"),

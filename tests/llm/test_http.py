@@ -202,7 +202,7 @@ FAILURES = {
     "500": (plain("boom", 500), "answered 500: boom"),
     "error": (answer({"error": {"message": "no such model"}}, 404), "answered 404: no such model"),
     "echo": (plain(f"cannot do: {PROMPT}", 400), "answered 400: [hidden]"),
-    "silent 503": (plain("", 503), "answered 503: it said nothing"),
+    "silent 503": (plain("", 503), "answered 503: no reason given"),
     "redirect": (lambda: RedirectResponse("https://elsewhere.invalid/"), "answered 307"),
     "no JSON": (plain("<html>"), "did not answer with a JSON object"),
     "not UTF-8": (plain(b"\xff\xfe"), "did not answer with a JSON object"),

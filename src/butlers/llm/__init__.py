@@ -1,12 +1,11 @@
-"""Completions: a prompt goes out to a language model, an answer comes back, no more happens.
+"""Completions by a language model: Claude Code, Codex, any command, or a server by HTTP.
 
-A session may use tools on the way, but only those of the one server it is handed.
+A model may call tools only of the one server it is given.
 """
 
 from butlers.errors import InvalidInput
 from butlers.llm.claude import ClaudeRuntime
 from butlers.llm.codex import CodexRuntime
-from butlers.llm.command import CommandRuntime
 from butlers.llm.completion import (
     Bounded,
     Completion,
@@ -19,6 +18,7 @@ from butlers.llm.completion import (
     ToolUser,
     Usage,
 )
+from butlers.llm.program import CommandRuntime
 
 __all__ = [
     "Bounded",
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def language_model(options: RuntimeOptions) -> LanguageModel | None:
-    """The model that the options choose, or None when they choose none."""
+    """Return the model that the options choose; None for kind "none"."""
     if options.kind == "none":
         return None
     if options.kind == "http":

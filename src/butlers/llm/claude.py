@@ -12,11 +12,11 @@ from butlers.llm.completion import (
     LanguageModel,
     ToolServer,
     Usage,
-    answered,
+    completion_of,
     failure,
 )
 from butlers.llm.envelopes import amount, json_text, mapping, parse_object, text_of, total
-from butlers.llm.process import Finished, find_program
+from butlers.llm.process import ProgramResult, find_program
 from butlers.llm.program import TOKEN_VARIABLE, TOOLS, ProgramRuntime, Request, variables_of
 from butlers.llm.redaction import Redaction
 
@@ -29,14 +29,14 @@ _QUIET = {
     "DISABLE_TELEMETRY": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "ENABLE_TOOL_SEARCH": "false",
-    # Whoever asked tries again later; waiting here only uses up the time limit.
+    # The caller tries again later; retries here would use up the time limit.
     "CLAUDE_CODE_MAX_RETRIES": "2",
 }
 _FLAGS = (
     *("-p", "--output-format", "json", "--no-session-persistence"),
     *("--tools", "", "--strict-mcp-config", "--disable-slash-commands", "--setting-sources", ""),
 )
-# The mode that is safe with a login also keeps out the server we name: this is what else it does.
+# --safe-mode would also exclude our server of tools: this is what else it does.
 _SAFE_WITH_TOOLS = {
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
@@ -52,7 +52,7 @@ class ClaudeRuntime(ProgramRuntime):
     name = "claude"
 
     def using(self, tools: ToolServer) -> LanguageModel:
-        """The same with these tools, which need nobody's permission, and no others."""
+        """Return the same runtime with these tools, allowed without asking, and no others."""
         return ClaudeRuntime(replace(self._options, tools=tools))
 
     def _environment(self, request: Request) -> dict[str, str]:
@@ -82,20 +82,22 @@ class ClaudeRuntime(ProgramRuntime):
             argv += ["--json-schema", json_text(request.schema)]
         return argv
 
-    def _completion(self, request: Request, left: Finished, redaction: Redaction) -> Completion:
-        """The answer of the session's only turn."""
-        envelope = parse_object(left.stdout.decode("utf-8", "replace"))
+    def _completion(
+        self, request: Request, result: ProgramResult, redaction: Redaction
+    ) -> Completion:
+        """Read the answer of the only turn."""
+        envelope = parse_object(result.stdout.decode("utf-8", "replace"))
         if envelope is None:
-            raise _not_understood(left, redaction)
+            raise _not_understood(result, redaction)
         usage = _usage(envelope)
         if envelope.get("subtype") == _UNSTRUCTURED:
             raise CompletionFailed("claude gave no answer that fits the schema", usage)
-        if left.exit_code != 0 or envelope.get("is_error") is not False:
+        if result.exit_code != 0 or envelope.get("is_error") is not False:
             reason = text_of(envelope.get("result")) or text_of(envelope.get("subtype"))
-            said = redaction.line(reason) or left.ending
-            raise failure(reason, f"claude failed: {said}", usage)
+            shown = redaction.line(reason) or result.ending
+            raise failure(reason, f"claude failed: {shown}", usage)
         session_id = text_of(envelope.get("session_id")) or None
-        return answered("claude", _answer(envelope), usage, session_id, _model(envelope))
+        return completion_of("claude", _answer(envelope), usage, session_id, _model(envelope))
 
 
 def _tool_flags(request: Request, tools: ToolServer) -> list[str]:
@@ -106,16 +108,16 @@ def _tool_flags(request: Request, tools: ToolServer) -> list[str]:
 
 
 def _model(envelope: Mapping[str, Any]) -> str:
-    """The model that answered most of it."""
+    """Return the model that wrote most of the answer."""
     used = mapping(envelope.get("modelUsage"))
-    written = {name: total(mapping(one).get("outputTokens")) or 0 for name, one in used.items()}
+    written = {name: total(mapping(usage).get("outputTokens")) or 0 for name, usage in used.items()}
     return max(written, key=lambda name: written[name], default="")
 
 
-def _not_understood(left: Finished, redaction: Redaction) -> CompletionFailed:
-    if left.exit_code != 0:
-        said = left.complaint
-        return failure(said, f"claude {left.ending}: {redaction.line(said)}")
+def _not_understood(result: ProgramResult, redaction: Redaction) -> CompletionFailed:
+    if result.exit_code != 0:
+        reason = result.complaint
+        return failure(reason, f"claude {result.ending}: {redaction.line(reason)}")
     return CompletionFailed(
         "claude did not write the JSON expected of it; is it a current Claude Code?"
     )

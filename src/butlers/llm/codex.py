@@ -11,11 +11,11 @@ from butlers.llm.completion import (
     LanguageModel,
     ToolServer,
     Usage,
-    answered,
+    completion_of,
     failure,
 )
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
-from butlers.llm.process import Finished, find_program, read_answer
+from butlers.llm.process import ProgramResult, find_program, read_answer
 from butlers.llm.program import TOKEN_VARIABLE, TOOLS, ProgramRuntime, Request, variables_of
 from butlers.llm.redaction import Redaction
 
@@ -27,12 +27,12 @@ _FLAGS = (
     *("exec", "--json", "--ephemeral", "--skip-git-repo-check", "--color", "never"),
     *("--ignore-user-config", "--ignore-rules", "--sandbox", "read-only"),
 )
-# Whatever lets the model act, and whatever tells it more than it is asked.
+# Features by which the model could act, or is told more than the prompt.
 _FEATURES_OFF = (
     *("shell_tool", "unified_exec", "code_mode_host", "apps", "browser_use", "computer_use"),
     *("goals", "hooks", "image_generation", "memories", "multi_agent", "plugins", "sleep_tool"),
     *("shell_snapshot", "skill_search", "tool_suggest", "view_image"),
-    # Waiting for a network that is gone is the caller's to do.
+    # The caller waits for the network, not the program.
     "unbounded_connection_retries",
 )
 _SETTINGS = (
@@ -52,8 +52,8 @@ _SETTINGS = (
 )
 
 
-# It describes tools of servers to no model: one has to know that there are some.
-_MANNER = (
+# Codex does not describe the tools of servers to the model.
+_TOOL_HINT = (
     f"\n\nTools of the server `{TOOLS}` are called in a script: "
     f"`text(await tools.mcp__{TOOLS}__NAME({{...}}))`; `ALL_TOOLS` says which there are.\n"
 )
@@ -65,7 +65,7 @@ class CodexRuntime(ProgramRuntime):
     name = "codex"
 
     def using(self, tools: ToolServer) -> LanguageModel:
-        """The same with these tools, which need nobody's permission."""
+        """Return the same runtime with these tools, allowed without asking."""
         return CodexRuntime(replace(self._options, tools=tools))
 
     def _environment(self, request: Request) -> dict[str, str]:
@@ -75,7 +75,7 @@ class CodexRuntime(ProgramRuntime):
         if key:
             environment[KEY_VARIABLE] = key
         if environment.get(KEY_VARIABLE):
-            # With a key nothing of the user's own home is needed.
+            # With a key, nothing of the user's own home is needed.
             home = request.files / "home"
             home.mkdir()
             environment["CODEX_HOME"] = str(home)
@@ -92,26 +92,29 @@ class CodexRuntime(ProgramRuntime):
             argv += ["--output-schema", str(schema_file)]
         return [*argv, "--output-last-message", str(request.files / _ANSWER), "-"]
 
-    def _completion(self, request: Request, left: Finished, redaction: Redaction) -> Completion:
-        """The last message of the session."""
-        events = list(_events(left.stdout))
+    def _completion(
+        self, request: Request, result: ProgramResult, redaction: Redaction
+    ) -> Completion:
+        """Read the last message of the session."""
+        events = list(_events(result.stdout))
         usage = _usage(events)
-        if left.exit_code != 0:
-            said = _failure(events) or left.complaint
-            raise failure(said, f"codex {left.ending}: {redaction.line(said)}", usage)
+        if result.exit_code != 0:
+            reason = _failure(events) or result.complaint
+            message = f"codex {result.ending}: {redaction.line(reason)}"
+            raise failure(reason, message, usage)
         text = read_answer("codex", request.files / _ANSWER, usage)
         threads = (text_of(event.get("thread_id")) for event in events)
         thread = next(filter(None, threads), None)
-        return answered("codex", text, usage, thread)
+        return completion_of("codex", text, usage, thread)
 
 
 def _overrides(
     request: Request, environment: Mapping[str, str], tools: ToolServer | None
 ) -> Iterator[str]:
-    manner = "" if tools is None else _MANNER
+    hint = "" if tools is None else _TOOL_HINT
     for setting in _SETTINGS:
         yield from ("-c", setting)
-    instructions = request.write("system.txt", (request.system or DEFAULT_SYSTEM) + manner)
+    instructions = request.write("system.txt", (request.system or DEFAULT_SYSTEM) + hint)
     yield from ("-c", f"model_instructions_file={json.dumps(str(instructions))}")
     # The program itself no longer reads this variable.
     if url := environment.get("OPENAI_BASE_URL"):
@@ -119,15 +122,14 @@ def _overrides(
 
 
 def _tools(tools: ToolServer | None) -> Iterator[str]:
-    """The server, and the script host through which alone the model calls tools: it has no files
-    and no network, and of tools those that are left on."""
+    """Yield the options for the server of tools, and for the script host that calls them."""
     if tools is None:
         return
     for name, value in (
         (f"mcp_servers.{TOOLS}.url", json.dumps(tools.url)),
         (f"mcp_servers.{TOOLS}.bearer_token_env_var", json.dumps(TOKEN_VARIABLE)),
         (f"mcp_servers.{TOOLS}.default_tools_approval_mode", '"approve"'),
-        # Else its first turn may begin, and end, before the tools are there.
+        # Otherwise the first turn may end before the tools are there.
         (f"mcp_servers.{TOOLS}.required", "true"),
         (f"mcp_servers.{TOOLS}.startup_timeout_sec", "30"),
         ("features.code_mode_host", "true"),

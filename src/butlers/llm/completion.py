@@ -1,4 +1,4 @@
-"""What a completion is, whichever runtime gives it."""
+"""Completions, their failures, and the protocol of a language model."""
 
 import os
 import re
@@ -10,12 +10,12 @@ from butlers.errors import Unavailable
 from butlers.kernel.text import clean
 
 DEFAULT_SYSTEM = "Answer the request in one message. There are no tools."
-"""What an agent is told in place of its own long instructions when the caller says nothing."""
+"""System text in place of an agent's own long instructions, if the caller gives none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a completion cost, as far as the runtime says; None is not reported."""
+    """What a completion cost; None is not reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -30,11 +30,11 @@ class Completion:
     usage: Usage
     session_id: str | None = None
     model: str = ""
-    """Which model answered, where the runtime says."""
+    """Which model completion_of, where the runtime says."""
 
 
 class CompletionFailed(Unavailable):
-    """There is no answer; one line says why and what to do, and never repeats the prompt."""
+    """There is no answer. The message is one line and never repeats the prompt."""
 
     def __init__(self, reason: str, usage: Usage | None = None) -> None:
         self.usage = usage or Usage()
@@ -46,9 +46,9 @@ class CutOff(CompletionFailed):
 
 
 class NotReached(CompletionFailed):
-    """The runtime cannot be had for now, which says nothing about what it was asked.
+    """The runtime cannot be reached for now: missing, overloaded, refusing, or too slow.
 
-    It is not there, is overloaded, refuses for reasons of its own, or did not answer in time.
+    The prompt is not to blame.
     """
 
     def __init__(self, reason: str, usage: Usage | None = None, *, timed_out: bool = False) -> None:
@@ -56,8 +56,7 @@ class NotReached(CompletionFailed):
         super().__init__(reason, usage)
 
 
-# What services and their command lines say when the trouble is theirs, the account's or the
-# network's, and not the request's.
+# Messages of services and command lines about an outage, the account or the network.
 _OUTAGE = re.compile(
     r"\b(?:40[1-4]|408|429|5\d\d)\b|connect|network|unreachable|econn|enotfound|resolve host"
     r"|timed? ?out|rate.?limit|overload|unavailable|too many requests|capacity"
@@ -66,10 +65,10 @@ _OUTAGE = re.compile(
 )
 
 
-def failure(said: str, told: str, usage: Usage | None = None) -> CompletionFailed:
-    """How a runtime failed that said something of it: unreached if its words are of an outage."""
-    kind = NotReached if _OUTAGE.search(said) else CompletionFailed
-    return kind(told, usage)
+def failure(reason: str, message: str, usage: Usage | None = None) -> CompletionFailed:
+    """Return NotReached if the reason a runtime gave is about an outage, else CompletionFailed."""
+    kind = NotReached if _OUTAGE.search(reason) else CompletionFailed
+    return kind(message, usage)
 
 
 @runtime_checkable
@@ -77,7 +76,7 @@ class Bounded(Protocol):
     """A language model that may know how much it can read."""
 
     async def context_tokens(self) -> int:
-        """How many tokens a question and its answer may have; 0 where nobody says."""
+        """Return how many tokens prompt and answer may have together; 0 if unknown."""
         ...
 
 
@@ -95,7 +94,7 @@ class LanguageModel(Protocol):
         timeout_seconds: float = 300.0,
         label: str = "",
     ) -> Completion:
-        """The answer to the prompt, or CompletionFailed; `label` names what asked for it.
+        """Return the answer, or raise CompletionFailed; `label` names the caller.
 
         Services enforce a schema only if it closes every object and requires every property.
         """
@@ -104,7 +103,7 @@ class LanguageModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolServer:
-    """An MCP server, by its address and a token for it, whose tools a session may use."""
+    """An MCP server whose tools a session may use."""
 
     url: str
     token: str = field(repr=False)
@@ -115,7 +114,7 @@ class ToolUser(LanguageModel, Protocol):
     """A language model that can be given tools."""
 
     def using(self, tools: ToolServer) -> LanguageModel:
-        """The same model with these tools at hand, and no others."""
+        """Return the same model with these tools and no others."""
         ...
 
 
@@ -133,11 +132,11 @@ class RuntimeOptions:
 
     @property
     def program(self) -> str:
-        """The path of the program, where the settings name one."""
+        """Return the path of the program, if the settings name one."""
         return self.command[0] if self.command else ""
 
     def late(self, name: str, seconds: float) -> NotReached:
-        """What is said of a runtime that took longer than it was given; its own limit is named."""
+        """Return the error for a runtime that took too long."""
         own = seconds == self.timeout_seconds
         more = "; runtime.timeout_seconds allows more" if own else ""
         return NotReached(f"{name} did not answer within {seconds:g} s{more}", timed_out=True)
@@ -145,7 +144,7 @@ class RuntimeOptions:
     tools: ToolServer | None = None
 
     def api_key(self) -> str:
-        """The key that the options name, or "" when they name none."""
+        """Return the key from the environment; "" if none is named, NotReached if it is not set."""
         if not self.api_key_env:
             return ""
         key = os.environ.get(self.api_key_env, "").strip()
@@ -157,10 +156,10 @@ class RuntimeOptions:
         return key
 
 
-def answered(
+def completion_of(
     name: str, text: str, usage: Usage, session_id: str | None = None, model: str = ""
 ) -> Completion:
-    """The completion that a runtime's text makes; an empty text is none."""
+    """Make a completion of a runtime's text; CompletionFailed if it is empty."""
     answer = clean(text).strip()
     if not answer:
         raise CompletionFailed(f"{name} gave an empty answer; it is asked again later", usage)

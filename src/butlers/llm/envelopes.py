@@ -1,15 +1,15 @@
-"""Reading JSON that somebody else wrote, which may be anything."""
+"""Read JSON of other programs, which may contain anything."""
 
 import json
 import math
 from typing import Any, NoReturn
 
 MAX_COUNT = 2**53
-"""Above this a number of tokens is nonsense."""
+"""Larger numbers of tokens are ignored."""
 
 
 def parse_object(text: str) -> dict[str, Any] | None:
-    """The JSON object the text stands for, or None."""
+    """Parse a JSON object; None where the text is none."""
     try:
         value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -18,7 +18,7 @@ def parse_object(text: str) -> dict[str, Any] | None:
 
 
 def json_text(value: object) -> str:
-    """The value as JSON; ValueError when it cannot be written."""
+    """Write a value as JSON; ValueError when it cannot be."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except RecursionError:
@@ -26,30 +26,30 @@ def json_text(value: object) -> str:
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """The value when it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def text_of(value: object) -> str:
-    """The value when it is text, else the empty string."""
+    """Return the value if it is text, else the empty string."""
     return value if isinstance(value, str) else ""
 
 
 def count(value: object) -> int | None:
-    """The value when it is a believable number of tokens, else None."""
+    """Return the value if it is a plausible number of tokens, else None."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= MAX_COUNT else None
 
 
 def total(*values: object) -> int | None:
-    """The sum of the believable counts; None when there is none."""
+    """Add the plausible counts; None when there is none."""
     counts = [known for known in map(count, values) if known is not None]
     return sum(counts) if counts else None
 
 
 def amount(value: object) -> float | None:
-    """The value when it is a believable sum of money, else None."""
+    """Return the value if it is a plausible sum of money, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= MAX_COUNT and math.isfinite(value) else None

@@ -18,7 +18,7 @@ from butlers.llm.completion import (
     NotReached,
     RuntimeOptions,
     Usage,
-    answered,
+    completion_of,
 )
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
 from butlers.llm.redaction import Redaction
@@ -27,16 +27,16 @@ MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 CONNECT_SECONDS = 10.0
 DETECT_SECONDS = 5.0
 MAX_ANSWER_TOKENS = 4096
-# An answer that a program reads is to be the same for the same question, and to end.
-_STEADY = {"temperature": 0, "seed": 1, "max_tokens": MAX_ANSWER_TOKENS}
-# What a server says that has no room, no right or no time for anybody now.
+# Fields for the same answer to the same prompt, of limited length.
+_DETERMINISTIC = {"temperature": 0, "seed": 1, "max_tokens": MAX_ANSWER_TOKENS}
+# Status codes of a server that is overloaded, refuses the key or is misconfigured.
 _NOT_NOW = frozenset({401, 402, 403, 404, 405, 407, 408, 409, 425, 429})
 
 log = structlog.get_logger(__name__)
 
 
 class HttpRuntime:
-    """Asks one chat completion per prompt; there is nothing the model could call."""
+    """Asks for one chat completion per prompt; the model has no tools."""
 
     name = "http"
 
@@ -44,10 +44,10 @@ class HttpRuntime:
         self._options = options
         self._url = _endpoint(options.url)
         self._is_local = _is_loopback(urlsplit(options.url).hostname or "")
-        self._steady: dict[str, Any] = _STEADY
+        self._deterministic: dict[str, Any] = _DETERMINISTIC
         self._context = options.context_tokens
-        self._is_readable_on_the_way = self._url.startswith("http://") and not self._is_local
-        if self._is_readable_on_the_way:
+        self._is_unencrypted = self._url.startswith("http://") and not self._is_local
+        if self._is_unencrypted:
             log.warning("prompts travel unencrypted", setting="runtime.url")
 
     async def complete(
@@ -59,34 +59,37 @@ class HttpRuntime:
         timeout_seconds: float | None = None,
         label: str = "",
     ) -> Completion:
-        """The content of the first choice; one time limit holds: the caller's, else its own."""
-        del label  # Nothing about what asks goes to the server.
+        """Return the first choice; the time limit is the caller's, else the setting."""
+        del label  # The server is not told who asks.
         key = self._key()
         redaction = Redaction.of({"API_KEY": key}, prompt, system)
         seconds = timeout_seconds or self._options.timeout_seconds
         request = self._request(prompt, system, schema)
         status, content = await self._ask(request, key, seconds, redaction)
-        if status in (400, 422) and self._gives_up(content):
+        if status in (400, 422) and self._drops_fields(content):
             request = self._request(prompt, system, schema)
             status, content = await self._ask(request, key, seconds, redaction)
         return _completion(status, content, redaction)
 
     async def context_tokens(self) -> int:
-        """What the settings say, else what the server says of itself, once it says so."""
+        """Return the setting, or else what the server reports."""
         if not self._context:
-            self._context = await self._told_context()
+            self._context = await self._reported_context()
         return self._context
 
-    async def _told_context(self) -> int:
-        """llama.cpp tells what it was started with, others what their model can have."""
+    async def _reported_context(self) -> int:
+        """Ask llama.cpp for the context it was started with, others for that of the model."""
         root = self._url.removesuffix("/chat/completions").removesuffix("/v1")
-        for path, read in (("/props", _served), ("/v1/models", partial(_listed, self._options))):
-            if found := read(await self._told(root + path)):
-                return found
+        for path, read in (
+            ("/props", _context_of_server),
+            ("/v1/models", partial(_context_of_model, self._options)),
+        ):
+            if tokens := read(await self._get(root + path)):
+                return tokens
         return 0
 
-    async def _told(self, url: str) -> Mapping[str, Any]:
-        """What a server says of itself; one that says nothing is no worse."""
+    async def _get(self, url: str) -> Mapping[str, Any]:
+        """Get a JSON object; empty on any failure."""
         key = self._key()
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
@@ -95,21 +98,21 @@ class HttpRuntime:
                 self._client(DETECT_SECONDS) as client,
                 client.stream("GET", url, headers=headers) as response,
             ):
-                content = await _bounded(response)
+                content = await _read_limited(response)
                 return mapping(parse_object(content)) if response.status_code == 200 else {}
         except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL, ValueError, CompletionFailed):
             return {}
 
-    def _gives_up(self, content: str) -> bool:
-        """Whether it was refused because of a field that steadies answers; then none is sent."""
-        refused = any(name in content for name in self._steady)
+    def _drops_fields(self, content: str) -> bool:
+        """Stop sending the optional fields if one was refused; return whether that was so."""
+        refused = any(name in content for name in self._deterministic)
         if refused:
-            self._steady = {}
+            self._deterministic = {}
         return refused
 
     def _key(self) -> str:
         key = self._options.api_key()
-        if key and self._is_readable_on_the_way:
+        if key and self._is_unencrypted:
             raise NotReached(
                 "the key is not sent over plain http to another machine: give runtime.url https, "
                 "or empty runtime.api_key_env"
@@ -127,16 +130,16 @@ class HttpRuntime:
         if self._options.model:
             request["model"] = self._options.model
         if schema is not None:
-            asked = {"name": "answer", "strict": True, "schema": schema}
-            request["response_format"] = {"type": "json_schema", "json_schema": asked}
-            request |= self._steady
-            if self._steady and self._context:
+            answer = {"name": "answer", "strict": True, "schema": schema}
+            request["response_format"] = {"type": "json_schema", "json_schema": answer}
+            request |= self._deterministic
+            if self._deterministic and self._context:
                 request["max_tokens"] = min(MAX_ANSWER_TOKENS, self._context // 2)
         return request
 
     def _client(self, seconds: float) -> httpx2.AsyncClient:
         limits = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
-        # A proxy of the environment has no business between this machine and itself.
+        # No proxy for a server on this machine.
         return httpx2.AsyncClient(timeout=limits, trust_env=not self._is_local)
 
     async def _ask(
@@ -152,12 +155,14 @@ class HttpRuntime:
                 self._client(seconds) as client,
                 client.stream("POST", self._url, content=body, headers=headers) as response,
             ):
-                return response.status_code, await _bounded(response)
+                return response.status_code, await _read_limited(response)
         except (TimeoutError, httpx2.TimeoutException):
             raise self._options.late(self._where, seconds) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-            said = redaction.line(str(error)) or type(error).__name__
-            raise NotReached(f"{self._where} cannot be asked: {said}; check runtime.url") from None
+            reason = redaction.line(str(error)) or type(error).__name__
+            raise NotReached(
+                f"{self._where} cannot be asked: {reason}; check runtime.url"
+            ) from None
 
     @property
     def _where(self) -> str:
@@ -166,7 +171,7 @@ class HttpRuntime:
 
 
 def _endpoint(url: str) -> str:
-    """The address of completions, also when only that of the API was given."""
+    """Return the URL of completions, also where only that of the API was given."""
     address = url.rstrip("/")
     return address + "/chat/completions" if address.endswith("/v1") else url
 
@@ -178,24 +183,24 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _served(told: Mapping[str, Any]) -> int:
-    """The context of a server that was started with one."""
-    return count(mapping(told.get("default_generation_settings")).get("n_ctx")) or 0
+def _context_of_server(props: Mapping[str, Any]) -> int:
+    """Return the context that a server was started with."""
+    return count(mapping(props.get("default_generation_settings")).get("n_ctx")) or 0
 
 
-def _listed(options: RuntimeOptions, told: Mapping[str, Any]) -> int:
-    """The context of the model that is asked for, in a list of models; of the only one there is."""
-    data = told.get("data")
-    models = [mapping(one) for one in data] if isinstance(data, list) else []
-    chosen = [one for one in models if one.get("id") == options.model] or models
+def _context_of_model(options: RuntimeOptions, listing: Mapping[str, Any]) -> int:
+    """Return the context of the chosen model in a list of models, or of the only one."""
+    data = listing.get("data")
+    models = [mapping(model) for model in data] if isinstance(data, list) else []
+    chosen = [model for model in models if model.get("id") == options.model] or models
     if len(chosen) != 1:
         return 0
     meta = mapping(chosen[0].get("meta"))
-    told_of = (chosen[0].get("max_model_len"), meta.get("n_ctx"), meta.get("n_ctx_train"))
-    return next(filter(None, map(count, told_of)), 0)
+    sizes = (chosen[0].get("max_model_len"), meta.get("n_ctx"), meta.get("n_ctx_train"))
+    return next(filter(None, map(count, sizes)), 0)
 
 
-async def _bounded(response: httpx2.Response) -> str:
+async def _read_limited(response: httpx2.Response) -> str:
     content = bytearray()
     async for part in response.aiter_raw():
         content += part
@@ -228,13 +233,13 @@ def _chosen(
         raise CompletionFailed(f"the model declined: {redaction.line(refusal)}", usage)
     if choice.get("finish_reason") == "length":
         raise CutOff("the answer was cut off at the model's output limit", usage)
-    return answered("the server", text_of(message.get("content")), usage, model=model)
+    return completion_of("the server", text_of(message.get("content")), usage, model=model)
 
 
 def _complaint(content: str, redaction: Redaction) -> str:
     error = mapping(parse_object(content)).get("error")
-    said = text_of(mapping(error).get("message")) or text_of(error) or content
-    return redaction.line(said) or "it said nothing"
+    reason = text_of(mapping(error).get("message")) or text_of(error) or content
+    return redaction.line(reason) or "no reason given"
 
 
 def _usage(envelope: Mapping[str, Any]) -> Usage:

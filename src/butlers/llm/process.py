@@ -1,4 +1,4 @@
-"""Running a program once: words in, words out, and nothing of it left behind."""
+"""Run a program once: text in, text out, and no process left behind."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A program to run, under the name that failures call it by."""
+    """A program to run, and the name that errors call it."""
 
     name: str
     argv: Sequence[str]
@@ -31,12 +31,12 @@ class Invocation:
     environment: Mapping[str, str]
     timeout_seconds: float
     late: NotReached
-    """What is raised when the time is up."""
+    """Raised when the time is up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """What a program left: how it ended and what it wrote."""
+class ProgramResult:
+    """How a program ended and what it wrote."""
 
     exit_code: int
     stdout: bytes
@@ -44,19 +44,19 @@ class Finished:
 
     @property
     def ending(self) -> str:
-        """How it ended, in words."""
+        """Describe how it ended."""
         if self.exit_code < 0:
             return f"was ended by signal {-self.exit_code}"
         return f"ended with exit code {self.exit_code}"
 
     @property
     def complaint(self) -> str:
-        """What it wrote for people; in the absence of that, what it wrote."""
+        """Return standard error, or standard output if that is empty."""
         return (self.stderr.strip() or self.stdout).decode("utf-8", "replace")
 
 
 def find_program(program: str, setting: str) -> str:
-    """The absolute path of a program given by name or path."""
+    """Return the absolute path of a program; NotReached where it is missing."""
     given = os.path.expanduser(program)
     found = shutil.which(given)
     if found is not None:
@@ -69,8 +69,8 @@ def find_program(program: str, setting: str) -> str:
     )
 
 
-async def run(invocation: Invocation) -> Finished:
-    """Run a program to its end; on failure and cancellation its whole process group is gone."""
+async def run(invocation: Invocation) -> ProgramResult:
+    """Run a program to its end; its whole process group is ended in any case."""
     transport, output = await _start(invocation)
     try:
         return await _finished(transport, output, invocation)
@@ -88,7 +88,7 @@ async def run(invocation: Invocation) -> Finished:
 
 
 def read_answer(name: str, path: Path, usage: Usage | None = None) -> str:
-    """The text of the file, which must be a file, in UTF-8 and of bearable size."""
+    """Read an answer from a plain UTF-8 file of limited size; CompletionFailed otherwise."""
     answer = b""
     try:
         # Anything but a plain file, a pipe for one, could keep its reader waiting.
@@ -100,11 +100,11 @@ def read_answer(name: str, path: Path, usage: Usage | None = None) -> str:
     if len(answer) > MAX_OUTPUT_BYTES:
         limit = MAX_OUTPUT_BYTES // 1024**2
         raise CompletionFailed(f"{name} answered with more than {limit} MB", usage)
-    return decoded_answer(name, answer, usage)
+    return decode_answer(name, answer, usage)
 
 
-def decoded_answer(name: str, answer: bytes, usage: Usage | None = None) -> str:
-    """The answer as text; bytes that are not UTF-8 would end up as rubbish in the memory."""
+def decode_answer(name: str, answer: bytes, usage: Usage | None = None) -> str:
+    """Decode an answer; CompletionFailed where it is not UTF-8."""
     try:
         return answer.decode("utf-8")
     except UnicodeDecodeError:
@@ -126,18 +126,18 @@ class _Output(asyncio.SubprocessProtocol):
         written = self.written[fd]
         written += data[: MAX_OUTPUT_BYTES + 1 - len(written)]
         if len(written) > MAX_OUTPUT_BYTES:
-            _settle(self.overflowed)
+            _set_done(self.overflowed)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open.discard(fd)
         if not self._open:
-            _settle(self.closed)
+            _set_done(self.closed)
 
     def process_exited(self) -> None:
-        _settle(self.exited)
+        _set_done(self.exited)
 
 
-def _settle(future: "asyncio.Future[None]") -> None:
+def _set_done(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
 
@@ -167,7 +167,7 @@ async def _start(invocation: Invocation) -> tuple[asyncio.SubprocessTransport, _
 
 async def _finished(
     transport: asyncio.SubprocessTransport, output: _Output, invocation: Invocation
-) -> Finished:
+) -> ProgramResult:
     await _first_of(output.exited, output.overflowed, invocation.timeout_seconds)
     if output.exited.done():
         await _first_of(output.closed, output.overflowed, DRAIN_SECONDS)
@@ -178,7 +178,7 @@ async def _finished(
     if not output.exited.done():
         raise invocation.late
     written = (bytes(output.written[fd]) for fd in (_STDOUT, _STDERR))
-    return Finished(cast(int, transport.get_returncode()), *written)
+    return ProgramResult(cast(int, transport.get_returncode()), *written)
 
 
 async def _first_of(

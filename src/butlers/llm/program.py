@@ -1,4 +1,4 @@
-"""The frame of every runtime that is a program: a workplace, one run in it, what the run left."""
+"""Get a completion from a program: prepare directories, run it once, read what it wrote."""
 
 import os
 import tempfile
@@ -9,8 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from butlers.kernel.text import one_line, replace_surrogates
-from butlers.llm.completion import Completion, RuntimeOptions, ToolServer
-from butlers.llm.process import Finished, Invocation, run
+from butlers.llm.completion import (
+    Completion,
+    CompletionFailed,
+    RuntimeOptions,
+    ToolServer,
+    Usage,
+    completion_of,
+    failure,
+)
+from butlers.llm.envelopes import json_text
+from butlers.llm.process import (
+    Invocation,
+    ProgramResult,
+    decode_answer,
+    find_program,
+    read_answer,
+    run,
+)
 from butlers.llm.redaction import Redaction
 
 _ALWAYS = frozenset(
@@ -27,14 +43,15 @@ _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 TOOLS = "butlers"
 """The name under which a program knows the server of its tools."""
 TOKEN_VARIABLE = "BUTLERS_SESSION_TOKEN"
+SCHEMA_FILE, SYSTEM_FILE, OUTPUT_FILE = "{schema_file}", "{system_file}", "{output_file}"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked; with a schema the answer is to be JSON.
+    """One prompt and the directories of its run; with a schema the answer is JSON.
 
-    Its directories last as long as it does: the program works in `directory`, which is empty, may
-    leave temporary files in `scratch`, and is handed `files`, and hands them back there.
+    The program runs in `directory`, which is empty, keeps temporary files in `scratch`, and reads
+    and writes `files`. All three are removed after the run.
     """
 
     prompt: str
@@ -46,13 +63,13 @@ class Request:
     scratch: Path
 
     def write(self, name: str, text: str) -> Path:
-        """The path of a new file with this text."""
+        """Write a file for the program; return its path."""
         path = self.files / name
         path.write_text(text, encoding="utf-8", errors="replace")
         return path
 
     def environment(self, names: tuple[str, ...] = (), prefix: str = "\0") -> dict[str, str]:
-        """The variables its program is given: few of ours, those of the names and the prefix."""
+        """Return the program's environment: a few of our variables, and those by name or prefix."""
         wanted = _ALWAYS | set(names)
         inherited = {
             name: value
@@ -64,17 +81,17 @@ class Request:
 
 
 def variables_of(tools: ToolServer | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """What a program needs to reach its tools, the token where no command line shows it."""
+    """Return the variables by which a program reaches its tools; no command line shows a token."""
     if tools is None:
         return {}
-    # They are on this machine, where a proxy has no business.
+    # The tools are on this machine: no proxy is needed.
     direct = [environment.get("NO_PROXY") or environment.get("no_proxy") or "", *_THIS_MACHINE]
     exempt = ",".join(filter(None, direct))
     return {TOKEN_VARIABLE: tools.token, "NO_PROXY": exempt, "no_proxy": exempt}
 
 
 class ProgramRuntime(ABC):
-    """Runs a program once for each completion; each kind says how it is called and understood."""
+    """Runs a program once for each completion; subclasses say how to call it and read it."""
 
     name: str
 
@@ -90,13 +107,13 @@ class ProgramRuntime(ABC):
         timeout_seconds: float | None = None,
         label: str = "",
     ) -> Completion:
-        """What the program answers; one time limit holds: the caller's, else the runtime's."""
+        """Return the program's answer; the time limit is the caller's, else the runtime's."""
         prefix = "butlers-completion-"
         with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as root:
-            places = [Path(root, name) for name in ("work", "files", "scratch")]
-            for place in places:
-                place.mkdir()
-            request = Request(prompt, system, schema, label, *places)
+            directories = [Path(root, name) for name in ("work", "files", "scratch")]
+            for directory in directories:
+                directory.mkdir()
+            request = Request(prompt, system, schema, label, *directories)
             environment = self._environment(request)
             seconds = timeout_seconds or self._options.timeout_seconds
             invocation = Invocation(
@@ -113,21 +130,86 @@ class ProgramRuntime(ABC):
             return self._completion(request, finished, redaction)
 
     async def context_tokens(self) -> int:
-        """What the settings say: a program is not asked."""
+        """Return the setting: a program cannot be asked."""
         return self._options.context_tokens
 
     def _stdin(self, request: Request) -> str:
-        """What the program reads."""
+        """Return what the program reads."""
         return request.prompt
 
     @abstractmethod
     def _environment(self, request: Request) -> dict[str, str]:
-        """Every variable the program sees."""
+        """Return every variable the program sees."""
 
     @abstractmethod
     def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
-        """The program and its arguments."""
+        """Return the program and its arguments."""
 
     @abstractmethod
-    def _completion(self, request: Request, left: Finished, redaction: Redaction) -> Completion:
-        """What the program left, understood; CompletionFailed when it is no answer."""
+    def _completion(
+        self, request: Request, result: ProgramResult, redaction: Redaction
+    ) -> Completion:
+        """Read the answer; CompletionFailed when there is none."""
+
+
+class CommandRuntime(ProgramRuntime):
+    """Runs a command template: the prompt on standard input, the answer on standard output."""
+
+    name = "command"
+
+    def _environment(self, request: Request) -> dict[str, str]:
+        key = self._options.api_key()
+        return request.environment() | ({self._options.api_key_env: key} if key else {})
+
+    def _argv(self, request: Request, environment: Mapping[str, str]) -> list[str]:
+        if not self._options.command:
+            raise CompletionFailed("runtime.command is empty; it must name a program")
+        values = {
+            "{model}": self._options.model,
+            SCHEMA_FILE: str(request.write("schema.json", json_text(request.schema or {}))),
+            SYSTEM_FILE: str(request.write("system.txt", request.system)),
+            OUTPUT_FILE: str(request.files / "output"),
+        }
+        program, *arguments = self._options.command
+        return [
+            find_program(program, "runtime.command"),
+            *(_filled(argument, values) for argument in arguments),
+        ]
+
+    def _stdin(self, request: Request) -> str:
+        """Return the prompt, with the system text and schema that the template has no file for."""
+        parts = [request.prompt]
+        if request.system and not self._has(SYSTEM_FILE):
+            parts.insert(0, request.system)
+        if request.schema is not None and not self._has(SCHEMA_FILE):
+            parts.append(_asking_for(request.schema))
+        return "\n\n".join(parts)
+
+    def _completion(
+        self, request: Request, result: ProgramResult, redaction: Redaction
+    ) -> Completion:
+        """Read standard output, or the file that the template names."""
+        if result.exit_code != 0:
+            reason = redaction.line(result.complaint) or "no output"
+            raise failure(result.complaint, f"the command {result.ending}: {reason}")
+        if self._has(OUTPUT_FILE):
+            text = read_answer("the command", request.files / "output")
+        else:
+            text = decode_answer("the command", result.stdout)
+        return completion_of("the command", text, Usage())
+
+    def _has(self, placeholder: str) -> bool:
+        return any(placeholder in argument for argument in self._options.command[1:])
+
+
+def _asking_for(schema: Mapping[str, Any]) -> str:
+    return (
+        "Answer with one JSON value and nothing else: no explanation and no code fence. "
+        f"It must fit this JSON Schema:\n{json_text(schema)}\n"
+    )
+
+
+def _filled(argument: str, values: Mapping[str, str]) -> str:
+    for placeholder, value in values.items():
+        argument = argument.replace(placeholder, value)
+    return argument

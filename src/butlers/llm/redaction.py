@@ -1,4 +1,4 @@
-"""What may be repeated of words that a runtime wrote: one short line, no secret, no prompt."""
+"""Shorten what a runtime wrote to one line without secrets and without the prompt."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,22 +18,22 @@ _BLOCK = 12
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """What must not be repeated."""
+    """The secrets and texts that must not be repeated."""
 
     secrets: tuple[str, ...]
     texts: tuple[str, ...]
 
     @classmethod
     def of(cls, environment: Mapping[str, str], *texts: str) -> "Redaction":
-        """Hides the secrets among the variables, and the texts, plain or written as JSON."""
+        """Hide the secrets among the variables, and the texts, plain or as JSON."""
         secrets = sorted(secret_variables(environment), key=len, reverse=True)
         forms = [form for text in texts for form in _forms(text)]
         return cls(tuple(secrets), tuple(filter(None, forms)))
 
     def line(self, text: str) -> str:
-        """The end of the text on one line, fit to be shown and logged."""
-        said = self._masked(text[-_TAIL_CHARACTERS:])
-        lines = map(one_line, _last_lines(said))
+        """Return the end of the text on one line, fit to be shown and logged."""
+        safe = self._masked(text[-_TAIL_CHARACTERS:])
+        lines = map(one_line, _last_lines(safe))
         shown = (HIDDEN if self._quotes(line) else line for line in lines)
         joined = " ".join(dict.fromkeys(filter(None, shown)))
         return joined if len(joined) <= MAX_CHARACTERS else "…" + joined[1 - MAX_CHARACTERS :]
