@@ -32,8 +32,6 @@ from butlers.settings.sections import ButlerSettings
 
 log = structlog.get_logger(__name__)
 _HEALTH_SECONDS = 5.0
-TENANT_AT_ONCE = 2
-"""How many readers, and how many writers, of one tenant are served at once; others wait."""
 TO_READ = (
     "When the user's work allows it, offer to read them: memory_claim_episodes gives you some, "
     "memory_submit_consolidation takes what you draw from them."
@@ -64,7 +62,7 @@ class Butler:
         self._directory = server.home.butler_directory(self.name)
         self.storage = Storage(lambda: self.database)
         self.clock_watch = ClockWatch(lambda: self.database, clock, witness)
-        self.limiter = ConcurrencyLimiter(TENANT_AT_ONCE)
+        self.limiter = ConcurrencyLimiter()
         environment = ButlerEnvironment(
             self.name,
             settings.butler.tenant,

@@ -13,7 +13,10 @@ class _Slots:
 
 
 class ConcurrencyLimiter:
-    """Slots for each kind; a kind is forgotten once nobody uses or waits for its slots."""
+    """Slots for each kind; a kind is forgotten once nobody uses or waits for its slots.
+
+    A butler has two for the readers and two for the writers of each tenant.
+    """
 
     def __init__(self, at_once: int = 2) -> None:
         self._at_once = at_once
