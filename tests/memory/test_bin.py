@@ -257,3 +257,20 @@ async def cleaned_up_once(memory, lineage, owner, old, done, new):
     told = Counter(await event_types(owner))
     assert (told["episode_expired"], told["episode_deleted"]) == (6, 3)
     assert told["episode_kept"] == 3
+
+
+async def test_what_has_lain_there_longest_goes_first(memory, lineage, owner, clock, monkeypatch):
+    """A run that is cut short has removed the oldest, batch by batch."""
+    monkeypatch.setattr(episode_retention, "BATCH", 1)
+    binned_ids = []
+    for number in range(3):
+        binned_ids.append(await tell(memory, lineage, f"call {number}"))
+        await owner.execute(READ)
+        clock.advance(days=8)
+        await run_episode_cleanup(memory, lineage)
+    clock.advance(days=40)
+    assert await empty_bin(memory, lineage) == 3
+    deleted = [
+        row["memory_id"] for row in await events(owner) if row["event_type"] == "episode_deleted"
+    ]
+    assert deleted == binned_ids

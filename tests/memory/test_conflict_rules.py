@@ -75,3 +75,9 @@ def test_a_predicate_holds_as_many_values_as_is_told_of_it():
     assert found("likes = sushi", "enjoys = ramen", NEAR) is None
     single = {"likes": Holds.ONE, "enjoys": Holds.ONE}
     assert found("likes = sushi", "enjoys = ramen", NEAR, single) is ConflictKind.CONFLICT
+
+
+def test_numbers_do_not_contradict_under_a_predicate_that_holds_many():
+    one, other = "meeting = at 9:00 in room 4", "meeting = at 14:30 in room 4"
+    assert found(one, other, NEAR, {"meeting": Holds.ONE}) is ConflictKind.CONFLICT
+    assert found(one, other, NEAR, {"meeting": Holds.MANY}) is None

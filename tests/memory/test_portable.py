@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from butlers.errors import Conflict, IntegrityViolation, InvalidInput
+from butlers.errors import ButlersError, Conflict, IntegrityViolation, InvalidInput
 from butlers.memory.flows import portable, recall
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.portable import ImportLine
+from butlers.memory.store import rows
 from butlers.memory.store.rows import KINDS
 from memory.index import differences
 from memory.whole_store import empty, fill, tables
@@ -102,3 +103,17 @@ async def test_a_row_of_an_older_version_takes_what_it_lacks_from_the_table(memo
     await portable.bring(memory, [ImportLine(2, "fact", row, json.dumps(row))], lineage)
     [(_, written)] = await told(memory, lineage)
     assert json.loads(written).items() >= {"validity": "active", "importance": 5, **row}.items()
+
+
+async def test_only_an_import_may_bring_events_of_others(memory, lineage, owner):
+    """The audit trail: whoever acts through the runtime role writes events as themselves only."""
+    forged = {
+        "id": str(uuid.uuid4()), "event_type": "fact_created", "actor": "somebody else",
+        "memory_type": "fact", "memory_id": str(uuid.uuid4()), "payload": {},
+        "created_at": "2020-01-01T00:00:00+00:00",
+    }  # fmt: skip
+    for actor in ("tester", "token:x", ""):
+        with pytest.raises(ButlersError, match="only an import"):
+            async with memory.transaction(replace(lineage, actor=actor)) as tx:
+                await rows.bring_events(tx, rows=json.dumps([forged]))
+    assert await owner.fetchval("select count(*) from memory_events") == 0

@@ -170,3 +170,15 @@ async def test_another_projects_scope_cannot_be_asked_for_from_within_one(memory
         await ctx.seen(family)
     assert scopes.several(await ctx.seen("general\x1f" + family)) == [f"general {family}", shop]
     assert await OperationContext(memory, lineage).seen(None) is None
+
+
+async def test_what_was_moved_into_a_project_moves_on_with_it(memory, lineage):
+    barn = Project(("repository:3",), "barn", "/work/barn")
+    for project in (SHOP, FAMILY, barn):
+        await scope_of(memory, project, lineage)
+    shop = await scope_of(memory, SHOP, lineage)
+    await tell(memory, lineage, "hazelnuts are sold out", shop)
+    await projects.move_project(memory, "shop", "family", lineage)
+    await projects.move_project(memory, "family", "barn", lineage)
+    assert await found(memory, barn, lineage) == {"hazelnuts are sold out"}
+    assert await scope_of(memory, SHOP, lineage) == await scope_of(memory, barn, lineage)

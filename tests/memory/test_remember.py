@@ -1,6 +1,7 @@
 """Storing episodes, facts and rules."""
 
 import asyncio
+import json
 import uuid
 from collections import Counter
 from datetime import timedelta
@@ -9,6 +10,7 @@ import pytest
 
 from butlers.errors import InvalidInput, NotFound
 from butlers.memory.flows import recall, remember
+from butlers.memory.flows.lifecycle.decay_sweep import run_decay_sweep
 from butlers.memory.model import (
     Lineage,
     MemoryType,
@@ -455,3 +457,17 @@ async def test_no_memory_is_born_fading_or_forgotten(memory, lineage, owner, key
     with pytest.raises(InvalidInput, match=key):
         await remember.store_fact(memory, NewFact("s", "p", "c", metadata={key: True}), lineage)
     assert await sizes(owner) == NOTHING
+
+
+@pytest.mark.contract("L35")
+async def test_a_fading_fact_that_is_stored_again_does_not_fade(memory, lineage, owner, clock):
+    first = NewFact("Ann", "likes", "tea", permanence="volatile", metadata={"seen": "cafe"})
+    old = (await remember.store_fact(memory, first, lineage)).id
+    clock.advance(days=60)
+    await run_decay_sweep(memory, lineage)
+    state = "select fact_state(validity, metadata) from facts where id = $1"
+    assert await owner.fetchval(state, old) == "fading"
+    new = await remember.store_fact(memory, NewFact("Ann", "likes", "tea"), lineage)
+    assert await owner.fetchval(state, new.id) == "active"
+    kept = await owner.fetchval("select metadata from facts where id = $1", new.id)
+    assert json.loads(kept) == {"seen": "cafe"}

@@ -222,3 +222,25 @@ def ref(kind, id):
 
 async def drawn_from(memory, lineage, fact, episode):
     await links.create_link(memory, "fact", fact, "episode", episode, "derived_from", lineage)
+
+
+@pytest.mark.contract("L38", "L40")
+async def test_a_forgotten_fact_never_held_and_its_episode_does_not_answer_for_it(
+    memory, lineage, clock
+):
+    said = await remember.store_episode(
+        memory, NewEpisode("Ann said her city is Oslo", "general"), lineage
+    )
+    oslo = await remember.store_fact(
+        memory, NewFact("Ann", "city", "Oslo", source_episode_id=said.id), lineage
+    )
+    clock.advance(days=2)
+    past = CandidateQuery("Ann's city", then=Then(clock.now - timedelta(days=1)))
+
+    async def shown():
+        told = await recall.recall(memory, past, 10, lineage)
+        return {one.ref.id: one.row.get("outdated_by") for one in told}
+
+    assert await shown() == {oslo.id: None, said.id: None}
+    await forget.forget_memory(memory, "fact", oslo.id, lineage)
+    assert await shown() in ({}, {said.id: [str(oslo.id)]})

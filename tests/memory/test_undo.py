@@ -20,6 +20,7 @@ from butlers.memory.flows import (
 )
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.consolidation.run import run_consolidation
+from butlers.memory.flows.lifecycle.decay_sweep import run_decay_sweep
 from butlers.memory.flows.proposals import find_proposals
 from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import Lineage, NewEpisode, NewRule, Origin, Trust
@@ -261,3 +262,32 @@ async def test_what_a_source_proposed_is_declined_and_told(memory, owner):
     assert await find_proposals(memory, 10, honest("acme")) == []
     told = "select count(*) from memory_events where event_type = 'proposal_declined'"
     assert await owner.fetchval(told) == 1
+
+
+async def test_a_fact_fades_again_when_what_confirmed_it_is_taken_back(memory, owner, clock):
+    me = honest("acme")
+    doubtful = await know(memory, me, "Ann", "likes", "tea", permanence="volatile")
+    clock.advance(days=60)
+    await run_decay_sweep(memory, me)
+    state = "select fact_state(validity, metadata) from facts where id = $1"
+    assert await owner.fetchval(state, doubtful) == "fading"
+    await feedback.confirm_memory(memory, "fact", doubtful, spy("acme"))
+    assert await owner.fetchval(state, doubtful) == "active"
+    await undo.undo_source(memory, UndoSource(token="spy"), person("acme"))
+    assert await owner.fetchval(state, doubtful) == "fading"
+
+
+async def test_what_expired_by_itself_stays_so_when_another_source_is_taken_back(
+    memory, owner, clock
+):
+    """The spy's fact ended the honest one in the future; it expired before, of old age."""
+    me, soon = honest("acme"), clock.now + timedelta(days=300)
+    old = await know(memory, me, "Ann", "likes", "tea", permanence="ephemeral")
+    await know(memory, spy("acme"), "Ann", "likes", "gin", valid_from=soon)
+    assert await owner.fetchval("select valid_to from facts where id = $1", old) == soon
+    clock.advance(days=200)
+    await run_decay_sweep(memory, me)
+    validity = "select validity from facts where id = $1"
+    assert await owner.fetchval(validity, old) == "expired"
+    await undo.undo_source(memory, UndoSource(token="spy"), person("acme"))
+    assert await owner.fetchval(validity, old) == "expired"
