@@ -141,3 +141,25 @@ def test_the_fragments_of_a_directory_are_for_all_its_files(tmp_path):
     (tmp_path / "fragments.sql").write_text("-- {named} --\n-- Who.\nid, name")
     (tmp_path / "things.sql").write_text("-- all --\nselect {named} from things")
     assert load(str(tmp_path / "things.py"))["all"].text == "select id, name from things"
+
+
+LISTED = """\
+-- {kind}: fact, rule --
+-- {{kind}_text} --
+-- What it says.
+{kind}s.content
+
+-- count --
+-- All.
+select 1
+
+-- find_{kind}s --
+-- Some.
+select {{kind}_text} from {kind}s where id = :id
+"""
+
+
+def test_a_section_with_a_listed_word_in_its_name_is_there_once_for_each():
+    found = parse(LISTED)
+    assert list(found) == ["count", "find_facts", "find_rules"]
+    assert found["find_rules"].text == "select rules.content from rules where id = :id"

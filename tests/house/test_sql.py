@@ -15,7 +15,7 @@ import pytest
 import butlers
 from butlers.db.login import RUNTIME_ROLE
 from butlers.db.migrate import migrate
-from butlers.db.queries import load
+from butlers.db.queries import _sections, load
 from butlers.db.statements import Rows, Statement
 from butlers.host.registry import CORE
 from butlers.memory.module import MemoryModule
@@ -152,7 +152,7 @@ def test_every_statement_of_the_notebook_fits_its_schema(notebook):
 
 def sections(file):
     """Name and lines of every section, fragments included."""
-    parts = re.split(r"^-- (\w+|\{\w+\}) --\n", file.read_text(), flags=re.MULTILINE)[1:]
+    parts = re.split(r"^-- ([\w{}]+) --\n", file.read_text(), flags=re.MULTILINE)[1:]
     return [(name, body.splitlines()) for name, body in zip(parts[::2], parts[1::2], strict=True)]
 
 
@@ -223,8 +223,9 @@ def test_every_section_is_used_and_every_use_has_one():
 def test_every_fragment_is_mentioned_by_those_it_is_for():
     for stem, file in FILES.items():
         readers = file.parent.glob("*.sql") if file.stem == "fragments" else [file]
-        text = "".join("".join(lines) for reader in readers for _, lines in sections(reader))
-        unused = [name for name, _ in sections(file) if "{" in name and name not in text]
+        text = "".join("".join(_sections(reader.read_text()).values()) for reader in readers)
+        fragments = [name for name in _sections(file.read_text()) if name.startswith("{")]
+        unused = [name for name in fragments if name not in text]
         assert unused == [], stem
 
 

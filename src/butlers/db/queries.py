@@ -16,7 +16,8 @@ from typing import Any
 _ACTING = re.compile(
     r"act_for\(:tenant_id, :actor, :proof\) as tenant\s+cross join lateral (\w+)\((\s*)tenant\b"
 )
-_HEADING = re.compile(r"^-- (\w+|\{\w+\}) --[ \t]*$", re.MULTILINE)
+_HEADING = re.compile(r"^-- ([\w{}]+) --[ \t]*$", re.MULTILINE)
+_LIST = re.compile(r"^-- (\{\w+\}): (\w+(?:, \w+)*) --[ \t]*\n", re.MULTILINE)
 # Quoted text is left as written.
 _TOKEN = re.compile(
     r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*")"""
@@ -88,12 +89,23 @@ def load(module_file: str) -> dict[str, NamedQuery]:
 
 
 def _sections(source: str) -> dict[str, str]:
-    _, *sections = _HEADING.split(source)
-    names, bodies = sections[::2], sections[1::2]
+    _, *parts = _HEADING.split(_LIST.sub("", source))
+    sections = list(zip(parts[::2], parts[1::2], strict=True))
+    for word, values in _LIST.findall(source):
+        sections = [one for section in sections for one in _each(section, word, values)]
+    names = [name for name, _ in sections]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"sections named twice: {', '.join(twice)}")
-    return {name: _bare(body) for name, body in zip(names, bodies, strict=True)}
+    return {name: _bare(body) for name, body in sections}
+
+
+def _each(section: tuple[str, str], word: str, values: str) -> list[tuple[str, str]]:
+    """A section once for each of the values, if its name mentions the word; else as it is."""
+    name, body = section
+    if word not in name or word == name:
+        return [section]
+    return [(name.replace(word, one), body.replace(word, one)) for one in values.split(", ")]
 
 
 def _filled(sections: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:

@@ -31,11 +31,11 @@ async def accept(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> d
     must_be_trusted(lineage, "accept what waits for a yes")
     id = checked_id("proposal_id", proposal_id)
     async with memory.transaction(lineage) as tx:
-        row = await proposals.hold(tx, id=id)
+        row = await proposals.lock(tx, id=id)
     new = new_of(row) if row is not None else None
     embedding = await memory.embed(new.searchable_text, lineage) if new else None
     async with memory.begin(lineage) as work:
-        held = await proposals.hold(work.tx, id=id)
+        held = await proposals.lock(work.tx, id=id)
         if held is None:
             raise NotFound(f"proposal_id: no proposal {id} waits; list those that do")
         ref = await _accepted(work, held, new, embedding)

@@ -76,9 +76,11 @@ async def look_in(work: UnitOfWork, fact_id: UUID, new: NewFact) -> tuple[FoundC
     wanted = {"id": fact_id, "predicates": same_property(new.predicate), "read": LONGEST_READ}
     wanted |= {"most": _LATEST, "limit": _BESIDE}
     if new.entity_id is None:
-        rows = await conflicts.find_beside_name(work.tx, names=spellings(new.subject), **wanted)
+        rows = await conflicts.find_comparable_by_name(
+            work.tx, names=spellings(new.subject), **wanted
+        )
     else:
-        rows = await conflicts.find_beside_entity(work.tx, **wanted)
+        rows = await conflicts.find_comparable_by_entity(work.tx, **wanted)
     said = ComparedFact(new.subject, new.predicate, new.content)
     found = await _compared(work.memory, said, list({row["id"]: row for row in rows}.values()))
     best = sorted(found, key=lambda one: (-one[1].score, one[0]["id"]))[:_TOLD]

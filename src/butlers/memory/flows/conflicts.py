@@ -70,7 +70,7 @@ async def settle(
         raise InvalidInput("since: is given where holds is 'since', and only there")
     async with memory.transaction(lineage) as tx:
         await facts.hold_keys(tx, *(FactKey(**row) for row in await conflicts.find_keys(tx, id=id)))
-        held = await conflicts.hold(tx, id=id)
+        held = await conflicts.lock(tx, id=id)
         if held is None:
             raise NotFound(f"conflict_id: no conflict {id} is open; list those that are")
         settling = _Settling(memory, tx, lineage, held)
@@ -134,7 +134,7 @@ class _Settling(UnitOfWork):
 
     async def _bound(self, side: str, window: Window) -> None:
         fact = self.fact(side)
-        if not await conflicts.bound(self.tx, id=fact.id, **asdict(window)):
+        if not await conflicts.set_window(self.tx, id=fact.id, **asdict(window)):
             raise Conflict(
                 f"since: another fact holds under the predicate of fact {fact.id} by then; "
                 "correct or forget that one first"
@@ -197,11 +197,15 @@ async def tell_predicate(
 async def find_predicates(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
     """What was told of predicates, or learned by settling."""
     async with memory.transaction(lineage) as tx:
-        return [as_json(row) for row in await conflicts.find_told(tx, limit=MOST_PREDICATES)]
+        return [
+            as_json(row) for row in await conflicts.find_predicate_rules(tx, limit=MOST_PREDICATES)
+        ]
 
 
 async def _tell(work: UnitOfWork, predicate: str, holds: Holds, *, told: bool) -> None:
     now, said = work.now, {"predicate": predicate, "told": told}
-    if await conflicts.tell(work.tx, holds=holds, told_by=work.lineage.actor, now=now, **said):
+    if await conflicts.set_predicate_rule(
+        work.tx, holds=holds, told_by=work.lineage.actor, now=now, **said
+    ):
         event = Event(EventType.MEMORY_PREDICATE_TOLD, None, {"to": holds, **said})
         await work.record(event, now)

@@ -111,7 +111,7 @@ async def _load_always_injected(
     """Load them; no rules where the query asks what was believed then, which nobody recorded."""
     then, times = query.then, {"now": memory.now(), "scope": query.scope}
     async with memory.transaction(lineage) as tx:
-        standing = await rules.find_standing(
+        standing = await rules.find_current(
             tx, **times, least=query.min_confidence, limit=0 if then.known_at else MAX_STANDING
         )
         recent = await episodes.find_recent(

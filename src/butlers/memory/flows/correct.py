@@ -109,11 +109,11 @@ async def _lock_fact(
 ) -> tuple[ExistingFact, list[ExistingFact]]:
     """The fact that is put right, under its key, and what else is told of that."""
     if new.entity_id is not None:
-        await entities.hold_living(work.tx, new.entity_id)
+        await entities.lock_unmerged(work.tx, new.entity_id)
     await facts.hold_keys(work.tx, FactKey.of(new))
     # Whoever was quicker meanwhile is not overwritten unseen.
     _in_use(fact_id, await facts.find(work.tx, ids=[fact_id], now=work.now))
-    told = await facts.find_told(work.tx, FactKey.of(new), new.content)
+    told = await facts.find_by_key(work.tx, FactKey.of(new), new.content)
     found = {one.id: one for one in map(existing_fact, told)}
     return found.pop(fact_id), list(found.values())
 

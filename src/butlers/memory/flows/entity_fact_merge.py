@@ -49,7 +49,7 @@ async def planned(tx: Transaction, ids: Sequence[UUID], target_id: UUID, now: da
     Whoever calls it keeps the entity, so that it gains no other fact meanwhile.
     """
     await entities.hold_facts(tx, ids=ids, target_id=target_id)
-    rivals = await entities.find_rivals(tx, ids=ids, target_id=target_id, now=now)
+    rivals = await entities.find_overlapping_facts(tx, ids=ids, target_id=target_id, now=now)
     return Move(list(ids), target_id, rivals, settled(rivals))
 
 
@@ -58,7 +58,7 @@ async def carry_out(work: UnitOfWork, move: Move, now: datetime) -> None:
     winners = [one.winner["id"] for one in move.rivalries]
     losers = [one.loser["id"] for one in move.rivalries]
     if losers:
-        ended = await entities.give_way(work.tx, winners=winners, losers=losers)
+        ended = await entities.supersede_facts(work.tx, winners=winners, losers=losers)
         await _begin(work, move.rivalries, now)
         await entities.succeed(work.tx, winners=winners, losers=losers)
         await links.supersede(work.tx, winners=winners, losers=losers, now=now)

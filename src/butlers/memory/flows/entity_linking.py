@@ -66,7 +66,7 @@ async def anchored(
     An entity that comes to be by the second fact of a name takes the first along.
     """
     if new.entity_id is not None:
-        await entities.hold_living(work.tx, new.entity_id)
+        await entities.lock_unmerged(work.tx, new.entity_id)
         return new, NOBODY
     name = naming.as_name(new.subject)
     await hold_names(work.tx, [name])
@@ -173,7 +173,7 @@ async def _tell(work: UnitOfWork, plan: entity_fact_merge.Move, now: datetime) -
 
 async def _unanchored(tx: Transaction, names: Iterable[str]) -> list[Row]:
     subjects = [way for name in names for way in naming.spellings(name)]
-    return await entities.find_unanchored(tx, subjects=subjects, limit=MOST_ADOPTED)
+    return await entities.find_unlinked_facts(tx, subjects=subjects, limit=MOST_ADOPTED)
 
 
 def _with_bearer(new: NewFact, bearers: dict[str, set[UUID]]) -> NewFact:

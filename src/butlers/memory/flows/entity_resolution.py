@@ -97,7 +97,7 @@ async def _find_fuzzily(
 
 
 async def _measure(tx: Transaction, search: NameSearch, ids: list[UUID], limit: int) -> list[Row]:
-    rows = await entities.find_living(
+    rows = await entities.find_unmerged(
         tx, entity_type=search.entity_type, found=ids, limit=MAX_MEASURED
     )
     # Many names take a moment, in which the event loop has others to serve.

@@ -52,13 +52,13 @@ async def find_placement(tx: Transaction, new: NewFact, now: datetime) -> Placem
     found = await facts.find_active(tx, key, new.content)
     # What holds now leaves no room for anything replaced or faded, of which there may be much.
     if not wanted.is_open or not any(window_of(row).holds(now) for row in found):
-        found = await facts.find_told(tx, key, new.content)
+        found = await facts.find_by_key(tx, key, new.content)
     return validity.place_fact(wanted, list(map(existing_fact, found)), now, new.said_at)
 
 
 async def find_standing(tx: Transaction, key: FactKey, *without: UUID) -> list[ExistingFact]:
     """What is told of a key at any time, but for some."""
-    told = await facts.find_told(tx, key, "")
+    told = await facts.find_by_key(tx, key, "")
     return [existing_fact(row) for row in told if row["id"] not in without]
 
 
@@ -85,7 +85,7 @@ async def close_overlapping(tx: Transaction, place: Placement) -> None:
     """What a fact changes holds at another time, or gives way, before the fact is there."""
     for one in place.changes:
         state = _validity(one)
-        await facts.bound(tx, id=one.of.id, validity=state, **columns(one.window))
+        await facts.set_window(tx, id=one.of.id, validity=state, **columns(one.window))
 
 
 async def record_closed(work: UnitOfWork, fact_id: UUID, place: Placement) -> None:

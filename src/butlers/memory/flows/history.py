@@ -134,7 +134,7 @@ async def _add_state(
     rests = {row["target_id"] for row in linked if row["relation"] == Relation.DEPENDS_ON}
     grounds = await grounds_in(tx, rests | set(found["in_doubt"] or ()), memory.now(), then)
     at = {"now": memory.now(), **asdict(then)}
-    holds = await facts.is_held(tx, id=ref.id, **at) if ref.type is MemoryType.FACT else None
+    holds = await facts.is_valid(tx, id=ref.id, **at) if ref.type is MemoryType.FACT else None
     return {"holds": holds, "grounds": list(grounds.values())}
 
 

@@ -58,7 +58,7 @@ async def _met(work: UnitOfWork, project: Project) -> str:
         if found is None:  # one of the same id, which is known by something else
             raise InvalidInput(f"project: {project.name!r:.80} is known by another name already")
     elif _has_changed(work.memory, found, project):
-        await projects.seen_again(
+        await projects.touch(
             work.tx,
             id=found["id"],
             keys=_with(found["keys"], project.keys, _MOST_KEYS),

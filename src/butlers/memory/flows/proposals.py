@@ -145,7 +145,7 @@ async def decline(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> 
     must_be_trusted(lineage, "decline what waits for a yes")
     id = checked_id("proposal_id", proposal_id)
     async with memory.begin(lineage) as work:
-        if await proposals.hold(work.tx, id=id) is None:
+        if await proposals.lock(work.tx, id=id) is None:
             return False
         await decide_in(work, id, EventType.PROPOSAL_DECLINED)
     return True

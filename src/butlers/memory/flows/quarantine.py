@@ -74,7 +74,7 @@ async def reject_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
     must_be_a_person(lineage, "reject what is in quarantine")
     now = memory.now()
     async with memory.begin(lineage) as work:
-        if not await quarantine.is_held(work.tx, id=ref.id, now=now):
+        if not await quarantine.is_quarantined(work.tx, id=ref.id, now=now):
             return False
         rejected = await forget_in(work.tx, ref, now)
         if rejected is not None:
@@ -93,7 +93,7 @@ async def _release(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str,
 
 async def _release_fact(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
     """A fact takes its key: a person said yes to it, so that whatever holds the key gives way."""
-    held = await quarantine.hold_fact(work.tx, id=ref.id)
+    held = await quarantine.lock_fact(work.tx, id=ref.id)
     if held is None:
         return None
     new = NewFact(**held)

@@ -61,8 +61,8 @@ async def undo_source(memory: Memory, source: UndoSource, lineage: Lineage) -> U
         await _unmark(work, plan, vectors)
         await _unconfirm(work, plan)
         await _unlink(work, plan)
-        await conflicts.unsettle(work.tx, **source.values())
-        await conflicts.untell(work.tx, **source.values())
+        await conflicts.reopen(work.tx, **source.values())
+        await conflicts.delete_predicate_rules(work.tx, **source.values())
         came = await undo_entities(work, plan.entities, plan.ids)
         for row in plan.proposals:
             await decide_in(work, row["id"], EventType.PROPOSAL_DECLINED)
@@ -142,7 +142,7 @@ async def _recovered(work: UndoContext, ref: MemoryRef) -> Event | None:
 async def _unconfirm(work: UndoContext, plan: UndoPlan) -> None:
     undone = {row["id"] for row in plan.confirmations}
     for memory_id, rows in _by(plan.confirmations, "memory_id").items():
-        story = await undo.find_story(work.tx, id=memory_id)
+        story = await undo.find_history(work.tx, id=memory_id)
         gone = [event["id"] for event in story if event["id"] in undone]
         if not gone:
             continue

@@ -79,14 +79,14 @@ async def _has_room(work: UndoContext, entity: Row, taken: list[UUID]) -> bool:
 
 async def _let_go(work: UndoContext, row: Row) -> None:
     """Facts that only their subject's name led to an entity name none."""
-    named = await unmerge.find_named_so(work.tx, id=row["id"], name=row["canonical_name"])
+    named = await unmerge.find_by_name(work.tx, id=row["id"], name=row["canonical_name"])
     for fact in named:
         await _unanchored(work, fact["id"], row["id"], [])
 
 
 async def _removed(work: UndoContext, row: Row, taken: list[UUID]) -> bool:
     """Remove an entity about which nobody else has said anything."""
-    if await unmerge.hangs_on(work.tx, id=row["id"], ids=taken):
+    if await unmerge.has_dependents(work.tx, id=row["id"], ids=taken):
         return False
     await rows.erase(work.tx, kind="entities", keys=[str(row["id"])])
     told = {"canonical_name": row["canonical_name"], "entity_type": row["entity_type"]}
@@ -121,7 +121,7 @@ async def part(work: UndoContext, merge: Row) -> Parted | None:
         return None
     if target is None or target["metadata"].get(MERGED_INTO) is not None:
         return None
-    back = await unmerge.part_facts(
+    back = await unmerge.split_facts(
         work.tx, ids=_ids(moved["facts"]), source_id=id, target_id=target_id
     )
     restored, left = await _hold_apart(work, moved["pairs"])
@@ -136,7 +136,7 @@ async def part(work: UndoContext, merge: Row) -> Parted | None:
 
 async def _unanchored(work: UndoContext, id: UUID, target_id: UUID, pairs: Pairs) -> bool:
     """A fact names no entity again, where that is the one it was given and its key is free."""
-    if not await unmerge.let_go(work.tx, id=id, target_id=target_id):
+    if not await unmerge.unlink_facts(work.tx, id=id, target_id=target_id):
         return False
     await _hold_apart(work, pairs)
     told: dict[str, Any] = {"entity_id": None, "was_entity_id": str(target_id), "pairs": []}
@@ -150,10 +150,10 @@ async def _hold_apart(work: UndoContext, pairs: Pairs) -> tuple[list[UUID], list
     winners, losers, befores = (_ids(pair[place] for pair in known) for place in range(3))
     froms, tos, sinces = ([_instant(pair[place]) for pair in known] for place in (3, 4, 5))
     both = {"winners": winners, "losers": losers}
-    await unmerge.part_pairs(work.tx, befores=befores, **both)
-    await unmerge.part_links(work.tx, **both)
+    await unmerge.split_conflicts(work.tx, befores=befores, **both)
+    await unmerge.split_links(work.tx, **both)
     await unmerge.reopen(work.tx, winners=winners, sinces=sinces)
-    rows = await unmerge.revive_lost(work.tx, losers=losers, froms=froms, tos=tos)
+    rows = await unmerge.restore_superseded(work.tx, losers=losers, froms=froms, tos=tos)
     for row in rows:
         ref = MemoryRef(MemoryType.FACT, row["id"])
         window = {"from": _window(row, "was_"), "to": _window(row)}

@@ -81,7 +81,7 @@ class UndoContext(UnitOfWork):
             return False
         again = row["validity"] == Validity.SUPERSEDED and not window.is_over(self.now)
         validity = Validity.ACTIVE if again else row["validity"]
-        await facts.bound(self.tx, id=row["id"], validity=validity, **columns(window))
+        await facts.set_window(self.tx, id=row["id"], validity=validity, **columns(window))
         moved = moved_window(before, window) if window != before else {}
         if again:
             moved |= {"from": "superseded", "to": state or "active"}
@@ -159,7 +159,7 @@ async def plan(memory: Memory, tx: Transaction, source: UndoSource) -> UndoPlan:
     """Everything that came of a source, as it is now."""
     values = source.values()
     known = {**values, "session_id": source.session_id or UUID(int=0)}
-    taken = await undo.find_taken(tx, now=memory.now(), **known)
+    taken = await undo.find_stored(tx, now=memory.now(), **known)
     ids = [row["id"] for row in taken]
     return UndoPlan(
         source,

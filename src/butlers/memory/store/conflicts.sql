@@ -29,12 +29,12 @@ select distinct predicate from (
 ) known
 order by predicate
 
--- {beside} --
+-- {comparable} --
 -- What of a fact is compared with another's.
 b.id, b.predicate, b.subject, left(b.content, :read) as content, b.scope, b.valid_from, b.valid_to,
   b.embedding, b.embedding_version_id
 
--- {looked} --
+-- {candidate} --
 -- A fact and what was told of its predicate; an equal one that it replaced was settled with others.
 select n.id, n.scope, n.subject, n.entity_id, n.valid_from, n.valid_to, n.embedding,
   n.embedding_version_id,
@@ -73,40 +73,40 @@ select f.id, f.predicate, f.subject, f.content, n.holds as own_holds,
     where p.tenant_id = :tenant_id and p.predicate = f.predicate
   ) as holds
 
--- find_beside_name --
+-- find_comparable_by_name --
 -- What else is believed of one known by name: under predicates that mean the same, and of the
 -- latest the nearest.
 {nearness}
-from ({looked}) n
+from ({candidate}) n
 cross join lateral (
   (
-    select {beside} from facts b
+    select {comparable} from facts b
     where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id is null
       and b.subject = any(:names)
     order by b.created_at desc, b.id
     limit :most
   )
   union all
-  select {beside} from facts b
+  select {comparable} from facts b
   where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id is null
     and b.scope in (n.scope, 'global') and b.subject = n.subject and b.predicate = any(:predicates)
 ) f
 {compared}
 
--- find_beside_entity --
+-- find_comparable_by_entity --
 -- What else is believed of an entity: under predicates that mean the same, and of the latest the
 -- nearest.
 {nearness}
-from ({looked}) n
+from ({candidate}) n
 cross join lateral (
   (
-    select {beside} from facts b
+    select {comparable} from facts b
     where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id = n.entity_id
     order by b.created_at desc, b.id
     limit :most
   )
   union all
-  select {beside} from facts b
+  select {comparable} from facts b
   where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id = n.entity_id
     and b.scope in (n.scope, 'global') and b.predicate = any(:predicates)
 ) f
@@ -144,7 +144,7 @@ limit :limit
 -- How much somebody should settle.
 select count(*) {sides} and {open}
 
--- hold --
+-- lock --
 -- What is to be settled, its facts kept as they are until the transaction ends.
 select c.id, c.kind, c.newer_id, c.older_id, n.predicate as newer_predicate,
   o.predicate as older_predicate, n.trust as newer_trust, o.trust as older_trust,
@@ -173,7 +173,7 @@ update facts set validity = 'superseded', valid_from = :valid_from, valid_to = :
 where tenant_id = :tenant_id and id = :id and validity = 'active'
 returning id, fact_state('active', metadata) as was
 
--- bound --
+-- set_window --
 -- A fact holds at another time, unless its key is another's then.
 update facts f set valid_from = :valid_from, valid_to = :valid_to
 where f.tenant_id = :tenant_id and f.id = :id and f.validity = 'active' and not exists (
@@ -185,14 +185,14 @@ where f.tenant_id = :tenant_id and f.id = :id and f.validity = 'active' and not 
       && tstzrange(:valid_from::timestamptz, :valid_to::timestamptz)
 )
 
--- find_told --
+-- find_predicate_rules --
 -- What is known of predicates.
 select predicate, holds, told, told_by, created_at from memory_predicates
 where tenant_id = :tenant_id
 order by predicate
 limit :limit
 
--- tell --
+-- set_predicate_rule --
 -- How many values a predicate has; what somebody told outlasts what settling shows.
 insert into memory_predicates (tenant_id, predicate, holds, told, told_by, created_at)
 values (:tenant_id, :predicate, :holds, :told, :told_by, :now)
@@ -201,7 +201,7 @@ set holds = excluded.holds, told = excluded.told, told_by = excluded.told_by,
   created_at = excluded.created_at
 where excluded.told or not memory_predicates.told
 
--- unsettle --
+-- reopen --
 -- What a source settled is open again.
 update memory_conflicts c
 set settled_as = null, settled_at = null, settled_by = null
@@ -213,7 +213,7 @@ where c.tenant_id = :tenant_id and c.settled_as is not null and c.id in (
     and (:since::timestamptz is null or created_at >= :since)
 )
 
--- untell --
+-- delete_predicate_rules --
 -- What a source told of predicates, and what its settling showed, counts no more.
 delete from memory_predicates
 where tenant_id = :tenant_id and :episode_id::uuid is null and :session_key::text is null

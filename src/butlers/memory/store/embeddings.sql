@@ -53,170 +53,73 @@ where tenant_id = :tenant_id and id = :id
 update embedding_versions set directory = :directory
 where tenant_id = :tenant_id and id = :id and directory <> :directory
 
+-- {kind}: episode, fact, rule --
+-- {episode_text} --
+-- What the vector of an episode is made of.
+episodes.content
+
 -- {fact_text} --
--- What the vector of a fact is made of; that of an episode or rule is made of its content.
+-- What the vector of a fact is made of.
 facts.subject || ' ' || facts.predicate || ' ' || facts.content
 
--- {episodes_lacking} --
--- Episodes that have no vector of a version, neither in their row nor aside.
+-- {rule_text} --
+-- What the vector of a rule is made of.
+rules.content
+
+-- {{kind}s_lacking} --
+-- Memories that have no vector of a version, neither in their row nor aside.
 tenant_id = :tenant_id and embedding_version_id is distinct from :version_id
   and not exists (
-    select from episode_vectors v
+    select from {kind}_vectors v
     where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
-      and v.episode_id = episodes.id
+      and v.{kind}_id = {kind}s.id
   )
 
--- {facts_lacking} --
--- Facts likewise.
-tenant_id = :tenant_id and embedding_version_id is distinct from :version_id
-  and not exists (
-    select from fact_vectors v
-    where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
-      and v.fact_id = facts.id
-  )
-
--- {rules_lacking} --
--- Rules likewise.
-tenant_id = :tenant_id and embedding_version_id is distinct from :version_id
-  and not exists (
-    select from rule_vectors v
-    where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
-      and v.rule_id = rules.id
-  )
-
--- episodes_without --
--- Episodes that have no vector of a version, in id order.
-select id, content as text
-from episodes
-where {episodes_lacking} and id > :after
+-- {kind}s_without --
+-- Memories that have no vector of a version, in id order.
+select id, {{kind}_text} as text
+from {kind}s
+where {{kind}s_lacking} and id > :after
 order by id
 limit :limit
 
--- facts_without --
--- Facts that have no vector of a version, in id order.
-select id, {fact_text} as text
-from facts
-where {facts_lacking} and id > :after
-order by id
-limit :limit
-
--- rules_without --
--- Rules that have no vector of a version, in id order.
-select id, content as text
-from rules
-where {rules_lacking} and id > :after
-order by id
-limit :limit
-
--- hold_episodes --
--- Episodes that still say what was embedded. Here as below, a row that somebody is changing right
+-- hold_{kind}s --
+-- Memories that still say what was embedded. Here as below, a row that somebody is changing right
 -- now is left to the next round, so that none waits for the other.
-select episodes.id from episodes
-join unnest(:ids::uuid[], :texts::text[]) as made (id, text) on made.id = episodes.id
-where episodes.tenant_id = :tenant_id and episodes.content = made.text
-order by episodes.id
-for share of episodes skip locked
+select {kind}s.id from {kind}s
+join unnest(:ids::uuid[], :texts::text[]) as made (id, text) on made.id = {kind}s.id
+where {kind}s.tenant_id = :tenant_id and {{kind}_text} = made.text
+order by {kind}s.id
+for share of {kind}s skip locked
 
--- hold_facts --
--- Facts that still say what was embedded.
-select facts.id from facts
-join unnest(:ids::uuid[], :texts::text[]) as made (id, text) on made.id = facts.id
-where facts.tenant_id = :tenant_id and {fact_text} = made.text
-order by facts.id
-for share of facts skip locked
-
--- hold_rules --
--- Rules that still say what was embedded.
-select rules.id from rules
-join unnest(:ids::uuid[], :texts::text[]) as made (id, text) on made.id = rules.id
-where rules.tenant_id = :tenant_id and rules.content = made.text
-order by rules.id
-for share of rules skip locked
-
--- keep_episodes --
--- Vectors aside for episodes that are held.
-insert into episode_vectors (tenant_id, episode_id, embedding_version_id, embedding, created_at)
+-- keep_{kind}s --
+-- Store vectors aside for memories that are held.
+insert into {kind}_vectors (tenant_id, {kind}_id, embedding_version_id, embedding, created_at)
 select m.tenant_id, m.id, :version_id, made.embedding, :now
-from episodes m
+from {kind}s m
 join unnest(:ids::uuid[], :vectors::vector[]) as made (id, embedding) on made.id = m.id
 where m.tenant_id = :tenant_id and m.id = any(:held)
 on conflict do nothing
 
--- keep_facts --
--- Vectors aside for facts that are held.
-insert into fact_vectors (tenant_id, fact_id, embedding_version_id, embedding, created_at)
-select m.tenant_id, m.id, :version_id, made.embedding, :now
-from facts m
-join unnest(:ids::uuid[], :vectors::vector[]) as made (id, embedding) on made.id = m.id
-where m.tenant_id = :tenant_id and m.id = any(:held)
-on conflict do nothing
-
--- keep_rules --
--- Vectors aside for rules that are held.
-insert into rule_vectors (tenant_id, rule_id, embedding_version_id, embedding, created_at)
-select m.tenant_id, m.id, :version_id, made.embedding, :now
-from rules m
-join unnest(:ids::uuid[], :vectors::vector[]) as made (id, embedding) on made.id = m.id
-where m.tenant_id = :tenant_id and m.id = any(:held)
-on conflict do nothing
-
--- settle_episodes --
--- Vectors of a version come home into the rows of their episodes, instead of what is there.
+-- settle_{kind}s --
+-- Move vectors of a version into the rows of their memories, replacing what is there.
 with held as (
-  select episodes.id, v.embedding
-  from episode_vectors v
-  join episodes on episodes.tenant_id = v.tenant_id and episodes.id = v.episode_id
+  select {kind}s.id, v.embedding
+  from {kind}_vectors v
+  join {kind}s on {kind}s.tenant_id = v.tenant_id and {kind}s.id = v.{kind}_id
   where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
-  order by episodes.id
+  order by {kind}s.id
   limit :limit
-  for no key update of episodes skip locked
+  for no key update of {kind}s skip locked
 ),
 moved as (
-  delete from episode_vectors v using held
+  delete from {kind}_vectors v using held
   where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
-    and v.episode_id = held.id
+    and v.{kind}_id = held.id
 )
-update episodes set embedding = held.embedding, embedding_version_id = :version_id
+update {kind}s set embedding = held.embedding, embedding_version_id = :version_id
 from held
-where episodes.tenant_id = :tenant_id and episodes.id = held.id
-
--- settle_facts --
--- Vectors of a version come home into the rows of their facts, instead of what is there.
-with held as (
-  select facts.id, v.embedding
-  from fact_vectors v
-  join facts on facts.tenant_id = v.tenant_id and facts.id = v.fact_id
-  where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
-  order by facts.id
-  limit :limit
-  for no key update of facts skip locked
-),
-moved as (
-  delete from fact_vectors v using held
-  where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id and v.fact_id = held.id
-)
-update facts set embedding = held.embedding, embedding_version_id = :version_id
-from held
-where facts.tenant_id = :tenant_id and facts.id = held.id
-
--- settle_rules --
--- Vectors of a version come home into the rows of their rules, instead of what is there.
-with held as (
-  select rules.id, v.embedding
-  from rule_vectors v
-  join rules on rules.tenant_id = v.tenant_id and rules.id = v.rule_id
-  where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
-  order by rules.id
-  limit :limit
-  for no key update of rules skip locked
-),
-moved as (
-  delete from rule_vectors v using held
-  where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id and v.rule_id = held.id
-)
-update rules set embedding = held.embedding, embedding_version_id = :version_id
-from held
-where rules.tenant_id = :tenant_id and rules.id = held.id
+where {kind}s.tenant_id = :tenant_id and {kind}s.id = held.id
 
 -- drop_vectors --
 -- The vectors aside of one version are gone; how many there were.

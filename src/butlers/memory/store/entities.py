@@ -18,21 +18,21 @@ get_by_name = FirstRow(_SQL["get_by_name"])
 find_by_name = Rows(_SQL["find_by_name"])
 has_trigrams = OnlyValue[bool](_SQL["has_trigrams"])
 find_similar = Rows(_SQL["find_similar"])
-find_living = Rows(_SQL["find_living"])
+find_unmerged = Rows(_SQL["find_unmerged"])
 keywords = OnlyValue[list[str]](_SQL["keywords"])
-find_unanchored = Rows(_SQL["find_unanchored"])
+find_unlinked_facts = Rows(_SQL["find_unlinked_facts"])
 get_merge = FirstValue[dict[str, Any]](_SQL["get_merge"])
 is_unclaimed = OnlyValue[bool](_SQL["is_unclaimed"])
 is_a_person = OnlyValue[bool](_SQL["is_a_person"])
 hold_facts = Rows(_SQL["hold_facts"])
 find_facts = OnlyValue[list[UUID]](_SQL["find_facts"])
-find_rivals = Rows(_SQL["find_rivals"])
-give_way = Rows(_SQL["give_way"])
+find_overlapping_facts = Rows(_SQL["find_overlapping_facts"])
+supersede_facts = Rows(_SQL["supersede_facts"])
 begin = Touched(_SQL["begin"])
 succeed = Touched(_SQL["succeed"])
 repoint = Touched(_SQL["repoint"])
 
-_hold_living = FirstRow(_SQL["hold_living"])
+_lock_unmerged = FirstRow(_SQL["lock_unmerged"])
 _hold = Rows(_SQL["hold"])
 _hold_bearers = Rows(_SQL["hold_bearers"])
 _hold_bearers_alone = Rows(_SQL["hold_bearers_alone"])
@@ -40,9 +40,9 @@ _update = Touched(_SQL["update"])
 _find_fact_keywords = Rows(_SQL["find_fact_keywords"])
 
 
-async def hold_living(tx: Transaction, entity_id: UUID) -> None:
+async def lock_unmerged(tx: Transaction, entity_id: UUID) -> None:
     """Keep an entity from being merged away meanwhile; one that is gone is refused."""
-    row = await _hold_living(tx, id=entity_id)
+    row = await _lock_unmerged(tx, id=entity_id)
     if row is None:
         raise NotFound(f"entity_id: entity {entity_id} does not exist; create it first")
     if row["merged_into"] is not None:

@@ -1,9 +1,9 @@
--- {living} --
+-- {unmerged} --
 -- Entities that have not been merged away, of one type or of any.
 tenant_id = :tenant_id and entity_state(metadata) = 'active'
   and (:entity_type::text is null or entity_type = :entity_type)
 
--- hold_living --
+-- lock_unmerged --
 -- An entity a fact may name, kept from being merged away until the transaction ends.
 select id, metadata ->> 'merged_into' as merged_into
 from entities
@@ -59,7 +59,7 @@ from (
         then 'prefix'
     end as name_match
   from entities
-  where {living}
+  where {unmerged}
 ) matched
 where name_match is not null
 order by array_position(array['exact', 'alias', 'prefix'], name_match), id = any(:favoured) desc,
@@ -81,18 +81,18 @@ from (
       from unnest(array_append(aliases, canonical_name::text)) spelling
     ) as likeness
   from entities
-  where {living}
+  where {unmerged}
     and id <> all(:found)
 ) measured
 where likeness >= :threshold
 order by likeness desc, canonical_name collate "C", id
 limit :limit
 
--- find_living --
+-- find_unmerged --
 -- Living entities not found yet, the latest changed first.
 select id, canonical_name, entity_type, aliases
 from entities
-where {living}
+where {unmerged}
   and id <> all(:found)
 order by updated_at desc, id
 limit :limit
@@ -148,7 +148,7 @@ where {bears}
 order by id
 for update
 
--- find_unanchored --
+-- find_unlinked_facts --
 -- Facts that name a subject by one of these spellings and no entity; those that hold first.
 select id, subject, scope, predicate, left(content, 300) as content, validity
 from facts
@@ -199,7 +199,7 @@ for update
 select coalesce(array_agg(id order by id), '{}') from facts
 where tenant_id = :tenant_id and entity_id = :id
 
--- find_rivals --
+-- find_overlapping_facts --
 -- Active facts of an entity, and of those that shall be its own, that would hold at once under one
 -- key.
 with moving as (
@@ -225,7 +225,7 @@ where tenant_id = :tenant_id
   and (id in (select moving_id from pairs) or id in (select own_id from pairs))
 order by id
 
--- give_way --
+-- supersede_facts --
 -- Facts give way: each held until the one that stays began, or was told; if that was there first,
 -- never.
 update facts

@@ -14,7 +14,7 @@ _SQL = load(__file__)
 
 insert = Touched(_SQL["insert"])
 get_trust = FirstValue[int](_SQL["get_trust"])
-is_held = FirstValue[bool](_SQL["is_held"])
+is_valid = FirstValue[bool](_SQL["is_valid"])
 exists = FirstValue[bool](_SQL["exists"])
 get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
 find = Rows(_SQL["find"])
@@ -25,13 +25,13 @@ get_window_before = FirstValue[list[str | None]](_SQL["get_window_before"])
 restore = Touched(_SQL["restore"])
 find_replaced = Rows(_SQL["find_replaced"])
 find_replacements = Rows(_SQL["find_replacements"])
-bound = Touched(_SQL["bound"])
+set_window = Touched(_SQL["set_window"])
 copy = Touched(_SQL["copy"])
 inherit = Touched(_SQL["inherit"])
 
 _get_active = FirstRow(_SQL["get_active"])
 _find_active = Rows(_SQL["find_active"])
-_find_told = Rows(_SQL["find_told"])
+_find_by_key = Rows(_SQL["find_by_key"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,6 @@ async def find_active(tx: Transaction, key: FactKey, content: str) -> list[Row]:
     return await _find_active(tx, content=content, **asdict(key))
 
 
-async def find_told(tx: Transaction, key: FactKey, content: str) -> list[Row]:
+async def find_by_key(tx: Transaction, key: FactKey, content: str) -> list[Row]:
     """The facts under a key that are told of some time, and whether each says the same."""
-    return await _find_told(tx, content=content, **asdict(key))
+    return await _find_by_key(tx, content=content, **asdict(key))

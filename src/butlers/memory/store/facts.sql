@@ -11,7 +11,7 @@ tenant_id = :tenant_id and scope = :scope and predicate = :predicate
 select id, content, permanence, trust from facts
 where {under_key} and validity = 'active' and is_within(valid_from, valid_to, :at)
 
--- {standing} --
+-- {not_retracted} --
 -- What the placing of another fact asks of one.
 select id, validity, valid_from, valid_to, coalesce(valid_from, said_at, created_at) as since,
   is_same_content(content, :content) as says_same, trust, fact_state(validity, metadata) as was
@@ -19,19 +19,19 @@ from facts
 
 -- find_active --
 -- Facts under a key that are believed, whenever they hold.
-{standing}
+{not_retracted}
 where {under_key} and validity = 'active'
 order by valid_from nulls first, id
 
--- find_told --
+-- find_by_key --
 -- Facts under a key that are told of some time: believed, replaced or faded, but for those that
 -- never held.
-{standing}
+{not_retracted}
 where {under_key} and validity in ('active', 'superseded', 'expired')
   and not coalesce(valid_from = valid_to, false)
 order by valid_from nulls first, id
 
--- bound --
+-- set_window --
 -- A fact holds at another time; perhaps it gave way.
 update facts set valid_from = :valid_from, valid_to = :valid_to, validity = :validity
 where tenant_id = :tenant_id and id = :id
@@ -67,7 +67,7 @@ select trust from facts where tenant_id = :tenant_id and id = :id
 -- Whether the tenant has this fact.
 select true from facts where tenant_id = :tenant_id and id = :id
 
--- is_held --
+-- is_valid --
 -- Whether a fact holds now, at a time, or by what was believed at one.
 select is_fact_valid(facts, :now, :as_of, :known_at) from facts
 where tenant_id = :tenant_id and id = :id

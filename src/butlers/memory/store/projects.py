@@ -7,7 +7,7 @@ _SQL = load(__file__)
 
 find_known = FirstRow(_SQL["find_known"])
 insert = Touched(_SQL["insert"])
-seen_again = Touched(_SQL["seen_again"])
+touch = Touched(_SQL["touch"])
 find_scopes = Rows(_SQL["find_scopes"])
 find = Rows(_SQL["find"])
 resolve = Rows(_SQL["resolve"])

@@ -17,7 +17,7 @@ insert into projects (tenant_id, id, name, keys, places, created_at, last_seen_a
 values (:tenant_id, :id, :name, :keys, :places, :now, :now)
 on conflict (tenant_id, id) do nothing
 
--- seen_again --
+-- touch --
 -- What a project is known by and where it lies, as it was last seen.
 update projects set keys = :keys, places = :places, last_seen_at = :now
 where tenant_id = :tenant_id and id = :id

@@ -35,7 +35,7 @@ limit :limit
 -- How many wait for a yes.
 select count(*) from memory_proposals where tenant_id = :tenant_id and status = 'waiting'
 
--- hold --
+-- lock --
 -- One that waits, kept from everybody else until the transaction ends.
 select {proposal} from memory_proposals
 where tenant_id = :tenant_id and id = :id and status = 'waiting'

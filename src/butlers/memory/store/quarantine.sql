@@ -40,7 +40,7 @@ select (
   ) as proposed
 order by 1
 
--- hold_fact --
+-- lock_fact --
 -- A fact in quarantine, kept from everybody else until the transaction ends.
 select scope, predicate, subject, entity_id, content, said_at, valid_from, valid_to from facts
 where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
@@ -65,7 +65,7 @@ update episodes set quarantined = null
 where tenant_id = :tenant_id and id = :id and quarantined is not null
   and episode_state(expires_at, :now) <> 'expired'
 
--- is_held --
+-- is_quarantined --
 -- Whether a memory waits in quarantine.
 select true from episodes
 where tenant_id = :tenant_id and id = :id and quarantined is not null

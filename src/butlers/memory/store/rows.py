@@ -35,18 +35,18 @@ class RowKind:
 
 
 KINDS = (
-    RowKind("project", "projects", "id", Rows(_SQL["projects"])),
-    RowKind("entity", "entities", "id", Rows(_SQL["entities"])),
-    RowKind("episode", "episodes", "id", Rows(_SQL["episodes"])),
-    RowKind("fact", "facts", "id", Rows(_SQL["facts"])),
-    RowKind("rule", "rules", "id", Rows(_SQL["rules"])),
-    RowKind("link", "memory_links", "source_id", Rows(_SQL["memory_links"])),
-    RowKind("rule_application", "rule_applications", "id", Rows(_SQL["rule_applications"])),
-    RowKind("proposal", "memory_proposals", "id", Rows(_SQL["memory_proposals"])),
-    RowKind("conflict", "memory_conflicts", "id", Rows(_SQL["memory_conflicts"])),
-    RowKind("predicate", "memory_predicates", "predicate", Rows(_SQL["memory_predicates"])),
-    RowKind("binned_episode", "binned_episodes", "episode_id", Rows(_SQL["binned_episodes"])),
-    RowKind("event", "memory_events", "id", Rows(_SQL["memory_events"])),
+    RowKind("project", "projects", "id", Rows(_SQL["read_projects"])),
+    RowKind("entity", "entities", "id", Rows(_SQL["read_entities"])),
+    RowKind("episode", "episodes", "id", Rows(_SQL["read_episodes"])),
+    RowKind("fact", "facts", "id", Rows(_SQL["read_facts"])),
+    RowKind("rule", "rules", "id", Rows(_SQL["read_rules"])),
+    RowKind("link", "memory_links", "source_id", Rows(_SQL["read_memory_links"])),
+    RowKind("rule_application", "rule_applications", "id", Rows(_SQL["read_rule_applications"])),
+    RowKind("proposal", "memory_proposals", "id", Rows(_SQL["read_memory_proposals"])),
+    RowKind("conflict", "memory_conflicts", "id", Rows(_SQL["read_memory_conflicts"])),
+    RowKind("predicate", "memory_predicates", "predicate", Rows(_SQL["read_memory_predicates"])),
+    RowKind("binned_episode", "binned_episodes", "episode_id", Rows(_SQL["read_binned_episodes"])),
+    RowKind("event", "memory_events", "id", Rows(_SQL["read_memory_events"])),
 )
 """What a tenant's memory is made of, in the order in which it is told."""
 

@@ -1,78 +1,30 @@
+-- {table}: projects, entities, episodes, facts, rules, rule_applications, memory_proposals, memory_conflicts --
+-- read_{table} --
+-- Every row of a table as JSON, without columns that an export leaves out.
+select (to_jsonb(t) - (select local_columns('{table}')))::text as row
+from {table} t
+where t.tenant_id = :tenant_id
+order by t.created_at, t.id
+
 -- columns_of --
 -- The columns of a table that are taken along.
 select portable_columns(:kind)
 
--- projects --
--- Every row of the projects, as JSON without what is not taken along.
-select (to_jsonb(t) - (select local_columns('projects')))::text as row
-from projects t
-where t.tenant_id = :tenant_id
-order by t.created_at, t.id
-
--- entities --
--- Every row of the entities, as JSON without what is not taken along.
-select (to_jsonb(t) - (select local_columns('entities')))::text as row
-from entities t
-where t.tenant_id = :tenant_id
-order by t.created_at, t.id
-
--- episodes --
--- Every row of the episodes, as JSON without what is not taken along.
-select (to_jsonb(t) - (select local_columns('episodes')))::text as row
-from episodes t
-where t.tenant_id = :tenant_id
-order by t.created_at, t.id
-
--- facts --
--- Every row of the facts, as JSON without what is not taken along.
-select (to_jsonb(t) - (select local_columns('facts')))::text as row
-from facts t
-where t.tenant_id = :tenant_id
-order by t.created_at, t.id
-
--- rules --
--- Every row of the rules, as JSON without what is not taken along.
-select (to_jsonb(t) - (select local_columns('rules')))::text as row
-from rules t
-where t.tenant_id = :tenant_id
-order by t.created_at, t.id
-
--- memory_links --
+-- read_memory_links --
 -- Every row of the links, as JSON without what is not taken along.
 select (to_jsonb(t) - (select local_columns('memory_links')))::text as row
 from memory_links t
 where t.tenant_id = :tenant_id
 order by t.created_at, t.source_type, t.source_id, t.target_type, t.target_id
 
--- rule_applications --
--- Every row of the applications of rules, as JSON without what is not taken along.
-select (to_jsonb(t) - (select local_columns('rule_applications')))::text as row
-from rule_applications t
-where t.tenant_id = :tenant_id
-order by t.created_at, t.id
-
--- memory_proposals --
--- Every row of the proposals, as JSON without what is not taken along.
-select (to_jsonb(t) - (select local_columns('memory_proposals')))::text as row
-from memory_proposals t
-where t.tenant_id = :tenant_id
-order by t.created_at, t.id
-
--- memory_conflicts --
--- Every row of the conflicts, as JSON without what is not taken along.
-select (to_jsonb(t) - (select local_columns('memory_conflicts')))::text as row
-from memory_conflicts t
-where t.tenant_id = :tenant_id
-order by t.created_at, t.id
-
--- memory_predicates --
+-- read_memory_predicates --
 -- Every row of the predicates, as JSON without what is not taken along.
 select (to_jsonb(t) - (select local_columns('memory_predicates')))::text as row
 from memory_predicates t
 where t.tenant_id = :tenant_id
 order by t.created_at, t.predicate
 
--- binned_episodes --
+-- read_binned_episodes --
 -- Every row of the episodes in the bin; these say inside too whose they are.
 select (
   to_jsonb(t) - (select local_columns('binned_episodes'))
@@ -82,7 +34,7 @@ from binned_episodes t
 where t.tenant_id = :tenant_id
 order by t.binned_at, t.episode_id
 
--- memory_events --
+-- read_memory_events --
 -- Every row of the events, in the order they happened, as JSON without what is not taken along.
 select (to_jsonb(t) - (select local_columns('memory_events')))::text as row
 from memory_events t

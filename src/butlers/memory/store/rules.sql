@@ -27,7 +27,7 @@ from rules
 where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
 
--- find_standing --
+-- find_current --
 -- The rules that hold whatever is asked, the proven first: established, proven, or stated to hold
 -- always or never, in whatever language. What was not stated has to prove itself first.
 select {rule}

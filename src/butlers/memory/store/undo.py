@@ -5,9 +5,9 @@ from butlers.db.statements import OnlyValue, Rows, Touched
 
 _SQL = load(__file__)
 
-find_taken = Rows(_SQL["find_taken"])
+find_stored = Rows(_SQL["find_stored"])
 find_confirmations = Rows(_SQL["find_confirmations"])
-find_story = Rows(_SQL["find_story"])
+find_history = Rows(_SQL["find_history"])
 unconfirm_fact = Touched(_SQL["unconfirm_fact"])
 unconfirm_rule = Touched(_SQL["unconfirm_rule"])
 find_marks = Rows(_SQL["find_marks"])

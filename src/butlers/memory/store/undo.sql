@@ -1,4 +1,4 @@
--- {told} --
+-- {events_of_source} --
 -- What the audit stream tells of a source; an episode alone has told nothing itself. No row has the
 -- id that is null, which every node can see for itself.
 tenant_id = :tenant_id and nullif(id, id) is not distinct from :episode_id::uuid
@@ -17,13 +17,13 @@ tenant_id = :tenant_id and session_id = :session_id::uuid
 event_type in ('fact_confirmed', 'rule_confirmed', 'rule_marked_helpful')
   and jsonb_exists(payload, 'last_confirmed_at')
 
--- {taken} --
+-- {stored} --
 -- What a source has stored, and what was drawn from that, through each other. Nothing is tied to
 -- it by a link that it drew itself, or that a fact inherited by which somebody else said the same.
 with recursive taken (kind, id) as (
   (
     select memory_type as kind, memory_id as id from memory_events
-    where {told} and event_type in ('episode_created', 'fact_created', 'rule_created')
+    where {events_of_source} and event_type in ('episode_created', 'fact_created', 'rule_created')
     union
     select 'episode', id from episodes where tenant_id = :tenant_id and id = :episode_id::uuid
     union
@@ -58,15 +58,15 @@ with recursive taken (kind, id) as (
       )
       and not exists (
         select from memory_events
-        where {told} and event_type = 'link_created' and memory_id = l.source_id
+        where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
           and payload ->> 'target_id' = l.target_id::text
       )
   ) drawn
 )
 
--- find_taken --
+-- find_stored --
 -- What would be taken back, with how each stands now.
-{taken}
+{stored}
 select t.kind, t.id, coalesce(e.content, f.content, r.content) as content,
   case
     when e.id is not null then episode_state(e.expires_at, :now, e.quarantined)
@@ -82,17 +82,17 @@ order by t.kind, t.id
 
 -- find_confirmations --
 -- What the source confirmed of others, itself or by its episodes alone.
-{taken}
+{stored}
 select c.id, c.memory_type as kind, c.memory_id, c.event_type
 from memory_events c
 where c.tenant_id = :tenant_id and {confirming} and c.memory_id not in (select id from taken)
   and (
-    c.id in (select id from memory_events where {told} and {confirming})
+    c.id in (select id from memory_events where {events_of_source} and {confirming})
     or c.payload -> 'episodes' <@ (select coalesce(jsonb_agg(id), '[]') from taken)
   )
 order by c.sequence
 
--- find_story --
+-- find_history --
 -- Every confirmation of a memory that was not taken back, in the order they were made.
 select c.id, c.payload
 from memory_events c
@@ -129,7 +129,7 @@ where tenant_id = :tenant_id and id = :id
 
 -- find_marks --
 -- The marks of a source on the rules of others.
-{taken}
+{stored}
 select a.rule_id, a.id
 from rule_applications a
 where a.tenant_id = :tenant_id and nullif(id, id) is not distinct from :episode_id::uuid
@@ -142,13 +142,13 @@ order by a.rule_id, a.created_at, a.id
 
 -- find_forgotten --
 -- What the source had forgotten of others; what faded away by itself is not its doing.
-{taken}
+{stored}
 select distinct e.memory_type as kind, e.memory_id as id
 from memory_events e
 where e.tenant_id = :tenant_id and e.memory_id not in (select id from taken)
   and e.id in (
     select id from memory_events
-    where {told} and event_type in ('fact_retracted', 'rule_forgotten', 'episode_forgotten')
+    where {events_of_source} and event_type in ('fact_retracted', 'rule_forgotten', 'episode_forgotten')
       and payload -> 'effective_confidence' is null
   )
 order by kind, id
@@ -164,7 +164,7 @@ with made_room as (
     and (
       coalesce(e.payload ->> 'superseded_by', e.payload ->> 'bounded_by')::uuid = any(:ids::uuid[])
       or e.id in (
-        select id from memory_events where {told} and jsonb_exists(payload, 'conflict')
+        select id from memory_events where {events_of_source} and jsonb_exists(payload, 'conflict')
       )
     )
     and not exists (
@@ -176,7 +176,7 @@ with made_room as (
           later.payload ->> 'superseded_by', later.payload ->> 'bounded_by'
         )::uuid <> all(:ids::uuid[])
         and later.id not in (
-          select id from memory_events where {told} and jsonb_exists(payload, 'conflict')
+          select id from memory_events where {events_of_source} and jsonb_exists(payload, 'conflict')
         )
     )
   order by e.memory_id, e.sequence
@@ -225,7 +225,7 @@ where l.tenant_id = :tenant_id
     {leaves}
     or exists (
       select from memory_events
-      where {told} and event_type = 'link_created' and memory_id = l.source_id
+      where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
         and payload ->> 'target_id' = l.target_id::text
     )
   )
@@ -239,7 +239,7 @@ where l.tenant_id = :tenant_id
     {leaves}
     or exists (
       select from memory_events
-      where {told} and event_type = 'link_created' and memory_id = l.source_id
+      where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
         and payload ->> 'target_id' = l.target_id::text
     )
   )
@@ -259,7 +259,7 @@ order by id
 -- find_entity_changes --
 -- What a source did to entities, the latest first.
 select event_type, memory_id, payload from memory_events
-where {told}
+where {events_of_source}
   and event_type in ('entity_created', 'entity_updated', 'entity_merge', 'fact_anchored')
   and payload -> 'undo' is distinct from 'true'
 order by sequence desc

@@ -5,11 +5,11 @@ from butlers.db.statements import OnlyValue, Rows, Touched
 
 _SQL = load(__file__)
 
-part_facts = Rows(_SQL["part_facts"])
-let_go = Touched(_SQL["let_go"])
-part_pairs = Touched(_SQL["part_pairs"])
+split_facts = Rows(_SQL["split_facts"])
+unlink_facts = Touched(_SQL["unlink_facts"])
+split_conflicts = Touched(_SQL["split_conflicts"])
 reopen = Touched(_SQL["reopen"])
-revive_lost = Rows(_SQL["revive_lost"])
-part_links = Touched(_SQL["part_links"])
-find_named_so = Rows(_SQL["find_named_so"])
-hangs_on = OnlyValue[bool](_SQL["hangs_on"])
+restore_superseded = Rows(_SQL["restore_superseded"])
+split_links = Touched(_SQL["split_links"])
+find_by_name = Rows(_SQL["find_by_name"])
+has_dependents = OnlyValue[bool](_SQL["has_dependents"])

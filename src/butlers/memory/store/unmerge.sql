@@ -1,10 +1,10 @@
--- part_facts --
+-- split_facts --
 -- Facts that a merge brought to an entity are the other's again, which has had none since; which.
 update facts set entity_id = :source_id
 where tenant_id = :tenant_id and entity_id = :target_id and id = any(:ids::uuid[])
 returning id
 
--- let_go --
+-- unlink_facts --
 -- A fact that became an entity's is of no entity again, unless its subject's key is taken.
 update facts f set entity_id = null
 where f.tenant_id = :tenant_id and f.entity_id = :target_id and f.id = :id
@@ -18,14 +18,14 @@ where f.tenant_id = :tenant_id and f.entity_id = :target_id and f.id = :id
     )
   )
 
--- part_pairs --
+-- split_conflicts --
 -- Facts no longer follow what they replaced only because two entities were one.
 update facts winner set supersedes_id = pair.before
 from unnest(:winners::uuid[], :losers::uuid[], :befores::uuid[]) as pair (winner, loser, before)
 where winner.tenant_id = :tenant_id and winner.id = pair.winner
   and winner.supersedes_id = pair.loser
 
--- revive_lost --
+-- restore_superseded --
 -- Facts that gave way so hold again when they did, unless another holds then under their key; which.
 -- As below, who may is found first: an index that is read again while it grows may lose entries.
 update facts f set validity = 'active', valid_from = pair.began, valid_to = pair.ended
@@ -69,20 +69,20 @@ where f.tenant_id = :tenant_id and f.id = any(array(
   )
 ))
 
--- part_links --
+-- split_links --
 -- The links of such a merge are gone.
 delete from memory_links
 using unnest(:winners::uuid[], :losers::uuid[]) as pair (winner, loser)
 where tenant_id = :tenant_id and relation = 'supersedes'
   and source_id = pair.winner and target_id = pair.loser
 
--- find_named_so --
+-- find_by_name --
 -- Facts about an entity whose subject is its name.
 select id from facts
 where tenant_id = :tenant_id and entity_id = :id and lower(subject) = lower(:name)
 order by id
 
--- hangs_on --
+-- has_dependents --
 -- Whether somebody else said something of an entity, or another became a part of it.
 select exists (
   select from facts
