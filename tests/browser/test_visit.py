@@ -35,7 +35,7 @@ def test_a_used_link_says_so(browser, daemon: Daemon, operator: dict[str, str]):
     page = context.new_page()
     answer = page.goto(link_of(daemon))
     assert answer is not None and answer.status == 403
-    expect(page.get_by_text("this link was used before")).to_be_visible()
+    expect(page.get_by_text("this link was already used")).to_be_visible()
     context.close()
 
 
@@ -50,7 +50,9 @@ def test_the_fleet_leads_to_a_fact_by_search(page: Page, told: Told):
     expect(found.get_by_text("No peanuts, not even oil")).to_be_visible()
     found.get_by_role("link", name="Ann · allergy").click()
     expect(page).to_have_url(re.compile(f"{HOME}/facts/{told.allergy}"))
-    expect(page.get_by_text("does not fade").or_(page.get_by_text("Its life"))).to_be_visible()
+    expect(
+        page.get_by_text("never fades").or_(page.get_by_role("heading", name="History"))
+    ).to_be_visible()
 
 
 def test_search_answers_while_one_types(page: Page):
@@ -60,7 +62,7 @@ def test_search_answers_while_one_types(page: Page):
     expect(page).to_have_url(re.compile("q=heating"))
     expect(page.get_by_label("Search for")).to_be_focused()
     page.get_by_label("By").select_option("keyword")
-    expect(page.get_by_text("word rank").first).to_be_visible()
+    expect(page.get_by_text("keyword rank").first).to_be_visible()
 
 
 @pytest.mark.contract("P7")
@@ -71,13 +73,13 @@ def test_confirming_and_correcting_a_fact_and_going_back(new_context: NewContext
     page.goto(f"{HOME}/facts")
     page.get_by_role("link", name="Ann · drink").click()
     page.locator("summary", has_text="Confirm").click()
-    page.get_by_role("button", name="Yes, it still holds").click()
+    page.get_by_role("button", name="Yes, it is still true").click()
     expect(page.get_by_role("status").filter(has_text="Confirmed")).to_be_visible()
     expect(page.locator(".life")).to_contain_text("Fact confirmed")
     page.locator("summary", has_text="Correct").click()
-    expect(page.get_by_label("What it should say")).to_have_value("Coffee")
-    page.get_by_label("What it should say").fill("Tea")
-    page.get_by_role("button", name="Store the correction").click()
+    expect(page.get_by_label("Correct content")).to_have_value("Coffee")
+    page.get_by_label("Correct content").fill("Tea")
+    page.get_by_role("button", name="Save correction").click()
     expect(page.get_by_role("status").filter(has_text="Corrected")).to_be_visible()
     assert fact not in page.url
     expect(page.locator("article")).to_contain_text("Tea")
@@ -111,8 +113,8 @@ def test_a_rule_is_marked_until_it_becomes_a_warning(new_context: NewContext, ag
         page.locator("summary", has_text="Mark harmful").click()
         page.get_by_label("What harm it did").fill(reason)
         page.get_by_role("button", name="Yes, it did harm").click()
-        expect(page.get_by_role("status").filter(has_text="it did harm")).to_be_visible()
-    expect(page.get_by_role("heading", name="Warning")).to_be_visible()
+        expect(page.get_by_role("status").filter(has_text="Marked harmful")).to_be_visible()
+    expect(page.get_by_role("heading", name="Anti-pattern")).to_be_visible()
     page.goto(HOME)
     expect(page.get_by_role("heading", name="Anti-patterns")).to_be_visible()
 
@@ -124,7 +126,7 @@ def test_two_entities_are_merged_after_a_preview(new_context: NewContext, agent:
     agent.sign_in(page)
     page.goto(f"{HOME}/entities")
     page.get_by_role("link", name="Annie K.").click()
-    page.get_by_label("The one to keep").select_option(ann)
+    page.get_by_label("Entity to keep").select_option(ann)
     page.get_by_role("button", name="Preview the merge").click()
     expect(page.get_by_role("heading", name="Merge Annie K. into Ann Keller?")).to_be_visible()
     page.get_by_role("button", name="Yes, merge them").click()
@@ -158,10 +160,10 @@ def test_the_feed_moves_by_itself(new_context: NewContext, agent: Agent):
 def test_a_feed_that_was_empty_begins_to_move(new_context: NewContext, agent: Agent):
     page = new_context().new_page()
     agent.sign_in(page)
-    expect(page.get_by_text("Nothing happened yet.")).to_be_visible()
+    expect(page.get_by_text("No activity yet.")).to_be_visible()
     agent.fact()
     expect(page.locator("[data-feed] li")).to_have_count(1)
-    expect(page.get_by_text("Nothing happened yet.")).to_be_hidden()
+    expect(page.get_by_text("No activity yet.")).to_be_hidden()
 
 
 def test_the_context_preview_shows_the_block_and_its_reasons(page: Page):

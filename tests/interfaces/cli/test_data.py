@@ -151,4 +151,4 @@ def test_on_its_page_somebody_is_erased_by_whoever_runs_the_home(daemon: Daemon,
         assert "Greet Zoë" in page.words and "1 rule" in page.words
         done = visitor.act("/data/erase", 200, about="zoe")
         assert "butlers-erasure" in done.text
-        assert "Nothing here names them." in visitor.home("/data?about=zoe").words
+        assert "Nothing found." in visitor.home("/data?about=zoe").words

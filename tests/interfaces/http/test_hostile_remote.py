@@ -17,7 +17,7 @@ from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
 from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.web.app import build
-from butlers.interfaces.web.signin import COOKIE
+from butlers.interfaces.web.browser_sessions import COOKIE
 from butlers.settings.sections import FleetSection, RemoteButler
 from interfaces.http.callers import ApiCaller
 

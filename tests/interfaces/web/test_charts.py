@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from butlers.interfaces.web import charts, graph, svg
+from butlers.interfaces.web import charts, pictures, svg
 from butlers.interfaces.web.charts import Decay
-from butlers.interfaces.web.graph import GraphNode
+from butlers.interfaces.web.pictures import GraphNode
 from butlers.memory.policy.confidence import Waning, effective_confidence
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
@@ -105,7 +105,7 @@ def test_a_graph_shows_each_neighbour_and_links_only_by_address():
         GraphNode("episode", "gone", "drawn from"),
     ]
     drawn = parsed(
-        graph.provenance(
+        pictures.draw_graph(
             before, GraphNode("this", "Tea"), [GraphNode("fact", "Juice", "r", "/f/2")]
         )
     )
@@ -116,14 +116,14 @@ def test_a_graph_shows_each_neighbour_and_links_only_by_address():
 
 def test_a_graph_of_many_draws_a_few():
     many = [GraphNode("fact", str(number), "replaced", f"/f/{number}") for number in range(40)]
-    drawn = parsed(graph.provenance(many, GraphNode("this", "x"), many))
-    assert len(list(drawn.iter("a"))) == 2 * graph.SHOWN
+    drawn = parsed(pictures.draw_graph(many, GraphNode("this", "x"), many))
+    assert len(list(drawn.iter("a"))) == 2 * pictures.SHOWN
 
 
 @pytest.mark.contract("P5")
 def test_hostile_words_in_a_drawing_stay_words():
     drawings = [
-        graph.provenance(
+        pictures.draw_graph(
             [GraphNode("fact", HOSTILE, HOSTILE, "/f/1")], GraphNode("this", HOSTILE), []
         ),
         svg.meter(0.5, HOSTILE),

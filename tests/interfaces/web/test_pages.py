@@ -98,7 +98,7 @@ async def test_a_butlers_page_shows_facts_rules_and_episodes(
     page = visitor.home()
     assert page.find("a", href=f"/butlers/general/memory/facts/{fact}")
     for words in ("Ann · drink", "Green tea", "volatile", "scope general", "# taste", "1.00",
-                  "fades in 1 month", "through general", "Ask first", "candidate", "1 helpful",
+                  "fades in 1 month", "by general", "Ask first", "candidate", "1 helpful",
                   "0 harmful", "We talked about tea", "pending"):  # fmt: skip
         assert words in page.words, words
     assert any("fades on" in one.attributes.get("aria-label", "") for one in page.find("svg"))
@@ -132,8 +132,8 @@ async def test_listings_filter_and_turn_their_pages(visitor: PageVisitor, caller
     )
     assert len(_ids(only)) == 1 and "Bread" in only.words
     assert only.find("option", value="active", selected="")
-    assert "No fact passes these filters" in visitor.home("/facts?state=expired").words
-    assert "No fact passes" in visitor.home("/facts?created_before=2001-01-01").words
+    assert "No fact matches these filters" in visitor.home("/facts?state=expired").words
+    assert "No fact matches" in visitor.home("/facts?created_before=2001-01-01").words
     assert "found" in visitor.home("/facts?state=nonsense", 400).words
 
 
@@ -154,13 +154,13 @@ async def test_a_facts_page_tells_its_life_and_where_it_came_from(
     assert "replaced" in graph.attributes["aria-label"]
     assert page.find("a", href=f"/butlers/general/memory/facts/{first}")
     old = visitor.home(f"/facts/{first}")
-    assert "superseded" in old.words and "Fact replaced by a newer one" in old.words
+    assert "superseded" in old.words and "Fact superseded" in old.words
     assert old.find("a", href=f"/butlers/general/memory/facts/{second}")
     assert not old.find("form", action=f"/butlers/general/memory/facts/{first}/correct")
     origin = {"stated_in": "session-7"}
     told = {"subject": "user", "predicate": "tea", "content": "green", "metadata": origin}
     stated = (await caller.post("/facts", told))["id"]
-    words = "by a user in session session-7, read by rule; not confirmed yet"
+    words = "by a user in session session-7, extracted by pattern; not confirmed yet"
     assert words in visitor.home(f"/facts/{stated}").words
 
 
@@ -225,7 +225,7 @@ async def test_what_a_cleanup_removed_is_restored_from_the_bin(
     (form,) = [one for one in page.find("form") if one.attributes["action"].endswith("/restore")]
     assert form.attributes["action"].endswith(f"/episodes/{episode}/restore")
     restored = visitor.open(visitor.act(f"/episodes/{episode}/restore").headers["location"])
-    assert "It is here again" in restored.words
+    assert "Restored, with a new expiry date" in restored.words
     assert "The bin is empty." in visitor.home("/bin").words
 
 
@@ -237,15 +237,15 @@ async def test_what_is_less_trusted_is_reviewed_beside_what_is_so(
     for content in ("<i>Gin</i>", "Rum"):
         await _fact(caller, content, origin="tool")
     page = visitor.home("/review")
-    assert "<i>Gin</i> Green tea" in page.words and "Only whoever runs the home" in page.words
+    assert "<i>Gin</i> Green tea" in page.words and "Only the operator of the home" in page.words
     asked = [one.attributes["action"] for one in page.find("form")]
     gin, rum = (one for one in asked if one.endswith("/accept"))
     visitor.act("/" + rum.split("/memory/")[1].replace("/accept", "/decline"))
     visitor.act("/" + gin.split("/memory/")[1])
-    assert "Nothing is proposed." in visitor.home("/review").words
+    assert "No proposals." in visitor.home("/review").words
     told = await caller.get(f"/facts/{fact}")
     assert told["memory"]["state"] == "superseded"
-    assert "Said by agent" in visitor.home(f"/facts/{fact}").words
+    assert "Origin agent" in visitor.home(f"/facts/{fact}").words
     visitor.act(f"/quarantine/{fact}/accept", 409)
 
 
@@ -267,7 +267,7 @@ async def test_what_contradicts_is_settled_beside_what_it_contradicts(
     visitor.act(found["home_city", "lives_in"], holds="same")
     visitor.act(found["lives_in", "city"], 400, holds="since", since="soon")
     visitor.act(found["lives_in", "city"], holds="since", since="2025-03-01")
-    assert "No two facts are known to exclude" in visitor.home("/review").words
+    assert "No open conflicts" in visitor.home("/review").words
     visitor.act(found["lives_in", "city"], 404, holds="newer")
     states = {one["predicate"]: one["state"] for one in (await caller.get("/facts"))["items"]}
     assert states == {"city": "superseded", "lives_in": "active", "home_city": "superseded"}
@@ -294,9 +294,9 @@ async def test_search_shows_the_mode_and_the_parts_of_each_score(
     fact = await _fact(caller)
     for mode, words in {
         "recall": ("relevance", "importance 0.50", "recency 0.00", "confidence 1.00"),
-        "hybrid": ("relevant", "by meaning", "by words"),
+        "hybrid": ("relevance", "by meaning", "by words"),
         "semantic": ("similarity",),
-        "keyword": ("word rank",),
+        "keyword": ("keyword rank",),
     }.items():
         page = visitor.home(f"/search?q=green+tea&mode={mode}")
         assert page.find("a", href=f"/butlers/general/memory/facts/{fact}"), mode
@@ -343,7 +343,7 @@ async def test_entities_are_merged_after_a_preview(visitor: PageVisitor, caller:
     page = visitor.home(f"/entities/{annie}")
     assert page.find("option", value=ann) and not page.find("option", value=annie)
     preview = visitor.home(f"/entities/{annie}/merge?into={ann}")
-    assert "facts that move 1 facts that give way 1 names added 1" in preview.words
+    assert "facts to move 1 facts to supersede 1 names added 1" in preview.words
     assert "Green (active, 1.00) the target's own" in preview.words
     assert (await caller.get(f"/entities/{annie}"))["entity"]["metadata"] == {}
     answer = visitor.act(f"/entities/{annie}/merge", into=ann)
@@ -402,13 +402,13 @@ def test_only_the_butlers_own_tenant_runs_its_jobs(daemon: Daemon, visitor: Page
 def test_what_is_not_there_is_a_page_that_says_so(visitor: PageVisitor, path: str):
     answer = visitor.http.get(f"/butlers/general/memory{path}")
     assert answer.status_code in (404, 422)
-    assert "To the fleet" in answer.text and answer.headers["content-security-policy"] == POLICY
+    assert "Go to the fleet" in answer.text and answer.headers["content-security-policy"] == POLICY
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/memory/nothing", "/apiary", "/butlers/general"])
 def test_an_address_nobody_serves_is_a_page_too(visitor: PageVisitor, path: str):
     page = visitor.open(path, 404)
-    assert f"there is no page '{path}' to read" in page.words and "To the fleet" in page.words
+    assert f"there is no page '{path}' to read" in page.words and "Go to the fleet" in page.words
     answer = visitor.http.put(path)
     assert answer.status_code in (404, 405) and "to send something to" in answer.text
 
@@ -516,16 +516,16 @@ def test_the_operator_runs_a_job_and_reads_what_came_of_it(fleet: PageVisitor):
 
 
 def test_the_operator_backs_up_the_home_and_nobody_else_does(fleet: PageVisitor, daemon: Daemon):
-    assert "Last none yet" in fleet.open("/memory").words
+    assert "Newest none yet" in fleet.open("/memory").words
     page = fleet.open(fleet.send("/memory/backups").headers["location"])
-    assert "A backup was made" in page.words or "A backup is being made" in page.words
+    assert "Backup made" in page.words or "The backup is running" in page.words
     until(lambda: fleet.http.get("/api/backups").json()["backups"])
     (kept,) = fleet.http.get("/api/backups").json()["backups"]
     assert kept["bytes"] > 10_000 and Path(kept["file"]).stat().st_mode & 0o777 == 0o600
     assert "just now" in fleet.open("/memory").words or "ago" in fleet.open("/memory").words
     asked = fleet.send("/memory/backups/verify").headers["location"]
     until(lambda: fleet.http.get("/api/backups").json()["checked"]["whole"] is not None)
-    assert "whole, every byte is as it was written" in fleet.open(asked).words
+    assert "complete, all checksums match" in fleet.open(asked).words
     with visiting(daemon, "default") as other:
         assert "Backups" not in other.open("/memory").words
         other.send("/memory/backups", 403)
@@ -537,7 +537,7 @@ def test_what_would_go_with_a_butler_is_shown_with_the_commands_that_remove_it(f
     assert told["commands"][1].startswith("butlers remove kitchen --home /")
     assert set(told["memories"]) == {"facts", "rules", "episodes", "entities"}
     page = fleet.open("/butlers/kitchen/memory/data")
-    assert told["commands"][1] in page.words and "The home must be down" in page.words
+    assert told["commands"][1] in page.words and "Stop the home first" in page.words
 
 
 @pytest.mark.contract("P9")

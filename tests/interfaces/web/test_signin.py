@@ -15,7 +15,7 @@ from starlette.responses import Response
 from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
 from butlers.interfaces.http.app_state import AppState
-from butlers.interfaces.web.signin import (
+from butlers.interfaces.web.browser_sessions import (
     COOKIE,
     MAX_SESSIONS,
     SESSION_LIFE,
@@ -58,7 +58,7 @@ def test_a_token_opens_a_session_with_a_cookie_no_script_can_read(daemon: Daemon
 def test_a_wrong_token_opens_nothing(daemon: Daemon, given: str):
     with browsing(daemon) as http:
         answer = sign_in(http, given, 403)
-        assert "No butler knows this token" in answer.text
+        assert "Unknown token" in answer.text
         assert "set-cookie" not in answer.headers
         assert given == "" or given not in answer.text
 

@@ -1,4 +1,4 @@
-"""The application behind every path that is no door of the host's own."""
+"""The web application: the HTTP API and the pages."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -19,26 +19,26 @@ from butlers.interfaces.http.faults import answer_failures
 from butlers.interfaces.http.jobs import JobRuns
 from butlers.interfaces.http.middleware import Envelope
 from butlers.interfaces.http.routes import router as api_router
-from butlers.interfaces.web import butler, data, entities, fleet, memories, sign_in
-from butlers.interfaces.web.routing import explained
-from butlers.interfaces.web.signin import BrowserSessions, Recognition
+from butlers.interfaces.web import butler, entities, fleet, memories, portability, sign_in
+from butlers.interfaces.web.browser_sessions import BrowserSessions, Recognition
+from butlers.interfaces.web.pages import explained
 
 _TITLE = "Butlers"
 _ABOUT = (
-    "What butlers remember: read, searched and put right. A token opens one butler as one tenant; "
-    "no argument changes that."
+    "Read, search and correct what butlers remember. A token gives access to one butler as one "
+    "tenant; no argument changes that."
 )
 
 
 def build(app_state: AppState, sources: Sequence[CallerSource] = ()) -> FastAPI:
-    """API and pages; `sources` recognise callers besides tokens and browsers."""
+    """Build the API and the pages; `sources` recognise callers other than tokens and browsers."""
     bearer, sessions = BearerTokens(app_state.tokens, app_state.fleet), BrowserSessions(app_state)
     app = FastAPI(
         title=_TITLE,
         version=__version__,
         description=_ABOUT,
         openapi_url="/api/openapi.json",
-        docs_url=None,  # it would load scripts from another host
+        docs_url=None,  # they would load scripts from another host
         redoc_url=None,
         middleware=[Middleware(Envelope), Middleware(Recognition, sessions=sessions)],
         lifespan=_lifespan,
@@ -53,7 +53,7 @@ def build(app_state: AppState, sources: Sequence[CallerSource] = ()) -> FastAPI:
     answer_failures(app, explained)
     app.include_router(api_router)
     # Fixed paths before those that take any word in the same place.
-    for part in (sign_in, fleet, butler, data, entities, memories):
+    for part in (sign_in, fleet, butler, portability, entities, memories):
         app.include_router(part.router, include_in_schema=False)
     app.mount("/static", Assets())
     return app
@@ -61,7 +61,7 @@ def build(app_state: AppState, sources: Sequence[CallerSource] = ()) -> FastAPI:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """While serving, remote butlers can be asked; jobs begun here end with it."""
+    """Open connections to remote butlers; on shutdown, end the jobs started here."""
     async with app.state.fleet.open(), app.state.job_runs.kept():
         yield
 
@@ -71,19 +71,19 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Asked for again each time, and not sent again while it is the same.
+    # Revalidated each time, and not sent again while unchanged.
     "Cache-Control": "no-cache",
 }
 
 
 class Assets(StaticFiles):
-    """Files of the package, served to anybody and fit for nothing but our own pages."""
+    """Static files of the package, for everybody."""
 
     def __init__(self) -> None:
         super().__init__(directory=_DIRECTORY)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """A file, with what a browser may do with it."""
+        """Return a file with security headers."""
         response = await super().get_response(path, scope)
         response.headers.update(_HEADERS)
         return response

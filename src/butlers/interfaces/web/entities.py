@@ -1,4 +1,4 @@
-"""Who and what the facts are about: names, facts, and making two that are one into one."""
+"""Pages of entities: names, facts, merging and unmerging."""
 
 from typing import Annotated, Any
 from uuid import UUID
@@ -10,8 +10,7 @@ from butlers.errors import InvalidInput, NotFound
 from butlers.interfaces.http.access import ButlerAccess
 from butlers.interfaces.web import pictures
 from butlers.interfaces.web.memories import listed_page, render_list
-from butlers.interfaces.web.rendering import render, seated
-from butlers.interfaces.web.routing import PageRoute, go_to
+from butlers.interfaces.web.pages import PageRoute, go_to, render_butler
 from butlers.interfaces.web.visits import Name, Sending, Visiting
 from butlers.memory.flows.browse import MAX_LIMIT
 from butlers.memory.model import EntityType
@@ -24,7 +23,7 @@ _PATH = "/butlers/{name}/memory/entities"
 
 @router.get(_PATH)
 async def listed(visit: Visiting, name: Name) -> Response:
-    """Entities, newest first."""
+    """List entities, newest first."""
     page = await listed_page(visit, name, listing.list_entities)
     words = {"types": list(EntityType), "states": list(EntityState)}
     return render_list(visit, name, "entities", page, {"entities": page["items"], **words})
@@ -37,14 +36,15 @@ async def one(
     entity_id: UUID,
     done: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
-    """An entity with its names, its facts, and whom it could be merged into."""
+    """Show an entity with its names, facts and possible merges."""
     access = visit.access(name)
     detail = await _detail(access, entity_id)
     others = await _others(access, entity_id)
-    return render(
-        visit.request,
-        "entity.html",
-        **seated(visit, name, "entities"),
+    return render_butler(
+        visit,
+        name,
+        "entities",
+        template="entity.html",
         entity=detail["entity"],
         facts=pictures.with_decay(detail["facts"], access),
         more_facts=detail["more_facts"],
@@ -57,13 +57,14 @@ async def one(
 
 @router.get(_PATH + "/{entity_id}/merge")
 async def preview(visit: Visiting, name: Name, entity_id: UUID, into: str = "") -> Response:
-    """What a merge would change, before anything does."""
+    """Show what a merge would change."""
     access = visit.access(name)
     asked = _merge(entity_id, into)
-    return render(
-        visit.request,
-        "merge.html",
-        **seated(visit, name, "entities"),
+    return render_butler(
+        visit,
+        name,
+        "entities",
+        template="merge.html",
         report=await access.ask(entities.preview_merge, **asked),
         source=(await _detail(access, asked["source_entity_id"]))["entity"],
         target=(await _detail(access, asked["target_entity_id"]))["entity"],
@@ -73,7 +74,7 @@ async def preview(visit: Visiting, name: Name, entity_id: UUID, into: str = "") 
 
 @router.post(_PATH + "/{entity_id}/merge")
 async def merge(sent: Sending, name: Name, entity_id: UUID) -> Response:
-    """Make the entity part of another."""
+    """Merge the entity into another."""
     asked = _merge(entity_id, sent.form["into"])
     await sent.visit.access(name).ask(entities.merge_entities, **asked)
     return go_to(f"/butlers/{name}/memory/entities/{asked['target_entity_id']}?done=merged")
@@ -81,7 +82,7 @@ async def merge(sent: Sending, name: Name, entity_id: UUID) -> Response:
 
 @router.post(_PATH + "/{entity_id}/unmerge")
 async def unmerge(sent: Sending, name: Name, entity_id: UUID) -> Response:
-    """Part the entity from the one it became part of."""
+    """Undo the merge of an entity."""
     await sent.visit.access(name).ask(entities.unmerge_entities, entity_id=entity_id)
     return go_to(f"/butlers/{name}/memory/entities/{entity_id}?done=parted")
 
@@ -107,10 +108,10 @@ async def _detail(access: ButlerAccess, entity_id: UUID) -> Any:
 
 
 async def _others(access: ButlerAccess, entity_id: UUID) -> list[dict[str, Any]]:
-    """The newest living entities beside this one, by name."""
+    """List the newest other active entities, by name."""
     page = await access.ask(listing.list_entities, state=EntityState.ACTIVE, limit=MAX_LIMIT)
-    others = [one for one in page["items"] if one["id"] != str(entity_id)]
-    return sorted(others, key=lambda one: (one["canonical_name"].casefold(), one["id"]))
+    others = [entity for entity in page["items"] if entity["id"] != str(entity_id)]
+    return sorted(others, key=lambda entity: (entity["canonical_name"].casefold(), entity["id"]))
 
 
 def _merge(entity_id: UUID, into: str) -> dict[str, UUID]:

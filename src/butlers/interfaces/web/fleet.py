@@ -1,4 +1,4 @@
-"""The fleet: every butler at a glance, one search over all, and what is going on."""
+"""Pages of the fleet: every butler, one search over all, activity, jobs and backups."""
 
 import asyncio
 from typing import Any
@@ -11,10 +11,15 @@ from butlers.interfaces.http import backups
 from butlers.interfaces.http import fleet as api
 from butlers.interfaces.http.butlers import ButlerGlance, glance
 from butlers.interfaces.http.fanout import FleetQuery
-from butlers.interfaces.web.fields import filled_fields, operation_fields, searched
-from butlers.interfaces.web.rendering import render
-from butlers.interfaces.web.routing import PageRoute, go_to
-from butlers.interfaces.web.visits import Sending, Visit, Visiting
+from butlers.interfaces.web.pages import PageRoute, go_to, render
+from butlers.interfaces.web.visits import (
+    Sending,
+    Visit,
+    Visiting,
+    filled_fields,
+    operation_fields,
+    search_fields,
+)
 from butlers.memory.model import MemoryType, SearchMode
 from butlers.memory.operations import retrieval
 from butlers.memory.operations.listing import OverviewInput
@@ -26,7 +31,7 @@ _EVENTS = 15
 
 @router.get("/memory")
 async def fleet(visit: Visiting) -> Response:
-    """Every butler, the search, the feed and the jobs."""
+    """Show every butler, the search, the activity, the jobs and the backups."""
     asked = OverviewInput(events=_EVENTS)
     question = FleetQuery(
         ButlerGlance, lambda access: glance(access, asked), "glance", asked.model_dump()
@@ -49,13 +54,13 @@ async def fleet(visit: Visiting) -> Response:
 
 
 def _shortfalls(visit: Visit) -> list[Shortfall]:
-    """What to know of sessions that wait or went without, for whoever runs the home."""
+    """Load alerts about sessions, for the operator of the home."""
     is_operator = visit.visitor.is_operator
     return shortfalls(visit.app_state.home.root, utc_now()) if is_operator else []
 
 
 async def _backups(visit: Visit) -> dict[str, Any] | None:
-    """The backups of the home, for whoever runs it."""
+    """Load the backups, for the operator of the home."""
     if not visit.visitor.is_operator:
         return None
     kept = backups.backups_of(visit.request, visit.visitor)
@@ -73,7 +78,7 @@ async def back_up(sent: Sending) -> Response:
 
 @router.post("/memory/backups/verify")
 async def check_backup(sent: Sending) -> Response:
-    """Check the newest backup now; the page tells what came of it."""
+    """Check the newest backup; the page shows the result."""
     request = sent.visit.request
     asked = backups.AskedCheck(deep=sent.form["deep"] == "yes")
     await backups.check_backup(request, backups.backups_of(request, sent.visit.visitor), asked)
@@ -82,7 +87,7 @@ async def check_backup(sent: Sending) -> Response:
 
 @router.get("/memory/feed")
 async def feed(visit: Visiting) -> Response:
-    """The feed alone, for the page that keeps it fresh."""
+    """Return the activity list alone, for the page that refreshes it."""
     asked = api.AskedFleetActivity(limit=_EVENTS)
     told = await api.activity(visit.request, visit.visitor, asked)
     return render(visit.request, "feed.html", homes=visit.homes, activity=told["items"])
@@ -90,12 +95,12 @@ async def feed(visit: Visiting) -> Response:
 
 @router.get("/memory/search")
 async def search(visit: Visiting) -> Response:
-    """What all butlers find, in one order."""
+    """Search all butlers and show one ranked list."""
     fields = filled_fields(visit.request)
     found = None
     if "q" in fields:
-        wanted = operation_fields(retrieval.search, searched(fields))
-        retrieval.search.parse(wanted)  # refused in words
+        wanted = operation_fields(retrieval.search, search_fields(fields))
+        retrieval.search.parse(wanted)  # refuses bad input with a message
         question = api.AskedFleetSearch.model_validate(wanted)
         found = await api.search(visit.request, visit.visitor, question)
     return render(

@@ -1,6 +1,7 @@
-"""The drawings of a page from what the flows tell."""
+"""Draw the plots and provenance graphs of a page."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -8,18 +9,99 @@ from markupsafe import Markup
 
 from butlers import metrics
 from butlers.interfaces.http.access import ButlerAccess
-from butlers.interfaces.web import charts, graph
+from butlers.interfaces.web import charts
 from butlers.interfaces.web.charts import Chart, Decay
-from butlers.interfaces.web.graph import GraphNode
-from butlers.interfaces.web.phrases import address
-from butlers.interfaces.web.presented import instant
+from butlers.interfaces.web.formatting import address, cut, instant
+from butlers.interfaces.web.svg import Element, add, drawing, finished, write
 from butlers.memory.policy.confidence import Waning
+
+SHOWN = 5
+"""The most neighbours drawn on one side; the page lists them all."""
+
+_BOX, _HIGH, _GAP, _APART = 170.0, 46.0, 14.0, 74.0
+_WORDS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """A memory in the graph; one without an address is not a link."""
+
+    kind: str
+    words: str
+    relation: str = ""
+    address: str = ""
+
+
+def draw_graph(before: Sequence[GraphNode], this: GraphNode, after: Sequence[GraphNode]) -> Markup:
+    """Draw the sources of a memory, the memory, and what replaced it, from left to right."""
+    columns = [column for column in (before[:SHOWN], [this], after[:SHOWN]) if column]
+    height = max(len(column) for column in columns) * (_HIGH + _GAP) + _GAP
+    width = len(columns) * _BOX + (len(columns) - 1) * _APART + 4
+    root = drawing(width, height, _in_words(before, after), "graph")
+    root.set("width", f"{width:g}")
+    # A group instead of one image, so that each link can be reached and read.
+    root.set("role", "group")
+    centres = [_column(root, index, column, height) for index, column in enumerate(columns)]
+    own = next(index for index, column in enumerate(columns) if column == [this])
+    _joined(root, own, centres, before, after)
+    return finished(root)
+
+
+def _column(root: Element, index: int, nodes: Sequence[GraphNode], height: float) -> list[float]:
+    """Draw nodes below each other; return the middle of each."""
+    taken = len(nodes) * (_HIGH + _GAP) - _GAP
+    first = (height - taken) / 2
+    tops = [first + at * (_HIGH + _GAP) for at in range(len(nodes))]
+    for top, node in zip(tops, nodes, strict=True):
+        _box(root, 2 + index * (_BOX + _APART), top, node)
+    return [top + _HIGH / 2 for top in tops]
+
+
+def _box(root: Element, x: float, y: float, node: GraphNode) -> None:
+    holder = add(root, "a", "node", href=node.address) if node.address else add(root, "g", "node")
+    add(holder, "rect", f"box k-{node.kind}", x=x, y=y, width=_BOX, height=_HIGH, rx=6)
+    write(holder, node.kind, x + 10, y + 17, "kind")
+    write(holder, cut(node.words, _WORDS), x + 10, y + 35, "words")
+
+
+def _joined(
+    root: Element,
+    own: int,
+    centres: Sequence[Sequence[float]],
+    before: Sequence[GraphNode],
+    after: Sequence[GraphNode],
+) -> None:
+    middle = centres[own][0]
+    if before:
+        x = 2 + _BOX
+        for y, node in zip(centres[own - 1], before, strict=False):
+            _arrow(root, (x, y), (x + _APART, middle), node.relation)
+    if after:
+        x = 2 + own * (_BOX + _APART) + _BOX
+        for y, node in zip(centres[own + 1], after, strict=False):
+            _arrow(root, (x, middle), (x + _APART, y), node.relation)
+
+
+def _arrow(root: Element, start: tuple[float, float], end: tuple[float, float], word: str) -> None:
+    (x1, y1), (x2, y2) = start, end
+    bend = (x1 + x2) / 2
+    line = f"M{x1:g} {y1:g}C{bend:g} {y1:g} {bend:g} {y2:g} {x2 - 6:g} {y2:g}"
+    add(root, "path", "edge", d=line)
+    add(root, "path", "tip", d=f"M{x2:g} {y2:g}l-8 -4v8Z")
+    write(root, word, bend, (y1 + y2) / 2 - 5, "relation middle")
+
+
+def _in_words(before: Sequence[GraphNode], after: Sequence[GraphNode]) -> str:
+    came = ", ".join(f"{node.relation} {node.kind}" for node in before) or "unknown"
+    went = ", ".join(node.kind for node in after)
+    return f"Came from: {came}" + (f"; replaced by: {went}" if went else "")
+
 
 _RETRIEVALS = ("memory_search", "memory_recall", "memory_context")
 
 
 def retrieval_latency(butler: str) -> list[tuple[str, int]]:
-    """How many retrievals of one butler took up to how long; nothing tells tenants apart."""
+    """Count the retrievals of a butler by duration, over all tenants."""
     cumulated: dict[float, float] = {}
     for metric in metrics.TOOL_SECONDS.collect():
         for sample in metric.samples:
@@ -33,7 +115,7 @@ def retrieval_latency(butler: str) -> list[tuple[str, int]]:
 
 
 def _each(cumulated: list[tuple[float, float]]) -> list[tuple[str, int]]:
-    """How many fell into each bucket alone; what nobody reached is left out at the slow end."""
+    """Turn cumulative buckets into counts; drop empty buckets at the slow end."""
     counts, before = [], 0.0
     for edge, total in cumulated:
         counts.append((_edge(edge), int(total - before)))
@@ -50,7 +132,7 @@ def _edge(seconds: float) -> str:
 
 
 def decay_of(row: Mapping[str, Any], access: ButlerAccess) -> Decay:
-    """How a fact or a rule fades."""
+    """Describe the decay of a fact or rule."""
     memory = access.butler.memory
     settings = memory.settings.facts
     return Decay(
@@ -62,55 +144,60 @@ def decay_of(row: Mapping[str, Any], access: ButlerAccess) -> Decay:
 
 
 def with_decay(rows: Sequence[Mapping[str, Any]], access: ButlerAccess) -> list[dict[str, Any]]:
-    """Facts or rules, each with its curve and the day it fades, if there is one."""
+    """Add to each fact or rule its decay curve and the time it fades."""
     decays = ((row, decay_of(row, access)) for row in rows)
     return [
-        {**row, "spark": charts.decay_spark(one), "fades_at": one.fades_at, "lasts": one.lasts}
-        for row, one in decays
+        {
+            **row,
+            "spark": charts.decay_spark(decay),
+            "fades_at": decay.fades_at,
+            "lasts": decay.lasts,
+        }
+        for row, decay in decays
     ]
 
 
-def plots(told: Mapping[str, Any], latency: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-    """The plots of a butler; one without numbers says what would fill it."""
-    days = [date.fromisoformat(day) for day in told["days"]]
+def plots(timeline: Mapping[str, Any], latency: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Draw the plots of a butler; an empty one says what would fill it."""
+    days = [date.fromisoformat(day) for day in timeline["days"]]
     return [
-        _plot("Facts by state", charts.areas("Facts by state", days, told["facts"]),
+        _plot("Facts by state", charts.areas("Facts by state", days, timeline["facts"]),
               "Facts appear here once an agent stores one."),
-        _plot("Episodes by state", charts.areas("Episodes by state", days, told["episodes"]),
-              "Episodes appear here once a session has ended."),
+        _plot("Episodes by state", charts.areas("Episodes by state", days, timeline["episodes"]),
+              "Episodes appear here once a session ends."),
         _plot("Consolidation outcomes",
-              charts.bars("Consolidation outcomes by day", days, told["consolidation"]),
-              "Nothing was consolidated in these days. Run the job consolidate to begin."),
+              charts.bars("Consolidation outcomes by day", days, timeline["consolidation"]),
+              "Nothing was consolidated in this period. Run the job consolidate to start."),
         _plot("Retrieval latency", charts.histogram("Retrievals by duration", latency),
-              "Agents have not searched, recalled or asked for context since the start."),
+              "No searches, recalls or contexts since the daemon started."),
     ]  # fmt: skip
 
 
 def provenance(name: str, detail: Mapping[str, Any]) -> Markup | None:
-    """What a memory came from and what became of it; None where it stands alone."""
+    """Draw where a memory came from and what replaced it; None if neither is known."""
     kind, found = detail["memory_type"], detail["memory"]
     before = [
-        *(_episode(name, one) for one in detail["source_episodes"]),
-        *(_fact(name, one, "replaced") for one in detail["replaced"]),
+        *(_episode(name, episode) for episode in detail["source_episodes"]),
+        *(_fact(name, fact, "replaced") for fact in detail["replaced"]),
     ]
-    after = [_fact(name, one, "replaced by") for one in detail["replaced_by"]]
+    after = [_fact(name, fact, "replaced by") for fact in detail["replaced_by"]]
     if kind == "episode":
         after = [
             _derived(name, link) for link in detail["links"] if link["target_id"] == found["id"]
         ]
     if not before and not after:
         return None
-    return graph.provenance(before, GraphNode("this", found["content"]), after)
+    return draw_graph(before, GraphNode("this", found["content"]), after)
 
 
-def _plot(title: str, chart: Chart, otherwise: str) -> dict[str, Any]:
+def _plot(title: str, chart: Chart, if_empty: str) -> dict[str, Any]:
     filled = any(count for _, count in chart.legend)
-    return {"title": title, "chart": chart if filled else None, "otherwise": otherwise}
+    return {"title": title, "chart": chart if filled else None, "if_empty": if_empty}
 
 
 def _episode(name: str, source: Mapping[str, Any]) -> GraphNode:
     if source["gone"]:
-        return GraphNode("episode", "removed since", "drawn from")
+        return GraphNode("episode", "deleted", "drawn from")
     return GraphNode(
         "episode", source["content"], "drawn from", address(name, "episode", source["id"])
     )

@@ -1,4 +1,4 @@
-"""Signing in and out."""
+"""Pages to sign in and out."""
 
 from typing import Annotated
 
@@ -11,38 +11,36 @@ from butlers.auth.rights import Right
 from butlers.auth.sign_in import SignInLinks
 from butlers.auth.tokens import TokenRecord
 from butlers.interfaces.http.access import app_state_of
-from butlers.interfaces.web.forms import sent_form
-from butlers.interfaces.web.rendering import render
-from butlers.interfaces.web.routing import PageRoute, go_to
-from butlers.interfaces.web.signin import give_cookie, take_cookie
-from butlers.interfaces.web.visits import Sending, sessions_of
+from butlers.interfaces.web.browser_sessions import give_cookie, take_cookie
+from butlers.interfaces.web.pages import PageRoute, go_to, render
+from butlers.interfaces.web.visits import Sending, sent_form, sessions_of
 
 FIRST_PAGE = "/memory"
 router = APIRouter(route_class=PageRoute)
 _LINK_USED = (
-    "this link was used before, or is older than ten minutes; `butlers open` prints a new one, "
+    "this link was already used or is older than ten minutes; run `butlers open` for a new one, "
     "or sign in with a token"
 )
-_UNKNOWN = "No butler knows this token. Check that all of it was pasted."
-_ONLY_HOOKS = "This token is for the hooks of agents, which see no pages."
-_LIMITED = "This token is limited to scopes, and pages show everything. Sign in with another."
+_UNKNOWN = "Unknown token. Check that you pasted all of it."
+_ONLY_HOOKS = "This token is for agent hooks and cannot open pages."
+_LIMITED = "This token is limited to scopes, but pages show everything. Use another token."
 
 
 @router.get("/")
 async def front() -> Response:
-    """The fleet is the first thing to see."""
+    """Redirect to the fleet."""
     return go_to(FIRST_PAGE)
 
 
 @router.get("/sign-in")
 async def ask(request: Request, next: Annotated[str, Query(max_length=2_000)] = "") -> Response:
-    """The form for a token."""
+    """Show the form for a token."""
     return render(request, "sign_in.html", next=_own_path(next), refused="")
 
 
 @router.post("/sign-in")
 async def sign_in(request: Request) -> Response:
-    """Open a session for the holder of a token."""
+    """Sign in with a token."""
     form = await sent_form(request)
     token = form["token"].strip()
     await app_state_of(request).tokens.refresh(token)
@@ -60,13 +58,12 @@ async def sign_in(request: Request) -> Response:
 
 @router.get("/sign-in/once/{secret}")
 async def sign_in_once(request: Request, secret: Annotated[str, Path(max_length=100)]) -> Response:
-    """Open a session for whoever holds a link of `butlers up` or `butlers open`."""
+    """Sign in with a link of `butlers up` or `butlers open`."""
     if "prefetch" in request.headers.get("sec-purpose", ""):
-        raise HTTPException(403, "nobody opened this link yet")
+        raise HTTPException(403, "this link was not opened yet")
     if not SignInLinks(app_state_of(request).home.invitations_directory).redeem(secret):
         raise HTTPException(403, _LINK_USED)
-    # A page of our own, not a redirect: a browser that came here from another site would not
-    # send its new cookie along with one.
+    # Not a redirect: a browser that came from another site would not send its new cookie along.
     response = render(request, "welcome.html", next=FIRST_PAGE)
     give_cookie(request, response, await sessions_of(request).begin(None))
     return response
@@ -86,6 +83,6 @@ def _refused(record: TokenRecord) -> str:
 
 
 def _own_path(path: str) -> str:
-    """The path if it is one of ours, else the first page: nobody is sent elsewhere from here."""
+    """Return the path if it is one of ours, else the first page (no open redirect)."""
     ours = path.startswith("/") and not path.startswith(("//", "/\\", "/sign-in"))
     return path if ours and path.isprintable() and "\\" not in path else FIRST_PAGE

@@ -1,7 +1,8 @@
-"""Somebody looking at pages: their session, and their access to each butler they may see."""
+"""Requests of somebody who signed in: their session, their forms and search fields."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
 from fastapi import Depends, Path
 from starlette.exceptions import HTTPException
@@ -10,8 +11,29 @@ from starlette.requests import Request
 from butlers.interfaces.http.access import ButlerAccess, Visitor, access_butler, app_state_of
 from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.http.fanout import Fleet
-from butlers.interfaces.web.forms import CSRF_FIELD, NOT_MEANT, Form, sent_form
-from butlers.interfaces.web.signin import BrowserSession, BrowserSessions
+from butlers.interfaces.web.browser_sessions import BrowserSession, BrowserSessions, is_from_here
+from butlers.operation import Operation
+
+CSRF_FIELD = "csrf"
+NOT_MEANT = "this form is out of date or was not sent from here; go back, reload and try again"
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_MOST_FIELDS = 50
+_DATE_LENGTH = len("2026-01-31")
+_DATE_FIELDS = ("created_after", "created_before")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form; a missing one is empty."""
+
+    fields: dict[str, str]
+
+    def __getitem__(self, name: str) -> str:
+        return self.fields.get(name, "")
+
+    def optional(self, name: str) -> str | None:
+        """Return a field, or None if it is blank."""
+        return self[name].strip() or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,42 +52,42 @@ class Visit:
 
     @property
     def homes(self) -> dict[str, str]:
-        """Where the pages of each butler are; those of a remote one are in its own home."""
-        there = {remote.name: remote.pages for remote in self.fleet.there(self.visitor)}
-        return there | {name: home_of(name) for name in self.butlers}
+        """The address of each butler's pages; a remote butler's are in its own home."""
+        remote = {butler.name: butler.pages for butler in self.fleet.there(self.visitor)}
+        return remote | {name: home_of(name) for name in self.butlers}
 
     @property
     def fleet(self) -> Fleet:
-        """Every butler that may be asked, remote ones too."""
+        """Every butler that can be queried, remote ones too."""
         fleet: Fleet = self.request.app.state.fleet
         return fleet
 
     def access(self, name: str) -> ButlerAccess:
-        """The visitor's access to a butler; NotFound where there is none."""
+        """Return the visitor's access to a butler; NotFound if there is none."""
         return access_butler(self.app_state, self.visitor, name, self.request.state.request_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A form somebody sent, known to be theirs and meant."""
+    """A form that a visitor sent from one of our pages."""
 
     visit: Visit
     form: Form
 
 
 def home_of(name: str) -> str:
-    """Where the pages of a butler of this home begin."""
+    """Return the address of a butler's first page."""
     return f"/butlers/{name}/memory"
 
 
 def sessions_of(request: Request) -> BrowserSessions:
-    """The sessions of the application."""
+    """Return the sessions of the application."""
     sessions: BrowserSessions = request.app.state.sessions
     return sessions
 
 
 def visit_or_none(request: Request) -> Visit | None:
-    """The visit, or None when nobody signed in."""
+    """Return the visit, or None if nobody is signed in."""
     sessions = sessions_of(request)
     session, visitor = sessions.session(request), sessions.visitor(request)
     if session is None or visitor is None:
@@ -74,17 +96,31 @@ def visit_or_none(request: Request) -> Visit | None:
 
 
 async def visit_of_request(request: Request) -> Visit:
-    """The visit; 401 when nobody signed in."""
+    """Return the visit; 401 if nobody is signed in."""
     visit = visit_or_none(request)
     if visit is None:
         raise HTTPException(401, "sign in first")
     return visit
 
 
+async def sent_form(request: Request) -> Form:
+    """Read a form; 403 if it was not sent from one of our pages."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM_TYPE:
+        raise HTTPException(415, f"a form is sent as {_FORM_TYPE}")
+    if not is_from_here(request):
+        raise HTTPException(403, NOT_MEANT)
+    try:
+        body = (await request.body()).decode("utf-8")
+        pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise HTTPException(400, "the form could not be read; try again") from None
+    return Form(dict(pairs))
+
+
 async def sent_in_visit(
     request: Request, visit: Annotated[Visit, Depends(visit_of_request)]
 ) -> Sent:
-    """The form of a visit; 403 when it is not one the session was given."""
+    """Read the form of a visit; 403 unless it carries the session's CSRF token."""
     form = await sent_form(request)
     if not visit.session.vouches(form[CSRF_FIELD]):
         raise HTTPException(403, NOT_MEANT)
@@ -94,3 +130,24 @@ async def sent_in_visit(
 Visiting = Annotated[Visit, Depends(visit_of_request)]
 Sending = Annotated[Sent, Depends(sent_in_visit)]
 Name = Annotated[str, Path(max_length=100)]
+
+
+def filled_fields(request: Request, *, without: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the query parameters that are not blank."""
+    pairs = request.query_params.items()
+    return {key: value.strip() for key, value in pairs if value.strip() and key not in without}
+
+
+def operation_fields(operation: Operation, fields: dict[str, Any]) -> dict[str, Any]:
+    """Pick the fields that an operation takes; a date becomes its first moment in UTC."""
+    return {
+        key: f"{value}T00:00:00Z" if key in _DATE_FIELDS and len(value) == _DATE_LENGTH else value
+        for key, value in fields.items()
+        if key in operation.input_model.model_fields
+    }
+
+
+def search_fields(fields: dict[str, str]) -> dict[str, Any]:
+    """Rename the fields of a search form to those of the operation."""
+    types = {"types": [fields["types"]]} if "types" in fields else {}
+    return {**fields, "query": fields["q"], **types}

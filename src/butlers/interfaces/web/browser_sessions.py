@@ -1,8 +1,8 @@
-"""Signing in with a token or with a link of `butlers open`.
+"""Sessions of browsers that signed in with a token or a link of `butlers open`.
 
-A browser holds nothing but a random name for its session. What the session may see is kept here,
-and asked of the token again at every request: a token revoked is a session ended. Where several
-processes share a token, they share its holder's sessions; that of a link is this process's own.
+The cookie holds only a random name. The session's rights are those of its token, read again at
+every request: revoking the token ends the session. Several daemons share the sessions of a shared
+token; the session of a link belongs to one process.
 """
 
 import hashlib
@@ -34,21 +34,21 @@ MAX_SESSIONS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """One browser that signed in; `token` is a digest, and None for whoever used the link."""
+    """A browser that signed in; `token` is a digest, and None for a link of `butlers open`."""
 
     csrf: str
     expires_at: datetime
     token: str | None = None
     asked_at: float | None = None
-    """When the others were asked whether it still is one; None for a session of ours alone."""
+    """When it was last checked with the shared store; None for a session of this process."""
 
     def vouches(self, csrf: str) -> bool:
-        """Whether a form was given out to this session."""
+        """Whether a CSRF token is this session's own."""
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
 
 
 class BrowserSessions:
-    """Every session of this process; also how the API recognises a browser."""
+    """The sessions known to this process; also recognises browsers for the API."""
 
     def __init__(self, app_state: AppState, clock: Clock = utc_now) -> None:
         self._app_state = app_state
@@ -56,7 +56,7 @@ class BrowserSessions:
         self._open: dict[str, BrowserSession] = {}
 
     async def begin(self, record: TokenRecord | None) -> str:
-        """Open a session for the holder of a token, or for the operator; the cookie's value."""
+        """Open a session for a token's holder, or for the operator; return the cookie's value."""
         self._sweep()
         name, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         session = BrowserSession(
@@ -77,7 +77,7 @@ class BrowserSessions:
             await self._app_state.tokens.end_sign_in(key)
 
     async def learn(self, request: Request) -> None:
-        """Ask about a browser that another process signed in, or may have signed out since."""
+        """Look up a session that another process may have opened or ended."""
         key = _key(request.cookies.get(COOKIE, ""))
         known, now = self._open.get(key), time.monotonic()
         if known is not None and (known.asked_at is None or now - known.asked_at < FRESH_SECONDS):
@@ -86,7 +86,7 @@ class BrowserSessions:
             found = await self._app_state.tokens.find_sign_in(key)
         except ButlersError:
             if known is None:
-                return  # whoever is not known here may sign in
+                return  # an unknown browser may sign in
             raise
         if found is not None:
             token = found.record.digest
@@ -95,12 +95,12 @@ class BrowserSessions:
             self._open.pop(key, None)
 
     def session(self, request: Request) -> BrowserSession | None:
-        """The session of a request, unless it has expired."""
+        """Return the session of a request, unless it has expired."""
         found = self._open.get(_key(request.cookies.get(COOKIE, "")))
         return found if found is not None and found.expires_at > self._clock() else None
 
     def visitor(self, request: Request) -> Visitor | None:
-        """Who the session is; None without one, or when its token is no longer valid."""
+        """Return the session's visitor; None without a session or with an invalid token."""
         session = self.session(request)
         if session is None:
             return None
@@ -112,21 +112,23 @@ class BrowserSessions:
         return visitor_of(record, self._app_state.fleet)
 
     def may_write(self, request: Request) -> bool:
-        """Whether a script of our own pages sent it: same origin, and the session's own secret."""
+        """Whether a script of our own pages sent it: same origin and the session's CSRF token."""
         session = self.session(request)
         sent = request.headers.get(CSRF_HEADER, "")
         return session is not None and is_from_here(request) and session.vouches(sent)
 
     def _sweep(self) -> None:
-        """Forget what has expired, and the oldest if there are too many."""
+        """Drop expired sessions, and the oldest if there are too many."""
         now = self._clock()
-        self._open = {key: one for key, one in self._open.items() if one.expires_at > now}
+        self._open = {
+            key: session for key, session in self._open.items() if session.expires_at > now
+        }
         while len(self._open) >= MAX_SESSIONS:
             self._open.pop(next(iter(self._open)))
 
 
 class Recognition:
-    """Before a request of a browser is answered, what others know of its session is asked."""
+    """Middleware that looks up a browser's session before its request is handled."""
 
     def __init__(self, app: ASGIApp, sessions: BrowserSessions) -> None:
         self._app, self._sessions = app, sessions
@@ -143,7 +145,7 @@ class Recognition:
 
 
 def give_cookie(request: Request, response: Response, name: str) -> None:
-    """Let the browser keep the session's name, for this site alone and out of scripts' reach."""
+    """Set the session cookie: this site only, not readable by scripts."""
     response.set_cookie(
         COOKIE,
         name,
@@ -156,26 +158,26 @@ def give_cookie(request: Request, response: Response, name: str) -> None:
 
 
 def _is_encrypted(request: Request) -> bool:
-    """Whether the browser spoke HTTPS, be it to a proxy before us: only then would it say so."""
+    """Whether the browser used HTTPS, possibly to a proxy in front of us."""
     origin = request.headers.get("origin", "")
     return request.url.scheme == "https" or origin.startswith("https://")
 
 
 def take_cookie(response: Response) -> None:
-    """Let the browser forget the session's name."""
+    """Delete the session cookie."""
     response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
 
 
 def _key(name: str) -> str:
-    """Sessions are kept by the digest of their name, so that looking one up tells nothing."""
+    """Key sessions by digest, so that lookup timing reveals nothing."""
     return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
 
 
 def is_from_here(request: Request) -> bool:
-    """Whether browser and headers agree that our own origin sent it.
+    """Whether the headers say that one of our own pages sent the request.
 
-    Browsers that know `Sec-Fetch-Site` say so themselves; `Origin` must name the host we were
-    asked for. A request with neither comes from no page, and has to prove itself otherwise.
+    `Sec-Fetch-Site`, if present, must be same-origin, and `Origin` must name our host. A request
+    with neither header comes from no page and needs other proof.
     """
     if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return False

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from butlers.interfaces.web import presented
+from butlers.interfaces.web import formatting
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
 UNSEEN = [
@@ -18,33 +18,33 @@ UNSEEN = [
 
 @pytest.mark.parametrize("code", UNSEEN, ids=hex)
 def test_what_cannot_be_seen_is_made_visible(code: int):
-    text = presented.visible(f"a{chr(code)}b")
+    text = formatting.visible(f"a{chr(code)}b")
     assert chr(code) not in text
     assert text[0] == "a" and text[-1] == "b" and len(text) == 3
 
 
 def test_what_people_write_stays_as_it_is():
     for text in ("line\nnext\ttab", "naïve", "שלום", "مرحبا", "👩‍👩‍👧", "می‌خواهم", "日本語"):
-        assert presented.visible(text) == text
+        assert formatting.visible(text) == text
 
 
 @given(st.text())
 def test_the_result_is_stable_and_encodable(text: str):
-    once = presented.visible(text)
-    assert presented.visible(once) == once
+    once = formatting.visible(text)
+    assert formatting.visible(once) == once
     once.encode("utf-8")
 
 
 def test_markup_made_here_is_left_alone_and_nothing_is_none():
     made = Markup("<b>\u202e</b>")
-    assert presented.finalized(made) is made
-    assert presented.finalized(None) == ""
-    assert presented.finalized(3) == 3
+    assert formatting.finalized(made) is made
+    assert formatting.finalized(None) == ""
+    assert formatting.finalized(3) == 3
 
 
 def test_a_long_text_is_cut_on_one_line():
-    assert presented.cut("one\n two", 20) == "one two"
-    assert presented.cut("x" * 50, 10) == "x" * 9 + "…"
+    assert formatting.cut("one\n two", 20) == "one two"
+    assert formatting.cut("x" * 50, 10) == "x" * 9 + "…"
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_a_long_text_is_cut_on_one_line():
     ],
 )
 def test_distances_are_told_in_the_largest_unit(away: timedelta, words: str):
-    assert presented.distance(NOW + away, NOW) == words
-    assert presented.distance((NOW + away).isoformat(), NOW) == words
+    assert formatting.distance(NOW + away, NOW) == words
+    assert formatting.distance((NOW + away).isoformat(), NOW) == words
 
 
 def test_what_never_was_is_never():
-    assert presented.distance(None, NOW) == "never"
+    assert formatting.distance(None, NOW) == "never"

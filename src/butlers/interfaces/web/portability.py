@@ -1,4 +1,4 @@
-"""What a butler keeps of somebody: taken along, and erased after a look at what that would be."""
+"""The page "Your data": export, and erasure with a preview."""
 
 import json
 from typing import Any
@@ -12,8 +12,7 @@ from butlers.errors import InvalidInput
 from butlers.interfaces.http.access import ButlerAccess
 from butlers.interfaces.http.butlers import preview_removal
 from butlers.interfaces.http.portability import AskedErasure, erase, lineage_of
-from butlers.interfaces.web.rendering import render, seated
-from butlers.interfaces.web.routing import PageRoute
+from butlers.interfaces.web.pages import PageRoute, render_butler
 from butlers.interfaces.web.visits import Name, Sending, Visiting
 from butlers.operation import faults_in_words
 from butlers.portability import erase as erasing
@@ -24,13 +23,13 @@ _PATH = "/butlers/{name}/memory/data"
 
 @router.get(_PATH)
 async def data(visit: Visiting, name: Name, about: str = "", keep: str = "") -> Response:
-    """What may be taken along, and what would be erased with somebody."""
+    """Show the exports, and preview an erasure."""
     access, asked = visit.access(name), {"about": about.strip(), "keep": keep.strip()}
     found = await _preview(access, asked) if asked["about"] else None
-    return render(
-        visit.request,
-        "data.html",
-        **seated(visit, name, "data"),
+    return render_butler(
+        visit,
+        name,
+        "data",
         asked=asked,
         found=found,
         receipt="",
@@ -41,14 +40,14 @@ async def data(visit: Visiting, name: Name, about: str = "", keep: str = "") -> 
 
 @router.post(_PATH + "/erase")
 async def confirmed(sent: Sending, name: Name) -> Response:
-    """Erase what was previewed; the receipt is shown once."""
+    """Erase what was previewed and show the receipt, once."""
     access = sent.visit.access(name)
     asked = {"about": sent.form["about"].strip(), "keep": sent.form["keep"].strip()}
     receipt = await erase(access, _erase_request(asked))
-    return render(
-        sent.visit.request,
-        "data.html",
-        **seated(sent.visit, name, "data"),
+    return render_butler(
+        sent.visit,
+        name,
+        "data",
         asked={"about": "", "keep": ""},
         found=None,
         receipt=json.dumps(receipt, indent=2, ensure_ascii=False),
@@ -58,7 +57,7 @@ async def confirmed(sent: Sending, name: Name) -> Response:
 
 
 async def _removal(access: ButlerAccess) -> dict[str, Any] | None:
-    """What would go with the butler, for whoever may ask."""
+    """Preview the removal of the butler, for those who may run its jobs."""
     return await preview_removal(access) if access.may_run_jobs else None
 
 
@@ -67,7 +66,7 @@ async def _preview(access: ButlerAccess, asked: dict[str, str]) -> dict[str, Any
 
 
 def _erase_request(asked: dict[str, str]) -> AskedErasure:
-    """A name, or the id of an entity; ids that are kept stand between spaces."""
+    """Read a name or the id of an entity, and the ids to keep, separated by spaces."""
     given: dict[str, Any] = {"keep": asked["keep"].split()}
     try:
         given["entity"] = UUID(asked["about"])
