@@ -136,7 +136,7 @@ def test_the_link_of_a_start_signs_in_once_and_shows_every_butler(fresh: Daemon)
         assert page.find("a", href="/butlers/kitchen/memory")
     with browsing(fresh) as other:
         again = other.get(link)
-        assert again.status_code == 403 and "used before" in again.text
+        assert again.status_code == 403 and "already used" in again.text
         assert "set-cookie" not in again.headers
 
 
