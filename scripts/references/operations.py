@@ -21,7 +21,7 @@ from pydantic import AwareDatetime
 from butlers.host.registry import KNOWN
 from butlers.interfaces import methods as methods_module
 from butlers.interfaces.cli import app
-from butlers.interfaces.mcp.server import ButlerMCP
+from butlers.interfaces.mcp.butler_mcp import ButlerMCP
 from butlers.interfaces.methods import offered, signature_of
 from butlers.module import ButlerEnvironment, Module
 from butlers.operation import Operation, Toolset

@@ -14,8 +14,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from butlers.host.butler import Butler
 from butlers.host.database import DatabaseServer
-from butlers.interfaces.mcp.server import ButlerMCP
-from butlers.interfaces.server import listen
+from butlers.interfaces.http_server import listen
+from butlers.interfaces.mcp.butler_mcp import ButlerMCP
 from butlers.operation import Toolset
 from conftest import WalkingClock
 from host.a_life import LIFE, QUESTIONS, Asked, Corrected, Forgotten, Renamed, Told

@@ -11,7 +11,7 @@ from butlers.errors import Conflict, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
-from butlers.interfaces.mcp.server import ButlerMCP
+from butlers.interfaces.mcp.butler_mcp import ButlerMCP
 from butlers.memory.module import MemoryModule
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import Module

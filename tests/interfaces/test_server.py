@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from butlers.auth.token_store import TokenStore
-from butlers.interfaces.server import listen
+from butlers.interfaces.http_server import listen
 from interfaces.daemons import Daemon, butlers, up
 from interfaces.furnished import furnished_home
 

@@ -22,7 +22,7 @@ from butlers.host import status
 from butlers.host.home import Home
 from butlers.host.home_tokens import home_tokens
 from butlers.host.status import reasons
-from butlers.interfaces.server import listen
+from butlers.interfaces.http_server import listen
 from butlers.kernel.sections import Check
 from butlers.modules import ModulesSection
 from butlers.notebook.manager import FILE

@@ -1,4 +1,4 @@
-"""`butlers up`: every butler of a home in one process, until a signal says stop."""
+"""`butlers up`: serve every butler of a home in one process until a signal stops it."""
 
 import asyncio
 import logging
@@ -25,8 +25,7 @@ from butlers.host.hosting import hosted, start_side_by_side, started
 from butlers.host.spool_worker import SpoolWorker
 from butlers.host.status import Running, announced
 from butlers.interfaces.http.app_state import AppState, Stage, StartStage
-from butlers.interfaces.mcp.lines import served_lines
-from butlers.interfaces.server import (
+from butlers.interfaces.http_server import (
     FINISH_BEHIND_BALANCER_SECONDS,
     FINISH_SECONDS,
     HttpServer,
@@ -34,13 +33,14 @@ from butlers.interfaces.server import (
     build_app,
     listen,
 )
+from butlers.interfaces.mcp.local_clients import unix_socket_served
 from butlers.settings.files import HouseSettings
 from butlers.settings.sections import ServerSection
 
 log = structlog.get_logger(__name__)
 _MOST_FILES = 65_536
 _AGAIN_SECONDS = 60.0
-"""How long until what could not start is tried again."""
+"""How long until a failed start is tried again."""
 
 
 async def run(
@@ -49,8 +49,7 @@ async def run(
     on_ready: Callable[[Running], Awaitable[None]],
     pages: Pages | None = None,
 ) -> None:
-    """Serve every butler of a home from a place that is ours; returns after a clean stop, be it
-    before all were ready."""
+    """Serve every butler of a home; return after a clean stop, even during the start."""
     stop = _Stop(house.server.drain_seconds)
     for line in house.removed:
         log.warning("a settings file has a key that is no longer a setting", key=line)
@@ -66,7 +65,7 @@ async def run(
 
 
 def _allow_connections() -> None:
-    """As many files as the system lets us have: a thousand slow clients use up the usual limit."""
+    """Raise the limit of open files: a thousand slow clients use up the default."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_FILES if most == resource.RLIM_INFINITY else min(most, _MOST_FILES)
     with suppress(ValueError, OSError):
@@ -93,7 +92,7 @@ async def _serve(
         await _prepare_sessions(butlers, house.server.host, port)
         await stack.enter_async_context(_on_schedule(butlers))
         if home.place == 1:
-            await stack.enter_async_context(_only_once(app_state, house))
+            await stack.enter_async_context(_single_daemon_work(app_state, house))
         stop.server, stop.progress = http, app_state.progress
         running = replace(_describe(house.server.host, port, list(butlers)), key=key)
         stack.enter_context(announced(home, running))
@@ -104,12 +103,12 @@ async def _serve(
 
 
 @asynccontextmanager
-async def _only_once(app_state: AppState, house: HouseSettings) -> AsyncIterator[None]:
-    """Within this block everything goes on that a home has once, however many serve it."""
+async def _single_daemon_work(app_state: AppState, house: HouseSettings) -> AsyncIterator[None]:
+    """Within this block run what only one daemon of a home may run."""
     home, butlers = app_state.home, app_state.butlers
-    arrivals = SpoolWorker(home, butlers, app_state.tokens, house.sessions)
+    spool_worker = SpoolWorker(home, butlers, app_state.tokens, house.sessions)
     backups = Backups(home, house.backup)
-    async with arrivals.kept(), backups.kept(butlers), served_lines(home, butlers):
+    async with spool_worker.kept(), backups.kept(butlers), unix_socket_served(home, butlers):
         yield
 
 
@@ -119,7 +118,7 @@ def _http(app_state: AppState, settings: ServerSection, pages: Pages | None) -> 
 
 
 def _failed(house: HouseSettings) -> dict[str, str]:
-    """Why butlers are left out, and what to do about it."""
+    """Say why butlers failed, and what to do about it."""
     failed = {}
     for name, error in house.failed.items():
         failed[name] = f"{'; '.join(error.faults)}; mend the file, then start the home again"
@@ -128,13 +127,13 @@ def _failed(house: HouseSettings) -> dict[str, str]:
 
 
 async def _warm_up(butlers: Mapping[str, Butler], progress: StartStage) -> None:
-    """Modules load what their first callers would have to wait for; then we are ready."""
+    """Load what the first callers would have to wait for; then report ready."""
     for butler in butlers.values():
         for module in butler.modules:
             try:
                 await module.warm_up()
             except ButlersError as error:
-                # Whoever needs it is told; everything else works without.
+                # Callers that need it get the error; everything else works.
                 log.warning("not ready", butler=butler.name, module=module.name, error=str(error))
     if progress.stage is Stage.STARTING:
         progress.stage = Stage.READY
@@ -142,7 +141,7 @@ async def _warm_up(butlers: Mapping[str, Butler], progress: StartStage) -> None:
 
 @asynccontextmanager
 async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dict[str, Butler]]:
-    """Every butler of the house, started; all are stopped at the end, whatever happens."""
+    """Start every butler, and stop them all at the end of the block."""
     async with hosted(home, house.butlers.values()) as (server, butlers):
         failures = await start_side_by_side(butlers)
         if failures and len(failures) == len(butlers):
@@ -153,7 +152,7 @@ async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dic
 
 @asynccontextmanager
 async def _on_schedule(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
-    """Within this block every butler's jobs run on time."""
+    """Within this block run every butler's jobs on schedule."""
     stop = asyncio.Event()
     keeping = []
     try:
@@ -167,18 +166,18 @@ async def _on_schedule(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
 
 
 async def _prepare_sessions(butlers: Mapping[str, Butler], host: str, port: int) -> None:
-    """Sessions find their tools here; those that died with another process are told as such."""
+    """Tell sessions where their tools are; end those that a dead process left open."""
     here = _address({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
     for name, butler in butlers.items():
         butler.session_tokens.url = f"{here}/butlers/{name}/mcp"
         try:
             await butler.session_log.end_interrupted(butler.settings.butler.tenant)
         except ButlersError as error:
-            log.warning("sessions cannot be looked at", butler=name, error=str(error))
+            log.warning("sessions cannot be read", butler=name, error=str(error))
 
 
 async def _keep(butler: Butler, stop: asyncio.Event) -> None:
-    """Run the jobs of what has started, and with those of what recovers from then on."""
+    """Run the jobs of the started modules; restart with more when a failed one recovers."""
     while not stop.is_set():
         turn = asyncio.Event()
         jobs = asyncio.create_task(butler.schedule().keep(turn)) if butler.is_open else None
@@ -189,7 +188,7 @@ async def _keep(butler: Butler, stop: asyncio.Event) -> None:
 
 
 async def _recovered(butler: Butler, stop: asyncio.Event) -> None:
-    """Wait until more of a butler works than before, or for the end."""
+    """Wait until a failed module recovers, or for the stop."""
     failed = len(butler.failures)
     while not stop.is_set() and len(butler.failures) >= failed:
         with suppress(TimeoutError):
@@ -199,9 +198,9 @@ async def _recovered(butler: Butler, stop: asyncio.Event) -> None:
 
 
 class _Stop:
-    """What SIGINT and SIGTERM do: end a start under way, else ask the server to finish.
+    """Handles SIGINT and SIGTERM: cancels a start under way, else asks the server to finish.
 
-    A balancer is told first, and given time to notice. A second signal does not wait for clients.
+    Behind a balancer, readiness is withdrawn first. A second signal does not wait for clients.
     """
 
     def __init__(self, drain_seconds: float = 0.0) -> None:
@@ -226,7 +225,7 @@ class _Stop:
         self.progress.stage = Stage.STOPPING
         if self.server is None:
             if not self.asked:
-                # Once only: a second cancellation would interrupt the cleaning up.
+                # Once only: a second cancellation would interrupt the cleanup.
                 serving.cancel()
         elif self.asked or not self._drain_seconds:
             self._finish(self.server)
@@ -241,8 +240,7 @@ class _Stop:
 
     def _finish(self, server: HttpServer) -> None:
         server.force_exit = server.should_exit
-        # Not only a flag: this is what open event streams listen for as well. That they are
-        # cut short is then no error.
+        # Not only a flag: open event streams end on it as well, which is then no error.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         server.handle_exit(signal.SIGTERM, None)
 
@@ -251,7 +249,7 @@ class _Stop:
 async def _serving(
     http: HttpServer, listener: socket.socket
 ) -> AsyncIterator["asyncio.Task[None]"]:
-    """Within this block requests are answered, until the task ends."""
+    """Within this block serve requests, until the task ends."""
     serving = asyncio.create_task(http.serve(sockets=[listener]))
     try:
         while not http.started:

@@ -1,4 +1,4 @@
-"""Operations as methods of a memory; `methods.pyi`, made from the same table, tells their types."""
+"""Operations as methods of a memory; the generated `methods.pyi` declares their types."""
 
 import inspect
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from butlers.memory.operations import OPERATIONS, OperationContext
 from butlers.operation import Operation
 
 WIRE_FIELDS = {"detail": "a program has the whole row at hand"}
-"""Fields that only a door with a wire offers, each with the reason."""
+"""Fields that only networked interfaces offer, each with the reason."""
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,19 @@ class Methods:
 
 
 def offered() -> list[Operation]:
-    """The operations that Python programs are offered."""
+    """The operations that Python programs can call."""
     return [operation for operation in OPERATIONS if "python" not in operation.left_out]
 
 
 def signature_of(operation: Operation) -> inspect.Signature:
-    """How an operation is called: some fields by place, all of them by name."""
+    """The signature of an operation's method: some fields positional, all by name."""
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     for name, field in operation.fields.items():
         if name in WIRE_FIELDS:
             continue
-        by_place = name in operation.arguments
-        kind = (
-            inspect.Parameter.POSITIONAL_OR_KEYWORD if by_place else inspect.Parameter.KEYWORD_ONLY
-        )
+        kind = inspect.Parameter.KEYWORD_ONLY
+        if name in operation.arguments:
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         default = inspect.Parameter.empty if field.is_required() else field.default
         parameters.append(
             inspect.Parameter(name, kind, default=default, annotation=field.annotation)

@@ -1,4 +1,4 @@
-"""The door for programs in Python: every operation of a memory as a method."""
+"""The Python interface: every operation of a memory as a method."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,19 +36,19 @@ __all__ = [
 
 
 class ButlerMemory(Methods):
-    """One butler's memory as one tenant has it.
+    """One butler's memory, for one tenant.
 
-    Ids may be given as UUID, as text, or as the beginning of one (six digits or more). A fault in
-    what is given is an InvalidInput that names field, value and what is valid.
+    An id may be a UUID, its text, or its first six or more digits. A bad argument raises
+    InvalidInput, which names the field, the value and what is valid.
     """
 
     def for_request(self, request_id: str) -> Self:
-        """The same memory; what is done through it carries this request's id in the audit."""
+        """Return the same memory; its changes carry this request id in the audit trail."""
         checked = checked_request_id({"request_id": request_id})
         return replace(self, lineage=replace(self.lineage, request_id=checked))
 
     async def find(self, memory_id: str | UUID, memory_type: str | None = None) -> MemoryRef | None:
-        """Which memory an id, or the beginning of one, stands for; None where there is none."""
+        """Find the memory with this id, or the beginning of one; None if there is none."""
         return await OperationContext(self.handle, self.lineage).find(str(memory_id), memory_type)
 
 
@@ -60,23 +60,22 @@ async def open_memory(
     tenant: str | None = None,
     actor: str = "python",
 ) -> AsyncIterator[ButlerMemory]:
-    """A butler's memory, open within the block; a daemon of the same home serves on beside it.
+    """Open a butler's memory for this block; a daemon of the same home can run beside it.
 
-    Without `home` it is `$BUTLERS_HOME` or `~/.butlers`; an empty home gets its first butler,
-    `general`. Without `tenant` it is the one that butler.toml names. `actor` is who the audit
-    stream says it was.
+    `home` defaults to `$BUTLERS_HOME` or `~/.butlers`; an empty home gets its first butler,
+    `general`. `tenant` defaults to that of butler.toml. `actor` is the name in the audit trail.
     """
     _leave_logging_to_the_program()
-    place = Home.locate(None if home is None else Path(home))
-    if butler == FIRST_BUTLER and not place.butler_names():
-        place.ensure_general()
-    async with opened_butler(place, butler) as opened:
+    located = Home.locate(None if home is None else Path(home))
+    if butler == FIRST_BUTLER and not located.butler_names():
+        located.ensure_general()
+    async with opened_butler(located, butler) as opened:
         acting = acting_tenant(opened.settings.butler.tenant, tenant)
         yield ButlerMemory(opened.memory, Lineage(acting, actor))
 
 
 def _leave_logging_to_the_program() -> None:
-    """Unless told otherwise structlog prints every line; a library's belong to `logging`."""
+    """Send log lines to `logging`; structlog by default prints them, which a library must not."""
     if structlog.is_configured():
         return
     structlog.configure(

@@ -9,7 +9,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from butlers.auth.rights import Caller
-from butlers.interfaces.mcp.server import SCOPE, ButlerMCP
+from butlers.interfaces.mcp.butler_mcp import SCOPE, ButlerMCP
 from butlers.module import ButlerEnvironment
 from butlers.operation import Audience, Input, Operation, Output, Toolset
 from host.toy_modules import Toy

@@ -7,7 +7,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from butlers.errors import Unavailable
-from butlers.interfaces.mcp.server import ButlerMCP
+from butlers.interfaces.mcp.butler_mcp import ButlerMCP
 from butlers.memory.module import MemoryModule
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import ButlerEnvironment

@@ -7,7 +7,7 @@ import pytest
 
 from butlers.auth.rights import Right
 from butlers.auth.token_store import TokenStore
-from butlers.interfaces.mcp.server import ButlerMCP
+from butlers.interfaces.mcp.butler_mcp import ButlerMCP
 from butlers.memory.module import MemoryModule
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import ButlerEnvironment

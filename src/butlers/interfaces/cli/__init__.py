@@ -27,7 +27,7 @@ from butlers.interfaces.cli import (
 from butlers.interfaces.cli.options import example
 
 if TYPE_CHECKING:
-    from butlers.interfaces.server import Pages
+    from butlers.interfaces.http_server import Pages
 
 app = typer.Typer(
     name="butlers",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from butlers.host.home import Home
     from butlers.host.status import Running
-    from butlers.interfaces.server import Pages
+    from butlers.interfaces.http_server import Pages
     from butlers.settings.files import HouseSettings
 
 service_app = typer.Typer(
@@ -113,7 +113,7 @@ def mcp(
     """
     import asyncio
 
-    from butlers.interfaces.mcp.stdio import serve_stdio
+    from butlers.interfaces.mcp.local_clients import serve_stdio
     from butlers.logs import configure
 
     located = ensure_home(home)

@@ -1,1 +1,1 @@
-"""The door for agents: MCP over HTTP and over standard input and output."""
+"""MCP: the interface for agents, over HTTP and stdio."""

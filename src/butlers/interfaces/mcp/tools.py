@@ -1,4 +1,4 @@
-"""Operations as MCP tools: their arguments, their results, and how a call is answered."""
+"""Make MCP tools and prompts from operations: arguments, results and schemas."""
 
 import json
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
@@ -15,7 +15,6 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field, create_model
 from pydantic.fields import FieldInfo
 
-from butlers.errors import InvalidInput
 from butlers.module import Module
 from butlers.operation import Operation, OperationEffect, Toolset
 
@@ -37,23 +36,29 @@ _TENANT = {
 
 
 class Arguments(FuncMetadata):
-    """A tool's arguments, in which text stays text even when it looks like JSON.
+    """A tool's arguments: text stays text even when it looks like JSON.
 
-    Clients that send a list or an object as a string are understood all the same.
+    A list or an object that a client sends as a string is parsed.
     """
 
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The arguments, with strings parsed only where a string would not do."""
-        fields = self.arg_model.model_fields
-        parsed = {name for name, field in fields.items() if _holds_others(field.annotation)}
+        """Parse strings only where the argument is a list or an object."""
+        parsed = _structured_fields(self.arg_model)
         kept = {name: value for name, value in data.items() if name not in parsed}
         return super().pre_parse_json(data) | kept
 
 
-def served_tools(
+@cache
+def _structured_fields(model: type[BaseModel]) -> frozenset[str]:
+    """The arguments that are lists or objects."""
+    fields = model.model_fields.items()
+    return frozenset(name for name, field in fields if _is_structured(field.annotation))
+
+
+def make_tools(
     modules: Iterable[Module], toolset: Toolset, perform: Perform, opted: Container[str] = ()
 ) -> list[Tool]:
-    """The tools of some modules that belong to a set of tools, and those opted in."""
+    """Make the tools of a toolset, and those opted in."""
     return [
         _tool(module, operation, perform)
         for module in modules
@@ -63,14 +68,14 @@ def served_tools(
     ]
 
 
-named: ContextVar[Collection[str]] = ContextVar("named", default=())
-"""The arguments that a call names, be it with what they would be anyway."""
+given_arguments: ContextVar[Collection[str]] = ContextVar("given_arguments", default=())
+"""The arguments that a call names, even those with their default value."""
 
 
-def served_prompts(
+def make_prompts(
     modules: Iterable[Module], perform: Perform, opted: Container[str]
 ) -> list[Prompt]:
-    """The prompts of what is opted in: asked for by a person, each carries what an agent reads."""
+    """Make the prompts of what is opted in; a person asks for one, an agent reads it."""
     return [
         _prompt(module, operation, perform)
         for module in modules
@@ -86,19 +91,9 @@ def _prompt(module: Module, operation: Operation, perform: Perform) -> Prompt:
     return Prompt.from_function(text, operation.prompt, description=operation.headline)
 
 
-def refuse_other_tenant(given: dict[str, Any], own: str) -> None:
-    """A tenant named in an argument must be the caller's own; the default stands for none."""
-    tenant_id = given.get("tenant_id")
-    if tenant_id in (None, own):
-        return
-    raise InvalidInput(
-        f"tenant_id: found {tenant_id[:80]!r}; valid is your own tenant, {own!r}, and no other"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What an agent is shown of an operation, and how what it sends is read."""
+    """The arguments of a tool: their model, their schema, and how they are read."""
 
     arguments: type[ArgModelBase]
     schema: dict[str, Any]
@@ -109,12 +104,11 @@ def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
     form = _form(operation, tuple(map(module.default, operation.defaults.values())))
 
     async def answer(**given: Any) -> CallToolResult:
-        # What was left out is left to the operation, whose defaults may be settings, or hang on
-        # where it is called.
+        # An argument left out is left to the operation: its default may be a setting.
         asks = operation.input_model.model_fields
-        spoken = {one for one in named.get() if one in asks and given.get(one) is not None}
+        named = {key for key in given_arguments.get() if key in asks and given.get(key) is not None}
         fields = form.arguments.model_fields
-        changed = {k: v for k, v in given.items() if k in spoken or v != fields[k].default}
+        changed = {k: v for k, v in given.items() if k in named or v != fields[k].default}
         return _result(operation, await perform(module, operation, changed))
 
     return Tool(
@@ -135,7 +129,7 @@ def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
 
 @cache
 def _form(operation: Operation, settings: tuple[Any, ...]) -> _Form:
-    """The same for every butler whose settings agree: to make one takes ten milliseconds."""
+    """Make the form once for all butlers with the same settings; it takes ten milliseconds."""
     arguments = _arguments(operation, dict(zip(operation.defaults, settings, strict=True)))
     schema = _concise(arguments.model_json_schema())
     schema["additionalProperties"] = False
@@ -147,7 +141,7 @@ def _form(operation: Operation, settings: tuple[Any, ...]) -> _Form:
 
 
 def _arguments(operation: Operation, defaults: Mapping[str, Any]) -> type[ArgModelBase]:
-    """What the operation asks for, with the defaults that are settings, and the request's id."""
+    """Make the model of a tool's arguments, with defaults from settings and the request's id."""
     fields: dict[str, Any] = {}
     known = operation.input_model.model_fields
     needed = [n for n in known if known[n].is_required() or n in operation.tool_needs]
@@ -175,7 +169,7 @@ def _argument(
 
 
 def _unbundled(info: FieldInfo) -> Any:
-    """The type of a field with all that stands beside it."""
+    """The type of a field with its metadata."""
     return Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
 
 
@@ -185,7 +179,7 @@ def _without_none(kind: Any) -> Any:
 
 
 def _output(operation: Operation) -> Any:
-    """The model of a result; what is no object stands under `result`."""
+    """The model of a result; anything but an object is wrapped under `result`."""
     if operation.tool_text:
         return create_model(f"{operation.tool}Output", result=(str, ...))
     kind = operation.output
@@ -197,7 +191,7 @@ def _output(operation: Operation) -> Any:
 
 
 def _result(operation: Operation, answer: Any) -> CallToolResult:
-    """An answer as text for the model that asked, and as structure for its program."""
+    """Give an answer as text for the model, and as structure for its program."""
     if operation.tool_text:
         answer = answer[operation.tool_text]
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
@@ -209,31 +203,31 @@ def _result(operation: Operation, answer: Any) -> CallToolResult:
 
 
 def _concise(schema: dict[str, Any]) -> dict[str, Any]:
-    """The same schema in fewer tokens: no titles, and one type where a field may be left out."""
-    fields = {name: _concise_field(one) for name, one in schema["properties"].items()}
+    """Shorten a schema: no titles, and one type for an optional field."""
+    fields = {name: _concise_field(field) for name, field in schema["properties"].items()}
     kept = {key: value for key, value in schema.items() if key != "title"}
     return {**kept, "properties": fields}
 
 
 def _concise_field(field: dict[str, Any]) -> dict[str, Any]:
-    told = {key: value for key, value in field.items() if key != "title"}
-    if told.get("default", ...) is None:
-        del told["default"]  # not being required says so
-    told.pop("minLength", None)  # what is empty is refused by name
-    choices = [one for one in field.get("anyOf", []) if one != {"type": "null"}]
+    concise = {key: value for key, value in field.items() if key != "title"}
+    if concise.get("default", ...) is None:
+        del concise["default"]  # not being required says so
+    concise.pop("minLength", None)  # what is empty is refused by name
+    choices = [choice for choice in field.get("anyOf", []) if choice != {"type": "null"}]
     if len(choices) != 1 or "type" not in choices[0]:
-        return told
+        return concise
     (choice,) = choices
-    del told["anyOf"]
+    del concise["anyOf"]
     null = {"enum": [*choice["enum"], None]} if "enum" in choice else {}
     kept = {key: value for key, value in choice.items() if key != "minLength"}
-    return {**kept, "type": [choice["type"], "null"], **null, **told}
+    return {**kept, "type": [choice["type"], "null"], **null, **concise}
 
 
-def _holds_others(annotation: object) -> bool:
-    """Whether an argument is a list or an object, be it one that may be left out."""
+def _is_structured(annotation: object) -> bool:
+    """Whether an argument is a list or an object, optional or not."""
     if get_origin(annotation) is Annotated:
-        return _holds_others(get_args(annotation)[0])
+        return _is_structured(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
-        return any(_holds_others(part) for part in get_args(annotation))
+        return any(_is_structured(part) for part in get_args(annotation))
     return get_origin(annotation) in (list, dict)

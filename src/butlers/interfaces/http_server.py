@@ -1,12 +1,13 @@
-"""The HTTP door of a process: every butler's MCP endpoint, health, metrics, then the pages."""
+"""The HTTP server of the daemon: MCP endpoints, hooks, health, metrics, and the web pages."""
 
 import asyncio
 import contextlib
 import errno
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
+import h11
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
@@ -16,15 +17,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Lifespan
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from butlers import __version__, metrics
 from butlers.errors import Unavailable
 from butlers.host.butler import Butler
-from butlers.interfaces.connections import patient
 from butlers.interfaces.http.app_state import AppState, Stage
 from butlers.interfaces.http.hooks import hook_routes
 from butlers.interfaces.http.middleware import READY, RequestLimiter, bearer
-from butlers.interfaces.mcp.server import ButlerMCP
+from butlers.interfaces.mcp.butler_mcp import ButlerMCP
 from butlers.settings.sections import ServerSection
 
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -38,15 +39,15 @@ _REMEDIES = {
 
 _BACKLOG = 1024
 FINISH_SECONDS, FINISH_BEHIND_BALANCER_SECONDS = 3, 30
-"""How long a stop waits for what is being answered; a balancer promises that nothing is lost."""
+"""How long a stop waits for running requests; behind a balancer none may be lost."""
 
 
 Pages: TypeAlias = Callable[[AppState], Starlette]
-"""Makes the application that answers whatever is no door of ours."""
+"""Makes the application for every path that is not handled here."""
 
 
 def build_app(app_state: AppState, settings: ServerSection, pages: Pages | None) -> Starlette:
-    """The whole HTTP surface over butlers that have started."""
+    """Build the HTTP application over started butlers."""
     butlers, tokens = app_state.butlers, app_state.tokens
     servers = {name: ButlerMCP.of(butler, tokens) for name, butler in butlers.items()}
     names = _host_names(settings)
@@ -54,13 +55,13 @@ def build_app(app_state: AppState, settings: ServerSection, pages: Pages | None)
     shown = pages(app_state) if pages is not None else None
     # The MCP guard covers its own routes only; this one covers the rest.
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
-    doors = [_mcp_route(f"/butlers/{name}/mcp", one, guard) for name, one in servers.items()]
+    mcp = [_mcp_route(f"/butlers/{name}/mcp", server, guard) for name, server in servers.items()]
     app = Starlette(
         routes=[
-            *_vital_signs(app_state),
+            *_status_routes(app_state),
             *hook_routes(butlers, tokens),
-            *doors,
-            *(one for name in app_state.failed for one in _closed_doors(name, app_state)),
+            *mcp,
+            *(route for name in app_state.failed for route in _failed_routes(name, app_state)),
         ],
         middleware=[
             trusted,
@@ -75,10 +76,9 @@ def build_app(app_state: AppState, settings: ServerSection, pages: Pages | None)
 
 
 def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -> Route:
-    """Exactly one path, so that the rest of what lies below a butler's name is for pages.
+    """Route exactly one path, so that the other paths of a butler are for pages.
 
-    Every request stands for itself: the next may come to another process, or to this one after
-    it was started anew.
+    Requests are stateless: the next may come to another process, or to a restarted one.
     """
     app = server.streamable_http_app(
         streamable_http_path=path, transport_security=guard, stateless_http=True
@@ -86,8 +86,8 @@ def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -
     return Route(path, app)
 
 
-def _closed_doors(name: str, app_state: AppState) -> list[Route]:
-    """What agents and hooks of a butler that could not be made are told."""
+def _failed_routes(name: str, app_state: AppState) -> list[Route]:
+    """Refuse agents and hooks of a butler that failed to start, with the reason."""
 
     async def refuse(request: Request) -> Response:
         if app_state.tokens.verify(bearer(request.headers), name) is None:
@@ -95,11 +95,11 @@ def _closed_doors(name: str, app_state: AppState) -> list[Route]:
         words = f"butler {name} failed to start: {app_state.failed[name]}"
         return JSONResponse({"error": words}, status_code=503)
 
-    doors = (f"/butlers/{name}/mcp", f"/butlers/{name}/hooks/{{event}}")
-    return [Route(door, refuse, methods=["POST", "GET", "DELETE"]) for door in doors]
+    paths = (f"/butlers/{name}/mcp", f"/butlers/{name}/hooks/{{event}}")
+    return [Route(path, refuse, methods=["POST", "GET", "DELETE"]) for path in paths]
 
 
-def _vital_signs(app_state: AppState) -> list[Route]:
+def _status_routes(app_state: AppState) -> list[Route]:
     async def health(request: Request) -> Response:
         report = await _health(app_state)
         status = 200 if report["status"] == "ok" else 503
@@ -126,7 +126,7 @@ def _lifespan(servers: Sequence[ButlerMCP], pages: Starlette | None) -> Lifespan
             for server in servers:
                 await stack.enter_async_context(server.session_manager.run())
             if pages is not None:
-                # A mounted application is not told by itself that serving begins.
+                # Starlette does not start the lifespan of this application by itself.
                 await stack.enter_async_context(pages.router.lifespan_context(pages))
             yield
 
@@ -134,10 +134,10 @@ def _lifespan(servers: Sequence[ButlerMCP], pages: Starlette | None) -> Lifespan
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket bound before anything else starts, so that a taken port is known at once."""
+    """Bind the socket before anything else starts, so that a taken port is noticed at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends at once (TCP_NODELAY) only where the protocol is named; else the body of every
-    # second answer on a connection waits 40 ms for the receipt of its head.
+    # asyncio sets TCP_NODELAY only where the protocol is named; without it every second answer
+    # on a connection is 40 ms late.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -151,8 +151,61 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+MOST_UNFINISHED = 200
+
+
+class PatientProtocol(H11Protocol):
+    """uvicorn's protocol with a deadline for each request.
+
+    uvicorn waits for ever for the rest of a request. Here a request has to be complete in time, and
+    only the newest unfinished ones are waited for.
+    """
+
+    seconds: ClassVar[float]
+    unfinished: ClassVar[dict["PatientProtocol", asyncio.TimerHandle]]
+    """Connections whose request is not complete, the oldest first."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the deadline of the first request."""
+        super().connection_made(transport)
+        self._update_deadline()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request."""
+        super().data_received(data)
+        self._update_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the deadline."""
+        self._clear_deadline()
+        super().connection_lost(exc)
+
+    def _update_deadline(self) -> None:
+        """Set the deadline of an unfinished request once; further parts do not move it."""
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._clear_deadline()
+        elif self not in self.unfinished and not self.transport.is_closing():
+            self.unfinished[self] = self.loop.call_later(self.seconds, self._abort)
+            if len(self.unfinished) > MOST_UNFINISHED:
+                next(iter(self.unfinished))._abort()
+
+    def _abort(self) -> None:
+        self._clear_deadline()
+        self.transport.abort()
+
+    def _clear_deadline(self) -> None:
+        timer = self.unfinished.pop(self, None)
+        if timer is not None:
+            timer.cancel()
+
+
+def _protocol(seconds: float) -> Any:
+    """The protocol class of a server that waits this long for a request."""
+    return type("Patient", (PatientProtocol,), {"seconds": seconds, "unfinished": {}})
+
+
 class HttpServer(uvicorn.Server):
-    """uvicorn, with signals left to the daemon so that it can stop in its own order."""
+    """uvicorn without its signal handlers: the daemon stops it in its own order."""
 
     def __init__(
         self, app: Starlette, send_seconds: float = 20.0, finish_seconds: int = FINISH_SECONDS
@@ -160,9 +213,9 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=patient(send_seconds),
+                http=_protocol(send_seconds),
                 ws="none",
-                # Longer than clients keep one that is idle: they should not find it just closed.
+                # Longer than clients keep an idle connection: they must not find it just closed.
                 timeout_keep_alive=15,
                 log_config=None,
                 access_log=False,
@@ -174,12 +227,12 @@ class HttpServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The daemon has its own handlers."""
+        """Install no handlers; the daemon has its own."""
         yield
 
 
 def _host_names(settings: ServerSection) -> list[str]:
-    """Every name a client may call us by, as it stands in a Host header."""
+    """Every host name that a Host header may carry."""
     own = f"[{settings.host}]" if ":" in settings.host else settings.host
     return [*_LOCAL_NAMES, own, *settings.allowed_hosts]
 
@@ -194,7 +247,7 @@ def _guard(names: Sequence[str]) -> TransportSecuritySettings:
 
 
 async def _health(app_state: AppState) -> dict[str, object]:
-    """How every butler is; the metrics are told as well."""
+    """Report the health of every butler, and update the metrics."""
     butlers = app_state.butlers
     found = await asyncio.gather(*(_health_of(butler) for butler in butlers.values()))
     failed = {name: _failure(name, why) for name, why in app_state.failed.items()}
@@ -214,12 +267,12 @@ async def _health_of(butler: Butler) -> dict[str, object]:
     trouble = await butler.storage.trouble() if well and butler.is_open else ""
     well = well and not trouble
     metrics.UP.labels(butler.name).set(well)
-    told = {name: {**one.details, "status": _word(one.ok)} for name, one in modules.items()}
-    for name in butler.failures.keys() & told.keys():
-        told[name]["status"] = "failed"
+    details = {name: {**one.details, "status": _word(one.ok)} for name, one in modules.items()}
+    for name in butler.failures.keys() & details.keys():
+        details[name]["status"] = "failed"
     word = _word(well) if butler.is_open else "failed"
     notes = await butler.notes() if butler.is_open else []
-    report: dict[str, object] = {"status": word, "modules": told, "notes": notes}
+    report: dict[str, object] = {"status": word, "modules": details, "notes": notes}
     return report | {"error": trouble} if trouble else report
 
 

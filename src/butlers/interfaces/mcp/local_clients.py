@@ -1,0 +1,227 @@
+"""Serve clients on this machine: `butlers mcp` on stdio, by itself or forwarded to the daemon.
+
+While the daemon runs, `butlers mcp` forwards lines to it over a Unix socket that only the home's
+owner can open; `unix_socket_served` is the daemon's end. Otherwise `serve_stdio` serves the client
+in the process of `butlers mcp`.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from butlers.auth.rights import Project
+from butlers.errors import ButlersError, Unavailable
+from butlers.forward import LONGEST_PATH
+from butlers.host.butler import Butler
+from butlers.host.home import Home, butler_settings
+from butlers.host.hosting import hosted
+from butlers.interfaces.mcp.butler_mcp import ButlerMCP
+from butlers.llm.envelopes import parse_object
+from butlers.sessions.projects import identify
+
+log = structlog.get_logger(__name__)
+_LONGEST_LINE = 64 * 1024 * 1024
+_GREETING_SECONDS = 5.0
+_OWNER_ONLY = 0o177
+_CHUNK = 65_536
+
+
+async def serve_stdio(home: Home, name: str, *, low_trust: bool = False) -> None:
+    """Serve a butler's tools on standard input and output until the client leaves.
+
+    The client can list tools at once; the first call waits until the database has started.
+    """
+    settings = butler_settings(home, name)
+    with input_ended_by_signals():
+        async with hosted(home, [settings]) as (server, [butler]):
+            start = _Start(butler)
+            try:
+                async with server.kept_alive():
+                    mcp = ButlerMCP.of(butler, ready=start.finished)
+                    await mcp.run_lines(project=_project(), low_trust=low_trust)
+            finally:
+                await start.abandon()
+
+
+def _project() -> Project:
+    """The project of the working directory, in which the agent started this process."""
+    found = identify(os.getcwd())
+    return Project(tuple(found["keys"]), found["name"], found["place"])
+
+
+class _Start:
+    """A butler's start in the background; a failed start is tried again by the next call."""
+
+    def __init__(self, butler: Butler) -> None:
+        self._butler = butler
+        self._attempt = self._try()
+
+    async def finished(self) -> None:
+        """Wait until the butler has started; Unavailable says why it could not."""
+        if self._attempt.done() and self._attempt.exception() is not None:
+            self._attempt = self._try()
+        await asyncio.wait([self._attempt])
+        failure = self._attempt.exception()
+        if failure is not None:
+            raise Unavailable(_explained(self._butler.name, failure)) from failure
+
+    async def abandon(self) -> None:
+        """End an attempt under way."""
+        self._attempt.cancel()
+        await asyncio.wait([self._attempt])
+
+    def _try(self) -> "asyncio.Task[None]":
+        attempt = asyncio.create_task(self._butler.start())
+        attempt.add_done_callback(self._log_failure)
+        return attempt
+
+    def _log_failure(self, attempt: "asyncio.Task[None]") -> None:
+        failure = None if attempt.cancelled() else attempt.exception()
+        if failure is not None:
+            log.error(_explained(self._butler.name, failure), exc_info=failure)
+
+
+def _explained(name: str, failure: BaseException) -> str:
+    known = isinstance(failure, ButlersError)
+    return f"butler {name} cannot start: {failure if known else type(failure).__name__}"
+
+
+@contextmanager
+def input_ended_by_signals() -> Iterator[None]:
+    """Within this block SIGINT and SIGTERM end standard input, as if the client had closed it.
+
+    A thread that blocks on input cannot be woken. So a daemon thread reads the input and passes it
+    on through a socket, which a signal can shut.
+    """
+    source = os.dup(0)
+    receiver, sender = socket.socketpair()
+    os.dup2(receiver.fileno(), 0)
+    threading.Thread(target=_copy_input, args=(source, sender), daemon=True).start()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _shut, sender)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        receiver.close()
+
+
+def _copy_input(source: int, sender: socket.socket) -> None:
+    with suppress(OSError):  # the reader has gone
+        while chunk := os.read(source, _CHUNK):
+            sender.sendall(chunk)
+    _shut(sender)
+
+
+def _shut(sender: socket.socket) -> None:
+    with suppress(OSError):  # shut already
+        sender.shutdown(socket.SHUT_WR)
+
+
+@asynccontextmanager
+async def unix_socket_served(home: Home, butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
+    """Within this block serve every `butlers mcp` of the home over its Unix socket.
+
+    No token is needed: whoever may open the socket may read the home.
+    """
+    path = home.mcp_socket
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        log.warning("the home's path is too long for a socket: `butlers mcp` serves by itself")
+        yield
+        return
+    clients = _SocketClients(butlers)
+    path.unlink(missing_ok=True)  # left by a process that was killed
+    server = await asyncio.start_unix_server(clients.serve, sock=_bound(path), limit=_LONGEST_LINE)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        server.close()
+        await clients.close()
+
+
+def _bound(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(_OWNER_ONLY)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(before)
+    return listener
+
+
+class _SocketClients:
+    """The clients connected to the Unix socket."""
+
+    def __init__(self, butlers: Mapping[str, Butler]) -> None:
+        self._servers = {name: ButlerMCP.of(butler) for name, butler in butlers.items()}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one client until it leaves."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            with suppress(OSError, TimeoutError, asyncio.CancelledError):
+                await self._serve(reader, writer)
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_GREETING_SECONDS):
+            line = (await reader.readline()).decode("utf-8", "replace")
+        greeting = parse_object(line) or {}
+        server = self._servers.get(str(greeting.get("butler")))
+        responses = _ResponseWriter(writer)
+        if server is None:
+            await responses.write(json.dumps({"error": "there is no such butler here"}) + "\n")
+            return
+        await responses.write(json.dumps({"welcome": True}) + "\n")
+        await server.run_lines(
+            _client_lines(reader),
+            responses,
+            Project.of(greeting.get("project")),
+            low_trust=bool(greeting.get("low_trust")),
+        )
+
+    async def close(self) -> None:
+        """Disconnect every client."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+async def _client_lines(reader: asyncio.StreamReader) -> AsyncIterator[str]:
+    with suppress(ValueError, OSError):  # a line without an end; a client that broke off
+        while line := await reader.readline():
+            yield line.decode("utf-8", "replace")
+
+
+class _ResponseWriter:
+    """Writes to a client, with the methods that the MCP transport expects of a file."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    async def write(self, text: str) -> None:
+        """Send text; ignore a client that has left."""
+        self._writer.write(text.encode())
+        with suppress(OSError):
+            await self._writer.drain()
+
+    async def flush(self) -> None:
+        """Do nothing: nothing is buffered."""
