@@ -15,7 +15,7 @@ from pathlib import Path
 from butlers.notebook import MemoryManager, Notebook, fast_search, open_notebook, store, terms
 from butlers.notebook.categories import categorize
 from butlers.notebook.matching import match_any
-from butlers.notebook.tokens import query_terms, term_counts
+from butlers.notebook.tokenizer import query_terms, term_counts
 
 Action = Callable[[], object]
 

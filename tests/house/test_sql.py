@@ -55,8 +55,8 @@ UNORDERED = {
     "db.replicas.primary": "one row",
     "db.replicas.replica": "one row",
     "memory.store.locks.take_turns": "returns nothing; its subquery gives the locks their order",
-    "notebook.stats.count_file": "one row",
-    "notebook.stats.count_notes": "one row",
+    "notebook.store.count_file": "one row",
+    "notebook.store.count_notes": "one row",
 }
 
 

@@ -14,7 +14,7 @@ from butlers.notebook import (
     apply_decay,
     compute_decay_multiplier,
 )
-from butlers.notebook.decay import to_text
+from butlers.notebook.model import to_text
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from butlers.kernel.similarity import jaccard
 from butlers.notebook import MemoryManager, Notebook
 from butlers.notebook import related as relations
-from butlers.notebook.tokens import term_counts
+from butlers.notebook.tokenizer import term_counts
 
 
 def references(db: Notebook) -> dict[tuple[str, str], float]:

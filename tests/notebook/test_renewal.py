@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from butlers.db import sqlite
 from butlers.notebook import MemoryManager, Notebook, fast_search, open_notebook, save_memory
-from butlers.notebook.renewal import VERSION
+from butlers.notebook.terms import VERSION
 
 NOTES = {
     "place": ("le café de kubernetes", {"place": 1, "le": 1, "café": 1, "de": 1, "kubernetes": 1}),

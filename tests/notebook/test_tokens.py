@@ -3,7 +3,7 @@
 import pytest
 
 from butlers.notebook import Notebook, fast_search, save_memory, tokenize
-from butlers.notebook.tokens import folded, query_terms, term_counts, terms
+from butlers.notebook.tokenizer import folded, query_terms, term_counts, terms
 
 
 @pytest.mark.contract("K-A1")

@@ -10,7 +10,6 @@ from butlers.notebook.core import (
     save_memory,
     search_memories,
 )
-from butlers.notebook.decay import apply_decay, compute_decay_multiplier
 from butlers.notebook.handle import Notebook, owner_id
 from butlers.notebook.handle import NoteLimits as Limits
 from butlers.notebook.manager import MemoryManager
@@ -29,6 +28,8 @@ from butlers.notebook.model import (
     ScoredMemory,
     SearchOptions,
     SearchResult,
+    apply_decay,
+    compute_decay_multiplier,
 )
 from butlers.notebook.model import (
     NoteSearchMode as SearchMode,
@@ -39,7 +40,7 @@ from butlers.notebook.model import (
 from butlers.notebook.schema import ensure_memory_schema, open_notebook
 from butlers.notebook.search import deep_search, fast_search, search
 from butlers.notebook.summarize import summarize_old_memories
-from butlers.notebook.tokens import tokenize
+from butlers.notebook.tokenizer import tokenize
 
 __all__ = [
     "AgentMemory",

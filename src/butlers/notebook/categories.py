@@ -1,4 +1,4 @@
-"""Which of the ten categories a note belongs to, judged by its words."""
+"""Assign a note to one of ten categories by its words."""
 
 import re
 import tomllib
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from butlers.notebook.model import CategoryResult, MemoryCategory
-from butlers.notebook.tokens import words
+from butlers.notebook.tokenizer import words
 
 CONFIDENCE_FLOOR = 0.1
 _CERTAIN = 50
-"""As many points leave no doubt."""
+"""This many points give full confidence."""
 
 _IN_KEY, _IN_CONTENT = 15, 10
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -28,12 +28,12 @@ _SIGNS = {
 
 
 def all_categories() -> list[MemoryCategory]:
-    """The ten categories."""
+    """List the ten categories."""
     return list(MemoryCategory)
 
 
 def categorize(key: str, content: str) -> CategoryResult:
-    """The category most of the signs point to; `general`, with confidence 0, where none does."""
+    """Return the category with the most points; `general` with confidence 0 if there are none."""
     points = _points(_phrases(key), _phrases(content))
     if not points:
         return CategoryResult(MemoryCategory.GENERAL, 0.0)
@@ -42,7 +42,7 @@ def categorize(key: str, content: str) -> CategoryResult:
 
 
 def _points(key: set[str], content: set[str]) -> Counter[MemoryCategory]:
-    """What every sign found adds to its category, more where it stands in the key."""
+    """Add up the points of every keyword; one in the key counts more."""
     named = _match_phrases(_KEYWORDS, key)
     points: Counter[MemoryCategory] = Counter()
     for sign in named | _match_phrases(_KEYWORDS, content):
@@ -53,7 +53,7 @@ def _points(key: set[str], content: set[str]) -> Counter[MemoryCategory]:
 
 
 def _phrases(text: str) -> set[str]:
-    """Every word and every two neighbours; `dbPassword` is read as one word and as two."""
+    """List every word and every pair of neighbours; `dbPassword` is read as one word and as two."""
     found: set[str] = set()
     whole = _APOSTROPHE.sub("", text)
     for reading in {whole, _HUMP.sub(" ", whole)}:
@@ -71,7 +71,7 @@ def _match_phrases(index: _Index, phrases: Iterable[str]) -> set[_Sign]:
 
 
 def _indexed(texts: Iterable[tuple[MemoryCategory, str]]) -> _Index:
-    """Each spelling of each sign, in all its forms, to the signs it stands for."""
+    """Map each form of each spelling to its keywords."""
     index: _Index = {}
     for category, signs in texts:
         for sign in signs.split():
@@ -81,7 +81,7 @@ def _indexed(texts: Iterable[tuple[MemoryCategory, str]]) -> _Index:
 
 
 def _forms(spelling: str) -> set[str]:
-    """A word as it stands and as it is bent; of two words the last is."""
+    """List a word and its inflections; of two words the last is inflected."""
     if spelling.startswith("="):
         return {spelling[1:]}
     phrase = spelling.replace("-", " ")

@@ -1,4 +1,4 @@
-"""The core: save, recall, list and search notes, without a cache."""
+"""Save, recall, list and search notes, without a cache."""
 
 from butlers.kernel.secret_policy import admitted, refuse_secret
 from butlers.kernel.text import clean
@@ -14,54 +14,54 @@ from butlers.notebook.handle import (
 from butlers.notebook.model import AgentMemory, CategoryResult, EnrichedMemory
 from butlers.notebook.schema import present_tables
 from butlers.notebook.search import fast_search
-from butlers.notebook.tokens import term_counts
+from butlers.notebook.tokenizer import term_counts
 
 RECENT = 20
 _ADOPTED_AT_ONCE = 200
 
 
 def save_memory(db: Notebook, agent_id: str, key: str, content: str) -> EnrichedMemory:
-    """Write the agent's note under this key; an archived one is live again.
+    """Save the agent's note under this key; an archived note becomes live again.
 
-    Whoever saves, the category, weights and references of a note are those of its content.
+    Its category, weights and references are computed from its content. Refuses a key with a secret.
     """
     owner, name = checked_agent(agent_id), checked_key(key, db.limits)
-    # Not masked: under a mask one note could take the place of another.
+    # Refused, not masked: two masked keys could become the same.
     refuse_secret(db.secrets, "key", name)
     admitted(db.secrets, "content", content, name)
     return write(db, owner, name, checked_content(content, db.limits))
 
 
 def recall_memory(db: Notebook, agent_id: str, key: str) -> AgentMemory | None:
-    """The agent's note under this key, archived or not, or None."""
+    """Return the agent's note under this key, archived or not, or None."""
     return store.get(db, checked_agent(agent_id), clean(key))
 
 
 def list_memories(db: Notebook, agent_id: str, limit: int = RECENT) -> list[AgentMemory]:
-    """The agent's live notes, the last changed first."""
+    """List the agent's live notes, last changed first."""
     return store.recent(db, checked_agent(agent_id), checked_limit(limit))
 
 
 def search_memories(
     db: Notebook, agent_id: str, query: str, limit: int = RECENT
 ) -> list[AgentMemory]:
-    """The agent's live notes that match the query, best first."""
+    """Search the agent's live notes, best first."""
     return [result.memory for result in fast_search(db, agent_id, query, {"limit": limit})]
 
 
 def write(db: Notebook, agent_id: str, key: str, content: str) -> EnrichedMemory:
-    """Write a note and everything known about it, all or nothing; secrets go in as marks."""
+    """Write a note with its index, category and references in one transaction; mask secrets."""
     if db.secrets != "keep":
         content = admitted("mask", "content", content, key)
-    found, counts = categorize(key, content), term_counts(key, content)
+    category, counts = categorize(key, content), term_counts(key, content)
     with db.sqlite.transaction():
         memory = store.upsert(db, agent_id, key, content)
-        _enrich(db, memory, found, counts)
-    return store.enriched(memory, found)
+        _enrich(db, memory, category, counts)
+    return store.enriched(memory, category)
 
 
 def adopt_notes(db: Notebook) -> int:
-    """Count and categorize the notes written before the index was, or by hand; how many."""
+    """Index and categorize notes written without the index; return how many."""
     adopted = 0
     while terms.find_uncounted(db, 1):
         with db.sqlite.transaction():
@@ -74,13 +74,13 @@ def adopt_notes(db: Notebook) -> int:
 
 
 def _enrich(
-    db: Notebook, memory: AgentMemory, found: CategoryResult, counts: dict[str, int]
+    db: Notebook, memory: AgentMemory, category: CategoryResult, counts: dict[str, int]
 ) -> None:
-    """Write what is known about a note, as far as there are tables for it."""
+    """Write a note's index, category, weights and references, as far as the tables exist."""
     terms.count_terms(db, memory.id, counts)
     present = present_tables(db)
     if "memory_categories" in present:
-        store.set_category(db, memory.id, found)
+        store.set_category(db, memory.id, category)
     if "memory_embeddings" in present:
         store.set_embedding(db, memory.id, terms.weights(db, memory.agent_id, counts))
     if "memory_cross_refs" in present:

@@ -1,4 +1,4 @@
-"""What every function of the notebook is given: the open file, the time, fresh ids, the limits."""
+"""The open notebook that every function takes, and checks of its arguments."""
 
 import asyncio
 import contextvars
@@ -14,8 +14,7 @@ from butlers.errors import InvalidInput
 from butlers.ids import NewId, new_id
 from butlers.kernel.secret_policy import Secrets
 from butlers.kernel.text import clean
-from butlers.notebook.decay import to_text
-from butlers.notebook.model import MemoryCategory
+from butlers.notebook.model import MemoryCategory, to_text
 
 MAX_AGENT_CHARS = 1_000
 MAX_LIMIT = 10_000
@@ -25,21 +24,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class NoteLimits:
-    """How long a key and a content may be, in characters."""
+    """The maximum length of a key and a content, in characters."""
 
     max_key_chars: int = 200
     max_content_chars: int = 100_000
 
 
 class KnownFrequencies:
-    """Document frequencies read before, forgotten as soon as the database may have changed."""
+    """A cache of document frequencies, dropped as soon as the database may have changed."""
 
     def __init__(self) -> None:
         self._stamp: Stamp | None = None
         self._known: dict[int, dict[str, int]] = {}
 
     def at(self, stamp: Stamp, owner: int) -> dict[str, int]:
-        """What is known of an owner's terms under this stamp; what is added here is kept."""
+        """Return the cached frequencies of an owner under this stamp; additions are cached."""
         if stamp != self._stamp or len(self._known.get(owner, ())) > _MOST_KNOWN_TERMS:
             self.clear()
             self._stamp = stamp
@@ -54,8 +53,8 @@ class KnownFrequencies:
 class Notebook:
     """An open notebook; the `db` of the functions that work on it.
 
-    What is awaited works on `worker`, so that the event loop never waits for the disk or for
-    another writer; without one it works on the loop's own threads. Any thread may use it.
+    Async calls run on `worker`, so that the event loop never waits for the disk or another writer;
+    without one they run on the loop's default executor. Any thread may use it.
     """
 
     sqlite: SqliteDatabase
@@ -67,30 +66,27 @@ class Notebook:
     worker: Executor | None = None
 
     def now_text(self) -> str:
-        """This instant as the tables hold it."""
+        """Format the current time as the tables store it."""
         return to_text(self.clock())
 
     async def apart(self, work: Callable[..., T], *arguments: object) -> T:
-        """What blocking work answers, done off the event loop."""
+        """Run blocking work off the event loop and return its result."""
         within = contextvars.copy_context().run
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.worker, within, work, *arguments)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.sqlite.close()
 
 
 def owner_id(tenant: str, agent: str) -> str:
-    """The one `agent_id` that stands for an agent of a tenant, and for no other pair."""
+    """Return the `agent_id` of an agent of a tenant; no other pair has the same."""
     return f"{quote(tenant, safe='')}/{quote(agent, safe='')}"
 
 
 def checked_agent(agent_id: str) -> str:
-    """The agent's id, if it can own notes.
-
-    Nothing is cleaned away here: two ids that differ must never become one.
-    """
+    """Check an agent's id. It is not cleaned: two different ids must never become one."""
     if not agent_id or len(agent_id) > MAX_AGENT_CHARS or clean(agent_id) != agent_id:
         raise InvalidInput(
             f"agent_id {agent_id[:40]!r} ({len(agent_id)} characters) cannot be used;"
@@ -100,7 +96,7 @@ def checked_agent(agent_id: str) -> str:
 
 
 def checked_key(key: str, limits: NoteLimits) -> str:
-    """The key as it is stored, if it is there and not too long."""
+    """Clean a key; refuse an empty or too long one."""
     cleaned = _within("key", key, limits.max_key_chars)
     if not cleaned.strip():
         raise InvalidInput(f"key {key[:40]!r} is empty; give the note a name")
@@ -108,19 +104,19 @@ def checked_key(key: str, limits: NoteLimits) -> str:
 
 
 def checked_content(content: str, limits: NoteLimits) -> str:
-    """The content as it is stored, if it is not too long."""
+    """Clean a content; refuse a too long one."""
     return _within("content", content, limits.max_content_chars)
 
 
 def checked_limit(limit: object) -> int:
-    """How many notes are wanted at most, if that many can be."""
+    """Check a limit."""
     if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"limit is {limit!r}; give a whole number from 1 to {MAX_LIMIT}")
     return limit
 
 
 def checked_category(category: str | None) -> MemoryCategory | None:
-    """A category, or none for all of them."""
+    """Check a category; None means all."""
     try:
         return None if category is None else MemoryCategory(category)
     except ValueError:

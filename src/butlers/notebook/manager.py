@@ -1,4 +1,4 @@
-"""The notebook as one object: notes with categories, a cache in front of them, and search."""
+"""The notebook as one object: notes with categories, a cache, and search."""
 
 from concurrent.futures import Executor
 from pathlib import Path
@@ -35,24 +35,23 @@ _log = structlog.get_logger(__name__)
 DEEP_SEARCH_SECONDS = 60
 """How long a deep search waits for the language model."""
 FILE = "notes.sqlite"
-"""The name of a notebook's file in its butler's directory."""
+"""The file name of a notebook in its butler's directory."""
 
-# `list` is a method below, so its own annotations cannot say it.
+# Aliases, because `list` is a method below.
 Notes = list[AgentMemory]
 Found = list[ScoredMemory]
 Related = list[RelatedMemory]
 
 
 _Cached = tuple[Stamp, EnrichedMemory]
-"""A note, and the stamp of the database from before it was read."""
+"""A note, and the database's stamp before it was read."""
 
 
 class MemoryManager:
     """Saves, recalls and searches notes; threads may share it.
 
-    A cached note is served only while the database's stamp is the one it was read under, which
-    costs one pragma against the two queries of a recall. So no write is missed, whoever made it:
-    this manager, the core functions, or another process.
+    A cached note is valid only while the database's stamp is unchanged. Checking it costs one
+    pragma instead of the two queries of a recall, and no write is missed, even of other processes.
     """
 
     def __init__(self, db: Notebook, options: MemoryManagerOptions | None = None) -> None:
@@ -77,7 +76,7 @@ class MemoryManager:
         return saved
 
     def recall(self, agent_id: str, key: str) -> EnrichedMemory | None:
-        """The agent's note under this key, archived or not, from the cache where it is current."""
+        """Return the agent's note under this key, archived or not; from the cache if valid."""
         with self._lock:
             stamp = self._stamp()
             cached = self._cache.get(f"{agent_id}:{key}")
@@ -91,7 +90,7 @@ class MemoryManager:
     async def search(
         self, agent_id: str, query: str, opts: SearchOptions | None = None
     ) -> SearchResult:
-        """Search fast or deep, as `mode` says."""
+        """Search fast or deep, depending on `mode`."""
         return await find(self.db, agent_id, query, opts, self._deep_search_fn)
 
     def search_fast(
@@ -101,37 +100,37 @@ class MemoryManager:
         return fast_search(self.db, agent_id, query, opts)
 
     def list(self, agent_id: str, limit: int = core.RECENT) -> Notes:
-        """The agent's live notes, the last changed first."""
+        """List the agent's live notes, last changed first."""
         return core.list_memories(self.db, agent_id, limit)
 
     def list_by_category(
         self, agent_id: str, category: MemoryCategory | str, limit: int = core.RECENT
     ) -> Notes:
-        """The agent's live notes of one category, the last changed first."""
+        """List the agent's live notes of one category, last changed first."""
         owner, most = checked_agent(agent_id), checked_limit(limit)
         return store.recent_of_category(self.db, owner, category, most)
 
     def get_related(self, memory_id: str, limit: int = related.MOST_REFERENCES) -> Related:
-        """The live notes that share words with this one, the most similar first."""
+        """List the live notes that share words with this one, most similar first."""
         return related.get_related(self.db, memory_id, limit)
 
     def invalidate_agent(self, agent_id: str) -> None:
-        """Forget what is cached of one agent."""
+        """Drop the cached notes of one agent."""
         with self._lock:
             self._cache.invalidate_prefix(f"{agent_id}:")
 
     def clear_cache(self) -> None:
-        """Forget every cached note, and what is remembered of the agents' corpora."""
+        """Drop every cached note and the cached document frequencies."""
         with self._lock:
             self._cache.clear()
             self.db.frequencies.clear()
 
     def get_cache_stats(self) -> CacheStats:
-        """How many notes are cached."""
+        """Return the number of cached notes."""
         return {"size": len(self._cache)}
 
     def set_deep_search_fn(self, fn: DeepSearchFn) -> None:
-        """From now on deep searches ask this callback."""
+        """Use this callback for deep searches from now on."""
         self._deep_search_fn = fn
 
     def _read(self, stamp: Stamp, agent_id: str, key: str) -> EnrichedMemory | None:
@@ -152,7 +151,7 @@ def open_manager(
     model: LanguageModel | None = None,
     worker: Executor | None = None,
 ) -> MemoryManager:
-    """The notebook of the butler whose directory this is; deep searches ask `model`."""
+    """Open the notebook in a butler's directory; deep searches use `model`."""
     db = open_notebook(
         directory / FILE,
         clock=clock,

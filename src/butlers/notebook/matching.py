@@ -1,4 +1,4 @@
-"""Which notes a query leads to: by its words, by their beginnings, by what stands inside others."""
+"""Find the notes that match a query: by words, by prefixes, and inside of words."""
 
 import json
 import re
@@ -11,69 +11,66 @@ from butlers.db.sqlite import Row
 from butlers.notebook import terms as corpora
 from butlers.notebook.handle import Notebook
 from butlers.notebook.terms import Owner
-from butlers.notebook.tokens import distinct_terms, query_terms
+from butlers.notebook.tokenizer import distinct_terms, query_terms
 
 _QUERIES = queries.load(__file__)
 MAX_QUERY_TERMS = 64
 _SHORTEST_PART = 3
 _MOST_PARTS = 32
 _MOST_HOLDERS = 32
-"""How many terms of an agent may stand for the parts of a query."""
+"""How many terms of an agent may match the parts of a query."""
 
-# Thai and Lao, Burmese, Khmer, kana, Chinese characters, Hangul: words that no space parts.
+# Thai, Lao, Burmese, Khmer, kana, Chinese characters, Hangul: scripts without spaces.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff]"
 )
 Fetch = Callable[[str], Iterable[Row]]
-"""The notes that match a full-text expression, best first, their ids in the first column."""
+"""Fetches the notes that match a full-text expression, best first, with ids in the first column."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoteQuery:
-    """What a query asks for: the words it is matched by, and the terms it is weighed by."""
+    """A query: the words to match, and the terms to weigh."""
 
     words: list[str]
     terms: list[str]
 
     @classmethod
     def by(cls, query: str) -> Self:
-        """The first words of a query; a long one must not make a search long."""
+        """Parse the first words of a query; the rest of a long one is ignored."""
         return cls(query_terms(query)[:MAX_QUERY_TERMS], distinct_terms(query)[:MAX_QUERY_TERMS])
 
 
 def match_any(terms: Iterable[str], beginnings: Iterable[str] = ()) -> str:
-    """The full-text expression for notes with any of these terms, or words that begin so.
-
-    Each is taken literally.
-    """
+    """Build the full-text expression for any of these terms or prefixes, taken literally."""
     whole = [_quoted(term) for term in terms]
     return " OR ".join(whole + [f"{_quoted(beginning)}*" for beginning in beginnings])
 
 
 def find_matching(
-    db: Notebook, owner: Owner, asked: NoteQuery, enough: int, fetch: Fetch
+    db: Notebook, owner: Owner, query: NoteQuery, enough: int, fetch: Fetch
 ) -> list[Row]:
-    """The notes with the words themselves; then, unless enough, with words that begin like them.
+    """Find notes with the words; if there are not enough, with words that start like them.
 
-    What the agent never wrote is looked for by its beginning at once, and what no word begins
-    with inside of words. Where a script has no spaces, a word is what holds two of its characters.
+    Words the agent never wrote are matched as prefixes at once, and if no word starts with them,
+    inside of words. In scripts without spaces, pairs of characters are matched.
     """
-    unknown = _unknown(db, owner, asked.terms)
-    known = [word for word in asked.words if word not in unknown]
+    unknown = _unknown(db, owner, query.terms)
+    known = [word for word in query.words if word not in unknown]
     found = _by_id(fetch(match_any(known + _holders(db, owner, _pairs(unknown)), unknown)))
     if known and len(found) < enough:
-        wider = fetch(match_any(_holders(db, owner, _pairs(known)), asked.words))
+        wider = fetch(match_any(_holders(db, owner, _pairs(known)), query.words))
         found |= {key: row for key, row in _by_id(wider).items() if key not in found}
-    if not found and (inside := _holders(db, owner, _spaced(asked.words))):
+    if not found and (inside := _holders(db, owner, _spaced(query.words))):
         found = _by_id(fetch(match_any(inside)))
     return list(found.values())
 
 
 def stand_ins(terms: Iterable[str], vocabulary: Collection[str]) -> dict[str, list[str]]:
-    """What each term of a query is weighed by: itself, else what begins with it or has its pairs.
+    """Map each query term to the terms it matches: itself, else prefixes or pairs.
 
-    Where none of them has anything, it is what holds them.
+    If no term matches anything, match inside of words.
     """
     found = {term: _likes(term, vocabulary) for term in terms}
     if any(found.values()):
@@ -95,13 +92,13 @@ def _having(parts: list[str], vocabulary: Collection[str]) -> list[str]:
 
 
 def _unknown(db: Notebook, owner: Owner, terms: list[str]) -> list[str]:
-    """The terms that stand in none of the agent's notes."""
+    """List the terms that none of the agent's notes contains."""
     frequencies = corpora.frequencies(db, owner, terms)
     return [term for term in terms if not frequencies[term]]
 
 
 def _holders(db: Notebook, owner: Owner, parts: list[str]) -> list[str]:
-    """The agent's terms that hold any of the parts, those with the most first."""
+    """List the agent's terms that contain any of the parts, most parts first."""
     if not parts:
         return []
     wanted = json.dumps(parts[:_MOST_PARTS], ensure_ascii=False)
@@ -111,13 +108,13 @@ def _holders(db: Notebook, owner: Owner, parts: list[str]) -> list[str]:
 
 
 def _pairs(terms: Iterable[str]) -> list[str]:
-    """Every two neighbours in the terms of scripts without spaces; of one character, that one."""
+    """List the pairs of characters in terms of scripts without spaces."""
     unspaced = [term for term in terms if _UNSPACED.search(term)]
     return [term[i : i + 2] for term in unspaced for i in range(max(1, len(term) - 1))]
 
 
 def _spaced(terms: Iterable[str]) -> list[str]:
-    """The terms of other scripts that are long enough to be looked for inside of words."""
+    """List the terms of other scripts that are long enough to match inside of words."""
     return [term for term in terms if len(term) >= _SHORTEST_PART and not _UNSPACED.search(term)]
 
 

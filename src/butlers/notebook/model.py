@@ -1,9 +1,15 @@
-"""What the notebook speaks of: notes, their categories, and what a search asks and answers."""
+"""The types of the notebook: notes, categories, search options and results; score decay."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TypedDict
+
+from butlers.clock import utc_now
+
+FLOOR = 0.4
+_STEPS = ((timedelta(days=7), 1.0), (timedelta(days=30), 0.8), (timedelta(days=90), 0.6))
 
 
 class MemoryCategory(StrEnum):
@@ -29,7 +35,7 @@ class MemoryStatus(StrEnum):
 
 
 class NoteSearchMode(StrEnum):
-    """Fast: index and arithmetic. Deep: a language model ranks what fast found."""
+    """Fast: index and TF-IDF. Deep: a language model ranks the candidates of a fast search."""
 
     FAST = "fast"
     DEEP = "deep"
@@ -69,7 +75,7 @@ class EnrichedMemory(AgentMemory):
 
 @dataclass(frozen=True, slots=True)
 class CategoryResult:
-    """The best category for a text, and how sure that is, in [0, 1]."""
+    """The best category for a text, and its confidence in [0, 1]."""
 
     category: MemoryCategory
     confidence: float
@@ -94,7 +100,7 @@ class RelatedMemory:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search found, how it was asked to look, and among how many candidates."""
+    """The results of a search, its mode, and the number of candidates."""
 
     memories: list[ScoredMemory]
     mode: NoteSearchMode
@@ -102,7 +108,7 @@ class SearchResult:
 
 
 class FastSearchOptions(TypedDict, total=False):
-    """What a search may be told that is fast anyway."""
+    """Options of a fast search."""
 
     limit: int
     category: str | None
@@ -110,7 +116,7 @@ class FastSearchOptions(TypedDict, total=False):
 
 
 class SearchOptions(FastSearchOptions, total=False):
-    """What a search may be told; everything has a default."""
+    """Options of a search; all have defaults."""
 
     mode: NoteSearchMode | str
 
@@ -127,7 +133,7 @@ class LRUCacheOptions(TypedDict, total=False):
 
 
 class MemoryManagerOptions(TypedDict, total=False):
-    """What a manager may be told."""
+    """Options of a manager."""
 
     cache: LRUCacheOptions
     deep_search_fn: DeepSearchFn
@@ -137,3 +143,43 @@ class CacheStats(TypedDict):
     """How many notes are in the cache."""
 
     size: int
+
+
+def to_text(moment: datetime) -> str:
+    """Format a time as the tables store it: UTC, to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def from_text(text: str) -> datetime | None:
+    """Parse a stored time (UTC without a zone); None if it cannot be parsed."""
+    try:
+        return _aware(datetime.fromisoformat(text))
+    except ValueError:
+        return None
+
+
+def compute_decay_multiplier(updated_at: str, now: datetime | None = None) -> float:
+    """Return the share of a score that is left at this age; a time without a zone is UTC.
+
+    A timestamp that cannot be parsed counts as old, so that one bad row costs only itself.
+    """
+    updated = from_text(updated_at)
+    if updated is None:
+        return FLOOR
+    age = _aware(now or utc_now()) - updated
+    return next((multiplier for limit, multiplier in _STEPS if age < limit), FLOOR)
+
+
+def apply_decay(results: Iterable[ScoredMemory], now: datetime | None = None) -> list[ScoredMemory]:
+    """Apply decay to the scores and sort, best first."""
+    moment = now or utc_now()
+    decayed = [ScoredMemory(r.memory, r.score * _left(r, moment), r.source) for r in results]
+    return sorted(decayed, key=lambda r: (-r.score, r.memory.key, r.memory.id))
+
+
+def _left(result: ScoredMemory, now: datetime) -> float:
+    return compute_decay_multiplier(result.memory.updated_at, now)
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

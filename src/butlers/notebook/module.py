@@ -1,4 +1,4 @@
-"""The notebook as a butler loads it."""
+"""The notebook module of a butler."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from butlers.module import ButlerEnvironment, Health, Job, Module
 from butlers.notebook.manager import FILE, MemoryManager, open_manager
 from butlers.notebook.operations import OPERATIONS, NotebookContext
 from butlers.notebook.settings import NotebookModuleConfig
-from butlers.notebook.stats import file_stats
+from butlers.notebook.store import file_stats
 from butlers.notebook.summarize import OLDER_THAN_DAYS, summarize_everybody
 from butlers.operation import Operation
 
@@ -25,8 +25,8 @@ SUMMARIZE_CRON = "30 4 * * *"
 class NotebookModule(Module):
     """Keyed notes, in an SQLite file in the butler's own directory.
 
-    All work on the file is done in order on one thread of its own: a writer that has to wait for
-    another process holds up neither the event loop nor the threads that others share.
+    All work on the file runs on one thread of its own: waiting for another process blocks neither
+    the event loop nor shared threads.
     """
 
     name: ClassVar[str] = "notebook"
@@ -39,12 +39,12 @@ class NotebookModule(Module):
         self._manager: MemoryManager | None = None
 
     async def on_startup(self, config: BaseModel | None, database: Database) -> None:
-        """Open the file, or make it; the butler's database is not used."""
+        """Open or create the file; the butler's database is not used."""
         self._worker = ThreadPoolExecutor(1, f"notebook-{self.environment.butler}")
         await asyncio.get_running_loop().run_in_executor(self._worker, self._open)
 
     async def on_shutdown(self) -> None:
-        """Let go of the file, after whatever is being done with it, even opening it."""
+        """Close the file after the work that is queued."""
         worker, self._worker = self._worker, None
         if worker is not None:
             try:
@@ -60,7 +60,7 @@ class NotebookModule(Module):
         return self._manager
 
     def operation_context(self, caller: Caller, request_id: str | None = None) -> NotebookContext:
-        """Where its operations are called for a caller's agent, which may be the butler."""
+        """Make the context for a caller's agent; by default the butler itself."""
         agent = caller.agent or self.environment.butler
         file = (self.environment.directory or Path()) / FILE
         return NotebookContext(self.manager, caller.tenant_id, agent, file)
@@ -70,11 +70,11 @@ class NotebookModule(Module):
         return [Job("summarize", SUMMARIZE_CRON, self.summarize)]
 
     async def summarize(self) -> dict[str, Any]:
-        """Summarize the old notes of every agent of every tenant; how many were archived."""
+        """Summarize the old notes of every agent of every tenant."""
         return await summarize_everybody(self.manager.db, OLDER_THAN_DAYS)
 
     async def health(self) -> Health:
-        """Well when the file answers."""
+        """Report healthy if the file can be read."""
         db = self.manager.db
         return Health(ok=True, details=await db.apart(file_stats, db))
 

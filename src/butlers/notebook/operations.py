@@ -1,4 +1,4 @@
-"""What the notebook can be asked to do, for every door: each operation declared once."""
+"""The operations of the notebook, declared once for all interfaces."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +11,7 @@ from butlers.kernel.secrets import marks_in
 from butlers.notebook.handle import checked_category, owner_id
 from butlers.notebook.manager import MemoryManager
 from butlers.notebook.model import EnrichedMemory, MemoryCategory, NoteSearchMode
-from butlers.notebook.related import MOST_REFERENCES
-from butlers.notebook.results import (
+from butlers.notebook.outputs import (
     CategorizedNote,
     FoundNotes,
     Note,
@@ -20,7 +19,8 @@ from butlers.notebook.results import (
     RelatedNote,
     Summarized,
 )
-from butlers.notebook.stats import agent_stats, file_stats
+from butlers.notebook.related import MOST_REFERENCES
+from butlers.notebook.store import agent_stats, file_stats
 from butlers.notebook.summarize import OLDER_THAN_DAYS, summarize_everybody, summarize_old_memories
 from butlers.operation import Audience, Input, OperationEffect, OperationTable, Route, Toolset
 
@@ -42,7 +42,7 @@ Category = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class NotebookContext:
-    """A notebook, and the agent of a tenant whose notes are read and written."""
+    """A notebook, and the agent of a tenant whose notes it reads and writes."""
 
     manager: MemoryManager
     tenant: str
@@ -51,7 +51,7 @@ class NotebookContext:
 
     @property
     def owner(self) -> str:
-        """The owner of the agent's notes: this agent of this tenant, and no other."""
+        """The id under which this agent's notes are stored."""
         return owner_id(self.tenant, self.agent)
 
     def limit(self, given: int | None) -> int:

@@ -1,4 +1,4 @@
-"""A tenant's notes: told for somebody to take along, brought in again, and erased."""
+"""Export, import and erase a tenant's notes."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -23,30 +23,30 @@ COLUMNS = (
     "created_at",
     "updated_at",
 )
-"""What is taken along of a note; its words, weights and references are made anew."""
+"""The exported columns of a note; index, weights and references are computed again."""
 
 _AT_ONCE = 500
 _TEXTS = ("id", "agent", "key", "content", "status", "created_at", "updated_at")
 
 
 def export_notes(db: Notebook, tenant: str) -> Iterator[dict[str, Any]]:
-    """Every note of a tenant, by agent and key."""
+    """Yield every note of a tenant, by agent and key."""
     after = ("", "")
     prefix = f"{quote(tenant, safe='')}/"
     while True:
-        found = db.sqlite.fetch(
+        rows = db.sqlite.fetch(
             _QUERIES["following"], agent_id=prefix, owner=after[0], key=after[1], limit=_AT_ONCE
         )
-        for row in found:
+        for row in rows:
             note = dict(zip(COLUMNS, row, strict=True))
             yield {**note, "agent": unquote(str(note["agent"])[len(prefix) :])}
-        if not found:
+        if not rows:
             return
-        after = (found[-1][1], found[-1][2])
+        after = (rows[-1][1], rows[-1][2])
 
 
 def fault(note: dict[str, Any]) -> str:
-    """What is wrong with a note that is to be brought in; "" for nothing."""
+    """Describe what is wrong with a note to import; empty if nothing is."""
     unknown = sorted(note.keys() - set(COLUMNS))
     if unknown:
         return f"a note has no {', '.join(unknown)}"
@@ -58,7 +58,7 @@ def fault(note: dict[str, Any]) -> str:
 
 
 def bring(db: Notebook, tenant: str, notes: Iterable[tuple[int, dict[str, Any]]]) -> int:
-    """Bring notes in, each with its line's number, all or none; how many were not there."""
+    """Import notes with their line numbers, all or none; return how many were new."""
     stored = 0
     with db.sqlite.transaction():
         for number, note in notes:
@@ -87,12 +87,12 @@ def _bring_one(db: Notebook, tenant: str, note: dict[str, Any]) -> int:
 def find(
     db: Notebook, tenant: str, wanted: Callable[[dict[str, Any]], bool]
 ) -> list[dict[str, Any]]:
-    """The notes of a tenant that are wanted."""
+    """List the notes of a tenant that the predicate accepts."""
     return [note for note in export_notes(db, tenant) if wanted(note)]
 
 
 def erase(db: Notebook, ids: Iterable[str]) -> None:
-    """Delete notes and overwrite where they stood, in the index as well."""
+    """Delete notes and overwrite their pages in the file, index included."""
     sqlite = db.sqlite
     sqlite.execute(_QUERIES["overwrite"])
     with sqlite.transaction():

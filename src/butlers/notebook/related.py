@@ -1,4 +1,4 @@
-"""Cross references: which notes of an agent share words."""
+"""Cross references between notes of an agent that share words."""
 
 import json
 from collections.abc import Mapping
@@ -20,18 +20,18 @@ MOST_REFERENCES = 10
 _CANDIDATES = 20
 _MOST_TERMS = 16
 _MOST_POSTINGS = 300
-"""How many index entries one save may rank, however many notes there are."""
+"""How many index entries one save may rank, whatever the notebook's size."""
 
 
 def get_related(db: Notebook, memory_id: str, limit: int = MOST_REFERENCES) -> list[RelatedMemory]:
-    """The live notes that share words with this one; none where references are not kept."""
+    """List the live notes that share words with this one; none without the reference table."""
     query, most = _QUERIES["related_notes"], checked_limit(limit)
     rows = kept_rows(db, query, memory_id=memory_id, limit=most)
     return [RelatedMemory(note(row), row[COLUMNS]) for row in rows]
 
 
 def refer(db: Notebook, memory: AgentMemory, counts: Mapping[str, int]) -> None:
-    """A note just written and the notes like it refer to each other, and to nothing it was."""
+    """Replace the references between a note just written and the notes like it."""
     db.sqlite.execute(_QUERIES["unlink_note"], memory_id=memory.id)
     owner = corpora.get_owner(db, memory.agent_id)
     if owner is None or not counts:
@@ -47,7 +47,7 @@ def refer(db: Notebook, memory: AgentMemory, counts: Mapping[str, int]) -> None:
 
 
 def _with_room(db: Notebook, alike: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Those that can refer back: they have fewer references than they may, or a weaker one."""
+    """Choose the notes that refer back: those with a free or a weaker reference."""
     sources = json.dumps([source for source, _ in alike])
     query = _QUERIES["weakest_references"]
     weakest: dict[str, float] = dict(db.sqlite.fetch(query, sources=sources, most=MOST_REFERENCES))
@@ -62,7 +62,7 @@ def _with_room(db: Notebook, alike: list[tuple[str, float]]) -> list[tuple[str, 
 def _alike(
     db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str, int]
 ) -> list[tuple[str, float]]:
-    """The candidates above the threshold with their similarity, the most similar first."""
+    """Return the candidates above the threshold with their similarity, most similar first."""
     scored = (
         (other_id, jaccard(counts.keys(), json.loads(other).keys()))
         for other_id, other in _candidates(db, owner, memory_id, counts)
@@ -72,7 +72,7 @@ def _alike(
 
 
 def _candidates(db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str, int]) -> list[Row]:
-    """Other notes that hold the note's rarest shared terms, with their terms."""
+    """Fetch other notes that contain the note's rarest shared terms."""
     rarest = _rarest_shared(db, owner, counts)
     telling = _within_budget(rarest)
     name = "matching_notes" if telling else "latest_matching_notes"
@@ -90,14 +90,14 @@ def _candidates(db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str,
 
 
 def _rarest_shared(db: Notebook, owner: Owner, counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """The note's terms that stand elsewhere too, in how many notes, the rarest first."""
+    """List the note's terms that other notes contain too, with their counts, rarest first."""
     frequencies = corpora.frequencies(db, owner, counts)
     shared = [(term, documents) for term, documents in frequencies.items() if documents > 1]
     return sorted(shared, key=lambda pair: (pair[1], pair[0]))[:_MOST_TERMS]
 
 
 def _within_budget(rarest: list[tuple[str, int]]) -> list[str]:
-    """The rarest terms as long as ranking everything they match stays cheap."""
+    """Take the rarest terms while ranking all they match stays cheap."""
     chosen, postings = [], 0
     for term, documents in rarest:
         postings += documents

@@ -1,4 +1,4 @@
-"""Deep search with a language model: the prompt, its answer, and how far it is believed."""
+"""Deep search with a language model: the prompt, and reading its answer."""
 
 import html
 import json
@@ -21,7 +21,7 @@ from butlers.notebook.model import (
 )
 
 MAX_CANDIDATES = 50
-"""How many notes one prompt shows, the best of the fast search first."""
+"""How many notes one prompt shows, best of the fast search first."""
 
 _MAX_QUERY_CHARS = 2_000
 _MAX_NOTE_CHARS = 1_000
@@ -47,13 +47,13 @@ class _Ranked(BaseModel):
 
 
 class _Answer(BaseModel):
-    """A ranking; a line that is none is left out."""
+    """A ranking; invalid lines are left out."""
 
     ranking: list[OnErrorOmit[_Ranked]]
 
 
 def reranking_with(model: LanguageModel, timeout_seconds: float) -> DeepSearchFn:
-    """The callback that lets a language model rank the candidates of a fast search."""
+    """Make the callback that lets a language model rank the candidates of a fast search."""
 
     async def rerank(
         query: str, candidates: Sequence[AgentMemory], limit: int
@@ -72,35 +72,35 @@ def reranking_with(model: LanguageModel, timeout_seconds: float) -> DeepSearchFn
 
 
 def ranking_prompt(query: str, candidates: Sequence[AgentMemory], limit: int) -> str:
-    """The task, then query and notes, fenced and escaped so that they cannot leave their tags."""
+    """Write the prompt: the task, then query and notes, escaped inside tags."""
     task = _TASK.format(limit=min(limit, len(candidates)))
     notes = (_note(number, memory) for number, memory in enumerate(candidates, 1))
-    asked = f"<query>{_escaped(query, _MAX_QUERY_CHARS)}</query>"
-    return "\n".join((task, "", asked, "<notes>", *notes, "</notes>"))
+    fenced = f"<query>{_escaped(query, _MAX_QUERY_CHARS)}</query>"
+    return "\n".join((task, "", fenced, "<notes>", *notes, "</notes>"))
 
 
 def answer_schema(candidates: int) -> dict[str, Any]:
-    """The shape of the answer, strict enough for runtimes that enforce one."""
+    """The JSON schema of the answer, for runtimes that enforce one."""
     ranked = closed_object({"note": {"type": "integer"}, "score": {"type": "number"}})
     return closed_object({"ranking": {"type": "array", "items": ranked, "maxItems": candidates}})
 
 
 def read_ranking(answer: str, candidates: Sequence[AgentMemory]) -> list[ScoredMemory]:
-    """The ranked candidates, each once, best first; an answer without a ranking is Unavailable.
+    """Read the ranked candidates, each once, best first; Unavailable without a ranking.
 
-    A line that names no candidate, or has no score from 0 to 1, is left out.
+    A line with an unknown note or a score outside 0 to 1 is left out.
     """
     try:
         ranking = _Answer.model_validate(json.loads(answer)).ranking
     except (ValueError, RecursionError):
-        said = "the language model gave no ranking; it is asked again next time"
-        raise Unavailable(said) from None
-    believed: dict[int, ScoredMemory] = {}
+        message = "the language model gave no ranking; the next deep search asks it again"
+        raise Unavailable(message) from None
+    accepted: dict[int, ScoredMemory] = {}
     for ranked in ranking:
         if 1 <= ranked.note <= len(candidates):
             memory = candidates[ranked.note - 1]
-            believed.setdefault(ranked.note, ScoredMemory(memory, ranked.score, ScoreSource.LLM))
-    return sorted(believed.values(), key=lambda found: -found.score)
+            accepted.setdefault(ranked.note, ScoredMemory(memory, ranked.score, ScoreSource.LLM))
+    return sorted(accepted.values(), key=lambda result: -result.score)
 
 
 def _note(number: int, memory: AgentMemory) -> str:
@@ -109,7 +109,7 @@ def _note(number: int, memory: AgentMemory) -> str:
 
 
 def _excerpt(memory: AgentMemory) -> str:
-    """What the model is shown of a note: its beginning, but nothing of a credential."""
+    """Cut a note for the prompt; show nothing of a credential."""
     if categorize(memory.key, memory.content).category is MemoryCategory.CREDENTIAL:
         return _WITHHELD
     return _escaped(memory.content, _MAX_NOTE_CHARS)

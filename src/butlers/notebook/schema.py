@@ -1,4 +1,4 @@
-"""The notebook's tables: the notes with their index, and what is known about them besides."""
+"""Open a notebook's file and create its tables."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -11,7 +11,7 @@ from butlers.db.sqlite import SqliteDatabase, connect
 from butlers.ids import NewId, new_id
 from butlers.kernel.secret_policy import Secrets
 from butlers.notebook.handle import Notebook, NoteLimits
-from butlers.notebook.renewal import renew_notes
+from butlers.notebook.terms import renew_notes
 
 _CORE = queries.load(__file__)
 _EXTENSIONS = queries.load(str(Path(__file__).with_name("schema_extensions.py")))
@@ -27,7 +27,7 @@ def open_notebook(
     secrets: Secrets = "mask",
     worker: Executor | None = None,
 ) -> Notebook:
-    """The notebook kept in a file, or in `:memory:`, with the tables of the notes themselves."""
+    """Open the notebook in a file, or in `:memory:`; create the tables of notes."""
     sqlite = connect(path)
     db = Notebook(sqlite, clock, new_id, limits or NoteLimits(), secrets, worker=worker)
     try:
@@ -40,18 +40,18 @@ def open_notebook(
 
 
 def ensure_memory_schema(db: Notebook) -> None:
-    """Every table of the notebook exists; what was there already is left alone."""
+    """Create every missing table of the notebook."""
     _create(db.sqlite, _CORE)
     _create(db.sqlite, _EXTENSIONS)
 
 
 def present_tables(db: Notebook) -> frozenset[str]:
-    """The tables there are: what is known about notes besides may be missing."""
+    """List the tables that exist; those of categories, weights and references are optional."""
     return frozenset(name for kind, name in db.sqlite.fetch(_MASTER["objects"]) if kind == "table")
 
 
 def _create(sqlite: SqliteDatabase, statements: Mapping[str, NamedQuery]) -> None:
-    """Run them all unless every object is there, so that opening takes no write lock."""
+    """Run all statements unless every object exists, so that opening takes no write lock."""
     present = {name for _, name in sqlite.fetch(_MASTER["objects"])}
     if statements.keys() - {"adopted"} <= present:
         return

@@ -1,4 +1,4 @@
-"""Finding notes: the index proposes candidates, TF-IDF ranks them, a language model may re-rank."""
+"""Search notes: the index finds candidates, TF-IDF ranks them, a language model may re-rank."""
 
 import json
 import math
@@ -13,7 +13,6 @@ from butlers.errors import InvalidInput
 from butlers.kernel.similarity import cosine_similarity_sparse
 from butlers.kernel.tfidf import IDFCorpus
 from butlers.notebook import terms as corpora
-from butlers.notebook.decay import apply_decay
 from butlers.notebook.handle import Notebook, checked_agent, checked_limit
 from butlers.notebook.matching import NoteQuery, find_matching, stand_ins
 from butlers.notebook.model import (
@@ -25,6 +24,7 @@ from butlers.notebook.model import (
     ScoreSource,
     SearchOptions,
     SearchResult,
+    apply_decay,
 )
 from butlers.notebook.store import COLUMNS, kept_rows, note
 from butlers.notebook.terms import Owner
@@ -38,15 +38,15 @@ DEFAULT_LIMIT = 10
 _FEWEST_CANDIDATES = 20
 _SPARE_CANDIDATES = 200
 _RANK_SPAN = 0.9
-"""How far the last candidate falls behind the first, however many there are."""
+"""How much less the last candidate counts than the first, however many there are."""
 
 _Candidate = tuple[AgentMemory, dict[str, float]]
-"""A note and how often each of its terms stands in it."""
+"""A note and the counts of its terms."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """What a search was told, checked, with every default in place."""
+class _Options:
+    """Checked search options, with every default in place."""
 
     limit: int = DEFAULT_LIMIT
     mode: NoteSearchMode = NoteSearchMode.FAST
@@ -55,7 +55,7 @@ class _Wish:
 
     @property
     def candidates(self) -> int:
-        """How many notes are weighed: enough to re-order, bounded whatever the notebook's size."""
+        """How many notes are weighed: enough to re-order, whatever the notebook's size."""
         return max(_FEWEST_CANDIDATES, min(2 * self.limit, self.limit + _SPARE_CANDIDATES))
 
 
@@ -65,9 +65,9 @@ def fast_search(
     query: str,
     opts: SearchOptions | FastSearchOptions | None = None,
 ) -> list[ScoredMemory]:
-    """The agent's notes that match the query, best first: index rank, TF-IDF and age."""
-    wish = _wish(opts)
-    return _ranked(db, agent_id, query, wish)[0][: wish.limit]
+    """Search the agent's notes, best first: by index rank, TF-IDF and age."""
+    options = _checked(opts)
+    return _ranked(db, agent_id, query, options)[0][: options.limit]
 
 
 async def deep_search(
@@ -77,8 +77,8 @@ async def deep_search(
     opts: SearchOptions | None = None,
     deep_search_fn: DeepSearchFn | None = None,
 ) -> list[ScoredMemory]:
-    """The candidates of a fast search as a language model ranks them; without one, as they are."""
-    deep = replace(_wish(opts), mode=NoteSearchMode.DEEP)
+    """Let a language model rank the candidates of a fast search; without one, keep their order."""
+    deep = replace(_checked(opts), mode=NoteSearchMode.DEEP)
     return (await _find(db, agent_id, query, deep, deep_search_fn)).memories
 
 
@@ -89,7 +89,7 @@ async def search(
     opts: SearchOptions | None = None,
     deep_search_fn: DeepSearchFn | None = None,
 ) -> list[ScoredMemory]:
-    """A fast or a deep search, as `mode` says."""
+    """Search fast or deep, depending on `mode`."""
     return (await find(db, agent_id, query, opts, deep_search_fn)).memories
 
 
@@ -100,21 +100,21 @@ async def find(
     opts: SearchOptions | None = None,
     deep_search_fn: DeepSearchFn | None = None,
 ) -> SearchResult:
-    """What `search` finds, with the mode asked for and the number of candidates."""
-    return await _find(db, agent_id, query, _wish(opts), deep_search_fn)
+    """Search like `search`; also return the mode and the number of candidates."""
+    return await _find(db, agent_id, query, _checked(opts), deep_search_fn)
 
 
-def _wish(opts: SearchOptions | FastSearchOptions | None) -> _Wish:
+def _checked(opts: SearchOptions | FastSearchOptions | None) -> _Options:
     given = dict(opts or {})
-    unknown = given.keys() - _Wish.__slots__
+    unknown = given.keys() - _Options.__slots__
     if unknown:
-        raise InvalidInput(f"unknown search options {sorted(unknown)}; use {_Wish.__slots__}")
+        raise InvalidInput(f"unknown search options {sorted(unknown)}; use {_Options.__slots__}")
     limit = checked_limit(given.get("limit", DEFAULT_LIMIT))
     similarity = given.get("min_similarity", 0.0)
     if not isinstance(similarity, int | float) or not 0 <= similarity <= 1:
         raise InvalidInput(f"min_similarity is {similarity!r}; give a number from 0 to 1")
     category = str(given.get("category") or "") or None
-    return _Wish(limit, _mode(given.get("mode")), category, similarity)
+    return _Options(limit, _mode(given.get("mode")), category, similarity)
 
 
 def _mode(given: object) -> NoteSearchMode:
@@ -126,48 +126,56 @@ def _mode(given: object) -> NoteSearchMode:
         ) from None
 
 
-def _ranked(db: Notebook, agent_id: str, query: str, wish: _Wish) -> tuple[list[ScoredMemory], int]:
-    """Every candidate similar enough, best first, and how many candidates there were."""
-    asked = NoteQuery.by(query)
+def _ranked(
+    db: Notebook, agent_id: str, query: str, options: _Options
+) -> tuple[list[ScoredMemory], int]:
+    """Rank the candidates that are similar enough; also return how many there were."""
+    parsed = NoteQuery.by(query)
     with db.sqlite.snapshot():
         owner = corpora.get_owner(db, checked_agent(agent_id))
-        if owner is None or not asked.words:
+        if owner is None or not parsed.words:
             return [], 0
-        candidates = _candidates(db, owner, asked, wish)
-        scored = _scored(db, owner, asked.terms, candidates)
-    # Before decay: age alone never takes a note out of the results.
-    similar = [result for result in scored if result.score >= wish.min_similarity]
+        candidates = _candidates(db, owner, parsed, options)
+        scored = _scored(db, owner, parsed.terms, candidates)
+    # Before decay: age alone never removes a note from the results.
+    similar = [result for result in scored if result.score >= options.min_similarity]
     return apply_decay(similar, db.clock()), len(candidates)
 
 
-def _candidates(db: Notebook, owner: Owner, asked: NoteQuery, wish: _Wish) -> list[_Candidate]:
-    """Bounded, by relevance; a category that leaves none of them is dropped."""
-    within: dict[str, Value] = {"first": owner.first, "last": owner.last, "limit": wish.candidates}
+def _candidates(
+    db: Notebook, owner: Owner, query: NoteQuery, options: _Options
+) -> list[_Candidate]:
+    """Fetch candidates by relevance; a category without any is ignored."""
+    within: dict[str, Value] = {
+        "first": owner.first,
+        "last": owner.last,
+        "limit": options.candidates,
+    }
 
     def of_category(match: str) -> list[Row]:
-        query = _QUERIES["candidates_of_category"]
-        return kept_rows(db, query, match=match, category=wish.category, **within)
+        statement = _QUERIES["candidates_of_category"]
+        return kept_rows(db, statement, match=match, category=options.category, **within)
 
     def of_any(match: str) -> list[Row]:
         return db.sqlite.fetch(_QUERIES["candidates"], match=match, **within)
 
     rows: list[Row] = []
-    if wish.category:
-        rows = find_matching(db, owner, asked, wish.limit, of_category)
-    rows = rows or find_matching(db, owner, asked, wish.limit, of_any)
-    return [(note(row), json.loads(row[COLUMNS])) for row in rows[: wish.candidates]]
+    if options.category:
+        rows = find_matching(db, owner, query, options.limit, of_category)
+    rows = rows or find_matching(db, owner, query, options.limit, of_any)
+    return [(note(row), json.loads(row[COLUMNS])) for row in rows[: options.candidates]]
 
 
 def _scored(
     db: Notebook, owner: Owner, terms: list[str], candidates: list[_Candidate]
 ) -> list[ScoredMemory]:
-    """Each candidate by its place among them, blended with its TF-IDF cosine to the query."""
+    """Score each candidate by its index rank and its TF-IDF cosine to the query."""
     vocabulary = set[str]().union(*(counts for _, counts in candidates))
     corpus = corpora.corpus(db, owner, vocabulary.union(terms))
     wanted = _query_vector(corpus, terms, vocabulary)
     scored = []
-    for place, (memory, counts) in enumerate(candidates):
-        rank = 1 - _RANK_SPAN * place / max(len(candidates), 2)
+    for position, (memory, counts) in enumerate(candidates):
+        rank = 1 - _RANK_SPAN * position / max(len(candidates), 2)
         cosine = cosine_similarity_sparse(wanted, corpus.weights(counts))
         score = FTS_SHARE * rank + TFIDF_SHARE * cosine if wanted else rank
         scored.append(
@@ -177,44 +185,44 @@ def _scored(
 
 
 def _query_vector(corpus: IDFCorpus, terms: list[str], vocabulary: set[str]) -> dict[str, float]:
-    """The query's TF-IDF vector over what its terms stand for; none where that is nothing."""
+    """Build the query's TF-IDF vector over the terms that match it; empty if none do."""
     shares: dict[str, float] = {}
-    standing = stand_ins(terms, vocabulary)
-    for others in standing.values():
+    matches = stand_ins(terms, vocabulary)
+    for others in matches.values():
         for other in others:
             shares[other] = shares.get(other, 0.0) + 1 / len(others)
-    nowhere = dict.fromkeys((term for term, others in standing.items() if not others), 1.0)
-    return corpus.weights(shares | nowhere) if shares else {}
+    unmatched = dict.fromkeys((term for term, others in matches.items() if not others), 1.0)
+    return corpus.weights(shares | unmatched) if shares else {}
 
 
 async def _find(
-    db: Notebook, agent_id: str, query: str, wish: _Wish, deep_search_fn: DeepSearchFn | None
+    db: Notebook, agent_id: str, query: str, options: _Options, deep_search_fn: DeepSearchFn | None
 ) -> SearchResult:
-    ranked, total = await db.apart(_ranked, db, agent_id, query, wish)
-    if wish.mode is NoteSearchMode.DEEP and deep_search_fn is not None and ranked:
+    ranked, total = await db.apart(_ranked, db, agent_id, query, options)
+    if options.mode is NoteSearchMode.DEEP and deep_search_fn is not None and ranked:
         candidates = [result.memory for result in ranked]
         try:
-            answer = await deep_search_fn(query, candidates, wish.limit)
-            believed = _believed(answer, candidates)
-        except Exception as error:  # noqa: BLE001  whatever a callback does, the search goes on
+            answer = await deep_search_fn(query, candidates, options.limit)
+            accepted = _accepted(answer, candidates)
+        except Exception as error:  # noqa: BLE001  whatever a callback does, the search continues
             _log.warning("deep search failed, fast results are used", error=str(error))
         else:
-            ranked = apply_decay(believed, db.clock())
-    return SearchResult(ranked[: wish.limit], wish.mode, total)
+            ranked = apply_decay(accepted, db.clock())
+    return SearchResult(ranked[: options.limit], options.mode, total)
 
 
-def _believed(
+def _accepted(
     answer: Sequence[ScoredMemory], candidates: Sequence[AgentMemory]
 ) -> list[ScoredMemory]:
-    """The answer confined to the candidates, each once and as we know it, with usable scores."""
+    """Keep the answers that are candidates, each once, with a usable score."""
     known = {memory.id: memory for memory in candidates}
-    believed: dict[str, ScoredMemory] = {}
+    accepted: dict[str, ScoredMemory] = {}
     for result in answer:
         memory = known.get(result.memory.id)
         if memory is not None and math.isfinite(result.score) and result.score >= 0:
-            believed.setdefault(
+            accepted.setdefault(
                 memory.id, ScoredMemory(memory, float(result.score), ScoreSource.LLM)
             )
-    if answer and not believed:
+    if answer and not accepted:
         raise InvalidInput("the callback answered with none of the candidates it was given")
-    return list(believed.values())
+    return list(accepted.values())

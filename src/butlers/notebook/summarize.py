@@ -1,4 +1,4 @@
-"""Old notes make room: those with one key prefix become one summary, and are archived."""
+"""Merge old notes with the same key prefix into one summary, and archive them."""
 
 import json
 import re
@@ -11,10 +11,9 @@ import structlog
 from butlers.db import queries
 from butlers.errors import ButlersError, InvalidInput
 from butlers.notebook import core, store
-from butlers.notebook.decay import to_text
 from butlers.notebook.handle import Notebook, checked_agent
-from butlers.notebook.model import AgentMemory
-from butlers.notebook.stats import find_owners
+from butlers.notebook.model import AgentMemory, to_text
+from butlers.notebook.store import find_owners
 
 _QUERIES = queries.load(__file__)
 _log = structlog.get_logger(__name__)
@@ -28,20 +27,20 @@ _SUMMARIES = "summary:"
 def summarize_old_memories(
     db: Notebook, agent_id: str, older_than_days: int = OLDER_THAN_DAYS
 ) -> int:
-    """Summarize and archive the agent's old notes, prefix by prefix; how many were archived."""
+    """Summarize and archive the agent's old notes, by prefix; return how many were archived."""
     if older_than_days < 0:
         raise InvalidInput(f"older_than_days is {older_than_days}; give 0 or more")
     now = db.clock().astimezone(UTC)
     old = {"agent_id": checked_agent(agent_id), "before": to_text(now - timedelta(older_than_days))}
     groups = defaultdict(list)
     for (key,) in db.sqlite.fetch(_QUERIES["old_keys"], **old, summaries=_SUMMARIES):
-        found = _PREFIX.match(key)
-        groups[f"{_SUMMARIES}{found[1] if found else _NO_PREFIX}:{now.date()}"].append(key)
+        match = _PREFIX.match(key)
+        groups[f"{_SUMMARIES}{match[1] if match else _NO_PREFIX}:{now.date()}"].append(key)
     return sum(_summarize(db, summary, keys, **old) for summary, keys in groups.items())
 
 
 async def summarize_everybody(db: Notebook, older_than_days: int) -> dict[str, Any]:
-    """Summarize the old notes of every agent; one agent that fails keeps no other from it."""
+    """Summarize the old notes of every agent; a failure of one does not stop the others."""
     report: dict[str, Any] = {"agents": 0, "archived": 0, "errors": []}
     for owner in await db.apart(find_owners, db):
         try:
@@ -56,10 +55,10 @@ async def summarize_everybody(db: Notebook, older_than_days: int) -> dict[str, A
 
 
 def _summarize(db: Notebook, summary: str, keys: list[str], agent_id: str, before: str) -> int:
-    """Archive one group into its summary of the day; how many notes, none for a single one."""
+    """Archive a group into its summary of the day; return how many notes, 0 for a single one."""
     wanted = json.dumps(keys, ensure_ascii=False)
     with db.sqlite.transaction():
-        # Read again now that nobody else can write: a note changed meanwhile is not old.
+        # Read again under the write lock: a note changed meanwhile is not old.
         query = _QUERIES["old_notes"]
         rows = db.sqlite.fetch(query, agent_id=agent_id, before=before, keys=wanted)
         notes = [store.note(row) for row in rows]
@@ -72,7 +71,7 @@ def _summarize(db: Notebook, summary: str, keys: list[str], agent_id: str, befor
 
 
 def _add_to_summary(db: Notebook, agent_id: str, key: str, notes: list[AgentMemory]) -> None:
-    """Write the notes below what the summary already holds; a full one is followed by another."""
+    """Append the notes to the summary; start another page when one is full."""
     page, text = _last_page(db, agent_id, key)
     for memory in notes:
         entry = f"[{memory.key}] {memory.content}"

@@ -1,52 +1,63 @@
-"""Which terms stand in which notes: counted when a note is written, never by reading them all."""
+"""The term index: counts of terms per note, kept up to date by writes.
+
+`renew_notes` recounts the notes of files that an earlier version wrote.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+import structlog
+
 from butlers.db import queries
+from butlers.db.sqlite import Row
+from butlers.errors import Unavailable
 from butlers.kernel.tfidf import IDFCorpus
+from butlers.notebook import store
+from butlers.notebook.categories import categorize
 from butlers.notebook.handle import Notebook
 from butlers.notebook.model import AgentMemory
 from butlers.notebook.store import note
+from butlers.notebook.tokenizer import term_counts
 
 _QUERIES = queries.load(__file__)
+_log = structlog.get_logger(__name__)
 VECTOR_TERMS = 256
-"""A note is weighed by its most frequent terms: a long one must not make every search long."""
+"""Only the most frequent terms of a note are weighed, so that long notes do not slow searches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """An agent's place in the index, and how many notes its corpus has."""
+    """An agent's number in the index, and how many notes it has."""
 
     number: int
     documents: int
 
     @property
     def first(self) -> int:
-        """The lowest number one of its notes can have."""
+        """The lowest number of its notes."""
         return self.number << 32
 
     @property
     def last(self) -> int:
-        """The highest number one of its notes can have."""
+        """The highest number of its notes."""
         return (self.number + 1 << 32) - 1
 
 
 def get_owner(db: Notebook, agent_id: str) -> Owner | None:
-    """The agent's place in the index, once it has written a note."""
+    """Read an agent's entry in the index; None before its first note."""
     row = db.sqlite.fetch_one(_QUERIES["get_owner"], agent_id=agent_id)
     return None if row is None else Owner(*row)
 
 
 def leading(counts: Mapping[str, int]) -> dict[str, int]:
-    """The counts a note is weighed by."""
+    """Return the most frequent terms, by which a note is weighed."""
     return dict(islice(counts.items(), VECTOR_TERMS))
 
 
 def count_terms(db: Notebook, memory_id: str, counts: Mapping[str, int]) -> None:
-    """Let the terms of a live note count in its agent's corpus."""
+    """Add the terms of a live note to its agent's corpus."""
     long = len(counts) > VECTOR_TERMS
     db.sqlite.execute(
         _QUERIES["count_terms"],
@@ -57,17 +68,17 @@ def count_terms(db: Notebook, memory_id: str, counts: Mapping[str, int]) -> None
 
 
 def find_uncounted(db: Notebook, limit: int) -> list[AgentMemory]:
-    """Live notes whose terms are not counted: written before the index was, or by hand."""
+    """Find live notes that are not indexed: written before the index existed, or by hand."""
     return [note(row) for row in db.sqlite.fetch(_QUERIES["find_uncounted"], limit=limit)]
 
 
 def corpus(db: Notebook, owner: Owner, terms: Iterable[str]) -> IDFCorpus:
-    """The agent's whole corpus, as far as these terms go; call it inside a snapshot."""
+    """Return the agent's corpus for these terms; call it inside a snapshot."""
     return IDFCorpus(owner.documents, frequencies(db, owner, terms))
 
 
 def frequencies(db: Notebook, owner: Owner, terms: Iterable[str]) -> dict[str, int]:
-    """In how many of the agent's live notes each term stands; call it inside a snapshot."""
+    """Count the agent's live notes that contain each term; call it inside a snapshot."""
     wanted = set(terms)
     known = db.frequencies.at(db.sqlite.stamp(), owner.number)
     unknown = wanted.difference(known)
@@ -83,7 +94,7 @@ def _read_frequencies(db: Notebook, owner: Owner, terms: Iterable[str]) -> dict[
 
 
 def weights(db: Notebook, agent_id: str, counts: Mapping[str, int]) -> dict[str, float]:
-    """The TF-IDF weights of a note that is already counted."""
+    """Compute the TF-IDF weights of a note that is already indexed."""
     owner, total = get_owner(db, agent_id), sum(counts.values())
     if owner is None or not total:
         return {}
@@ -92,5 +103,56 @@ def weights(db: Notebook, agent_id: str, counts: Mapping[str, int]) -> dict[str,
 
 
 def _json(counts: Mapping[str, int]) -> str:
-    # Unescaped, because SQLite's json_each hands out the keys of an object as they are written.
+    # Unescaped, because SQLite's json_each returns keys as they are written.
     return json.dumps(counts, ensure_ascii=False, separators=(",", ":"))
+
+
+VERSION = 1
+"""Raise it whenever the terms or categories of a text change; see `set_version`."""
+
+_RENEWED_AT_ONCE = 200
+
+
+def renew_notes(db: Notebook) -> None:
+    """Recount and recategorize the notes of an older file; leave a read-only file as it is.
+
+    Others may use the file meanwhile. If interrupted, it starts again and skips what is done.
+    """
+    try:
+        if _version(db) < VERSION:
+            _renew_all(db)
+            db.sqlite.execute(_QUERIES["set_version"])
+    except Unavailable as error:
+        _log.warning("notes keep the index of an earlier version", error=str(error))
+
+
+def _version(db: Notebook) -> int:
+    row = db.sqlite.fetch_one(_QUERIES["get_version"])
+    return 0 if row is None else int(row[0])
+
+
+def _renew_all(db: Notebook) -> None:
+    after: str | None = ""
+    while after is not None:
+        with db.sqlite.transaction():
+            rows = db.sqlite.fetch(_QUERIES["following_notes"], id=after, limit=_RENEWED_AT_ONCE)
+            for row in rows:
+                _renew(db, row)
+        after = rows[-1][0] if rows else None
+
+
+def _renew(db: Notebook, row: Row) -> None:
+    """Update counts and category where they differ; leave notes that have none."""
+    memory, counted = store.note(row), row[store.COLUMNS]
+    if counted is not None:
+        _recount(db, memory, json.loads(counted))
+    known, found = store.get_category(db, memory.id), categorize(memory.key, memory.content)
+    if known not in (None, found):
+        store.set_category(db, memory.id, found)
+
+
+def _recount(db: Notebook, memory: AgentMemory, counted: dict[str, int]) -> None:
+    counts = term_counts(memory.key, memory.content)
+    if counts != counted:
+        db.sqlite.execute(_QUERIES["reenter_note"], memory_id=memory.id)
+        count_terms(db, memory.id, counts)

@@ -1,10 +1,9 @@
-"""What the notebook's tools answer; their schemas tell a client what to expect."""
+"""The outputs of the notebook's operations; clients see their schemas."""
 
 from dataclasses import asdict
 from typing import Any, Self
 
-from butlers.notebook.decay import from_text
-from butlers.notebook.model import AgentMemory, SearchResult
+from butlers.notebook.model import AgentMemory, SearchResult, from_text
 from butlers.operation import Output
 
 
@@ -19,13 +18,13 @@ class Note(Output):
     txid: str | None
     status: str
     archived: bool
-    """Whether a summary has taken its place; it is not listed or found any more."""
+    """Whether a summary replaced it; archived notes are neither listed nor found."""
     created_at: str
     updated_at: str
 
     @classmethod
     def of(cls, memory: AgentMemory, agent: str) -> Self:
-        """The note as its agent is shown it: by the agent's own name, with times in ISO 8601."""
+        """Present a note to its agent: with the agent's own name and times in ISO 8601."""
         known = {**asdict(memory), "agent_id": agent}
         times = {name: _instant(known[name]) for name in ("created_at", "updated_at")}
         return cls.model_validate(known | times)
@@ -36,7 +35,7 @@ class CategorizedNote(Note):
 
     category: str | None
     category_confidence: float | None
-    """How sure the category is, 0 to 1."""
+    """Confidence of the category, 0 to 1."""
 
 
 class FoundNote(Output):
@@ -53,39 +52,39 @@ class RelatedNote(Output):
 
     memory: Note
     score: float
-    """The share of all their words that both hold, 0 to 1."""
+    """The share of their words that both contain, 0 to 1."""
 
 
 class FoundNotes(Output):
-    """What a search found, best first."""
+    """Search results, best first."""
 
     memories: list[FoundNote]
     mode: str
-    """The mode that was asked for."""
+    """The requested mode."""
     total_candidates: int
-    """Among how many notes the best were chosen."""
+    """How many notes were candidates."""
 
     @classmethod
     def of(cls, result: SearchResult, agent: str) -> Self:
-        """The result as the agent is shown it."""
+        """Present results to the agent."""
         found = [
-            FoundNote(memory=Note.of(one.memory, agent), score=one.score, source=one.source)
-            for one in result.memories
+            FoundNote(memory=Note.of(hit.memory, agent), score=hit.score, source=hit.source)
+            for hit in result.memories
         ]
         return cls(memories=found, mode=result.mode, total_candidates=result.total_candidates)
 
 
 class Summarized(Output):
-    """What came of summarizing."""
+    """The result of summarizing."""
 
     agents: int
     archived: int
-    """How many notes a summary has taken the place of."""
+    """How many notes were replaced by a summary."""
     errors: list[str]
 
 
 class NoteStats(Output):
-    """How much an agent has, and the whole file."""
+    """Counts of an agent's notes, and of the whole file."""
 
     notes: int
     archived: int
@@ -95,6 +94,6 @@ class NoteStats(Output):
 
 
 def _instant(text: str) -> str:
-    """What a table holds as an instant; a text that is none is shown as it is."""
+    """Convert a stored time to ISO 8601; leave other text as it is."""
     moment = from_text(text)
     return text if moment is None else moment.isoformat()
