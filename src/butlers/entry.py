@@ -1,6 +1,6 @@
-"""Where the program begins: the command line, given the pages it serves.
+"""The entry point of `butlers`: the command line, and the web pages it serves.
 
-Commands and pages are neighbours that know nothing of each other; only here do they meet.
+The command line and the pages do not import each other; only this module knows both.
 """
 
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run a command; an agent's `butlers mcp` is handed on before anything else is imported."""
+    """Run a command; `butlers mcp` is forwarded before anything else is imported."""
     if sys.argv[1:2] == ["mcp"] and forward(sys.argv[2:]):
         return
     from butlers.interfaces.cli import main as run_command
@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def _pages(app_state: "AppState") -> "Starlette":
-    """The pages and the API, imported only by a command that serves them."""
+    """Build the pages and the API, imported only by a command that serves them."""
     from butlers.interfaces.web.app import build
 
     return build(app_state)

@@ -1,7 +1,7 @@
-"""`butlers mcp` while its home is up: hands an agent's messages on to the process that serves it.
+"""`butlers mcp` while the daemon runs: forward an agent's messages to it over a Unix socket.
 
-An agent starts one for every session, so that it imports nothing but a little of the standard
-library: the model, the database and the tools are in the one process that has them anyway.
+Agents start one such process per session. It therefore imports only a little of the standard
+library; the model, the database and the tools are in the daemon.
 """
 
 import json
@@ -17,30 +17,30 @@ from butlers.sessions.projects import identify
 
 SOCKET_NAME = "mcp.sock"
 LONGEST_PATH = 100
-"""In bytes; systems allow a socket little more."""
+"""The longest path of a socket, in bytes; systems allow little more."""
 
 _CHUNK = 65_536
 _GREETING_SECONDS = 5.0
-_LAST_WORDS_SECONDS = 5.0
+_LAST_ANSWERS_SECONDS = 5.0
 _UNAVAILABLE = -32_000
 
 
 def forward(arguments: list[str]) -> bool:
-    """Serve a client until it goes; false where that is not ours to do, and nothing was read."""
-    told = _arguments_of(arguments)
-    if told is None:
+    """Forward a client until it leaves; False, with nothing read, if the daemon is not there."""
+    parsed = _arguments_of(arguments)
+    if parsed is None:
         return False
-    line = StdioBridge(*told)
-    if not line.connect():
+    bridge = StdioBridge(*parsed)
+    if not bridge.connect():
         return False
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os._exit(0))
-    line.serve()
+    bridge.serve()
     return True
 
 
 def _arguments_of(arguments: list[str]) -> tuple[str, str, bool] | None:
-    """The butler, its home, and whether what is said counts for less; None where more is asked."""
+    """Parse the butler, its home and the trust; None for any other option."""
     home, rest = os.environ.get("BUTLERS_HOME") or "~/.butlers", list(arguments)
     names: list[str] = []
     low_trust = False
@@ -56,15 +56,18 @@ def _arguments_of(arguments: list[str]) -> tuple[str, str, bool] | None:
             return None
         else:
             names.append(word)
-    place = os.path.abspath(os.path.expanduser(home))
-    return (names[0] if names else "general"), place, low_trust
+    return (
+        names[0] if names else "general",
+        os.path.abspath(os.path.expanduser(home)),
+        low_trust,
+    )
 
 
 class StdioBridge:
-    """An agent on standard input and output, and the butler it talks to.
+    """Connects an agent on standard input and output with the daemon.
 
-    A butler that is started anew is greeted anew; what it had not answered is told to have failed,
-    because nobody knows whether it was done.
+    After a restart of the daemon it connects again. Requests that were not answered get an error,
+    because nobody knows whether they were done.
     """
 
     def __init__(self, butler: str, home: str, low_trust: bool = False) -> None:
@@ -75,48 +78,48 @@ class StdioBridge:
         self._reading: threading.Thread | None = None
         self._lock = threading.Lock()
         self._waiting: dict[str | float, None] = {}
-        # What a client says once, and a butler that was started anew has not heard.
-        self._first: list[bytes] = []
+        # The handshake of the client, repeated to a restarted daemon.
+        self._handshake: list[bytes] = []
 
     def connect(self) -> bool:
-        """Whether the butler is there, and has been told what the last one was."""
+        """Connect to the daemon and repeat the handshake; return whether it worked."""
         path = os.path.join(self._home, SOCKET_NAME)
         if len(os.fsencode(path)) > LONGEST_PATH:
             return False
-        found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            found.settimeout(_GREETING_SECONDS)
-            found.connect(path)
+            connection.settimeout(_GREETING_SECONDS)
+            connection.connect(path)
             about = {"project": identify(os.getcwd()), "low_trust": self._low_trust}
-            found.sendall(_line({"butler": self._butler, **about}))
-            with found.makefile("rb") as answers:
+            connection.sendall(_line({"butler": self._butler, **about}))
+            with connection.makefile("rb") as answers:
                 welcome = json.loads(answers.readline() or b"{}")
             if not welcome.get("welcome"):
                 raise ConnectionError(welcome.get("error"))
-            found.settimeout(None)
-            found.sendall(b"".join(self._first))
+            connection.settimeout(None)
+            connection.sendall(b"".join(self._handshake))
         except (OSError, ValueError):
-            found.close()
+            connection.close()
             return False
-        self._socket = found
-        self._reading = threading.Thread(target=self._hand_back, args=(found,), daemon=True)
+        self._socket = connection
+        self._reading = threading.Thread(target=self._receive, args=(connection,), daemon=True)
         self._reading.start()
         return True
 
     def serve(self) -> None:
-        """Hand on what the client says until it goes, then wait a moment for the last answers."""
+        """Forward the client's messages until it leaves, then wait briefly for the last answers."""
         rest = b""
         while chunk := os.read(0, _CHUNK):
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
-                self._hand_on(line + b"\n")
+                self._send(line + b"\n")
         if rest:
-            self._hand_on(rest + b"\n")
+            self._send(rest + b"\n")
         if self._socket is not None and self._reading is not None:
             self._socket.shutdown(socket.SHUT_WR)
-            self._reading.join(_LAST_WORDS_SECONDS)
+            self._reading.join(_LAST_ANSWERS_SECONDS)
 
-    def _hand_on(self, line: bytes) -> None:
+    def _send(self, line: bytes) -> None:
         message = _message(line)
         method, number = message.get("method"), _number(message)
         if method is not None and number is not None:
@@ -131,16 +134,16 @@ class StdioBridge:
                 self._socket = None
                 continue
             if method in ("initialize", "notifications/initialized"):
-                self._first.append(line)
+                self._handshake.append(line)
             return
-        self._refuse(f"the butlers of {self._home} are not up; start them with `butlers up`")
+        self._refuse(f"the butlers of {self._home} are not running; start them with `butlers up`")
 
-    def _hand_back(self, found: socket.socket) -> None:
-        """Give the client what the butler says, until the butler goes."""
-        # The answer to a greeting that the client gave before, and had answered then.
-        repeated = {_number(_message(line)) for line in self._first}
+    def _receive(self, connection: socket.socket) -> None:
+        """Forward the daemon's messages to the client until the daemon leaves."""
+        # Answers to a repeated handshake, which the client has already.
+        repeated = {_number(_message(line)) for line in self._handshake}
         try:
-            with found.makefile("rb") as answers:
+            with connection.makefile("rb") as answers:
                 for line in answers:
                     message = _message(line)
                     number = None if "method" in message else _number(message)
@@ -151,7 +154,7 @@ class StdioBridge:
                     self._write(line)
         except OSError:
             pass
-        if self._socket is found:
+        if self._socket is connection:
             self._socket = None
         self._refuse("the butlers stopped before they answered, and may or may not have done it")
 
@@ -159,12 +162,12 @@ class StdioBridge:
         with self._lock:
             self._waiting.pop(number, None)  # type: ignore[arg-type]
 
-    def _refuse(self, why: str) -> None:
-        """Answer everything that waits with an error."""
+    def _refuse(self, reason: str) -> None:
+        """Answer every open request with an error."""
         with self._lock:
             waiting, self._waiting = list(self._waiting), {}
         for number in waiting:
-            error = {"code": _UNAVAILABLE, "message": why}
+            error = {"code": _UNAVAILABLE, "message": reason}
             self._write(_line({"jsonrpc": "2.0", "id": number, "error": error}))
 
     def _write(self, line: bytes) -> None:
@@ -177,13 +180,13 @@ class StdioBridge:
 
 
 def _number(message: dict[str, Any]) -> str | float | None:
-    """What a message asks or answers under; None where it does neither."""
+    """The id of a request or response; None for any other message."""
     number = message.get("id")
     return number if isinstance(number, str | int | float) else None
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    """What a line says; nothing where it is no message, which the butler then complains of."""
+    """Parse a line; empty if it is no message, which the daemon then refuses."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):

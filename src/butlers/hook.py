@@ -1,9 +1,8 @@
-"""What Claude Code and Codex run at the events of a session.
+"""The hook program that Claude Code and Codex run at session events.
 
-It must never fail or hold up an agent: it always exits with 0, says nothing unless it has
-something to say, and gives up after two seconds whatever happens. It therefore imports nothing
-but a little of the standard library. What a session leaves goes to the spool, whether or not
-a butler is up; what it is told has to come from one that is.
+It must never fail or delay an agent: it always exits with 0, prints nothing but context, and stops
+after two seconds whatever happens. It therefore imports only a little of the standard library.
+Sessions go to the spool, whether or not the daemon runs; context comes from the daemon.
 """
 
 import contextlib
@@ -19,10 +18,10 @@ from butlers.sessions.projects import identify
 
 TOTAL_SECONDS = 2.0
 PATIENCE_SECONDS = 1.5
-# A butler that did not answer a moment ago is not waited for as long again.
+# After a timeout the next wait is shorter.
 SHORT_PATIENCE_SECONDS = 0.3
 UNANSWERED_SECONDS = 60.0
-# Whoever was started a moment ago is given the time to come up.
+# A daemon that was just started gets this time to come up.
 STARTING_SECONDS = 60.0
 
 MAX_INPUT_BYTES = 4 * 1024 * 1024
@@ -32,30 +31,30 @@ INJECTING = ("SessionStart", "UserPromptSubmit")
 KEEPING = ("UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 EVENTS = ("SessionStart", *KEEPING)
 LOW_TRUST = "--low-trust"
-"""Said to the programs of an agent whose word counts for less."""
+"""The option for an agent whose statements are trusted less."""
 CONNECTING = "connect"
-"""What `butlers connect` gives as the source of a session that is none."""
+"""The source of the test session of `butlers connect`."""
 
-_TOLD = ("session_id", "cwd", "source", "prompt")
-# What agents set for programs they start is not for one that outlives them.
+_EVENT_FIELDS = ("session_id", "cwd", "source", "prompt")
+# Variables that agents set for their children, and that a daemon must not inherit.
 _AGENTS_OWN = ("CLAUDECODE", "CLAUDE_CODE_", "CODEX_SANDBOX")
 
 
-class _Unheard(Exception):
-    """A butler told nothing; the words say why."""
+class _NoContext(Exception):
+    """The daemon gave no context; the message says why."""
 
 
 def main() -> None:
-    """Answer one event of an agent; `butlers-hook BUTLER --home DIR` is what agents are given."""
+    """Handle one event of an agent: `butlers-hook BUTLER --home DIR`."""
     signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, TOTAL_SECONDS)
-    # An agent must not suffer, whatever it is that goes wrong here.
+    # The agent must not suffer, whatever goes wrong here.
     sys.excepthook = _give_up
     _answer(*_arguments(sys.argv[1:]))
     try:
         sys.stdout.flush()
     finally:
-        _give_up()  # with 0, even if nobody reads what was written
+        _give_up()  # with 0, even if nobody reads the output
 
 
 def _give_up(*_: object) -> None:
@@ -63,120 +62,120 @@ def _give_up(*_: object) -> None:
 
 
 def _arguments(given: list[str]) -> tuple[str, str, bool, bool]:
-    """The butler, its home, whether to start a home that is not up, and how far it is trusted."""
+    """Parse the butler, its home, whether to start the daemon, and the trust."""
     home, starts = os.environ.get("BUTLERS_HOME") or "~/.butlers", "--start" in given
     low_trust = LOW_TRUST in given
-    given = [one for one in given if one not in ("--start", LOW_TRUST)]
+    given = [word for word in given if word not in ("--start", LOW_TRUST)]
     if "--home" in given:
-        place = given.index("--home")
-        home = given[place + 1]
-        del given[place : place + 2]
+        index = given.index("--home")
+        home = given[index + 1]
+        del given[index : index + 2]
     return (given[0] if given else "general"), os.path.expanduser(home), starts, low_trust
 
 
 def _answer(butler: str, home: str, starts: bool, low_trust: bool) -> None:
     event = json.loads(sys.stdin.buffer.read(MAX_INPUT_BYTES))
     name = event.get("hook_event_name")
-    # A home that is not there is not made: this may be a sandbox that does not have it.
+    # A missing home is not created: this may be a sandbox without it.
     if name not in EVENTS or not os.path.isdir(home):
         return
     if name in KEEPING:
-        with contextlib.suppress(OSError):  # the daemon looks for the transcript itself later
+        with contextlib.suppress(OSError):  # the daemon finds the transcript itself later
             _keep(butler, home, event, low_trust)
     if name in INJECTING:
-        told = {key: event[key] for key in _TOLD if isinstance(event.get(key), str)}
-        told["project"] = _project(event)
-        _inject(butler, home, name, told, starts)
+        about = {key: event[key] for key in _EVENT_FIELDS if isinstance(event.get(key), str)}
+        about["project"] = _project(event)
+        _inject(butler, home, name, about, starts)
 
 
 def _keep(butler: str, home: str, event: dict[str, Any], low_trust: bool) -> None:
-    """Leave the session in the spool; the agent names its own file, as this user."""
+    """Put the session into the spool; the agent names its transcript."""
     session, path = event.get("session_id"), event.get("transcript_path")
     if not isinstance(session, str) or not isinstance(path, str):
         return
     name, cwd = event["hook_event_name"], event.get("cwd")
-    told: dict[str, Any] = {"butler": butler, "session": session, "event": name}
-    told["path"] = os.path.realpath(os.path.expanduser(path))
-    told["cwd"] = cwd if isinstance(cwd, str) else ""
-    told["project"], told["low_trust"] = _project(event), low_trust
-    spool.keep(home, told, ended=name == "SessionEnd")
+    entry: dict[str, Any] = {"butler": butler, "session": session, "event": name}
+    entry["path"] = os.path.realpath(os.path.expanduser(path))
+    entry["cwd"] = cwd if isinstance(cwd, str) else ""
+    entry["project"], entry["low_trust"] = _project(event), low_trust
+    spool.keep(home, entry, ended=name == "SessionEnd")
 
 
 def _project(event: dict[str, Any]) -> dict[str, Any] | None:
-    """What project the agent works in; told apart here, as this user."""
+    """Identify the project the agent works in, with this user's rights."""
     cwd = event.get("cwd")
     return identify(cwd) if isinstance(cwd, str) and cwd else None
 
 
-def _inject(butler: str, home: str, name: str, told: dict[str, Any], starts: bool) -> None:
-    """Print what the butler tells the session; that a start had to do without is noted."""
+def _inject(butler: str, home: str, name: str, about: dict[str, Any], starts: bool) -> None:
+    """Print the context for the session; note a session start without one."""
 
     def give_up(*_: object) -> None:
-        _note(home, butler, told, f"no answer in {TOTAL_SECONDS:g} seconds")
+        _note(home, butler, about, f"no answer in {TOTAL_SECONDS:g} seconds")
         _give_up()
 
     is_start = name == "SessionStart"
     if is_start:
         signal.signal(signal.SIGALRM, give_up)
     try:
-        context = _request(butler, home, name, told, starts)
-    except (_Unheard, OSError, ValueError, KeyError, TypeError) as error:
+        context = _request(butler, home, name, about, starts)
+    except (_NoContext, OSError, ValueError, KeyError, TypeError) as error:
         if is_start:
-            _note(home, butler, told, str(error) if isinstance(error, _Unheard) else repr(error))
+            _note(home, butler, about, str(error) if isinstance(error, _NoContext) else repr(error))
         return
     if context.strip():
         output = {"hookEventName": name, "additionalContext": context[:MAX_CONTEXT_CHARACTERS]}
         sys.stdout.write(json.dumps({"hookSpecificOutput": output}) + "\n")
 
 
-def _note(home: str, butler: str, told: dict[str, Any], why: str) -> None:
-    if told.get("source") == CONNECTING:
+def _note(home: str, butler: str, session: dict[str, Any], why: str) -> None:
+    if session.get("source") == CONNECTING:
         os.write(1, why.encode())
         return
     with contextlib.suppress(OSError):
-        about = {"butler": butler, "session": told.get("session_id", ""), "why": why}
+        about = {"butler": butler, "session": session.get("session_id", ""), "why": why}
         spool.note(os.path.join(home, spool.WITHOUT_MEMORY), about)
 
 
-def _request(butler: str, home: str, name: str, told: dict[str, Any], starts: bool) -> str:
-    """What the butler tells; often nothing."""
+def _request(butler: str, home: str, name: str, about: dict[str, Any], starts: bool) -> str:
+    """Ask the daemon for context; often empty. _NoContext says why there is none."""
     token = _read(os.path.join(home, "hooks", f"{butler}.token")).strip()
     if not token:
-        raise _Unheard("there was no token for hooks; `butlers connect` makes one")
+        raise _NoContext("there was no token for hooks; `butlers connect` makes one")
     address = _address(home)
     if address is None:
-        raise _Unheard(_down(home, starts))
+        raise _NoContext(_down(home, starts))
     mark = os.path.join(home, "hooks", "unanswered")
     unanswered = _is_fresh(mark, UNANSWERED_SECONDS)
     patience = SHORT_PATIENCE_SECONDS if unanswered else PATIENCE_SECONDS
     try:
-        answer = _post(address, f"/butlers/{butler}/hooks/{name}", token, told, patience)
+        answer = _post(address, f"/butlers/{butler}/hooks/{name}", token, about, patience)
     except TimeoutError:
         _mark(mark)
-        raise _Unheard(f"no answer in {patience:g} seconds") from None
+        raise _NoContext(f"no answer in {patience:g} seconds") from None
     except ConnectionError:
-        raise _Unheard(_down(home, starts)) from None
+        raise _NoContext(_down(home, starts)) from None
     if unanswered:
         os.unlink(mark)
     if "error" in answer:
-        raise _Unheard(f"the butlers refused: {answer['error']}")
+        raise _NoContext(f"the butlers refused: {answer['error']}")
     context = answer.get("context")
     return context if isinstance(context, str) else ""
 
 
 def _down(home: str, starts: bool) -> str:
-    """Start a home that is not up, if that is wanted; what to note of it."""
+    """Start the daemon if that is wanted; return the reason to note."""
     started = starts and _start(home)
     return "the butlers were not up" + (", and were started" if started else "")
 
 
 def _address(home: str) -> tuple[str, int] | None:
-    """Where the daemon of this home listens, if it lives."""
+    """Return the address of the daemon, or None if it does not run."""
     running = json.loads(_read(os.path.join(home, "run.json")) or "null")
     if not isinstance(running, dict):
         return None
     try:
-        os.kill(int(running["pid"]), 0)  # raises where it left the file behind
+        os.kill(int(running["pid"]), 0)  # raises if the process is gone
     except ProcessLookupError:
         return None
     host, _, port = str(running["url"]).removeprefix("http://").rpartition(":")
@@ -184,24 +183,24 @@ def _address(home: str) -> tuple[str, int] | None:
 
 
 def _post(
-    address: tuple[str, int], path: str, token: str, told: dict[str, Any], patience: float
+    address: tuple[str, int], path: str, token: str, body: dict[str, Any], patience: float
 ) -> dict[str, Any]:
-    import http.client  # more than half of the time this program takes to start
+    import http.client  # half of this program's start-up time
 
     connection = http.client.HTTPConnection(*address, timeout=patience)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     try:
-        connection.request("POST", path, json.dumps(told).encode(), headers)
+        connection.request("POST", path, json.dumps(body).encode(), headers)
         answer = json.loads(connection.getresponse().read(MAX_INPUT_BYTES))
     except http.client.HTTPException as error:
-        raise _Unheard(f"a strange answer ({type(error).__name__})") from None
+        raise _NoContext(f"an invalid answer ({type(error).__name__})") from None
     finally:
         connection.close()
     return answer if isinstance(answer, dict) else {}
 
 
 def _start(home: str) -> bool:
-    """Start the butlers of a home, as a process of its own; whether this call did."""
+    """Start the daemon as a process of its own; return whether this call did."""
     import subprocess
 
     sandboxed = any(name.startswith("CODEX_SANDBOX") for name in os.environ)
@@ -221,7 +220,7 @@ def _start(home: str) -> bool:
 
 
 def _is_mine_to_start(home: str) -> bool:
-    """Whether nobody else has just started the home; from now on this process has."""
+    """Whether nobody else has just started the daemon; marks that this process does."""
     import fcntl
 
     mark = os.path.join(home, "hooks", "starting")

@@ -1,4 +1,4 @@
-"""Plots of numbers over time, drawn on the server; pure functions of what they show."""
+"""Draw plots as SVG; pure functions of their data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _PERMANENT_DAYS = 365.0
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing, and what its colours mean with the newest number of each."""
+    """A drawing and its legend: each name with its newest number."""
 
     svg: Markup
     legend: tuple[tuple[str, int], ...]
@@ -27,7 +27,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Decay:
-    """How a memory loses confidence, and the two marks that count on the way."""
+    """How a memory loses confidence, and the thresholds for fading and expiry."""
 
     waning: Waning
     now: datetime
@@ -35,7 +35,7 @@ class Decay:
     expired_below: float
 
     def at(self, days: float) -> float:
-        """What is left so many days after the last confirmation."""
+        """The confidence left this many days after the last confirmation."""
         since = self.waning.confirmed_at or self.now
         return self.waning.left_at(since + timedelta(days=days))
 
@@ -46,22 +46,22 @@ class Decay:
 
     @property
     def fades_at(self) -> datetime | None:
-        """When it falls below the first mark."""
+        """When it falls below the fading threshold."""
         return self.waning.falls_below_at(self.fading_below)
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it falls below the second mark."""
+        """When it falls below the expiry threshold."""
         return self.waning.falls_below_at(self.expired_below)
 
     @property
     def lasts(self) -> bool:
-        """Whether it never falls below the first mark."""
+        """Whether it never fades."""
         return self.waning.decay_rate == 0 or self.waning.floor >= self.fading_below
 
     @property
     def span_days(self) -> float:
-        """How many days are worth drawing: until it is gone, and never less than its age."""
+        """How many days to draw: until it expires, and at least its age."""
         end = self.expires_at
         if end is None or self.waning.confirmed_at is None:
             return max(_PERMANENT_DAYS, self.age_days * 1.1)
@@ -70,7 +70,7 @@ class Decay:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a plot's values lie in its drawing."""
+    """The scale of a plot."""
 
     x_most: float
     y_most: float
@@ -80,16 +80,16 @@ class Frame:
     height: float = HEIGHT - _TOP - _BOTTOM
 
     def x(self, value: float) -> float:
-        """Across, for a value from 0 to the most there is."""
+        """The x coordinate of a value."""
         return self.left + self.width * (value / self.x_most if self.x_most else 0.0)
 
     def y(self, value: float) -> float:
-        """Down, for a value from 0 to the most there is."""
+        """The y coordinate of a value."""
         return self.top + self.height * (1 - (value / self.y_most if self.y_most else 0.0))
 
 
 def decay_spark(decay: Decay) -> Markup:
-    """The curve alone, as small as a word, with today marked."""
+    """Draw the decay curve as a sparkline, with today marked."""
     root = drawing(96, 28, _decay_words(decay), "spark")
     frame = Frame(decay.span_days, 1.0, 2, 3, 92, 22)
     add(root, "path", "curve", d=svg.path(_curve(decay, frame)))
@@ -100,7 +100,7 @@ def decay_spark(decay: Decay) -> Markup:
 
 
 def decay_curve(decay: Decay) -> Markup:
-    """The curve with its marks and the days on which it crosses them."""
+    """Draw the decay curve with its thresholds and dates."""
     root = drawing(WIDTH, HEIGHT, _decay_words(decay), "plot")
     frame = Frame(decay.span_days, 1.0)
     for share in (0.0, 0.5, 1.0):
@@ -118,7 +118,7 @@ def decay_curve(decay: Decay) -> Markup:
 
 
 def areas(title: str, days: Sequence[date], series: Mapping[str, Sequence[int]]) -> Chart:
-    """Counts that add up, each on top of the one before, over days."""
+    """Draw stacked areas of counts over days."""
     frame = Frame(max(1, len(days) - 1), _most(series))
     root = drawing(WIDTH, HEIGHT, _series_words(title, series), "plot")
     _axes(root, frame)
@@ -132,7 +132,7 @@ def areas(title: str, days: Sequence[date], series: Mapping[str, Sequence[int]])
 
 
 def bars(title: str, days: Sequence[date], series: Mapping[str, Sequence[int]]) -> Chart:
-    """Counts of each day, stacked."""
+    """Draw stacked bars of counts per day."""
     frame = Frame(len(days) or 1, _most(series))
     root = drawing(WIDTH, HEIGHT, _series_words(title, series), "plot")
     _axes(root, frame)
@@ -143,7 +143,7 @@ def bars(title: str, days: Sequence[date], series: Mapping[str, Sequence[int]]) 
 
 
 def histogram(title: str, buckets: Sequence[tuple[str, int]]) -> Chart:
-    """How many there are of each size, smallest first."""
+    """Draw a histogram, smallest first."""
     most = max((count for _, count in buckets), default=0)
     frame = Frame(len(buckets) or 1, _rounded(most))
     root = drawing(WIDTH, HEIGHT, f"{title}: {_buckets_words(buckets)}", "plot")
@@ -162,7 +162,7 @@ def _curve(decay: Decay, frame: Frame) -> list[tuple[float, float]]:
 
 
 def _mark(root: Element, frame: Frame, value: float, kind: str) -> None:
-    """A level line across the plot."""
+    """Draw a horizontal line."""
     y = frame.y(value)
     add(root, "line", kind, x1=frame.left, y1=y, x2=frame.left + frame.width, y2=y)
 
@@ -173,7 +173,7 @@ def _grid(root: Element, frame: Frame, value: float, words: str) -> None:
 
 
 def _decay_days(root: Element, frame: Frame, decay: Decay) -> None:
-    """The last confirmation below the left end, the day it fades below where that is."""
+    """Label the last confirmation and the day it fades."""
     y, confirmed_at = HEIGHT - 8, decay.waning.confirmed_at
     if confirmed_at is not None:
         write(root, f"{confirmed_at:%Y-%m-%d}", frame.left, y, "tick")
@@ -223,7 +223,7 @@ def _most(series: Mapping[str, Sequence[int]]) -> float:
 
 
 def _rounded(most: int) -> float:
-    """The next even round number, so that the middle of the axis is a whole one."""
+    """Round up to an even number, so that the middle of the axis is whole."""
     scale = 1
     while scale * 10 < most:
         scale *= 10
