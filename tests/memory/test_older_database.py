@@ -95,12 +95,20 @@ def is_left(row):
     return re.split(r"\W", row[0], maxsplit=1)[0] in mem_035_names.LEFT_IN_PLACE.split()
 
 
+def known(rows, columns):
+    """Rows without columns that were added since, in the order they had without them."""
+    bare = [{k: v for k, v in json.loads(row).items() if k in columns} for row in rows]
+    return sorted(bare, key=str)
+
+
 @pytest.mark.contract("P8", "N5.1", "N5.2", "N5.3", "N5.4", "L9")
 async def test_no_row_of_it_is_lost_or_changed(upgraded):
     _, before, after = upgraded
     filled = {table for table, rows in before.items() if rows}
     assert {"episodes", "facts", "rules", "entities", "memory_events", "job_runs"} <= filled
-    assert before == {table: after[table] for table in before}
+    for table, rows in before.items():
+        columns = set(json.loads(rows[0])) if rows else set()
+        assert known(rows, columns) == known(after[table], columns), table
 
 
 @pytest.mark.contract("L39")

@@ -1,6 +1,8 @@
 """The schema of one module: how to make it, and how to upgrade it."""
 
+import re
 from dataclasses import dataclass
+from importlib.resources import files
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +24,16 @@ class Branch:
         """Whether a revision of this branch is too old to be upgraded: `mem_033` of `mem_034`."""
         prefix = self.baseline.rpartition("_")[0]
         return bool(prefix) and revision.startswith(f"{prefix}_") and revision < self.baseline
+
+
+def newest_revision(location: str) -> str:
+    """The newest revision of a directory by its file names: `mem_035` of `mem_035_names.py`.
+
+    A start asks for it each time, and does without Alembic.
+    """
+    package, _, path = location.partition(":")
+    found = (
+        re.match(r"[a-z]+_\d+(?=_\w+\.py$)", file.name)
+        for file in (files(package) / path).iterdir()
+    )
+    return max(match[0] for match in found if match)

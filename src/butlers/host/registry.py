@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from butlers.db.branch import Branch
+from butlers.db.branch import Branch, newest_revision
 from butlers.errors import Conflict, SettingsError
 from butlers.memory.module import MemoryModule
 from butlers.module import Module
@@ -13,7 +13,7 @@ from butlers.notebook.module import NotebookModule
 CORE = Branch(
     "core",
     "butlers:jobs/migrations",
-    head="core_007",
+    head=newest_revision("butlers:jobs/migrations"),
     schema="butlers:jobs/schema",
     baseline="core_007",
 )

@@ -8,7 +8,7 @@ import structlog
 from pydantic import BaseModel
 
 from butlers.auth.rights import Caller
-from butlers.db.branch import Branch
+from butlers.db.branch import Branch, newest_revision
 from butlers.db.postgres import Database
 from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import ButlersError, Unavailable
@@ -33,7 +33,7 @@ class MemoryModule(Module):
     migrations: ClassVar[Branch | None] = Branch(
         "memory",
         "butlers:memory/migrations",
-        head="mem_035",
+        head=newest_revision("butlers:memory/migrations"),
         schema="butlers:memory/schema",
         baseline="mem_034",
     )
