@@ -1,10 +1,10 @@
 """The columns of episodes, facts and rules, declared once.
 
 A field of `NewEpisode`, `NewFact` or `NewRule` is a column that a caller may fill; `column()` says
-where else it goes. What the product fills itself stands in `EPISODE`, `FACT` and `RULE`. The SQL of
-inserting, copying and reading (`FRAGMENTS`, mentioned in `store/*.sql`), a fact said again, a
-correction and a proposal derive from here; an export takes every column that PostgreSQL does not
-make itself. A new column is added in the schema and here.
+where else it goes. What the product fills itself stands in `EPISODE`, `FACT` and `RULE`. Inserting,
+copying and reading (`FRAGMENTS`, mentioned in `store/*.sql` and `schema/*.sql`), a fact said again,
+a correction and a proposal derive from here; an export takes every column that PostgreSQL does not
+make itself. A new column is added in the schema, in a revision, and here.
 """
 
 from collections.abc import Callable, Mapping
@@ -273,9 +273,9 @@ def _fragments() -> dict[str, str]:
         lists[f"new_{kind}"] = [one.name for one in stored]
         lists[f"new_{kind}_values"] = [one.sql for one in stored]
         skipped = (*_TEXT, "butler", "session_id") if kind == "episode" else _TEXT
-        lists[f"{kind}_columns"] = [
-            one.name for one in record if one.shown and one.name not in skipped
-        ]
+        shown = [one.name for one in record if one.shown and one.name not in skipped]
+        lists[f"{kind}_columns"] = shown
+        lists[f"m_{kind}_columns"] = [f"m.{name}" for name in shown]
     copied = [one.name for one in FACT if one.sql and one.copied]
     lists |= {"copied": copied, "copy": [_ANOTHER.get(name, name) for name in copied]}
     kept = [one.name for one in EPISODE if one.name not in _MADE_ANEW]

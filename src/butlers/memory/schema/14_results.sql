@@ -12,10 +12,7 @@ language plpgsql {planned} as $$
       return query
       select 'episode', e.id, to_jsonb(e) from (
         select m.id, m.tenant_id, m.butler, m.session_id, m.content, m.retry_count, m.last_error,
-          m.importance, m.reference_count, m.consolidated, m.consolidation_status,
-          m.consolidation_attempts, m.last_consolidation_error, m.next_consolidation_retry_at,
-          m.dead_letter_reason, m.created_at, m.last_referenced_at, m.expires_at, m.place,
-          m.author, m.said_at, m.origin, m.trust, m.stored_by, m.quarantined, m.metadata,
+          {m_episode_columns},
           case when known_at is not null or exists (
             select from facts d
             where d.tenant_id = tenant and d.source_episode_id = m.id
@@ -31,12 +28,8 @@ language plpgsql {planned} as $$
       ) e
       union all
       select 'fact', f.id, to_jsonb(f) from (
-        select m.id, m.tenant_id, m.subject, m.predicate, m.content, m.importance, m.confidence,
-          m.decay_rate, m.permanence, m.source_butler, m.source_episode_id, m.supersedes_id,
-          m.entity_id, m.validity, fact_state(m.validity, m.metadata) as state, m.scope,
-          m.valid_from, m.valid_to, m.reference_count, m.created_at, m.last_referenced_at,
-          m.last_confirmed_at, m.session_id, m.place, m.author, m.said_at, m.origin, m.trust,
-          m.stored_by, m.quarantined, m.tags, m.metadata,
+        select m.id, m.tenant_id, m.subject, m.predicate, m.content, {m_fact_columns},
+          fact_state(m.validity, m.metadata) as state,
           effective_confidence(m.confidence, m.decay_rate, m.last_confirmed_at, at)
             as effective_confidence,
           case when exists (
@@ -50,14 +43,9 @@ language plpgsql {planned} as $$
       ) f
       union all
       select 'rule', r.id, to_jsonb(r) from (
-        select m.id, m.tenant_id, m.content, m.scope, m.maturity, m.confidence, m.decay_rate,
-          m.permanence, m.effectiveness_score, m.applied_count, m.success_count, m.harmful_count,
-          m.source_episode_id, m.source_butler, m.created_at, m.last_applied_at,
-          m.last_evaluated_at, m.last_confirmed_at, m.reference_count, m.last_referenced_at,
-          m.origin, m.trust, m.stored_by, m.quarantined,
+        select m.id, m.tenant_id, m.content, {m_rule_columns},
           has_only_own_reports(tenant, m.id, m.stored_by) as own_marks,
-          m.tags, m.metadata, rule_state(m.metadata) as state,
-          m.confidence_floor, effective_confidence(
+          rule_state(m.metadata) as state, effective_confidence(
             m.confidence, m.decay_rate, m.last_confirmed_at, at, m.confidence_floor
           ) as effective_confidence,
           case when exists (

@@ -1,6 +1,9 @@
 """What the memory module asks of PostgreSQL: a function is a statement."""
 
+from pathlib import Path
+
 from butlers.db.queries import declare
 from butlers.memory.records import FRAGMENTS
 
 declare(__file__, FRAGMENTS)
+declare(str(Path(__file__).parents[1] / "schema" / "fragments.sql"), FRAGMENTS)
