@@ -172,6 +172,7 @@ class NewRule:
     origin: Origin | None = column(None, proposed=False)
     doubt: str = column("", is_stored=False, proposed=False)
     depends_on: tuple[MemoryRef, ...] = column((), is_stored=False)
+    said_at: datetime | None = None
 
     @property
     def searchable_text(self) -> str:

@@ -39,6 +39,7 @@ create table rules (
       else 0.0
     end
   ) stored,
+  said_at timestamptz,
   constraint rules_tenant_id unique (tenant_id, id),
   constraint rules_tenant_named check (tenant_id <> ''),
   constraint rules_maturity
