@@ -162,8 +162,8 @@ async def test_predicates_are_told_or_learned_to_hold_one_value_or_many(memory, 
     (first,) = await asked("Ann")
     await conflicts.settle(memory, first.id, Settlement.BOTH, lineage)
     assert await asked("Bob") == ()
-    await conflicts.tell_predicate(memory, "mascot", Holds.ONE, lineage)
-    await conflicts.tell_predicate(memory, "mascot_name", Holds.ONE, lineage)
+    await conflicts.set_predicate(memory, "mascot", Holds.ONE, lineage)
+    await conflicts.set_predicate(memory, "mascot_name", Holds.ONE, lineage)
     (again,) = await asked("Cid")
     await conflicts.settle(memory, again.id, Settlement.BOTH, lineage)
     known = await conflicts.find_predicates(memory, lineage)
@@ -200,7 +200,7 @@ async def test_a_batch_a_model_and_a_release_from_quarantine_are_looked_at_too(m
     held = await told(memory, lineage, "state", order, "Dan")
     assert held.waits and held.conflicts == ()
     person = replace(lineage, origin=Origin.OPERATOR)
-    await quarantine.accept_held(memory, MemoryRef(MemoryType.FACT, held.id), person)
+    await quarantine.release_memory(memory, MemoryRef(MemoryType.FACT, held.id), person)
     assert ("conflict", "online", order) in await open_ones(memory, lineage)
 
 
@@ -235,7 +235,7 @@ async def test_who_is_not_trusted_settles_nothing(memory, lineage):
     with pytest.raises(Conflict, match="low trust"):
         await conflicts.settle(memory, conflict, Settlement.NEWER, stranger)
     with pytest.raises(Conflict, match="low trust"):
-        await conflicts.tell_predicate(memory, "city", Holds.MANY, stranger)
+        await conflicts.set_predicate(memory, "city", Holds.MANY, stranger)
     assert await conflicts.count_open(memory, lineage) == 1
 
 
@@ -244,7 +244,7 @@ async def test_what_a_source_settled_is_open_again_when_it_is_taken_back(memory,
     person = replace(lineage, origin=Origin.OPERATOR)
     agent = replace(lineage, actor="token:agent")
     await conflicts.settle(memory, conflict, Settlement.NEWER, agent)
-    await conflicts.tell_predicate(memory, "city", Holds.MANY, agent)
+    await conflicts.set_predicate(memory, "city", Holds.MANY, agent)
     await undo.undo_source(memory, UndoSource(token="agent"), person)
     assert (await rows(owner))[berlin]["validity"] == "active"
     assert await open_ones(memory, lineage) == [("conflict", "Berlin", "Madrid")]

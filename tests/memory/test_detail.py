@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from butlers.errors import Conflict, InvalidInput, NotFound
-from butlers.memory.flows.browse import memory_glance
+from butlers.memory.flows.browse import memory_overview
 from butlers.memory.flows.correct import correct_fact
 from butlers.memory.flows.entities import create_entity
 from butlers.memory.flows.forget import forget_memory
@@ -106,12 +106,12 @@ async def test_only_what_holds_can_be_corrected(memory, lineage, stranger):
 
 async def test_the_overview_says_when_something_was_last_consolidated(memory, lineage, clock):
     await store_fact(memory, TEA, lineage)
-    assert (await memory_glance(memory, 1, lineage))[0]["last_consolidated_at"] is None
+    assert (await memory_overview(memory, 1, lineage))[0]["last_consolidated_at"] is None
     for _ in range(2):
         clock.advance(hours=1)
         event = Event(EventType.EPISODE_CONSOLIDATED, memory.new_id())
         async with memory.begin(lineage) as work:
             await work.record(event)
-    shown, _ = await memory_glance(memory, 1, lineage)
+    shown, _ = await memory_overview(memory, 1, lineage)
     assert shown["last_consolidated_at"] == clock().isoformat()
     assert shown["facts"]["active"] == 1

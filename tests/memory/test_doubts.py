@@ -95,10 +95,10 @@ async def test_it_stands_behind_and_says_so(memory, lineage, dinner):
 async def test_whoever_keeps_it_says_that_it_stands_on_its_own(memory, lineage, dinner):
     diet, dish, rice, _ = dinner
     await forget.forget_memory(memory, "fact", diet.id, lineage)
-    assert await doubts.keep_doubted(memory, rice, lineage)
+    assert await doubts.clear_doubt(memory, rice, lineage)
     assert str(rice.id) not in await in_doubt(memory, lineage)
-    assert not await doubts.keep_doubted(memory, rice, lineage)
-    assert await doubts.keep_doubted(memory, dish, lineage)
+    assert not await doubts.clear_doubt(memory, rice, lineage)
+    assert await doubts.clear_doubt(memory, dish, lineage)
     events = await history.memory_history(memory, dish.id, lineage)
     assert [one["payload"]["target_id"] for one in events if one["event_type"] == "link_removed"] \
         == [str(diet.id)]  # fmt: skip

@@ -138,7 +138,7 @@ async def conflicting_lives(memory, lineage, clock):
         rome = await remember.store_fact(memory, NewFact(holds, "lives_in", "Rome"), lineage)
         since = ahead and memory.now() + ahead
         await conflicts.settle(memory, rome.conflicts[0].id, holds, lineage, since)
-    await conflicts.tell_predicate(memory, "mascot", Holds.ONE, lineage)
+    await conflicts.set_predicate(memory, "mascot", Holds.ONE, lineage)
 
 
 async def memories_end(memory, lineage, clock):
@@ -158,7 +158,7 @@ async def doubted_lives(memory, lineage, clock):
         "rule": await remember.store_rule(memory, NewRule(order), spy),
     }
     for kind, one in held.items():
-        await quarantine.accept_held(memory, MemoryRef(MemoryType(kind), one.id), person)
+        await quarantine.release_memory(memory, MemoryRef(MemoryType(kind), one.id), person)
     kept = await remember.store_fact(memory, NewFact("Ann", "is in", "Rome"), lineage)
     rule = await remember.store_rule(memory, NewRule("be there"), lineage)
     clock.advance(days=1)

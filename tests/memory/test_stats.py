@@ -27,7 +27,7 @@ update facts set validity = 'retracted' where subject = 'Ann'
 
 
 async def overview(memory, lineage):
-    return (await browse.memory_glance(memory, 1, lineage))[0]
+    return (await browse.memory_overview(memory, 1, lineage))[0]
 
 
 async def facts_in_every_state(memory, lineage, owner, scope="global"):
@@ -164,7 +164,7 @@ async def test_nothing_is_counted_twice_while_nothing_happens(memory, lineage, o
     # Behind the back of the audit stream, which no flow does.
     await owner.execute("update facts set validity = 'retracted'")
     assert await overview(memory, lineage) == first
-    glanced, newest = await browse.memory_glance(memory, 15, lineage)
+    glanced, newest = await browse.memory_overview(memory, 15, lineage)
     assert glanced == first
     assert [event["event_type"] for event in newest] == ["fact_created"]
     assert (await browse.memory_stats(memory, None, lineage))["facts"]["retracted"] == 1

@@ -142,16 +142,16 @@ async def test_what_is_suspicious_is_told_to_nobody_until_a_person_accepts_it(me
     drawn = NewFact("Bob", "says", "this", source_episode_id=refs[0].id)
     assert "quarantine" in (await remember.store_fact(memory, drawn, AGENT)).waits
     with pytest.raises(Conflict, match="only a person"):
-        await quarantine.accept_held(memory, refs[1], AGENT)
-    assert len(await quarantine.find_held(memory, 10, PERSON)) == 4
+        await quarantine.release_memory(memory, refs[1], AGENT)
+    assert len(await quarantine.find_quarantined(memory, 10, PERSON)) == 4
     for ref in refs[1:]:
-        assert await quarantine.reject_held(memory, ref, PERSON)
-        assert not await quarantine.reject_held(memory, ref, PERSON)
+        assert await quarantine.reject_memory(memory, ref, PERSON)
+        assert not await quarantine.reject_memory(memory, ref, PERSON)
         # Whoever takes the rejection back does not take it out of quarantine.
         assert await forget.restore_memory(memory, ref.type, ref.id, AGENT)
         assert await said(memory, ref) is None
     for ref in refs:
-        assert await quarantine.accept_held(memory, ref, PERSON)
+        assert await quarantine.release_memory(memory, ref, PERSON)
     assert all([await said(memory, ref) for ref in refs])
     assert {str(ref.id) for ref in refs} <= set(await found(memory, AGENT, ORDER))
     states = dict(await owner.fetch("select id, validity from facts where subject = 'Ann'"))

@@ -58,7 +58,7 @@ async def fill(memory, lineage, owner, clock, name="Ida"):
     await correct.correct_fact(memory, rome.id, "Milan", lineage)
     turin = NewFact(name, "city", "Turin", entity_id=ida)
     assert (await remember.store_fact(memory, turin, lineage)).conflicts
-    await conflicts.tell_predicate(memory, f"{name} calls it", Holds.ONE, lineage)
+    await conflicts.set_predicate(memory, f"{name} calls it", Holds.ONE, lineage)
     tea = await remember.store_fact(memory, NewFact("Bob", "drinks", "tea", scope=scope), lineage)
     flat = await remember.store_fact(memory, NewFact("flat", "owner", "is hers"), lineage)
     greet = await remember.store_rule(memory, NewRule(f"Greet {name} first"), lineage)

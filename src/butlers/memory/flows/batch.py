@@ -11,7 +11,7 @@ from typing import Any, TypeVar, assert_never
 
 from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Unavailable
-from butlers.memory.flows.conflict_detection import know_predicates
+from butlers.memory.flows.conflict_detection import embed_predicates
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.remember import paced, store_episode_in, store_fact_in, store_rule_in
 from butlers.memory.flows.results import Stored, StoredEpisode, StoredFact
@@ -142,7 +142,7 @@ async def _embedded(batch: _Batch, fit: dict[int, tuple[New, int]]) -> list[_Rea
             _Ready(place, new, vector, masked)
             for (place, (new, masked)), vector in zip(some, made, strict=True)
         ]
-    await know_predicates(batch.memory, [new for new, _ in fit.values()], batch.lineage)
+    await embed_predicates(batch.memory, [new for new, _ in fit.values()], batch.lineage)
     return ready
 
 

@@ -55,7 +55,7 @@ _SCOPES = ("scope", "butler")
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """Which page of a listing, and from which time; the later bound itself is not included."""
+    """Which page of a listing, and of which time; `created_before` is exclusive."""
 
     limit: int = DEFAULT_LIMIT
     cursor: str | None = None
@@ -108,7 +108,7 @@ class EntityFilter:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of what there is, and the cursor of the next page; None on the last."""
+    """Items, and the cursor of the next page; None on the last."""
 
     items: list[dict[str, Any]]
     next_cursor: str | None
@@ -117,33 +117,33 @@ class Page:
 async def browse_facts(
     memory: Memory, where: FactFilter, wanted: PageRequest, lineage: Lineage, then: Then = NOW
 ) -> Page:
-    """Facts, newest first; each with its state, and its confidence now or then."""
+    """List facts, newest first, each with its state and its confidence now or then."""
     return await _browse(memory, browse.FACTS, _checked(where, FactState), wanted, lineage, then)
 
 
 async def browse_rules(
     memory: Memory, where: RuleFilter, wanted: PageRequest, lineage: Lineage
 ) -> Page:
-    """Rules, newest first; each with its state and its confidence now."""
+    """List rules, newest first, each with its state and its confidence now."""
     return await _browse(memory, browse.RULES, _checked(where, RuleUse), wanted, lineage)
 
 
 async def browse_episodes(
     memory: Memory, where: EpisodeFilter, wanted: PageRequest, lineage: Lineage
 ) -> Page:
-    """Episodes, newest first; each with its state of consolidation."""
+    """List episodes, newest first, each with its consolidation status."""
     return await _browse(memory, browse.EPISODES, _checked(where, EpisodeState), wanted, lineage)
 
 
 async def browse_entities(
     memory: Memory, where: EntityFilter, wanted: PageRequest, lineage: Lineage
 ) -> Page:
-    """Entities, newest first, those merged away included; each with its number of facts held."""
+    """List entities, newest first, merged ones included, each with its number of current facts."""
     return await _browse(memory, browse.ENTITIES, _checked(where, EntityState), wanted, lineage)
 
 
 async def recent_activity(memory: Memory, limit: int, cursor: str | None, lineage: Lineage) -> Page:
-    """What happened, newest first; the cursor is the id of the oldest event seen."""
+    """List events, newest first; the cursor is the id of the oldest event seen."""
     inputs.checked_limit(limit, MAX_LIMIT)
     seen = None if cursor is None else inputs.checked_id("cursor", cursor)
     async with memory.transaction(lineage) as tx:
@@ -158,7 +158,7 @@ async def recent_activity(memory: Memory, limit: int, cursor: str | None, lineag
 async def activity_after(
     memory: Memory, event_id: str | UUID, limit: int, lineage: Lineage
 ) -> Page:
-    """What happened since an event, newest first; with a cursor there is more to ask for."""
+    """List events after one, newest first; a cursor means that there are more."""
     inputs.checked_limit(limit, MAX_LIMIT)
     seen = inputs.checked_id("after", event_id)
     async with memory.transaction(lineage) as tx:
@@ -196,7 +196,7 @@ async def _browse(
 
 
 def page_of(rows: list[Row], limit: int) -> Page:
-    """A page of rows of which one more than the limit was asked for, with where it goes on."""
+    """Make a page of rows, of which one more than the limit was read to know if there is more."""
     shown = rows[:limit]
     more = len(rows) > limit
     last = RowPosition(shown[-1]["created_at"], shown[-1]["id"]) if more else None
@@ -206,7 +206,7 @@ def page_of(rows: list[Row], limit: int) -> Page:
 def _checked(
     where: FactFilter | RuleFilter | EpisodeFilter | EntityFilter, states: type[StrEnum]
 ) -> dict[str, Any]:
-    """The fields of a filter, each a word, a line or an id."""
+    """Check the fields of a filter: words, lines and ids."""
     return {
         name: value if value is None else _field(name, value, {**_WORDS, "state": states})
         for name, value in asdict(where).items()
@@ -236,12 +236,12 @@ def _unknown_event(field: str, event_id: UUID) -> InvalidInput:
     return InvalidInput(f"{field}: found {event_id}; valid is the id of an event you were shown")
 
 
-_TELLING = 15
-"""So many of the newest events tell whether anything has happened."""
+_COMPARED_EVENTS = 15
+"""How many of the newest events are compared to know whether anything happened."""
 
 
 async def memory_stats(memory: Memory, scope: str | None, lineage: Lineage) -> dict[str, Any]:
-    """Counts by kind and state; a scope counts its own facts and rules and the global ones.
+    """Count memories by type and state; a scope counts its own facts and rules and global ones.
 
     `episodes.backlog_age_hours` is None when nothing waits. A forgotten rule counts as such alone.
     """
@@ -252,22 +252,24 @@ async def memory_stats(memory: Memory, scope: str | None, lineage: Lineage) -> d
     return {kind: counted[kind] for kind in ("episodes", "facts", "rules")}
 
 
-async def memory_glance(
+async def memory_overview(
     memory: Memory, shown: int, lineage: Lineage
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """All counts and when something was last consolidated; what happened last, newest first."""
+    """Return all counts with the last consolidation, and the latest events, newest first."""
     inputs.checked_limit(shown, MAX_LIMIT)
     async with memory.transaction(lineage) as tx:
-        newest = await events.find_before(tx, event_id=None, limit=max(shown, _TELLING))
-        # Counted after the events were read: if something happens in between, the next look tells.
-        counted = await _counted(memory, tx, tuple(event["id"] for event in newest[:_TELLING]))
+        newest = await events.find_before(tx, event_id=None, limit=max(shown, _COMPARED_EVENTS))
+        # Counted after the events were read: the next call notices what happens in between.
+        counted = await _counted(
+            memory, tx, tuple(event["id"] for event in newest[:_COMPARED_EVENTS])
+        )
     return _overview(counted, memory.now()), [dict(event) for event in newest[:shown]]
 
 
 async def _counted(memory: Memory, tx: Transaction, newest: tuple[UUID, ...]) -> Counted:
-    """What was counted last, unless something has happened since: whatever changes a count is told.
+    """Return the cached counts, unless something happened since: every change has its event.
 
-    Several events are compared, because one may be told after another that it came before.
+    Several events are compared, because one may be committed after a later one.
     """
     kept = memory.counts.get(tx.tenant_id)
     if kept is None or kept.events != newest:
@@ -289,7 +291,7 @@ MAX_DAYS = 366
 
 
 async def memory_timeline(memory: Memory, days: int, lineage: Lineage) -> TimelineCounts:
-    """Counts for each of the last days, today included; by the audit stream, in UTC."""
+    """Count facts and episodes for each of the last days, including today, in UTC."""
     inputs.checked_limit(days, MAX_DAYS)
     shown = days_until(memory.now().date(), days + 1)
     async with memory.transaction(lineage) as tx:

@@ -1,7 +1,7 @@
-"""Looking whether a fact just stored contradicts, or repeats, what is known of its subject.
+"""Conflict detection: whether a stored fact contradicts or repeats others about its subject.
 
-Whoever stores under a key takes turns with whoever stores about the same subject, so that of two
-at once the second sees the first. Nothing is refused, replaced or merged: it is asked about.
+Writers about the same subject take turns, so that of two at once the second sees the first. A
+conflict refuses, replaces and merges nothing: somebody settles it later.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,17 +26,17 @@ from butlers.memory.policy.naming import spellings
 from butlers.memory.store import conflicts
 
 _BESIDE = 50
-"""Facts that one is compared with."""
+"""The number of facts that one is compared with."""
 _LATEST = 300
-"""Facts of one subject among which the nearest of these are chosen."""
+"""The number of a subject's latest facts among which the nearest are chosen."""
 _KNOWN_PREDICATES = 200
-_TOLD = 3
-"""Conflicts of one fact that are told, the surest first."""
+_MOST_CONFLICTS = 3
+"""The number of conflicts recorded for one fact, the most certain first."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundConflict:
-    """What a stored fact may not stand beside, as whoever stored it is told."""
+    """A conflict of a stored fact, as the caller gets it."""
 
     id: UUID
     kind: ConflictKind
@@ -45,8 +45,8 @@ class FoundConflict:
     why: str
 
 
-async def know_predicates(memory: Memory, news: Iterable[object], lineage: Lineage) -> None:
-    """Have at hand what comparing these facts will need of the model, before a transaction."""
+async def embed_predicates(memory: Memory, news: Iterable[object], lineage: Lineage) -> None:
+    """Embed the predicates that comparing these facts needs, before a transaction begins."""
     told = [new for new in news if isinstance(new, NewFact)]
     predicates = {new.predicate for new in told}
     strangers = {
@@ -62,7 +62,7 @@ async def know_predicates(memory: Memory, news: Iterable[object], lineage: Linea
 
 
 async def _predicates_of(memory: Memory, news: Iterable[NewFact], lineage: Lineage) -> set[str]:
-    """Predicates of whoever is met for the first time; later ones come as they are stored."""
+    """Load the predicates of subjects seen for the first time."""
     news = list(news)
     names = {name for new in news for name in spellings(new.subject)}
     entities = {new.entity_id for new in news if new.entity_id is not None}
@@ -71,8 +71,13 @@ async def _predicates_of(memory: Memory, news: Iterable[NewFact], lineage: Linea
         return {row["predicate"] for row in await conflicts.find_predicates(tx, **about)}
 
 
-async def look_in(work: UnitOfWork, fact_id: UUID, new: NewFact) -> tuple[FoundConflict, ...]:
-    """What a fact just stored contradicts or repeats, the surest first; each is kept, and told."""
+async def detect_conflicts(
+    work: UnitOfWork, fact_id: UUID, new: NewFact
+) -> tuple[FoundConflict, ...]:
+    """Find what a stored fact contradicts or repeats, the most certain first.
+
+    Inserts each conflict and records `conflict_found`.
+    """
     wanted = {"id": fact_id, "predicates": same_property(new.predicate), "read": LONGEST_READ}
     wanted |= {"most": _LATEST, "limit": _BESIDE}
     if new.entity_id is None:
@@ -83,7 +88,7 @@ async def look_in(work: UnitOfWork, fact_id: UUID, new: NewFact) -> tuple[FoundC
         rows = await conflicts.find_comparable_by_entity(work.tx, **wanted)
     said = ComparedFact(new.subject, new.predicate, new.content)
     found = await _compared(work.memory, said, list({row["id"]: row for row in rows}.values()))
-    best = sorted(found, key=lambda one: (-one[1].score, one[0]["id"]))[:_TOLD]
+    best = sorted(found, key=lambda one: (-one[1].score, one[0]["id"]))[:_MOST_CONFLICTS]
     return tuple([await _record_conflict(work, fact_id, row, clash) for row, clash in best])
 
 
@@ -93,7 +98,7 @@ async def _compared(
     if not beside:
         return []
     predicates = sorted({newer.predicate, *(row["predicate"] for row in beside)})
-    # Seldom that one was not at hand: what another process stored in this very moment.
+    # Rarely one is missing: another process stored it this very moment.
     vectors = await memory.word_vectors([predicate_words(one) for one in predicates])
     near = dict(zip(predicates, vectors, strict=True))
     holds = _predicate_facts(newer, beside)
@@ -108,14 +113,14 @@ async def _compared(
 
 
 def _predicate_facts(newer: ComparedFact, beside: Sequence[Row]) -> dict[str, Holds]:
-    """What was told or learned of the predicates."""
+    """Whether each predicate has one value or many, as set or learned."""
     told = [(row["predicate"], row["holds"]) for row in beside]
     told += [(newer.predicate, beside[0]["own_holds"])]
     return {predicate: Holds(holds) for predicate, holds in told if holds}
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """Of vectors of length one."""
+    """The cosine of two unit vectors."""
     return float(sum(map(mul, one, other)))
 
 

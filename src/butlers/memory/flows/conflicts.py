@@ -1,6 +1,6 @@
-"""Facts that contradict or repeat each other: listed, and settled in one step.
+"""List and settle conflicts: facts that contradict or repeat each other.
 
-One that gives way is superseded by the other; nothing else is changed, and nothing is lost.
+The fact that does not hold is superseded by the other; nothing else changes.
 """
 
 from dataclasses import asdict, dataclass
@@ -42,7 +42,7 @@ _OTHER = {"newer": "older", "older": "newer"}
 
 
 async def find_conflicts(memory: Memory, limit: int, cursor: str | None, lineage: Lineage) -> Page:
-    """What somebody should settle, the latest first, both sides as they are."""
+    """List open conflicts with both facts, the latest first."""
     limit, place = inputs.checked_limit(limit, MAX_LIMIT), inputs.decode(cursor)
     where = {"place_at": place and place.created_at, "place_id": place and place.id}
     async with memory.transaction(lineage) as tx:
@@ -51,7 +51,7 @@ async def find_conflicts(memory: Memory, limit: int, cursor: str | None, lineage
 
 
 async def count_open(memory: Memory, lineage: Lineage) -> int:
-    """How much somebody should settle."""
+    """Count the open conflicts."""
     async with memory.transaction(lineage) as tx:
         return await conflicts.count_open(tx)
 
@@ -63,7 +63,12 @@ async def settle(
     lineage: Lineage,
     since: datetime | None = None,
 ) -> dict[str, Any]:
-    """Say which of two facts holds, that both do, or since when the newer does."""
+    """Settle a conflict: the newer or older fact holds, both do, or the newer since a time.
+
+    Refuses callers that are not trusted, and conflicts that are not open. Locks the keys of both
+    facts, then the conflict. Records `fact_superseded` or `fact_bounded`, `fact_confirmed` and
+    `conflict_settled`; teaches how many values the predicates have.
+    """
     must_be_trusted(lineage, "settle a conflict")
     id = inputs.checked_id("conflict_id", conflict_id)
     if (since is not None) != (holds is Settlement.SINCE):
@@ -75,13 +80,13 @@ async def settle(
             raise NotFound(f"conflict_id: no conflict {id} is open; list those that are")
         settling = _Settling(memory, tx, lineage, held)
         await _apply(settling, holds, since)
-        await _tell_settled(settling, holds)
+        await _record_settled(settling, holds)
     return {"settled": holds, "newer_id": held["newer_id"], "older_id": held["older_id"]}
 
 
 @dataclass(frozen=True, slots=True)
 class _Settling(UnitOfWork):
-    """A conflict on its way to being settled."""
+    """A locked conflict that is being settled."""
 
     held: Row
 
@@ -90,27 +95,27 @@ class _Settling(UnitOfWork):
         return MemoryRef(MemoryType.FACT, self.held[f"{side}_id"])
 
     def window(self, side: str) -> Window:
-        """When the fact on one side holds."""
+        """The validity window of the fact on one side."""
         return Window(self.held[f"{side}_from"], self.held[f"{side}_to"])
 
     def begins(self, side: str) -> datetime:
-        """Since when the fact on one side holds, as far as is known."""
+        """When the fact on one side began to hold, or was stored."""
         begins: datetime = self.held[f"{side}_from"] or self.held[f"{side}_at"]
         return begins
 
     async def newer_holds(self) -> None:
-        """The older one held until the newer began."""
+        """End the older fact when the newer began."""
         await self._give_way("older", self.window("older").until(self.begins("newer")))
         await self._confirm("newer")
 
     async def older_holds(self) -> None:
-        """The newer one never held."""
+        """Give the newer fact an empty window: it never held."""
         at = self.begins("newer")
         await self._give_way("newer", Window(at, at))
         await self._confirm("older")
 
     async def newer_since(self, since: datetime) -> None:
-        """The older one held, or will hold, until the newer does."""
+        """End the older fact when the newer begins, in the past or the future."""
         older, newer = self.window("older"), self.window("newer")
         if older.begins_after(since) or newer.is_over(since):
             raise InvalidInput(
@@ -166,8 +171,8 @@ async def _apply(one: _Settling, holds: Settlement, since: datetime | None) -> N
             assert_never(holds)
 
 
-async def _tell_settled(one: _Settling, holds: Settlement) -> None:
-    """Keep what was said, tell the audit stream, and learn what the predicates hold."""
+async def _record_settled(one: _Settling, holds: Settlement) -> None:
+    """Store the settlement, record it, and learn how many values the predicates have."""
     held, by = one.held, one.lineage.actor
     await conflicts.settle(one.tx, id=held["id"], settled_as=holds, now=one.now, settled_by=by)
     sides = {name: str(held[name]) for name in ("newer_id", "older_id")}
@@ -179,30 +184,30 @@ async def _tell_settled(one: _Settling, holds: Settlement) -> None:
         for predicate in sorted({held["newer_predicate"], held["older_predicate"]}):
             # What everybody knows of a city is not unlearned by one who has two homes.
             if holds_of(predicate, {}) is None:
-                await _tell(one, predicate, shown, told=False)
+                await _set_predicate(one, predicate, shown, told=False)
 
 
-async def tell_predicate(
+async def set_predicate(
     memory: Memory, predicate: str, holds: Holds, lineage: Lineage
 ) -> dict[str, Any]:
-    """Say whether a predicate has one value at a time or many; it counts for what comes."""
+    """Set whether a predicate has one value at a time or many, for facts stored from now on."""
     must_be_trusted(lineage, "say what a predicate holds")
     said = admitted(memory.settings.secrets, "predicate", predicate)
     name = inputs.checked_line("predicate", said, inputs.MAX_PREDICATE)
     async with memory.begin(lineage) as work:
-        await _tell(work, name, holds, told=True)
+        await _set_predicate(work, name, holds, told=True)
     return {"predicate": name, "holds": holds}
 
 
 async def find_predicates(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
-    """What was told of predicates, or learned by settling."""
+    """List what was set for predicates, or learned from settled conflicts."""
     async with memory.transaction(lineage) as tx:
         return [
             as_json(row) for row in await conflicts.find_predicate_rules(tx, limit=MOST_PREDICATES)
         ]
 
 
-async def _tell(work: UnitOfWork, predicate: str, holds: Holds, *, told: bool) -> None:
+async def _set_predicate(work: UnitOfWork, predicate: str, holds: Holds, *, told: bool) -> None:
     now, said = work.now, {"predicate": predicate, "told": told}
     if await conflicts.set_predicate_rule(
         work.tx, holds=holds, told_by=work.lineage.actor, now=now, **said

@@ -1,4 +1,4 @@
-"""What is in doubt because what it rests on fell, and how that is settled."""
+"""Memories in doubt: they depend on something that is no longer current."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,11 +16,11 @@ from butlers.memory.store import links
 
 MOST = 1_000
 _FALLEN = 20
-"""The most that an answer tells of what fell into doubt; listing tells all."""
+"""The number of memories in doubt that a result names; the listing names all."""
 
 
-async def fallen_in(work: UnitOfWork, refs: Sequence[MemoryRef]) -> list[dict[str, Any]]:
-    """What is in doubt of all that rests on some memories, briefly."""
+async def find_in_doubt(work: UnitOfWork, refs: Sequence[MemoryRef]) -> list[dict[str, Any]]:
+    """Return excerpts of the memories in doubt that depend on some memories."""
     if not refs:
         return []
     named = {"types": [ref.type for ref in refs], "ids": [ref.id for ref in refs]}
@@ -29,7 +29,7 @@ async def fallen_in(work: UnitOfWork, refs: Sequence[MemoryRef]) -> list[dict[st
 
 
 async def list_doubts(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
-    """What is in doubt, newest first, each with the grounds that do not stand."""
+    """List memories in doubt, newest first, each with what it depends on that is not current."""
     async with memory.begin(lineage) as work:
         rows = await links.find_doubted(work.tx, now=memory.now(), limit=limit, excerpt=EXCERPT)
         fell = await grounds_in(
@@ -39,7 +39,7 @@ async def list_doubts(memory: Memory, limit: int, lineage: Lineage) -> list[dict
 
 
 async def count_doubts(memory: Memory, lineage: Lineage) -> int:
-    """How many memories are in doubt, a thousand at most."""
+    """Count the memories in doubt, up to a thousand."""
     async with memory.transaction(lineage) as tx:
         return len(await links.find_doubted(tx, now=memory.now(), limit=MOST, excerpt=0))
 
@@ -47,7 +47,7 @@ async def count_doubts(memory: Memory, lineage: Lineage) -> int:
 async def grounds_in(
     tx: Transaction, ids: set[UUID], now: datetime, then: Then = NOW
 ) -> Mapping[UUID, Mapping[str, Any]]:
-    """What became of grounds; of one that is gone only its id is known."""
+    """Load what memories depend on, and its state; of a deleted one only the id."""
     at = {"now": now, "as_of": then.as_of, "known_at": then.known_at}
     rows = await links.find_grounds(tx, ids=list(ids), excerpt=EXCERPT, **at)
     gone: dict[UUID, dict[str, Any]] = {
@@ -56,8 +56,11 @@ async def grounds_in(
     return gone | {row["id"]: dict(row) for row in rows}
 
 
-async def keep_doubted(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
-    """Let a memory stand on its own: what fell carries it no longer; false if nothing did."""
+async def clear_doubt(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
+    """Unlink a memory from what is no longer current; false if it was not in doubt.
+
+    Refuses a memory that the caller may not change. Records `link_removed` for each link.
+    """
     now = memory.now()
     async with memory.begin(lineage) as work:
         await must_reach(work, ref, "settle")

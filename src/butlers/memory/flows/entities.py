@@ -1,4 +1,4 @@
-"""Entities: who and what facts are about, created, read and changed."""
+"""Entities: who and what facts are about; create, read and change them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -24,9 +24,10 @@ async def create_entity(
     metadata: Mapping[str, Any] | None,
     lineage: Lineage,
 ) -> UUID:
-    """Create an entity; one of the same type under the same name is a Conflict.
+    """Create an entity and return its id; one of the same type and name is a Conflict.
 
-    One that came to be by itself is made what is wanted instead.
+    An entity of that name that was created implicitly is updated instead. Locks the names; links
+    facts that bear them. Records `entity_created` or `entity_updated`.
     """
     kind = inputs.checked_word("entity_type", entity_type, EntityType)
     now, secrets = memory.now(), memory.settings.secrets
@@ -51,7 +52,7 @@ async def create_entity(
 
 
 async def _claimed(tx: Transaction, new: Row, now: datetime) -> Event | None:
-    """What becomes of the one entity of this name that came to be by itself: it is this one."""
+    """Update the one entity of this name that was created implicitly, if there is one."""
     bearers = await entities.hold_bearers(tx, [new["canonical_name"]], alone=True)
     if len(bearers) != 1 or not await entities.is_unclaimed(tx, id=bearers[0]["id"]):
         return None
@@ -64,7 +65,7 @@ async def _claimed(tx: Transaction, new: Row, now: datetime) -> Event | None:
 
 
 async def get_entity(memory: Memory, entity_id: UUID, lineage: Lineage) -> dict[str, Any] | None:
-    """The entity, or None; one that was merged away says `merged_into` in its metadata."""
+    """Return an entity, or None; a merged one has `merged_into` in its metadata."""
     async with memory.transaction(lineage) as tx:
         row = await entities.get(tx, id=entity_id)
     return _entity_view(row) if row else None
@@ -79,7 +80,11 @@ async def update_entity(
     aliases: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Change an entity: name and aliases are replaced, metadata is merged key by key."""
+    """Change an entity: replace name and aliases, merge metadata key by key.
+
+    Refuses a missing or merged entity and a taken name. Locks the names; links facts that bear
+    them. Records `entity_updated`.
+    """
     changes = _checked_changes(memory.settings.secrets, canonical_name, aliases, metadata)
     names = (*filter(None, [changes.get("canonical_name")]), *changes.get("aliases", ()))
     async with memory.begin(lineage) as work:
@@ -97,7 +102,7 @@ async def update_entity(
 
 
 def living(entity_id: UUID, row: Row | None, role: str = "entity") -> Row:
-    """The row of an entity that is there and has not been merged away."""
+    """Return the row of an entity; raise if it is missing or was merged away."""
     if row is None:
         raise NotFound(f"{role}_id: entity {entity_id} does not exist; create it first")
     merged_into = row["metadata"].get(policy.MERGED_INTO)
@@ -114,7 +119,7 @@ def _checked_changes(
     aliases: Sequence[str] | None,
     metadata: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The fields that were given, checked."""
+    """Check the fields that were given."""
     changes: dict[str, Any] = {}
     if canonical_name is not None:
         changes["canonical_name"] = policy.kept_name("canonical_name", canonical_name, secrets)
@@ -138,13 +143,13 @@ async def _refuse_taken_name(tx: Transaction, before: Row, after: Row) -> None:
 
 
 async def _bearer(tx: Transaction, wanted: Row) -> Row | None:
-    """Who has the name that is wanted."""
+    """Find the entity that has a name and type."""
     name, kind = wanted["canonical_name"], wanted["entity_type"]
     return await entities.get_by_name(tx, canonical_name=name, entity_type=kind)
 
 
 def _taken(wanted: Row, bearer: Row | None) -> Conflict:
-    """The refusal of a name, naming who bears it."""
+    """Refuse a taken name, naming the entity that has it."""
     name, kind = wanted["canonical_name"], wanted["entity_type"]
     said = f"canonical_name: an entity named {name!r} of type {kind!r} exists already"
     if bearer is None:
@@ -157,7 +162,7 @@ def _taken(wanted: Row, bearer: Row | None) -> Conflict:
 
 
 def _updated(before: Row, changes: dict[str, Any]) -> Event:
-    """What the fields given were before, and what they are now."""
+    """Make the event of a change: the fields before and after."""
     was = {field: before[field] for field in changes}
     if "metadata" in changes:
         kept = before["metadata"]
@@ -167,7 +172,7 @@ def _updated(before: Row, changes: dict[str, Any]) -> Event:
 
 
 def _entity_view(row: Row) -> dict[str, Any]:
-    """An entity as callers see it."""
+    """Return an entity as callers get it."""
     return {
         "entity_id": str(row["id"]),
         "canonical_name": row["canonical_name"],

@@ -1,4 +1,4 @@
-"""Merging two entities that turned out to be one, and parting them again."""
+"""Merge two entities that are the same, and undo a merge."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +9,7 @@ from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.memory.flows import entity_fact_merge, entity_linking
 from butlers.memory.flows.authority import must_be_trusted
 from butlers.memory.flows.entities import living
-from butlers.memory.flows.undo_entities import Parted, part
+from butlers.memory.flows.undo_entities import Parted, unmerge_in
 from butlers.memory.flows.undo_plan import UndoContext
 from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventType, Lineage
@@ -17,7 +17,7 @@ from butlers.memory.policy import entities as policy
 from butlers.memory.policy.entities import FactMerge
 from butlers.memory.store import entities, facts
 
-# How many facts a preview shows, of those that move and of those that are at odds.
+# How many facts a preview lists, moved ones and superseded ones each.
 _MOST_SHOWN = 100
 
 
@@ -25,8 +25,8 @@ _MOST_SHOWN = 100
 class MergeReport:
     """What a merge did, or would do.
 
-    `facts_repointed` are the source's facts, past ones included, that went over to the target as
-    they were; `facts_superseded` are those of either side that lost to a surer one.
+    `facts_repointed` are the source's facts, past ones included, that moved to the target;
+    `facts_superseded` are those of either side that a more confident one superseded.
     """
 
     source_entity_id: str
@@ -38,7 +38,7 @@ class MergeReport:
 
 @dataclass(frozen=True, slots=True)
 class MergePreview(MergeReport):
-    """What a merge would report, and the facts themselves, a hundred of each at most."""
+    """What a merge would do, and to which facts; at most a hundred of each."""
 
     rivalries: list[dict[str, Any]] = field(default_factory=list)
     repointed: list[dict[str, Any]] = field(default_factory=list)
@@ -46,7 +46,7 @@ class MergePreview(MergeReport):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Everything a merge will write, decided while both entities and their facts are held."""
+    """Everything a merge will write, planned while both entities and their facts are locked."""
 
     source: Row
     target: Row
@@ -54,12 +54,12 @@ class _Plan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the source is called."""
+        """The names of the source."""
         return (*self.source["aliases"], self.source["canonical_name"])
 
     @property
     def new_aliases(self) -> list[str]:
-        """The source's names that the target does not bear yet."""
+        """The source's names that the target does not have yet."""
         known = (self.target["canonical_name"], *self.target["aliases"])
         return policy.unheard_of(self.names, known)
 
@@ -75,7 +75,7 @@ class _Plan:
         return {**self.source, "metadata": metadata}
 
     def check(self, lineage: Lineage) -> None:
-        """Conflict where a fact would give way that is more trusted than who merges."""
+        """Raise Conflict if a fact would be superseded that is more trusted than the caller."""
         if any(one.loser["trust"] > lineage.trust for one in self.move.rivalries):
             raise Conflict(
                 "a fact that is more trusted than this caller would be superseded; "
@@ -84,7 +84,7 @@ class _Plan:
 
     @property
     def moved(self) -> dict[str, Any]:
-        """What it takes to part them again."""
+        """What undoing the merge needs."""
         return {
             "facts": list(map(str, self.move.ids)),
             "pairs": self.move.pairs,
@@ -111,7 +111,11 @@ class _Plan:
 async def merge_entities(
     memory: Memory, source_id: UUID, target_id: UUID, lineage: Lineage
 ) -> MergeReport:
-    """Make the source part of the target, with its facts, names and metadata."""
+    """Merge the source into the target, with its facts, names and metadata.
+
+    Refuses merged entities and, for less trusted callers, superseding more trusted facts. Locks
+    the names of both. Records `fact_superseded` for each fact and `entity_merge`.
+    """
     async with memory.begin(lineage) as work:
         await _hold_names(work.tx, source_id, target_id)
         plan = await _plan(memory, work.tx, source_id, target_id)
@@ -131,7 +135,7 @@ async def merge_entities(
 async def preview_merge(
     memory: Memory, source_id: UUID, target_id: UUID, lineage: Lineage
 ) -> MergePreview:
-    """What the merge would report, or raise, if it were done now; nothing changes."""
+    """Return what a merge would do now, or raise what it would raise. Nothing changes."""
     now = memory.now()
     # What would be merged is locked while that is planned, which only the original can do.
     async with memory.original.transaction(lineage) as tx:
@@ -144,7 +148,11 @@ async def preview_merge(
 
 
 async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) -> Parted:
-    """Take the last merge of an entity back; what was told of the target since stays with it."""
+    """Undo the last merge of an entity; what was stored about the target since stays with it.
+
+    Refuses callers that are not trusted, and merges that changed since. Records `entity_parted`
+    and `fact_restored` for each fact that is current again.
+    """
     must_be_trusted(lineage, "part entities that were merged")
     async with memory.transaction(lineage) as tx:
         if await entities.get(tx, id=entity_id) is None:
@@ -152,7 +160,7 @@ async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) ->
         merge = await _held_merge(tx, entity_id)
         if merge is None:
             raise Conflict(f"entity {entity_id} is no part of a merge that can be taken back")
-        parted = await part(UndoContext(memory, tx, lineage), merge)
+        parted = await unmerge_in(UndoContext(memory, tx, lineage), merge)
     if parted is None:
         raise Conflict(
             "what was merged has changed since, or is part of another now; part that first"
@@ -161,7 +169,7 @@ async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) ->
 
 
 async def _held_merge(tx: Transaction, entity_id: UUID) -> Row | None:
-    """The last merge of an entity, once nobody stores under the names of either side."""
+    """Lock the names of both sides, then read the last merge of an entity."""
     merge = await entities.get_merge(tx, id=entity_id)
     if merge is None:
         return None
@@ -170,7 +178,7 @@ async def _held_merge(tx: Transaction, entity_id: UUID) -> Row | None:
 
 
 async def _hold_names(tx: Transaction, *ids: UUID) -> None:
-    """Nobody stores a fact under their names meanwhile."""
+    """Lock the names of entities, so that nobody stores a fact under them meanwhile."""
     rows = [await entities.get(tx, id=id) for id in ids]
     known = [(row["canonical_name"], *row["aliases"]) for row in rows if row is not None]
     await entity_linking.hold_names(tx, [name for names in known for name in names])

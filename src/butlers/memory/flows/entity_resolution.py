@@ -1,4 +1,4 @@
-"""Resolving a name: which entities it may mean, the likeliest first."""
+"""Entity resolution: find the entities that a name may mean, the likeliest first."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ MAX_MEASURED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class NameSearch:
-    """Which entities are looked for, and which of equals come first when not all fit."""
+    """A name to resolve, and the entities preferred among equals."""
 
     name: str
     entity_type: str | None
@@ -39,7 +39,7 @@ async def resolve_entity(
     context_hints: Mapping[str, Any] | None = None,
     enable_fuzzy: bool = False,
 ) -> list[dict[str, Any]]:
-    """The living entities a name may mean, best score first; none is ever created."""
+    """Return the entities that a name may mean, best score first; nothing is created."""
     hints = policy.checked_hints(context_hints)
     search = _checked_search(name, entity_type, hints)
     async with memory.transaction(lineage) as tx:
@@ -53,7 +53,7 @@ async def resolve_entity(
 async def ranked_bearers(
     tx: Transaction, bearers: Sequence[Row], name: str, new: NewFact
 ) -> list[dict[str, Any]]:
-    """Entities that bear a name, best first by what a fact says of whom it means."""
+    """Rank entities of one name by how well a fact fits them."""
     found = [candidate(row, _match(row, name)) for row in bearers]
     extra = await _extra_scores(tx, found, Hints(new.searchable_text))
     shown = ("entity_id", "canonical_name", "entity_type", "score")
@@ -78,7 +78,7 @@ async def _find_by_name(tx: Transaction, search: NameSearch) -> list[dict[str, A
 async def _find_fuzzily(
     tx: Transaction, search: NameSearch, found: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Entities spelled like the name: measured by the server, or else by ourselves."""
+    """Find entities spelled like the name: by pg_trgm, or else in Python."""
     ids, limit = [one["entity_id"] for one in found], MAX_CANDIDATES - len(found)
     if await entities.has_trigrams(tx):
         measure = FuzzyMeasure.PG_TRGM
@@ -107,7 +107,7 @@ async def _measure(tx: Transaction, search: NameSearch, ids: list[UUID], limit: 
 async def _extra_scores(
     tx: Transaction, found: list[dict[str, Any]], hints: Hints
 ) -> dict[UUID, float]:
-    """What hints add to the score of each candidate."""
+    """Score each candidate by the hints."""
     ids = [one["entity_id"] for one in found]
     extra = {entity_id: hints.domain_scores.get(entity_id, 0.0) for entity_id in ids}
     terms = frozenset(await entities.keywords(tx, text=hints.text) if hints.text else ())

@@ -1,7 +1,7 @@
-"""Erasing: what names a person, came of a session or is a tenant's is gone, and what says so stays.
+"""Erase what names a person, came from a session, or belongs to a tenant.
 
-What is erased is chosen in the transaction that erases it. Rows are deleted, with their words and
-vectors; of events only the texts go, replaced by their hashes (through one guarded function).
+What is erased is selected in the transaction that erases it. Rows are deleted with their words and
+vectors; events stay, with their texts replaced by hashes (through one guarded function).
 """
 
 import json
@@ -39,13 +39,13 @@ _REWORD = {
 
 
 async def preview(memory: Memory, wanted: ErasureRequest, lineage: Lineage) -> Selection:
-    """What would be erased; nothing is changed."""
+    """Return what would be erased. Nothing changes."""
     async with memory.transaction(lineage, snapshot=True) as tx:
         return await _select(tx, wanted)
 
 
 async def erase(memory: Memory, wanted: ErasureRequest, lineage: Lineage) -> Selection:
-    """Erase, all or nothing; what was erased. Where there is nothing, nothing is written."""
+    """Erase all of it or nothing, and return what was erased. Records `memory_erased`."""
     async with memory.begin(lineage) as work:
         selection = await _select(work.tx, wanted)
         if selection.counts:
@@ -113,7 +113,7 @@ async def _select_rows(
 
 
 def _reword(selection: Selection, kind: str, id: str, row: dict[str, Any]) -> None:
-    """What is not about a person but has their name somewhere keeps all but the name."""
+    """Keep a row that only mentions a person, without the name."""
     told = {name: row[name] for name in _REWORDED[kind]}
     bare = erasure.without_names(told, selection.mentions)
     if bare != told:
@@ -133,6 +133,6 @@ async def _select_events(tx: Transaction, wanted: ErasureRequest, selection: Sel
 
 
 async def _rows(tx: Transaction, kind: str) -> AsyncIterator[tuple[dict[str, Any], str]]:
-    """The rows of a kind, read and as they are written."""
+    """Stream the rows of a kind, parsed and as text."""
     async for row in tx.stream(_BY_NAME[kind].rows.query):
         yield json.loads(row["row"]), row["row"]

@@ -95,7 +95,7 @@ _COUNTED = ("applied_count", "success_count", "harmful_count", "effectiveness_sc
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One use of a rule and what came of it."""
+    """One application of a rule and its outcome."""
 
     rule_id: UUID
     outcome: RuleOutcome
@@ -141,7 +141,10 @@ async def mark_helpful(
     lineage: Lineage,
     context: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The rule, which helped: it may have risen a step."""
+    """Mark a rule as helpful and return it; enough marks raise its maturity.
+
+    Refuses a forgotten or quarantined rule. Locks it. Records `rule_marked_helpful` and changes.
+    """
     use = _application(memory, rule_id, RuleOutcome.HELPFUL, None, context)
     async with memory.begin(lineage) as work:
         return as_json(with_origin(await _mark(work, use)))
@@ -154,7 +157,10 @@ async def mark_harmful(
     lineage: Lineage,
     context: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The rule, which harmed: it may have fallen a step, or have become a warning."""
+    """Mark a rule as harmful and return it; it may be demoted, or inverted into a warning.
+
+    Refuses a forgotten or quarantined rule. Locks it. Records `rule_marked_harmful` and changes.
+    """
     use = _application(memory, rule_id, RuleOutcome.HARMFUL, reason, context)
     async with memory.begin(lineage) as work:
         marked = await _mark(work, use)
@@ -190,7 +196,7 @@ async def _mark(work: UnitOfWork, use: Application) -> Row:
 
 
 async def _after(work: UnitOfWork, before: Row, use: Application) -> RuleState:
-    """The rule after a mark; who made those before it matters only now and then."""
+    """Compute the rule after a mark; loads earlier marks only where their authors matter."""
     settings, author = work.settings.rules, Author.of(before)
     harms_a_person = author.origin.is_person and use.outcome is RuleOutcome.HARMFUL
     earlier = []
@@ -202,7 +208,7 @@ async def _after(work: UnitOfWork, before: Row, use: Application) -> RuleState:
 
 
 async def _lock_rule(tx: Transaction, rule_id: UUID, now: datetime) -> Row:
-    """The rule, held so that marks on it take turns."""
+    """Lock a rule, so that marks on it take turns."""
     rule = await rules.lock(tx, id=rule_id, now=now)
     if rule is None:
         raise NotFound(f"rule_id: rule {rule_id} does not exist; search for the rule to mark")
@@ -230,14 +236,14 @@ def _application(
 
 
 def _checked_reason(reason: str | None, secrets: Secrets) -> str | None:
-    """A reason that says something; a blank one is none, and the mark counts all the same."""
+    """Check a reason; a blank one is none."""
     if reason is None or not clean(reason).strip():
         return None
     return inputs.checked_text("reason", admitted(secrets, "reason", reason), inputs.MAX_REASON)
 
 
 def _columns(before: Row, after: RuleState, use: Application, now: datetime) -> dict[str, Any]:
-    """What a mark writes into the rule; one that helped is sure again, and fades no more."""
+    """Return the columns that a mark writes; a helpful one confirms the rule."""
     columns = {name: getattr(after, name) for name in ("maturity", *_COUNTED)}
     helped = use.outcome is RuleOutcome.HELPFUL
     columns["confirmed_at"] = now if helped else before["last_confirmed_at"]
@@ -270,7 +276,7 @@ def _recovered(ref: MemoryRef) -> Event:
 
 
 def _mark_result(before: Row, marked: Row, use: Application) -> Iterator[Event]:
-    """What is told of a mark that counts."""
+    """Make the events of a mark that counts."""
     yield _marked(before, marked, use)
     if before["state"] == "fading" and marked["state"] == "active":
         yield _recovered(MemoryRef(MemoryType.RULE, use.rule_id))

@@ -10,7 +10,7 @@ from butlers.errors import Conflict
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import must_reach
-from butlers.memory.flows.doubts import fallen_in
+from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.fact_windows import columns, find_standing, moved_window, window_of
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
@@ -73,7 +73,7 @@ async def forget_memory(
         gone = {row["id"] for row in rows if with_sources and _may_go(row, lineage)}
         for id in gone:
             await _forget_source(work, id)
-        fallen = await fallen_in(work, [ref])
+        fallen = await find_in_doubt(work, [ref])
     told = {row["id"]: excerpt_of({"memory_type": MemoryType.EPISODE, **row}) for row in rows}
     left = [one for id, one in told.items() if id not in gone]
     return Forgotten(forgotten is not None, left, [told[id] for id in gone], fallen)

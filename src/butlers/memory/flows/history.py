@@ -23,7 +23,7 @@ from butlers.memory.model import (
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.confidence import Waning
 from butlers.memory.policy.inputs import checked_id
-from butlers.memory.policy.maturity import told_reason
+from butlers.memory.policy.maturity import shown_reason
 from butlers.memory.settings import FactsConfig
 from butlers.memory.store import (
     episodes,
@@ -35,7 +35,7 @@ from butlers.memory.store import (
 )
 
 SHOWN = 100
-"""The most predecessors, successors and applications an explanation lists."""
+"""The maximum number of predecessors, successors and applications of an explanation."""
 
 _CONFIRMED = (EventType.FACT_CONFIRMED, EventType.RULE_CONFIRMED)
 _IN_USE = ("active", "fading")
@@ -44,7 +44,7 @@ _IN_USE = ("active", "fading")
 async def memory_history(
     memory: Memory, memory_id: str | UUID, lineage: Lineage, then: Then = NOW
 ) -> list[dict[str, Any]]:
-    """Everything that happened to a memory, links to it included, in the order it happened."""
+    """List the events of a memory, those of its links included, oldest first."""
     wanted = checked_id("memory_id", memory_id)
     async with memory.transaction(lineage) as tx:
         told = await events.find_history(tx, memory_id=wanted)
@@ -54,7 +54,7 @@ async def memory_history(
 async def stored_by(
     memory: Memory, actor: str, since: datetime, lineage: Lineage, limit: int = SHOWN
 ) -> list[UUID]:
-    """The memories that one actor has stored since an instant, in the order it did."""
+    """List the ids of what an actor has stored since a time, oldest first."""
     async with memory.transaction(lineage) as tx:
         rows = await events.find_stored_by(tx, actor=actor, since=since, limit=limit)
     return [row["memory_id"] for row in rows]
@@ -76,10 +76,10 @@ async def explain_memory(
     lineage: Lineage,
     then: Then = NOW,
 ) -> dict[str, Any] | None:
-    """A memory with its sources, what it replaced and what replaced it, its confirmations and
-    applications, what it rests on, and when it will fade and expire; None when there is none.
+    """Explain a memory: its sources, what it replaced and what replaced it, its confirmations and
+    applications, what it depends on, and when it will fade and expire; None if there is none.
 
-    Asked of a time, as it was then: what was not known yet is left out.
+    With `then`, as of that time: what was not known yet is left out.
     """
     ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
     told = then and await search.load_memories(memory.database, lineage.tenant_id, [ref], now, then)
@@ -126,7 +126,7 @@ async def _story(
 async def _add_state(
     memory: Memory, tx: Transaction, ref: MemoryRef, found: Mapping[str, Any], then: Then
 ) -> dict[str, Any]:
-    """Whether a memory holds, and what became of what it rests on or was drawn from it."""
+    """Return whether a memory is current, and the state of what it depends on."""
     if ref.type is MemoryType.EPISODE:
         outdated = await grounds_in(tx, set(found["outdated_by"] or ()), memory.now(), then)
         return {"outdated_by": list(outdated.values())}
@@ -139,14 +139,14 @@ async def _add_state(
 
 
 def _recorded_by(rows: Sequence[Row], then: Then, when: str = "created_at") -> Sequence[Row]:
-    """Those that were there already when it was known."""
+    """Keep the rows that existed at `known_at`."""
     return [row for row in rows if then.known_at is None or row[when] <= then.known_at]
 
 
 def _source_ids(
     ref: MemoryRef, found: Mapping[str, Any], happened: Sequence[Row], linked: Sequence[Row]
 ) -> list[UUID]:
-    """Every episode a memory was drawn from, also those that are gone since."""
+    """List the ids of a memory's source episodes, deleted ones too."""
     told = (row["payload"].get("source_episode_id") for row in happened)
     return list(
         dict.fromkeys(
@@ -166,7 +166,7 @@ def _draws_on_episode(ref: MemoryRef, link: Row) -> bool:
 
 
 async def _sources(tx: Transaction, ids: Sequence[UUID]) -> list[dict[str, Any]]:
-    """The episodes as far as they are still there; one that is gone is known by its id alone."""
+    """Load source episodes; of a deleted one only the id."""
     present = {row["id"]: row for row in await episodes.find_texts(tx, ids=ids)}
     return [_source(episode_id, present.get(episode_id)) for episode_id in ids]
 
@@ -177,7 +177,7 @@ def _source(episode_id: UUID, row: Row | None) -> dict[str, Any]:
 
 
 def _prospects(found: Mapping[str, Any], settings: FactsConfig) -> dict[str, datetime | None]:
-    """When a memory will fade and when it will be gone, if nothing happens until then."""
+    """Forecast when a memory will fade and expire, unless it is confirmed."""
     if "expires_at" in found:
         return {"fades_at": None, "expires_at": found["expires_at"]}
     if found["state"] not in _IN_USE:
@@ -190,7 +190,7 @@ def _prospects(found: Mapping[str, Any], settings: FactsConfig) -> dict[str, dat
 
 
 def _application(row: Row) -> dict[str, Any]:
-    return {**row, "reason": row["reason"] and told_reason(row["reason"])}
+    return {**row, "reason": row["reason"] and shown_reason(row["reason"])}
 
 
 def _plain(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -206,9 +206,9 @@ _NOWHERE = {"number": None, "event_id": None, "at": None}
 async def verify_events(
     memory: Memory, lineage: Lineage, since_head: str | None = None
 ) -> dict[str, Any]:
-    """What is wrong with a tenant's events, the first faults of them named; and its head now.
+    """Verify a tenant's event chain and return its head and the first faults.
 
-    Whoever noted a head elsewhere learns whether the story that it ended still stands.
+    With a head noted before, also whether everything up to it is still there.
     """
     told: dict[str, Any] = {"events": 0, "erased": 0, "faulty": 0, "faults": []}
     async with memory.transaction(lineage) as tx:
@@ -226,7 +226,7 @@ async def verify_events(
 
 
 async def _walk(tx: Transaction, last: int, told: dict[str, Any]) -> None:
-    """Look at every place of the chain up to the last, a stretch at a time."""
+    """Verify the chain up to its last number, a stretch at a time."""
     for after in range(0, last, STRETCH):
         row = await events.verify_chain(tx, after=after, limit=STRETCH, most=MOST_FAULTS)
         told["events"] += row["events"]

@@ -30,7 +30,7 @@ from butlers.memory.store import browse, entities, facts
 from butlers.memory.store.facts import FactKey
 
 SHORTEST = 6
-"""How many digits the beginning of an id has at least."""
+"""The least number of digits of a partial id."""
 
 VALID_ID = f"valid is an id, or at least its first {SHORTEST} digits (0 to 9, a to f)"
 _SHOWN = 5
@@ -41,7 +41,7 @@ _BEGINNING = re.compile(rf"[0-9a-f]{{{SHORTEST},{_WHOLE}}}")
 
 @dataclass(frozen=True, slots=True)
 class KnownId:
-    """What an id stands for: a memory or an entity."""
+    """The type and id of a memory or entity."""
 
     kind: EventSubject
     id: UUID
@@ -50,7 +50,7 @@ class KnownId:
 async def find_known(
     memory: Memory, given: str | UUID, kind: str | None, lineage: Lineage
 ) -> KnownId | None:
-    """What the tenant has or had under an id or a beginning of one; several are a Conflict."""
+    """Find the memory or entity of an id or partial id, past ones too; several are a Conflict."""
     low, high = _range(given)
     wanted = None if kind is None else checked_word("memory_type", kind, EventSubject)
     async with memory.transaction(lineage) as tx:
@@ -64,7 +64,7 @@ async def find_known(
 async def find_memory(
     memory: Memory, given: str | UUID, memory_type: str | None, lineage: Lineage
 ) -> MemoryRef | None:
-    """The memory under an id or a beginning of one; an entity is none."""
+    """Find the memory of an id or partial id; None for an entity."""
     wanted = None if memory_type is None else checked_word("memory_type", memory_type, MemoryType)
     found = await find_known(memory, given, wanted, lineage)
     if found is None or found.kind.value not in {kind.value for kind in MemoryType}:
@@ -80,7 +80,7 @@ async def find_fact_by_key(
     entity_id: UUID | None,
     lineage: Lineage,
 ) -> dict[str, Any] | None:
-    """The fact that holds under a key, or None; asking is not counted as a use."""
+    """Return the current fact under a key, or None. It does not count as a use."""
     wanted = FactKey(
         checked_line("scope", scope, MAX_SCOPE),
         checked_line("predicate", predicate, MAX_PREDICATE),
@@ -88,14 +88,14 @@ async def find_fact_by_key(
         entity_id,
     )
     async with memory.transaction(lineage) as tx:
-        wanted = await _about_whom(tx, wanted)
+        wanted = await _with_entity(tx, wanted)
         holder = await facts.get_active(tx, wanted, memory.now())
         found = await facts.find(tx, ids=[holder["id"]], now=memory.now()) if holder else []
     return as_json({"memory_type": MemoryType.FACT, **found[0]}) if found else None
 
 
-async def _about_whom(tx: Transaction, key: FactKey) -> FactKey:
-    """The key under which a fact of this subject is stored: of the one entity that it names."""
+async def _with_entity(tx: Transaction, key: FactKey) -> FactKey:
+    """Add the entity to a key, if its subject names exactly one."""
     if key.entity_id is not None:
         return key
     name = naming.as_name(key.subject)
@@ -107,7 +107,7 @@ async def _about_whom(tx: Transaction, key: FactKey) -> FactKey:
 async def scopes_of(
     memory: Memory, ids: Collection[UUID], lineage: Lineage
 ) -> Mapping[UUID, set[str]]:
-    """The scope that each of these memories is in, those in the bin included; none for no memory.
+    """Return the scopes of memories, those in the bin included; none for an unknown id.
 
     An entity is in every scope that a fact about it is in.
     """
@@ -119,7 +119,7 @@ async def scopes_of(
 
 
 def checked_beginning(given: str | UUID) -> str:
-    """The digits of an id, or of the beginning of one."""
+    """Check an id or partial id and return its digits."""
     digits = str(given).strip().lower().replace("-", "")
     if _BEGINNING.fullmatch(digits) is None:
         raise InvalidInput(f"memory_id: found {str(given)[:80]!r}; {VALID_ID}")
@@ -127,13 +127,13 @@ def checked_beginning(given: str | UUID) -> str:
 
 
 def whole_id(given: str | UUID) -> UUID | None:
-    """The id, if all of it was given."""
+    """Return the id, or None for a partial one."""
     digits = str(given).replace("-", "")
     return UUID(digits) if len(digits) == _WHOLE else None
 
 
 def _range(given: str | UUID) -> tuple[UUID, UUID]:
-    """The lowest and the highest id that begin so."""
+    """Return the lowest and highest id with this beginning."""
     digits = checked_beginning(given).replace("-", "")
     return UUID(digits.ljust(_WHOLE, "0")), UUID(digits.ljust(_WHOLE, "f"))
 

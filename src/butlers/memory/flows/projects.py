@@ -1,7 +1,7 @@
-"""Projects: what a session works in, whose memories it is told, and who else is told its own.
+"""Projects: which memories a repository has, and which others its sessions see.
 
-A project's scope is `project:` and its id: its episodes are kept under it as others are under their
-butler's name, and so is what is drawn from them.
+A project's scope is `project:` and its id. Its episodes, and what is drawn from them, are stored
+in that scope.
 """
 
 import hashlib
@@ -21,20 +21,20 @@ from butlers.memory.store import projects
 
 _MOST_KEYS, _MOST_PLACES = 20, 10
 _LONGEST_NAME = 100
-# How often it is noted that somebody works in a project.
+# How often `last_seen_at` of a project is written.
 _NOTED = timedelta(minutes=10)
 
 
 async def own_scope(memory: Memory, project: Project, lineage: Lineage) -> str:
-    """The scope of what a session in this project leaves."""
+    """Return the scope that a session in this project stores in; register a new project."""
     async with memory.begin(lineage) as work:
         return PROJECT + await _met(work, project)
 
 
 async def seen_scopes(memory: Memory, project: Project, lineage: Lineage) -> tuple[str, ...]:
-    """The scopes a session in this project is told of, beside what is global.
+    """Return the scopes that a session in this project sees, besides global.
 
-    That it was met is noted after the answer; one that was never met has nothing of its own yet.
+    A new project is registered after the answer.
     """
     async with memory.transaction(lineage) as tx:
         found = await projects.find_known(tx, keys=project.keys)
@@ -50,7 +50,7 @@ async def seen_scopes(memory: Memory, project: Project, lineage: Lineage) -> tup
 
 
 async def _met(work: UnitOfWork, project: Project) -> str:
-    """The id of a project, of the one it was moved into if it was; a new one becomes known."""
+    """Return the id of a project, or of the one it was moved into; register a new one."""
     found = await projects.find_known(work.tx, keys=project.keys)
     if found is None:
         await _add(work, project)
@@ -69,7 +69,7 @@ async def _met(work: UnitOfWork, project: Project) -> str:
 
 
 def _id(project: Project) -> str:
-    """What a new one is known by: one that has a word for its key, `personal`, by that word."""
+    """Derive the id of a new project from its first key; a plain word such as `personal` is one."""
     surest = project.keys[0]
     return hashlib.sha256(surest.encode()).hexdigest()[:12] if ":" in surest else surest
 
@@ -93,19 +93,19 @@ def _has_changed(memory: Memory, found: Row, project: Project) -> bool:
 
 
 def _with(known: list[str], more: Any, most: int) -> list[str]:
-    """What is known with what is new, the newest last."""
+    """Add new values to known ones, the newest last, up to `most`."""
     fresh = [one for one in more if one]
     return [*(one for one in known if one not in fresh), *fresh][-most:]
 
 
 async def find_projects(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
-    """Every project of a tenant, the one last worked in first."""
+    """List the projects of a tenant, the latest first."""
     async with memory.transaction(lineage) as tx:
         return [as_json(row) for row in await projects.find(tx, id=None, prefix=PROJECT)]
 
 
 async def get_project(memory: Memory, given: str, lineage: Lineage) -> dict[str, Any]:
-    """One project, by its id or name."""
+    """Return a project by its id or name."""
     async with memory.transaction(lineage) as tx:
         return await _get_project(tx, await _meant(tx, given))
 
@@ -113,7 +113,7 @@ async def get_project(memory: Memory, given: str, lineage: Lineage) -> dict[str,
 async def share_project(
     memory: Memory, given: str, shared: bool, lineage: Lineage
 ) -> dict[str, Any]:
-    """What is in a project is told in every other, or no longer."""
+    """Share a project's memories with every project, or stop. Records `project_shared`."""
     async with memory.begin(lineage) as work:
         id = await _meant(work.tx, given)
         before = await _get_project(work.tx, id)
@@ -125,7 +125,7 @@ async def share_project(
 
 
 async def move_project(memory: Memory, given: str, to: str, lineage: Lineage) -> dict[str, Any]:
-    """A project becomes a part of another; moved to itself it is again one of its own."""
+    """Move a project into another, or back to itself. Records `project_moved`."""
     async with memory.begin(lineage) as work:
         id, target = await _meant(work.tx, given), await _meant(work.tx, to)
         before = await _get_project(work.tx, id)
@@ -138,7 +138,7 @@ async def move_project(memory: Memory, given: str, to: str, lineage: Lineage) ->
 
 
 async def _record(work: UnitOfWork, kind: EventType, id: str, change: dict[str, Any]) -> None:
-    """A project is known by a word, so the event names it in its payload."""
+    """Record an event; a project has no UUID, so the payload names it."""
     event = Event(kind, None, {"project": id, **change})
     await work.record(event)
 

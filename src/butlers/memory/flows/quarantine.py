@@ -1,11 +1,11 @@
-"""What waits in quarantine: stored and told to nobody until a person has judged it."""
+"""Quarantine: memories that are returned to nobody until a person has reviewed them."""
 
 from datetime import datetime
 from typing import Any
 
 from butlers.kernel.json_values import as_json
 from butlers.memory.flows.authority import must_be_a_person
-from butlers.memory.flows.conflict_detection import look_in
+from butlers.memory.flows.conflict_detection import detect_conflicts
 from butlers.memory.flows.fact_windows import (
     close_overlapping,
     columns,
@@ -41,8 +41,8 @@ _BECOMES = {
 }
 
 
-async def find_held(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
-    """What waits, the longest waiting first, each with why."""
+async def find_quarantined(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
+    """List quarantined memories with their reasons, oldest first. Only a person may ask."""
     must_be_a_person(lineage, "see what is in quarantine")
     async with memory.transaction(lineage) as tx:
         found = await quarantine.find(tx, limit=limit, now=memory.now())
@@ -50,27 +50,30 @@ async def find_held(memory: Memory, limit: int, lineage: Lineage) -> list[dict[s
 
 
 async def count_waiting(memory: Memory, lineage: Lineage) -> tuple[int, int]:
-    """How much waits for a person: in quarantine, and as a proposal."""
+    """Count what waits for a person: quarantined memories, and proposals."""
     async with memory.transaction(lineage) as tx:
         row = await quarantine.count_waiting(tx, now=memory.now())
     return row["held"], row["proposed"]
 
 
-async def accept_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
-    """Let a memory out: it counts as any other of its origin; false when it does not wait."""
+async def release_memory(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
+    """Release a memory from quarantine; false if it is not in it.
+
+    Only a person may do so. A fact supersedes the current one under its key. Records
+    `fact_accepted`, `rule_accepted` or `episode_accepted`.
+    """
     must_be_a_person(lineage, "accept what is in quarantine")
     now = memory.now()
     async with memory.begin(lineage) as work:
-        released = await _release(UnitOfWork(memory, work.tx, lineage), ref, now)
+        released = await _release(work, ref, now)
         if released is not None:
             payload = {"from": "quarantined", "to": _BECOMES[ref.type], **released}
-            told = Event(_ACCEPTED[ref.type], ref.id, payload)
-            await work.record(told, now)
+            await work.record(Event(_ACCEPTED[ref.type], ref.id, payload), now)
     return released is not None
 
 
-async def reject_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
-    """Forget a memory that waits; restored, it would wait again. False when it does not wait."""
+async def reject_memory(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
+    """Forget a quarantined memory; false if it is not in quarantine. Only a person may do so."""
     must_be_a_person(lineage, "reject what is in quarantine")
     now = memory.now()
     async with memory.begin(lineage) as work:
@@ -83,7 +86,7 @@ async def reject_held(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
 
 
 async def _release(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
-    """What is told of a memory that is let out; None when it does not wait."""
+    """Release a memory and return the payload of its event; None if it is not quarantined."""
     if ref.type is MemoryType.EPISODE:
         return {} if await quarantine.release_episode(work.tx, id=ref.id, now=now) else None
     if ref.type is MemoryType.RULE:
@@ -92,7 +95,7 @@ async def _release(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str,
 
 
 async def _release_fact(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
-    """A fact takes its key: a person said yes to it, so that whatever holds the key gives way."""
+    """Make a fact current under its key; a person approved it, so it supersedes others."""
     held = await quarantine.lock_fact(work.tx, id=ref.id)
     if held is None:
         return None
@@ -103,6 +106,6 @@ async def _release_fact(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict
     await close_overlapping(work.tx, place)
     at = {"supersedes_id": place.replaced, "now": now, **columns(place.window)}
     await quarantine.release_fact(work.tx, id=ref.id, **at)
-    await record_closed(UnitOfWork(work.memory, work.tx, work.lineage), ref.id, place)
-    await look_in(UnitOfWork(work.memory, work.tx, work.lineage), ref.id, new)
+    await record_closed(work, ref.id, place)
+    await detect_conflicts(work, ref.id, new)
     return moved_window(window_of(new), place.window)

@@ -16,7 +16,7 @@ from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_can
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, ranker
-from butlers.memory.policy.maturity import told_reason
+from butlers.memory.policy.maturity import shown_reason
 from butlers.memory.policy.ranker import Ranked, ScoreParts, score_parts
 from butlers.memory.policy.trust import (
     demote_doubted,
@@ -259,7 +259,7 @@ async def _harm(memory: Memory, row: Row, lineage: Lineage) -> dict[str, Any]:
         return {}
     async with memory.transaction(lineage) as tx:
         reports = await rules.find_harmful_applications(tx, rule_id=row["id"], limit=MAX_HARM)
-    return {"harm": [{**report, "reason": told_reason(report["reason"])} for report in reports]}
+    return {"harm": [{**report, "reason": shown_reason(report["reason"])} for report in reports]}
 
 
 def _fused_scores(one: Ranked) -> dict[str, Any]:

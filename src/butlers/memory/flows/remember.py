@@ -10,7 +10,7 @@ from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
 from butlers.memory import limits
 from butlers.memory.flows import links as linkage
-from butlers.memory.flows.conflict_detection import know_predicates, look_in
+from butlers.memory.flows.conflict_detection import detect_conflicts, embed_predicates
 from butlers.memory.flows.entity_linking import anchored
 from butlers.memory.flows.fact_windows import (
     close_overlapping,
@@ -98,7 +98,7 @@ async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFa
     """Store what is true; an active fact with the same key is superseded by it."""
     given, new = new, paced(memory, checked_fact(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
-    await know_predicates(memory, [new], lineage)
+    await embed_predicates(memory, [new], lineage)
     async with memory.begin(lineage) as work:
         stored = await store_fact_in(work, new, embedding)
         stored = await with_doubts(work, stored)
@@ -169,7 +169,7 @@ async def insert_fact(
     await record_closed(work, fact_id, place)
     fact = MemoryRef(MemoryType.FACT, fact_id)
     await linkage.rest_in(work, fact, new.depends_on)
-    found = () if provenance.quarantined else await look_in(work, fact_id, new)
+    found = () if provenance.quarantined else await detect_conflicts(work, fact_id, new)
     return StoredFact(fact_id, replaced, _waits(provenance), conflicts=found, **told)
 
 

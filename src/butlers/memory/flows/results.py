@@ -9,7 +9,7 @@ from uuid import UUID
 from butlers.db.postgres import Transaction
 from butlers.errors import IntegrityViolation
 from butlers.memory.flows.conflict_detection import FoundConflict
-from butlers.memory.flows.doubts import fallen_in
+from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.entity_linking import NOBODY, LinkedEntity
 from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule
@@ -77,7 +77,7 @@ async def with_doubts(work: UnitOfWork, stored: StoredFact) -> StoredFact:
     if stored.superseded_id is None:
         return stored
     before = MemoryRef(MemoryType.FACT, stored.superseded_id)
-    return replace(stored, in_doubt=await fallen_in(work, [before]))
+    return replace(stored, in_doubt=await find_in_doubt(work, [before]))
 
 
 async def known_episode(tx: Transaction, new: NewEpisode) -> StoredEpisode:

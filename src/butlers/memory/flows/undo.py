@@ -1,7 +1,7 @@
-"""Taking back everything that came through one source, as if it had never spoken.
+"""Undo a source: everything that came through a token, a session, an episode or since a time.
 
-What it stored and whatever was drawn from that is forgotten; what had given way holds again; its
-confirmations, marks and links count no more. All in one transaction, and every step an event.
+What it stored and everything drawn from that is forgotten, what it superseded is current again,
+and its confirmations, marks and links are removed: all in one transaction, each step an event.
 """
 
 from collections.abc import Sequence
@@ -39,14 +39,18 @@ _UNCONFIRMED = {
 
 
 async def preview_undo(memory: Memory, source: UndoSource, lineage: Lineage) -> UndoReport:
-    """What an undo would do now; nothing changes."""
+    """Report what an undo would do now. Nothing changes; only a person may ask."""
     must_be_a_person(lineage, "take back what came through a source")
     async with memory.transaction(lineage) as tx:
         return (await plan_of(memory, tx, source)).report(applied=False)
 
 
 async def undo_source(memory: Memory, source: UndoSource, lineage: Lineage) -> UndoReport:
-    """Take back everything that came through a source; running it twice changes nothing."""
+    """Undo everything that came through a source; running it twice changes nothing.
+
+    Only a person may do so. Locks the keys of the facts that become current again. Each step
+    records its event, marked `undo`.
+    """
     must_be_a_person(lineage, "take back what came through a source")
     vectors = await _vectors(memory, source, lineage)
     async with memory.begin(lineage) as work:
@@ -70,7 +74,7 @@ async def undo_source(memory: Memory, source: UndoSource, lineage: Lineage) -> U
 
 
 async def _vectors(memory: Memory, source: UndoSource, lineage: Lineage) -> dict[UUID, Embedding]:
-    """A vector for each warning that will say something else, or is a rule again."""
+    """Embed the new text of each warning that changes or becomes a rule again."""
     async with memory.transaction(lineage) as tx:
         plan = await plan_of(memory, tx, source)
         words: dict[UUID, str] = {}
@@ -83,7 +87,7 @@ async def _vectors(memory: Memory, source: UndoSource, lineage: Lineage) -> dict
 
 
 async def _hold_keys(tx: Transaction, plan: UndoPlan) -> None:
-    """Whoever stores under a key takes its row after the key: so does what gives a key back."""
+    """Lock the keys before the rows, in the order that storing does."""
     ids = [row["id"] for row in (*plan.replaced, *plan.forgotten)]
     keys = await undo.find_keys(tx, ids=ids)
     await facts.hold_keys(tx, *(FactKey(**row) for row in keys))
@@ -99,7 +103,7 @@ async def _forget(work: UndoContext, plan: UndoPlan) -> None:
 
 
 async def _revive(work: UndoContext, plan: UndoPlan) -> list[Row]:
-    """Facts that had given way hold again, the latest of a key alone; those that do."""
+    """Make superseded facts current again, only the latest of each key; return those."""
     revived = []
     for row in plan.replaced:
         if await work.revive(row, row["was"]):
@@ -109,7 +113,7 @@ async def _revive(work: UndoContext, plan: UndoPlan) -> list[Row]:
 
 
 async def _reconnect(work: UndoContext, plan: UndoPlan) -> None:
-    """What came after something taken back replaced what was before it."""
+    """Link what superseded an undone fact to what that fact had superseded."""
     moved = await undo.reconnect(work.tx, ids=plan.ids)
     pairs = [(row["id"], row["supersedes_id"]) for row in moved if row["supersedes_id"]]
     winners, losers = [one for one, _ in pairs], [other for _, other in pairs]
@@ -117,7 +121,7 @@ async def _reconnect(work: UndoContext, plan: UndoPlan) -> None:
 
 
 async def _recover(work: UndoContext, plan: UndoPlan) -> list[Row]:
-    """What the source had forgotten is there again, unless another has its place; which is."""
+    """Restore what the source had forgotten, unless another fact has its key; return those."""
     recovered = []
     for row in plan.forgotten:
         try:
@@ -198,7 +202,7 @@ async def _reword(
 async def _remarked(
     memory: Memory, tx: Transaction, rule_id: UUID, undone: Sequence[Row]
 ) -> tuple[Row, dict[str, Any]]:
-    """A rule, and what it is without some of its marks."""
+    """Load a rule, and its columns without some of its marks."""
     rule = await rules.lock(tx, id=rule_id, now=memory.now())
     assert rule is not None, "a mark is of a rule that exists"
     gone = {row["id"] for row in undone}

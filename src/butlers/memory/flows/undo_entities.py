@@ -1,4 +1,4 @@
-"""Taking back what a source did to entities: whom it created, changed and merged."""
+"""Undo what a source did to entities: those it created, changed and merged."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ Pairs = Sequence[Sequence[str | None]]
 
 @dataclass(slots=True)
 class UndoneEntities:
-    """How many changes of entities were taken back, and how many stay."""
+    """How many changes of entities were undone, and how many stay."""
 
     undone: int = 0
     left: int = 0
 
 
 async def undo_entities(work: UndoContext, changes: list[Row], taken: list[UUID]) -> UndoneEntities:
-    """Take changes back, the latest first; what somebody changed since, or hangs on, stays."""
+    """Undo changes, the latest first; what somebody changed or used since stays."""
     came = UndoneEntities()
     for change in changes:
         undone = await _undone(work, change, taken)
@@ -42,7 +42,7 @@ async def _undone(work: UndoContext, change: Row, taken: list[UUID]) -> bool:
         entity_id = UUID(payload["entity_id"])
         return await _unanchored(work, change["memory_id"], entity_id, payload["pairs"])
     if change["event_type"] == EventType.ENTITY_MERGE:
-        return await part(work, change["payload"]) is not None
+        return await unmerge_in(work, change["payload"]) is not None
     row = (await entities.hold(work.tx, change["memory_id"])).get(change["memory_id"])
     if row is None or row["metadata"].get(MERGED_INTO) is not None:
         return False
@@ -54,7 +54,7 @@ async def _undone(work: UndoContext, change: Row, taken: list[UUID]) -> bool:
 
 
 async def _changed_back(work: UndoContext, row: Row, change: Row, taken: list[UUID]) -> bool:
-    """Give an entity what it had before, where it still is what the change made it."""
+    """Revert a change of an entity, if nobody changed the same fields since."""
     before = unchanged(row, change["payload"])
     if before is None or not await _has_room(work, {**row, **before}, taken):
         return False
@@ -66,7 +66,7 @@ async def _changed_back(work: UndoContext, row: Row, change: Row, taken: list[UU
 
 
 async def _has_room(work: UndoContext, entity: Row, taken: list[UUID]) -> bool:
-    """Whether a name is free, or is once one that came to be by itself has given it back."""
+    """Whether a name is free, or becomes so by removing an entity that was created implicitly."""
     name, kind = entity["canonical_name"], entity["entity_type"]
     bearer = await entities.get_by_name(work.tx, canonical_name=name, entity_type=kind)
     if bearer is None or bearer["id"] == entity["id"]:
@@ -78,14 +78,14 @@ async def _has_room(work: UndoContext, entity: Row, taken: list[UUID]) -> bool:
 
 
 async def _let_go(work: UndoContext, row: Row) -> None:
-    """Facts that only their subject's name led to an entity name none."""
+    """Unlink the facts that belong to an entity by its name only."""
     named = await unmerge.find_by_name(work.tx, id=row["id"], name=row["canonical_name"])
     for fact in named:
         await _unanchored(work, fact["id"], row["id"], [])
 
 
 async def _removed(work: UndoContext, row: Row, taken: list[UUID]) -> bool:
-    """Remove an entity about which nobody else has said anything."""
+    """Remove an entity, unless something else refers to it."""
     if await unmerge.has_dependents(work.tx, id=row["id"], ids=taken):
         return False
     await rows.erase(work.tx, kind="entities", keys=[str(row["id"])])
@@ -96,9 +96,9 @@ async def _removed(work: UndoContext, row: Row, taken: list[UUID]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """What came of parting entities that were merged.
+    """What undoing a merge did.
 
-    `facts_left` gave way in the merge and cannot hold again: another took their key since.
+    `facts_left` stay superseded, because another fact has their key now.
     """
 
     source_entity_id: UUID
@@ -108,10 +108,10 @@ class Parted:
     facts_left: list[UUID]
 
 
-async def part(work: UndoContext, merge: Row) -> Parted | None:
-    """Part two entities that were merged, each with the facts and names it had, if they can be.
+async def unmerge_in(work: UndoContext, merge: Row) -> Parted | None:
+    """Undo a merge: give both entities the facts and names they had; None if it is impossible.
 
-    What was told of the target since stays with it.
+    What was stored about the target since stays with it. Records `entity_parted`.
     """
     moved = merge.get("moved")
     id, target_id = UUID(merge["source_entity_id"]), UUID(merge["target_entity_id"])
@@ -135,7 +135,7 @@ async def part(work: UndoContext, merge: Row) -> Parted | None:
 
 
 async def _unanchored(work: UndoContext, id: UUID, target_id: UUID, pairs: Pairs) -> bool:
-    """A fact names no entity again, where that is the one it was given and its key is free."""
+    """Unlink a fact from an entity, if it still has that entity and its key is free."""
     if not await unmerge.unlink_facts(work.tx, id=id, target_id=target_id):
         return False
     await _hold_apart(work, pairs)
@@ -145,7 +145,7 @@ async def _unanchored(work: UndoContext, id: UUID, target_id: UUID, pairs: Pairs
 
 
 async def _hold_apart(work: UndoContext, pairs: Pairs) -> tuple[list[UUID], list[UUID]]:
-    """Facts that gave way because two were one hold again; which do, and which do not."""
+    """Make facts current again that a merge superseded; return which are, and which are not."""
     known = [[*pair, None, None, None][:6] for pair in pairs]
     winners, losers, befores = (_ids(pair[place] for pair in known) for place in range(3))
     froms, tos, sinces = ([_instant(pair[place]) for pair in known] for place in (3, 4, 5))
@@ -164,7 +164,7 @@ async def _hold_apart(work: UndoContext, pairs: Pairs) -> tuple[list[UUID], list
 
 
 async def _adopt(work: UndoContext, entity: Row) -> None:
-    """Facts that name an entity by a name it has again become its own."""
+    """Link facts to an entity by the names it has again."""
     names = (entity["canonical_name"], *entity["aliases"])
     await adopt_named(work, entity["id"], names)
 

@@ -1,4 +1,4 @@
-"""What came of one source, read before any of it is taken back."""
+"""Plan an undo: read everything that came through a source, before any of it is undone."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,9 +22,9 @@ from butlers.memory.store import facts, undo
 from butlers.memory.store.facts import FactKey
 
 SHOWN = 100
-"""Memories that a report names."""
+"""The number of memories that a report names."""
 GONE = ("gone", "retracted", "forgotten", "expired")
-"""States of what is taken back already."""
+"""States of memories that need no undoing."""
 
 _EXCERPT = 120
 
@@ -46,7 +46,7 @@ class UndoSource:
             raise InvalidInput("episode: stands alone; leave out token, session and since")
 
     def values(self) -> dict[str, Any]:
-        """As the statements ask for it."""
+        """Return the parameters of the statements."""
         return {
             "actor": self.token and (self.token if ":" in self.token else f"token:{self.token}"),
             "session_key": self.session and session_key(self.session),
@@ -56,7 +56,7 @@ class UndoSource:
 
     @property
     def session_id(self) -> UUID | None:
-        """The session by the id its memories bear, where it is one."""
+        """The session id that its memories have, if it is a UUID."""
         try:
             return UUID(self.session) if self.session else None
         except ValueError:
@@ -65,14 +65,14 @@ class UndoSource:
 
 @dataclass(frozen=True, slots=True)
 class UndoContext(UnitOfWork):
-    """Everything a step needs while the transaction lasts."""
+    """A unit of work whose events are marked `undo`."""
 
     async def record_undo(self, kind: EventType, ref: MemoryRef, payload: dict[str, Any]) -> None:
-        """Tell the audit stream what was taken back."""
+        """Record an event, marked `undo`."""
         await self.record(Event(kind, ref.id, {**payload, "undo": True}))
 
     async def revive(self, row: Row, state: str | None) -> bool:
-        """Let a fact that made room hold when it did, as far as nothing else does; if it can."""
+        """Give a superseded fact its window back, as far as it is free; return whether it is."""
         key = FactKey(row["scope"], row["predicate"], row["subject"], row["entity_id"])
         told = await find_standing(self.tx, key, row["id"])
         before = window_of(row)
@@ -111,7 +111,7 @@ class UndoReport:
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """Everything that came of a source, read before anything changes."""
+    """Everything that came through a source, read before anything changes."""
 
     source: UndoSource
     taken: list[Row]
@@ -124,17 +124,17 @@ class UndoPlan:
     entities: list[Row]
 
     def of(self, kind: MemoryType) -> list[UUID]:
-        """Which of one kind are taken back now."""
+        """The ids of one type that are undone now."""
         there = (row for row in self.taken if row["state"] not in GONE)
         return [row["id"] for row in there if row["kind"] == kind]
 
     @property
     def ids(self) -> list[UUID]:
-        """Everything of the source, forgotten before or not."""
+        """The ids of everything that came through the source, forgotten before or not."""
         return [row["id"] for row in self.taken]
 
     def report(self, *, applied: bool) -> UndoReport:
-        """What is told of it."""
+        """Report the plan as an undo's result."""
         named = [row for row in self.taken if row["state"] not in GONE][:SHOWN]
         merges = [row for row in self.entities if _is_for_good(row)]
         by_marks = [row for row in self.confirmations if _is_mark(row)]
@@ -156,7 +156,7 @@ class UndoPlan:
 
 
 async def plan(memory: Memory, tx: Transaction, source: UndoSource) -> UndoPlan:
-    """Everything that came of a source, as it is now."""
+    """Read everything that came through a source."""
     values = source.values()
     known = {**values, "session_id": source.session_id or UUID(int=0)}
     taken = await undo.find_stored(tx, now=memory.now(), **known)
@@ -175,7 +175,7 @@ async def plan(memory: Memory, tx: Transaction, source: UndoSource) -> UndoPlan:
 
 
 def _window_before(row: Row) -> Window:
-    """When a fact held before it made room; if that is not told, until something else does."""
+    """The window of a fact before it was closed; open-ended where no event recorded it."""
     told = row.get("was_window")
     if told is not None:
         return Window.heard(told)
@@ -184,18 +184,18 @@ def _window_before(row: Row) -> Window:
 
 
 def _is_mark(confirmation: Row) -> bool:
-    """Whether a rule was confirmed by a mark that it helped, which is told as a mark."""
+    """Whether a helpful mark confirmed a rule, which is reported as a mark."""
     marked: bool = confirmation["event_type"] == EventType.RULE_MARKED_HELPFUL
     return marked
 
 
 def _is_change(row: Row) -> bool:
-    """Whether it was done to an entity, not to a fact that became its own."""
+    """Whether an event changed an entity, not the entity of a fact."""
     return bool(row["event_type"] != EventType.FACT_ANCHORED)
 
 
 def _is_for_good(change: Row) -> bool:
-    """Whether it is a merge of which is not known what it moved."""
+    """Whether a merge cannot be undone, because nothing recorded what it moved."""
     merged = change["event_type"] == EventType.ENTITY_MERGE
     return merged and not change["payload"].get("moved")
 

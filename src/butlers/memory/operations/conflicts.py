@@ -87,7 +87,7 @@ async def keep(ctx: OperationContext, params: Keep) -> bool:
     Returns {kept}: false if the memory was not in doubt.
     """
     ref = await ctx.must_find(params.memory_id, params.memory_type)
-    return await doubts.keep_doubted(ctx.memory, ref, ctx.lineage)
+    return await doubts.clear_doubt(ctx.memory, ref, ctx.lineage)
 
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -232,7 +232,7 @@ async def tell_predicate(ctx: OperationContext, params: TellPredicate) -> dict[s
     Common predicates are known; others are learned from settled conflicts.
     Returns {predicate, holds}.
     """
-    return await settling.tell_predicate(ctx.memory, params.predicate, params.holds, ctx.lineage)
+    return await settling.set_predicate(ctx.memory, params.predicate, params.holds, ctx.lineage)
 
 
 class ListPredicates(Input):

@@ -239,7 +239,7 @@ async def overview(ctx: OperationContext, params: OverviewInput) -> dict[str, An
 
     Returns {episodes, facts, rules, last_consolidated_at, activity}.
     """
-    counted, events = await counts.memory_glance(ctx.memory, params.events, ctx.lineage)
+    counted, events = await counts.memory_overview(ctx.memory, params.events, ctx.lineage)
     return {**counted, "activity": events}
 
 

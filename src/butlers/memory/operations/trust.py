@@ -83,7 +83,7 @@ async def list_quarantine(ctx: OperationContext, params: ListQuarantine) -> list
     the reader, hidden text, forged context lines, floods. Returns each with the reason, oldest
     first.
     """
-    return await holding.find_held(ctx.memory, params.limit, ctx.lineage)
+    return await holding.find_quarantined(ctx.memory, params.limit, ctx.lineage)
 
 
 class Judge(fields.Reference):
@@ -106,7 +106,7 @@ async def accept_quarantined(ctx: OperationContext, params: Judge) -> bool:
     Returns {accepted}: false if it is not in quarantine.
     """
     ref = await ctx.must_find(params.memory_id, params.memory_type)
-    return await holding.accept_held(ctx.memory, ref, ctx.lineage)
+    return await holding.release_memory(ctx.memory, ref, ctx.lineage)
 
 
 @OPERATIONS.add(
@@ -125,7 +125,7 @@ async def reject_quarantined(ctx: OperationContext, params: Judge) -> bool:
     Returns {rejected}: false if it is not in quarantine.
     """
     ref = await ctx.must_find(params.memory_id, params.memory_type)
-    return await holding.reject_held(ctx.memory, ref, ctx.lineage)
+    return await holding.reject_memory(ctx.memory, ref, ctx.lineage)
 
 
 class UndoInput(Input):

@@ -151,7 +151,7 @@ def reasons(row: Mapping[str, Any]) -> list[str]:
     return list(row["metadata"].get("harmful_reasons", ()))
 
 
-def told_reason(reason: str) -> str:
+def shown_reason(reason: str) -> str:
     """A reason as it is shown: without secrets, on one line."""
     return one_line(masked(reason).text)
 
@@ -163,7 +163,7 @@ def with_reason(known: Sequence[str], reason: str | None) -> list[str]:
 
 def warning(content: str, given: Sequence[str]) -> str:
     """What an inverted rule says; a reason given twice is named once, a doubtful one not at all."""
-    quoted = (told_reason(reason) for reason in given if not doubt(reason))
+    quoted = (shown_reason(reason) for reason in given if not doubt(reason))
     because = "; ".join(dict.fromkeys(quoted)) or _NO_REASON
     return f"ANTI-PATTERN: Do NOT {content}. This caused problems because: {because}"
 

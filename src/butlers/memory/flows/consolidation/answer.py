@@ -42,9 +42,9 @@ TEMPLATE = (_PROMPTS / "consolidation.md").read_text(encoding="utf-8")
 BRIEF = (_PROMPTS / "consolidation_brief.md").read_text(encoding="utf-8")
 
 MOST_ENTITIES = 50
-"""How many of those whom the episodes name a prompt shows."""
+"""The number of entities named in the episodes that a prompt shows."""
 
-# Looked for as letters first, which a longer word may hold too.
+# Found as substrings first, which a longer word may contain too.
 _MOST_NAMED = 500
 _log = structlog.get_logger(__name__)
 
@@ -52,7 +52,7 @@ _log = structlog.get_logger(__name__)
 async def read_known(
     memory: Memory, claimed: Claimed, reach: Reach, lineage: Lineage
 ) -> KnownMemories:
-    """What is shown of what this butler knows."""
+    """Load the facts, rules and entities that the prompt shows."""
     most = (limits.MAX_KNOWN_FACTS, limits.MAX_KNOWN_RULES)
     most_facts, most_rules = map(reach.known, most)
     asked = {"butler": claimed.butler, "episode_ids": claimed.lease.episode_ids}
@@ -68,7 +68,7 @@ async def read_known(
 
 
 def known_of(facts: Sequence[Row], rules: Sequence[Row], entities: Sequence[Row]) -> KnownMemories:
-    """Rows of facts, rules and entities as what is known."""
+    """Build the known memories from rows."""
     return KnownMemories(
         facts={row["id"]: _fact(row) for row in facts},
         rules={
@@ -82,7 +82,7 @@ def known_of(facts: Sequence[Row], rules: Sequence[Row], entities: Sequence[Row]
 async def take_answer(
     memory: Memory, claimed: Claimed, asked: ConsolidationPrompt, answer: str, lineage: Lineage
 ) -> ConsolidationReport:
-    """What came of an answer; one of which nothing can be used is a failed attempt."""
+    """Parse, plan and apply an answer; one without any usable entry is a failed attempt."""
     result = parse_consolidation(answer, asked.shown)
     if asked.is_quoted:
         result = in_their_words(result, claimed.episodes)
@@ -101,13 +101,13 @@ async def take_answer(
 async def failed(
     memory: Memory, claimed: Claimed, errors: list[str], lineage: Lineage
 ) -> ConsolidationReport:
-    """A failed attempt is counted, and told."""
+    """Count a failed attempt and report it."""
     back = await leases.give_back(memory, claimed.lease, "; ".join(errors), lineage)
     return unfinished(claimed, back, errors)
 
 
 def unfinished(claimed: Claimed, back: GivenBack, errors: list[str]) -> ConsolidationReport:
-    """What is told of episodes that nothing came of."""
+    """Report episodes that were not consolidated."""
     return ConsolidationReport(
         **_group_of(claimed),
         episodes_failed=back.failed,
@@ -143,7 +143,7 @@ def _group_of(claimed: Claimed) -> dict[str, Any]:
 async def _known_to_all(
     memory: Memory, result: ConsolidationResult, lineage: Lineage
 ) -> frozenset[str]:
-    """Which of the subjects every butler knows."""
+    """Return the subjects of new facts that every butler knows."""
     names = [entry.subject for entry in result.new_facts]
     if not names:
         return frozenset()
@@ -153,7 +153,7 @@ async def _known_to_all(
 
 
 def _is_named(row: Row, texts: Sequence[str]) -> bool:
-    """Whether a name stands there as a word of its own."""
+    """Whether a text names an entity, as a whole word."""
     return any(map(Mentions((row["canonical_name"], *row["aliases"])).in_text, texts))
 
 
@@ -168,7 +168,7 @@ def _fact(row: Row) -> KnownFact:
 
 
 CLAIM_SECONDS = 1800
-"""How long an agent may take; it reads between other things."""
+"""How long a claim lasts; an agent reads between other things."""
 
 MOST_EPISODES, MAX_CHARS = 20, 40_000
 _REMEMBERED = timedelta(days=1)
@@ -177,7 +177,7 @@ OVER = "claim_id: this claim is over: it was settled, or ran out and went to som
 
 @dataclass(frozen=True, slots=True)
 class UnreadEpisodes:
-    """What nobody has read."""
+    """How many episodes nobody has read, and since when."""
 
     episodes: int
     oldest: datetime | None
@@ -185,7 +185,7 @@ class UnreadEpisodes:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeClaim:
-    """Episodes to read, with what is known, as one text; nothing waits where there is no claim."""
+    """Claimed episodes and known memories as one prompt; without a claim nothing waits."""
 
     claim_id: UUID | None
     butler: str | None
@@ -196,14 +196,14 @@ class EpisodeClaim:
 
 
 async def count_unread(memory: Memory, lineage: Lineage) -> UnreadEpisodes:
-    """How much waits to be read, and since when."""
+    """Count the episodes that wait, and since when."""
     rows = await leases.find_waiting(memory, lineage)
     oldest = min((row["oldest"] for row in rows), default=None)
     return UnreadEpisodes(sum(row["episodes"] for row in rows), oldest)
 
 
 async def claim_episodes(memory: Memory, limit: int, lineage: Lineage) -> EpisodeClaim:
-    """The oldest episodes that wait, of the butler whose have waited longest, held for a while."""
+    """Claim the oldest waiting episodes, of the butler that has waited longest, for an agent."""
     rows = await leases.find_waiting(memory, lineage)
     whole = sum(row["episodes"] for row in rows)
     for row in rows:
@@ -216,9 +216,9 @@ async def claim_episodes(memory: Memory, limit: int, lineage: Lineage) -> Episod
 async def submit(
     memory: Memory, claim_id: str | UUID, answer: Mapping[str, Any], lineage: Lineage
 ) -> ConsolidationReport:
-    """What came of an agent's answer; one of which nothing can be used is a failed attempt.
+    """Apply an agent's answer to its claim; one without any usable entry is a failed attempt.
 
-    What fails for another reason is raised, and the claim goes on: the agent may try again.
+    Raises Conflict when the claim is over. After any other error the claim lasts: try again.
     """
     id = checked_id("claim_id", claim_id)
     claimed, asked = await _get_claim(memory, id, lineage)
@@ -235,7 +235,7 @@ async def _claimed(memory: Memory, butler: str, limit: int, lineage: Lineage) ->
 async def _present_claim(
     memory: Memory, claimed: Claimed, left: int, lineage: Lineage
 ) -> EpisodeClaim:
-    """What the agent is given; kept, since its answer may touch nothing else."""
+    """Build the prompt of a claim and store what it shows: the answer may touch nothing else."""
     known = await read_known(memory, claimed, Reach(), lineage)
     id, now = UUID(claimed.lease.run_id.removeprefix("agent:")), memory.now()
     async with memory.transaction(lineage) as tx:
@@ -265,7 +265,7 @@ def _submission(id: UUID) -> str:
 async def _get_claim(
     memory: Memory, id: UUID, lineage: Lineage
 ) -> tuple[Claimed, ConsolidationPrompt]:
-    """What an agent still holds, and what it was shown by which number."""
+    """Load an agent's claim, and what its prompt showed by number; raise Conflict if it is over."""
     async with memory.transaction(lineage) as tx:
         claim = await proposals.get_claim(tx, id=id)
         if claim is None:

@@ -12,7 +12,7 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import ButlersError, Conflict, NotFound, Unavailable
 from butlers.kernel.text import says_the_same
 from butlers.memory.flows.authority import is_more_trusted
-from butlers.memory.flows.conflict_detection import know_predicates
+from butlers.memory.flows.conflict_detection import embed_predicates
 from butlers.memory.flows.consolidation.lease import TAKEN_OVER, Claimed, give_back_in
 from butlers.memory.flows.consolidation.report import ActionEffect, Applied
 from butlers.memory.flows.entity_linking import hold_all
@@ -108,7 +108,7 @@ async def _embeddings(
     """A vector for each action that stores something, made before any connection is taken."""
     news = [one.new for one in plan.actions if not isinstance(one, ConfirmMemory)]
     made = iter(await memory.embed_all([new.searchable_text for new in news], lineage))
-    await know_predicates(memory, news, lineage)
+    await embed_predicates(memory, news, lineage)
     return [None if isinstance(action, ConfirmMemory) else next(made) for action in plan.actions]
 
 

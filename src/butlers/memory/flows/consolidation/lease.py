@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The episodes of one butler in the hands of one run, and those found abandoned on the way."""
+    """Episodes of one butler leased to one run, and how many had been abandoned."""
 
     butler: str
     lease: Lease
@@ -41,7 +41,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """How many episodes failed an attempt, and how many of them for the last time."""
+    """How many episodes failed an attempt, and how many became dead letters."""
 
     failed: int
     dead_lettered: int
@@ -49,7 +49,7 @@ class GivenBack:
 
 @dataclass(frozen=True, slots=True)
 class Appetite:
-    """Who claims, how many at most, how much text, and for how long."""
+    """The limits of a claim: its run, episodes, characters and seconds."""
 
     run_id: str
     episodes: int
@@ -58,23 +58,24 @@ class Appetite:
 
 
 def appetite_of(memory: Memory, reach: Reach, most: int | None = None) -> Appetite:
-    """How much a run takes at once for a model of such a reach."""
+    """Return the limits of a run's claim for a model of such a reach."""
     batch = limits.CONSOLIDATION_BATCH
     episodes = min(reach.episodes(batch), most or batch)
     return Appetite(str(memory.new_id()), episodes, reach.chars, limits.CONSOLIDATION_LEASE_SECONDS)
 
 
 async def find_waiting(memory: Memory, lineage: Lineage) -> list[Row]:
-    """What waits to be read, by butler: how many episodes and since when, the oldest first."""
+    """Count the waiting episodes of each butler, the longest waiting first."""
     async with memory.transaction(lineage) as tx:
         return await consolidation.find_waiting(tx, now=memory.now())
 
 
 async def claim(memory: Memory, butler: str, lineage: Lineage, appetite: Appetite) -> Claimed:
-    """The oldest episodes of a butler that are due, leased to a run of its own.
+    """Lease the oldest due episodes of a butler to a run.
 
-    Whoever left episodes behind with a lease that ran out made an attempt: counting it is what
-    ends the loop of an episode that kills every run that reads it.
+    A lease that ran out counts as a failed attempt, so that an episode that kills every run
+    becomes a dead letter. Locks the butler's queue. Records `episode_consolidation_failed` or
+    `episode_dead_lettered` for abandoned episodes.
     """
     now, attempts = memory.now(), limits.CONSOLIDATION_ATTEMPTS
     async with memory.begin(lineage) as work:
@@ -100,7 +101,7 @@ async def claim(memory: Memory, butler: str, lineage: Lineage, appetite: Appetit
 async def while_held(
     memory: Memory, lease: Lease, lineage: Lineage, work: Coroutine[Any, Any, T]
 ) -> T:
-    """What the work came to, the lease renewed meanwhile; a lost lease ends it with a Conflict."""
+    """Run work while renewing the lease; a lost lease ends it with a Conflict."""
 
     async def renew() -> bool:
         async with memory.transaction(lineage) as tx:
@@ -113,25 +114,25 @@ async def while_held(
 
 
 async def release(memory: Memory, lease: Lease, lineage: Lineage) -> None:
-    """Let go of the episodes as if they had never been claimed."""
+    """Release the episodes as if they had never been claimed."""
     async with memory.transaction(lineage) as tx:
         await consolidation.release(tx, **asdict(lease))
 
 
 async def postpone(memory: Memory, lease: Lease, lineage: Lineage) -> None:
-    """Let go of an episode the model took too long over, which then waits behind the others."""
+    """Release an episode that took the model too long, to wait behind the others."""
     async with memory.transaction(lineage) as tx:
         await consolidation.postpone(tx, until=memory.now() + _POSTPONED, **asdict(lease))
 
 
 async def give_back(memory: Memory, lease: Lease, reason: str, lineage: Lineage) -> GivenBack:
-    """Count a failed attempt on what is still held; the last one allowed makes dead letters."""
+    """Count a failed attempt on what is still leased; the last one makes dead letters."""
     async with memory.begin(lineage) as work:
         return await give_back_in(work, lease, reason)
 
 
 async def give_back_in(work: UnitOfWork, lease: Lease, reason: str) -> GivenBack:
-    """Count a failed attempt within a transaction; half of them are read together the next time."""
+    """Count a failed attempt in a transaction; the next attempt reads half as many at once."""
     most, now = limits.CONSOLIDATION_ATTEMPTS, work.now
     told, company = one_line(reason)[:_MAX_REASON], len(lease.episode_ids)
     failed = await consolidation.fail(
@@ -166,13 +167,13 @@ def _failure(row: Row) -> Event:
 
 
 async def find_dead_letters(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
-    """The tenant's dead letters with their reasons, oldest first."""
+    """List the tenant's dead letters with their reasons, oldest first."""
     async with memory.transaction(lineage) as tx:
         return [as_json(row) for row in await consolidation.find_dead_letters(tx, limit=limit)]
 
 
 async def find_binned(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
-    """What the tenant can still have back from the bin, and until when; the latest first."""
+    """List the episodes in the bin, and until when they can be restored; the latest first."""
     days = timedelta(days=memory.settings.retention.bin_days)
     async with memory.transaction(lineage) as tx:
         rows = await retention.find_binned(tx, limit=limit)
@@ -182,9 +183,9 @@ async def find_binned(memory: Memory, limit: int, lineage: Lineage) -> list[dict
 async def requeue(
     memory: Memory, episode_ids: Sequence[str | UUID] | None, lineage: Lineage
 ) -> int:
-    """Let these dead letters be tried again, or all of them for None; how many there were.
+    """Requeue these dead letters, or all for None; return how many.
 
-    An episode that is no dead letter is left as it is and not counted.
+    An episode that is no dead letter stays as it is. Records `episode_requeued` for each.
     """
     ids = None if episode_ids is None else [checked_id("episode_id", id) for id in episode_ids]
     now = memory.now()

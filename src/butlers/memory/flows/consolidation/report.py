@@ -13,7 +13,7 @@ from butlers.memory.model import MemoryRef
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationReport:
-    """What a run did for one tenant, or one butler of it; a dry run counts what it would take."""
+    """What a run did for one tenant or butler; a dry run counts what it would read."""
 
     episodes_processed: int = 0
     butlers_processed: int = 0
@@ -31,13 +31,13 @@ class ConsolidationReport:
 
     @classmethod
     def of_dry_run(cls, claimable: Mapping[str, int]) -> "ConsolidationReport":
-        """What a run would take."""
+        """Report what a run would read."""
         groups = dict(claimable)
         return cls(sum(groups.values()), len(groups), groups, dry_run=True)
 
     @classmethod
     def of_groups(cls, reports: Sequence["ConsolidationReport"]) -> "ConsolidationReport":
-        """The sum of what happened to each batch of each butler's episodes."""
+        """Add up the reports of batches."""
         counts = [one.name for one in fields(cls) if one.type is int]
         sums = {name: sum(getattr(report, name) for report in reports) for name in counts}
         groups: Counter[str] = Counter()
@@ -49,17 +49,17 @@ class ConsolidationReport:
 
     @property
     def has_moved(self) -> bool:
-        """Whether any episode is elsewhere than before."""
+        """Whether any episode changed its status."""
         moved = self.episodes_consolidated + self.episodes_failed + self.episodes_dead_lettered
         return moved > 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as JSON can carry it."""
+        """Return the report as JSON values."""
         return asdict(self)
 
 
 class ActionEffect(StrEnum):
-    """What an action came to."""
+    """The effect of an action."""
 
     FACT_CREATED = "fact_created"
     FACT_UPDATED = "fact_updated"
@@ -71,7 +71,7 @@ class ActionEffect(StrEnum):
 
 @dataclass(slots=True)
 class Applied:
-    """What has been done so far, and what could not be."""
+    """What a plan's actions have done so far, and what failed."""
 
     effects: Counter[ActionEffect] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)

@@ -47,7 +47,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Stop(IntEnum):
-    """How much of a run ends with what happened to a batch."""
+    """How much of a run ends after a batch."""
 
     NOTHING = 0
     BUTLER = 1
@@ -56,7 +56,7 @@ class Stop(IntEnum):
 
 
 class _NoSession(Exception):
-    """No session could be had: a spent budget, a runtime that is not there."""
+    """No model session was available: the budget is spent, or the runtime is missing."""
 
     def __init__(self, error: Unavailable) -> None:
         self.timed_out = isinstance(error, NotReached) and error.timed_out
@@ -68,7 +68,7 @@ class _NoSession(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of some episodes of one butler, and how much of the run that ends."""
+    """The report of a batch, and how much of the run ends with it."""
 
     report: ConsolidationReport
     stop: Stop = Stop.NOTHING
@@ -99,7 +99,7 @@ async def consolidate_batch(
 
 
 async def _affordable(model: HasBudget) -> None:
-    """Asked before any episode is claimed: what may not be had now is no attempt."""
+    """Check the budget before any episode is claimed; a spent one is no attempt."""
     try:
         await model.check()
     except Unavailable as error:
@@ -109,7 +109,7 @@ async def _affordable(model: HasBudget) -> None:
 async def _settled(
     memory: Memory, model: LanguageModel, claimed: Claimed, reach: Reach, lineage: Lineage
 ) -> BatchOutcome:
-    """The attempt's report; whatever ends it early, the episodes are given back."""
+    """Attempt a batch; whatever ends it early, release the episodes or give them back."""
     try:
         return BatchOutcome(await _attempt(memory, model, claimed, reach, lineage))
     except asyncio.CancelledError:
@@ -138,7 +138,7 @@ async def _attempt(
 
 
 async def _complete(model: LanguageModel, prompt: str, reach: Reach) -> str:
-    """The model's answer; a session that could not be had at all is no attempt."""
+    """Return the model's answer; a session that is unavailable is no attempt."""
     try:
         completion = await model.complete(
             prompt,
@@ -153,7 +153,7 @@ async def _complete(model: LanguageModel, prompt: str, reach: Reach) -> str:
 
 
 async def _let_go(memory: Memory, claimed: Claimed, error: _NoSession, lineage: Lineage) -> None:
-    """What took too long is asked in smaller pieces; what is too slow alone lets others pass."""
+    """Release the episodes: after a timeout in smaller batches, a single one behind the others."""
     if not error.timed_out:
         await leases.release(memory, claimed.lease, lineage)
     elif len(claimed.episodes) == 1:
@@ -174,18 +174,18 @@ def _name(error: Exception) -> str:
 
 
 def safe_message(error: Exception) -> str:
-    """What may be told of an error: our own messages carry no content, a stranger's might."""
+    """Return what may be shown of an error: our messages carry no content, others' might."""
     return str(error) if isinstance(error, ButlersError) else f"unexpected {_name(error)}"
 
 
-# A model of which nothing can be used any more is not asked about everything that waits.
+# After so many failures in a row a butler waits for the next run.
 _MOST_FAILURES = 10
 
 
 async def run_consolidation(
     memory: Memory, model: LanguageModel | None, lineage: Lineage
 ) -> ConsolidationReport:
-    """Consolidate what waits of one tenant; without a model nothing at all changes."""
+    """Consolidate one tenant's waiting episodes; without a model only count them."""
     if model is None:
         rows = await leases.find_waiting(memory, lineage)
         waiting = dict(sorted((row["butler"], row["episodes"]) for row in rows))
@@ -198,7 +198,7 @@ async def run_consolidation(
 async def consolidate_all(
     memory: Memory, model: LanguageModel, actor: str
 ) -> dict[str, ConsolidationReport]:
-    """Consolidate for every tenant; the failure of one is reported and stops no other."""
+    """Consolidate every tenant; the failure of one is reported and stops no other."""
     lineages = [Lineage(tenant, actor) for tenant in await memory.database.tenants()]
     run = _Run(memory, model)
     await run.drain(lineages)
@@ -207,7 +207,7 @@ async def consolidate_all(
 
 @dataclass(frozen=True, slots=True, order=True)
 class _TenantTurn:
-    """Whose turn it is: in each round, whoever waits longest."""
+    """A turn of a tenant: in each round, whoever waits longest comes first."""
 
     round: int
     oldest: datetime
@@ -217,7 +217,7 @@ class _TenantTurn:
 
 
 class _Run:
-    """One run, and what it came to for each tenant."""
+    """One run, with the reports of each tenant."""
 
     def __init__(self, memory: Memory, model: LanguageModel) -> None:
         self._memory = memory
@@ -228,11 +228,11 @@ class _Run:
         self._failures: Counter[tuple[str, str]] = Counter()
 
     def report(self, tenant_id: str) -> ConsolidationReport:
-        """What happened to one tenant's episodes."""
+        """Return the report of one tenant."""
         return ConsolidationReport.of_groups(self._reports.get(tenant_id, ()))
 
     async def drain(self, lineages: Sequence[Lineage]) -> None:
-        """Serve one batch after the other while there is backlog, time and budget."""
+        """Consolidate one batch after the other while episodes, time and budget last."""
         turns = [turn for one in lineages if (turn := await self._turn(one, 0))]
         heapq.heapify(turns)
         while turns and self._memory.now() < self._ends_at:
@@ -245,7 +245,7 @@ class _Run:
                 heapq.heappush(turns, again)
 
     async def _turn(self, lineage: Lineage, number: int) -> _TenantTurn | None:
-        """The next turn of a tenant that has something to read; whatever fails is its own."""
+        """Return the next turn of a tenant that has waiting episodes; report what fails."""
         try:
             rows = await leases.find_waiting(self._memory, lineage)
         except Exception as error:  # noqa: BLE001 - one tenant's failure must not reach another's
@@ -260,7 +260,7 @@ class _Run:
         return None
 
     async def _serve(self, turn: _TenantTurn) -> Stop:
-        """One batch; a butler none of whose episodes move is left for the next run."""
+        """Consolidate one batch; leave a butler without progress for the next run."""
         batch = await consolidate_batch(self._memory, self._model, turn.butler, turn.lineage)
         self._note(turn.tenant_id, batch.report)
         group = (turn.tenant_id, turn.butler)

@@ -26,7 +26,7 @@ class TenantReports(Generic[Report]):
 async def for_every_tenant(
     memory: Memory, actor: str, job: Callable[[Memory, Lineage], Awaitable[Report]]
 ) -> TenantReports[Report]:
-    """Run a job for one tenant after the other, in the order of their names."""
+    """Run a job for each tenant in the order of their names; one that fails stops no other."""
     done: dict[str, Report] = {}
     failed: dict[str, str] = {}
     for tenant_id in await memory.database.tenants():

@@ -21,7 +21,7 @@ PAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """How many memories a sweep looked at, and what became of them."""
+    """How many memories a sweep checked, and how many it moved to each state."""
 
     facts_checked: int
     facts_fading: int
@@ -42,7 +42,7 @@ class _Kind:
     next_page: OnlyRow
     move: Rows
     moves: dict[str, tuple[EventType, str]]
-    """What each verdict makes of the memories that do not follow it yet: the event, the state."""
+    """The event and the new state of each verdict."""
 
 
 _FACTS = _Kind(
@@ -68,7 +68,10 @@ _RULES = _Kind(
 
 
 async def run_decay_sweep(memory: Memory, lineage: Lineage) -> SweepReport:
-    """Let one tenant's facts and rules fade, recover and go; then do the inversions that wait."""
+    """Move one tenant's facts and rules to fading, active or expired; then invert rules that wait.
+
+    One transaction for each page. Records the event of each change.
+    """
     now = memory.now()
     facts = await _sweep(memory, _FACTS, lineage, now)
     rules = await _sweep(memory, _RULES, lineage, now)
@@ -86,7 +89,7 @@ async def run_decay_sweep(memory: Memory, lineage: Lineage) -> SweepReport:
 
 
 async def _sweep(memory: Memory, kind: _Kind, lineage: Lineage, now: datetime) -> Counter[str]:
-    """Sweep one kind of memory; how many were `checked`, and how many came to each state."""
+    """Sweep one type; count how many were `checked`, and how many moved to each state."""
     counts, after = Counter[str](), UUID(int=0)
     thresholds = {
         "expiry_threshold": memory.settings.facts.expiry_confidence_threshold,

@@ -44,7 +44,10 @@ class CleanupReport:
 async def run_episode_cleanup(
     memory: Memory, lineage: Lineage, max_entries: int | None = None
 ) -> CleanupReport:
-    """Remove one tenant's expired episodes, then the oldest consolidated beyond the limit."""
+    """Bin one tenant's expired episodes, then the oldest consolidated ones beyond the limit.
+
+    Records `episode_expired` or `episode_evicted` for each.
+    """
     kept = memory.settings.episodes.max_entries if max_entries is None else max_entries
     if kept < 0:
         raise InvalidInput(f"max_entries: found {kept}; valid is 0 or more")
@@ -61,7 +64,7 @@ async def run_episode_cleanup(
 async def _remove_all(
     memory: Memory, claim: _Claim, reason: RemovalReason, lineage: Lineage, now: datetime
 ) -> int:
-    """Remove batch after batch until there is nothing left to claim; how many episodes."""
+    """Remove batch after batch until none is left; return how many episodes."""
     removed = 0
     while True:
         async with memory.transaction(lineage) as tx:
@@ -79,7 +82,10 @@ async def _remove_all(
 
 
 async def empty_bin(memory: Memory, lineage: Lineage) -> int:
-    """What has lain in the bin for its time is gone for good, in batches; how many episodes."""
+    """Delete what has been in the bin for its time, in batches; return how many episodes.
+
+    Records `episode_deleted` for each.
+    """
     now, gone = memory.now(), 0
     until = now - timedelta(days=memory.settings.retention.bin_days)
     while True:
@@ -110,7 +116,7 @@ def _deleted(row: Row) -> dict[str, Any]:
 
 KEEP_BATCH = 1_000
 _AHEAD = timedelta(days=2)
-"""How long before its expiry an episode is moved on: twice as long as daily jobs take to return."""
+"""How long before its expiry an unread episode is extended: two runs of a daily job."""
 
 _WARNED_FROM = 0.8
 _MEGABYTE = 1_000_000
@@ -118,7 +124,7 @@ _MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """How much nobody has read, how much of it waits to be, and since when."""
+    """How many episodes are unread, how many of them wait to be read, and since when."""
 
     episodes: int
     bytes: int
@@ -127,15 +133,15 @@ class Unread:
 
 
 async def count_unread(memory: Memory, lineage: Lineage) -> Unread:
-    """What nobody has read so far; dead letters do not wait any more."""
+    """Count the unread episodes; dead letters are unread but do not wait."""
     async with memory.transaction(lineage) as tx:
         return Unread(**await retention.count_unread(tx))
 
 
 async def keep_unread(memory: Memory, lineage: Lineage, *, at_once: bool = False) -> int:
-    """Move on the expiry of one tenant's unread episodes that soon expire; how many.
+    """Extend the expiry of one tenant's unread episodes that soon expire; return how many.
 
-    Whoever is waited for does it `at_once`: as many as take a moment, the rest another time.
+    `at_once` extends one batch only, for callers that somebody waits for. Records `episode_kept`.
     """
     if not memory.settings.episodes.keep_unread:
         return 0
@@ -163,7 +169,7 @@ async def _keep_some(memory: Memory, which: dict[str, Any], lineage: Lineage, no
 
 
 async def _bound(tx: Transaction) -> dict[str, Any]:
-    """The newest episode that is too much to be kept, if there is one."""
+    """Find the newest episode beyond the limits, if there is one."""
     found = await retention.get_newest_beyond(
         tx,
         max_unread=limits.MAX_UNREAD_EPISODES,
@@ -178,7 +184,7 @@ def _payload(row: Row) -> dict[str, Any]:
 
 
 def crowded(found: Unread, settings: EpisodesConfig) -> str | None:
-    """What to say of unread episodes that near or exceed what is kept; None while all is well."""
+    """Describe unread episodes that near or exceed the limits; None while there are few."""
     most, most_mb = limits.MAX_UNREAD_EPISODES, limits.MAX_UNREAD_MB
     share = max(found.episodes / most, found.bytes / (most_mb * _MEGABYTE))
     if not settings.keep_unread or share < _WARNED_FROM:
@@ -193,7 +199,7 @@ def crowded(found: Unread, settings: EpisodesConfig) -> str | None:
 
 
 def backlog(counted: Collection[Unread], now: datetime) -> str:
-    """How many episodes wait to be read in all, and how long the oldest has."""
+    """Describe how many episodes wait to be read, and how long the oldest has waited."""
     waiting = sum(one.waiting for one in counted)
     oldest = min((one.oldest_at for one in counted if one.oldest_at), default=None)
     if not waiting or oldest is None:
