@@ -4,6 +4,7 @@ import asyncio
 import json
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -161,6 +162,8 @@ async def test_what_was_stated_is_found_at_once_and_says_where_it_was(
         query = CandidateQuery(sentence, scope="general", min_confidence=0.2)
         found = await search_memories(memory, query, SearchMode.HYBRID, 5, lineage)
         assert sentence in [one["content"] for one in found]
+    said_at = await owner.fetchval("select said_at from episodes where id = $1", UUID(episode))
+    assert said_at is not None
     for table in ("facts", "rules"):
         for row in await rows(owner, table):
             assert json.loads(row["metadata"])["stated_in"] == SESSION
@@ -169,6 +172,7 @@ async def test_what_was_stated_is_found_at_once_and_says_where_it_was(
             assert json.loads(row["tags"]) == ["stated"]
             assert row["confidence"] == 0.5
             assert row["scope"] == "general"
+            assert row["said_at"] == said_at
             kind = MemoryType(table.rstrip("s"))
             explained = await explain_memory(memory, kind, row["id"], lineage)
             assert [str(one["id"]) for one in explained["source_episodes"]] == [episode]
