@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Write files atomically: whole or not at all."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ PRIVATE = 0o600
 
 
 def draft_of(file: Path, text: str, mode: int = PRIVATE) -> Path:
-    """A finished draft beside a file; whoever asks for it puts it in its place or removes it."""
+    """Write a temporary file beside a file; the caller renames or removes it."""
     handle, draft = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with open(handle, "w", encoding="utf-8") as stream:
@@ -24,7 +24,7 @@ def draft_of(file: Path, text: str, mode: int = PRIVATE) -> Path:
 
 
 def replace_file(file: Path, text: str, mode: int = PRIVATE) -> None:
-    """Write a file at once: whoever reads it meanwhile reads the old text or the new one."""
+    """Replace a file: readers see the old text or the new one."""
     draft = draft_of(file, text, mode)
     try:
         draft.replace(file)

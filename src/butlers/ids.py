@@ -1,4 +1,4 @@
-"""Identifiers enter here and nowhere else."""
+"""New identifiers, which are made only here."""
 
 from collections.abc import Callable
 from uuid import UUID, uuid4
@@ -7,5 +7,5 @@ NewId = Callable[[], UUID]
 
 
 def new_id() -> UUID:
-    """A fresh random identifier."""
+    """Return a new random identifier."""
     return uuid4()

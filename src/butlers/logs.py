@@ -1,7 +1,7 @@
-"""One pipeline for every log line: readable on a terminal, JSON elsewhere.
+"""Logging: readable on a terminal, JSON elsewhere.
 
-Lines carry butler, tenant and request id where they are known. Nothing here or elsewhere logs
-what a memory says or what a token is; the last processors blank what would.
+Lines have butler, tenant and request id where they are known. Contents of memories and secrets are
+never logged: the last processors blank them.
 """
 
 import logging
@@ -20,17 +20,17 @@ from butlers.errors import Unavailable
 from butlers.kernel.secrets import masked, names_a_secret
 
 _CONTENT_KEYS = frozenset({"content", "prompt", "query", "text", "arguments"})
-# These libraries tell at INFO what callers sent them, or what only their authors need to know.
-_TALKATIVE = ("mcp", "uvicorn", "alembic", "httpx2", "httpcore2", "asyncio")
+# These libraries log at INFO what callers sent them.
+_VERBOSE_LIBRARIES = ("mcp", "uvicorn", "alembic", "httpx2", "httpcore2", "asyncio")
 _KEPT_BYTES, _KEPT_FILES = 5_000_000, 3
 
 
 def configure(
     level: str = "info", stream: TextIO | None = None, log_file: Path | None = None
 ) -> None:
-    """Send every log line of the process, libraries included, through one pipeline.
+    """Configure logging of the process, libraries included.
 
-    With `log_file` the lines are kept there too, as JSON, in a bounded number of files.
+    With `log_file`, lines are also written there as JSON, to a limited number of files.
     """
     number = logging.getLevelNamesMapping()[level.upper()]
     root = logging.getLogger()
@@ -38,7 +38,7 @@ def configure(
         handler.close()
     root.handlers[:] = _handlers(stream or sys.stderr, log_file, number <= logging.DEBUG)
     root.setLevel(number)
-    for name in _TALKATIVE:
+    for name in _VERBOSE_LIBRARIES:
         logging.getLogger(name).setLevel(max(number, logging.WARNING))
     logging.captureWarnings(True)
     structlog.configure(
@@ -50,7 +50,7 @@ def configure(
 
 
 class _PrivateFile(RotatingFileHandler):
-    """A log that only its owner may read, also after it was rotated."""
+    """A log file that only its owner may read, also after rotation."""
 
     def _open(self) -> TextIOWrapper:
         def private(path: str, flags: int) -> int:
@@ -90,7 +90,7 @@ def _shared() -> list[Processor]:
 def _formatter(on_terminal: bool, debugging: bool) -> logging.Formatter:
     in_colours, as_json = structlog.dev.ConsoleRenderer, structlog.processors.JSONRenderer
     last: Processor = in_colours(colors=True) if on_terminal else as_json()
-    explain: Processor = structlog.processors.format_exc_info if debugging else where_it_failed
+    explain: Processor = structlog.processors.format_exc_info if debugging else shorten_exception
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=_shared(),
         processors=[
@@ -103,7 +103,7 @@ def _formatter(on_terminal: bool, debugging: bool) -> logging.Formatter:
 
 
 def blank_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Blank what must never reach a log, should a caller have passed it along."""
+    """Blank secrets and contents of memories that a caller passed."""
     debugging = event.get("level") == "debug"
     for key, value in event.items():
         is_secret = names_a_secret(key) and not isinstance(value, int)
@@ -113,14 +113,14 @@ def blank_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 def mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Mask what looks like a secret in any text, whoever wrote the line."""
+    """Mask what looks like a secret in any text."""
     return {
         key: masked(value).text if isinstance(value, str) else value for key, value in event.items()
     }
 
 
-def where_it_failed(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """An exception's type and place without its message, which may quote what a memory says."""
+def shorten_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Replace an exception by its type and stack without the message, which may quote a memory."""
     given = event.pop("exc_info", None)
     error = sys.exc_info()[1] if given is True else given[1] if isinstance(given, tuple) else given
     if isinstance(error, BaseException):
@@ -129,7 +129,7 @@ def where_it_failed(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 def _error_chain(error: BaseException) -> list[str]:
-    """The chain of failures, first cause first."""
+    """Return the chain of exceptions, first cause first."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     frames = [
         f"  {frame.filename}:{frame.lineno} in {frame.name}"

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus; none of them tells one tenant from another."""
+"""Metrics for Prometheus; none has a tenant as label."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -17,5 +17,5 @@ JOB_RUNS = Counter("butlers_job_runs_total", "Runs of jobs in this process by ou
 
 
 def exposition() -> bytes:
-    """Everything measured so far, in Prometheus' text format."""
+    """Return all metrics in Prometheus' text format."""
     return generate_latest(REGISTRY)

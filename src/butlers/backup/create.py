@@ -173,16 +173,16 @@ async def _databases(job: _Job, stack: AsyncExitStack) -> list[_BackedUpDatabase
 
 
 async def _keep_database(job: _Job, found: _BackedUpDatabase) -> StoredDatabase:
-    async with dump.moment_of(found.dsn) as moment:
-        rows = sum(moment.counts.values())
-        job.tell(f"{found.butler}: {rows:,} rows in {len(moment.counts)} tables")
+    async with dump.snapshot_of(found.dsn) as state:
+        rows = sum(state.counts.values())
+        job.tell(f"{found.butler}: {rows:,} rows in {len(state.counts)} tables")
         revisions = await current_revisions(found.dsn)
         with job.writing.member(dump_of(found.butler), squeeze=False) as write:
-            await dump.dump(found.dsn, moment, _off_the_loop(write))
+            await dump.dump(found.dsn, state, _off_the_loop(write))
     return StoredDatabase(
         revisions=revisions,
-        counts=moment.counts,
-        postgres=moment.major,
+        counts=state.counts,
+        postgres=state.major,
         is_external=found.is_external,
         embedding=fingerprint(job.house.butlers.get(found.butler)),
     )

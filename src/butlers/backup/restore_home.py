@@ -96,7 +96,7 @@ async def _prove(archive: Archive) -> None:
     _check_revisions(archive)
     await asyncio.to_thread(archive.check)
     for butler in archive.manifest.databases:
-        if not await dump.listed(archive.pieces(dump_of(butler))):
+        if not await dump.count_entries(archive.pieces(dump_of(butler))):
             raise InvalidInput(f"{archive.file}: the database of {butler} has nothing in it")
 
 

@@ -1,4 +1,4 @@
-"""Addresses of servers: a URL may name several hosts, one of which is the primary at a time."""
+"""Read and change database URLs, which may name several hosts, one of them the primary."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _WHICH, _PRIMARY = "target_session_attrs", "read-write"
 
 
 def of_database(url: str, database: str) -> str:
-    """How a database is reached at the server of a URL; of several hosts, at the primary."""
+    """Return the URL of a database at the same server; of several hosts, at the primary."""
     parts = urlsplit(url)
     query = parts.query
     if len(hosts_of(url)) > 1 and _WHICH not in dict(parse_qsl(query)):
@@ -19,27 +19,27 @@ def of_database(url: str, database: str) -> str:
 
 
 def maintenance_url(url: str) -> str:
-    """The database to sign in to while the butler's own may not exist yet."""
+    """Return the URL of the database to use while the butler's own may not exist."""
     return of_database(url, database_of(url))
 
 
 def database_of(url: str) -> str:
-    """The database that a URL names, or the one that every server has."""
+    """Return the database of a URL, or `postgres`."""
     return unquote(urlsplit(url).path.strip("/")) or "postgres"
 
 
 def signed_in(url: str, user: str, password: str) -> str:
-    """The same place, by another login."""
+    """Return a URL with another login."""
     return _with_login(url, f"{quote(user)}:{password}")
 
 
 def signed_in_like(url: str, other: str) -> str:
-    """The place of one URL, by the login of another."""
+    """Return a URL with the login of another."""
     return _with_login(url, urlsplit(other).netloc.rpartition("@")[0])
 
 
 def at(url: str, host: str, port: int, database: str) -> str:
-    """How a database is reached at another place, by the same login."""
+    """Return the URL of a database at another host, with the same login."""
     parts = urlsplit(of_database(url, database))
     login, _, _ = parts.netloc.rpartition("@")
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -47,7 +47,7 @@ def at(url: str, host: str, port: int, database: str) -> str:
 
 
 def without_password(url: str) -> tuple[str, str | None]:
-    """A URL that anybody may read, and the password it had."""
+    """Return a URL without its password, and the password."""
     parts = urlsplit(url)
     if parts.password is None:
         return url, None
@@ -55,13 +55,13 @@ def without_password(url: str) -> tuple[str, str | None]:
 
 
 def without_login(url: str) -> str:
-    """Where a URL leads; no login is told."""
-    places = [f"{host}:{port}" if host[:1] not in "/" else "" for host, port in hosts_of(url)]
-    return ", ".join(place or "a local socket" for place in places)
+    """Return the hosts of a URL, for display."""
+    hosts = [f"{host}:{port}" if host[:1] not in "/" else "" for host, port in hosts_of(url)]
+    return ", ".join(host or "a local socket" for host in hosts)
 
 
 def is_address(url: str) -> bool:
-    """Whether a URL says where: each host has a name, and a port that can be."""
+    """Return whether each host of a URL has a name and a valid port."""
     try:
         return bool(urlsplit(url).netloc) and all(0 < port < 65_536 for _, port in hosts_of(url))
     except ValueError:
@@ -75,11 +75,11 @@ def _with_login(url: str, login: str) -> str:
 
 
 def hosts_of(url: str) -> list[tuple[str, int]]:
-    """Each host and its port, wherever in the URL they stand; "" is wherever the driver looks."""
+    """Return each host and port, from the netloc or the query; "" is the driver's default."""
     parts = urlsplit(url)
     named = parts.netloc.rpartition("@")[2]
     if named:
-        return [_host(one) for one in named.split(",")]
+        return [_host(host) for host in named.split(",")]
     query = dict(parse_qsl(parts.query))
     return list(_listed(query.get("host", "").split(","), query.get("port", "").split(",")))
 
@@ -90,8 +90,8 @@ def _listed(hosts: list[str], ports: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def _host(text: str) -> tuple[str, int]:
-    """A host as it stands before the path of a URL; an address of IPv6 has brackets."""
-    found = _HOST.fullmatch(text)
-    if not found:
+    """Parse `host:port`; an IPv6 address has brackets."""
+    match = _HOST.fullmatch(text)
+    if not match:
         raise ValueError(f"{text!r} is no host")
-    return unquote(found["inner"] or found["name"]), int(found["port"] or _PORT)
+    return unquote(match["inner"] or match["name"]), int(match["port"] or _PORT)

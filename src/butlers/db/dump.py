@@ -1,4 +1,4 @@
-"""A database as a stream of bytes: one moment of it, written by pg_dump and read by pg_restore."""
+"""Dump and restore a database as a stream of bytes, by pg_dump and pg_restore."""
 
 import asyncio
 import os
@@ -20,15 +20,15 @@ from butlers.db.queries import load
 from butlers.errors import Unavailable
 
 Write = Callable[[bytes], Awaitable[None]]
-_PIECE_BYTES = 1024 * 1024
-# Vectors are most of a database and hardly shrink: more effort costs minutes and saves little.
+_CHUNK_BYTES = 1024 * 1024
+# Vectors hardly compress: a higher level costs minutes and saves little.
 _COMPRESSION = "gzip:1"
 _SQL = load(__file__)
 _QUIETLY = ["--no-psqlrc", "--quiet", f"--output={os.devnull}"]
-_AHEAD = 4
+_QUEUED_CHUNKS = 4
 _SEARCH_PATH = b"SELECT pg_catalog.set_config('search_path', '', false);\n"
-# What the index of some 300,000 vectors takes while it is made; beyond, it takes ever longer.
-_ROOM = b"SET maintenance_work_mem = '512MB';\n"
+# Enough to build the index of some 300,000 vectors in memory.
+_INDEX_MEMORY = b"SET maintenance_work_mem = '512MB';\n"
 _TIME_LIMIT = b"SET transaction_timeout = 0;\n"
 # A database may name an extension that a restored one can do without.
 _DUMP_WITHOUT = "select current_setting('butlers.dump_without', true)"
@@ -40,8 +40,8 @@ _REMEDY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """One consistent state of a database, which pg_dump can be told to write."""
+class DatabaseSnapshot:
+    """One consistent state of a database, which pg_dump can write."""
 
     snapshot: str
     major: int
@@ -50,67 +50,67 @@ class Moment:
 
 
 @asynccontextmanager
-async def moment_of(dsn: str) -> AsyncIterator[Moment]:
-    """The state of a database now, for as long as the block lasts, whoever writes meanwhile."""
+async def snapshot_of(dsn: str) -> AsyncIterator[DatabaseSnapshot]:
+    """Hold a snapshot of a database during this block, whoever writes meanwhile."""
     async with connected(dsn) as connection:
         with translated_errors():
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 snapshot = await connection.fetchval("select pg_export_snapshot()")
                 major = connection.get_server_version().major
                 without = await connection.fetchval(_DUMP_WITHOUT)
-                yield Moment(snapshot, major, await _counts(connection), without)
+                yield DatabaseSnapshot(snapshot, major, await _counts(connection), without)
 
 
 async def counts(dsn: str) -> dict[str, int]:
-    """How many rows each table has now."""
+    """Count the rows of each table."""
     with translated_errors():
         async with connected(dsn) as connection:
             return await _counts(connection)
 
 
 async def _counts(connection: asyncpg.Connection) -> dict[str, int]:
-    """Every row, or a refusal: a login from which rows are hidden must not count what it sees."""
+    """Count all rows; Unavailable where row-level security would hide some."""
     tables = await connection.fetch(_SQL["find_tables"].positional)
     try:
         async with connection.transaction():
             await connection.execute("set local row_security = off")
-            return {one["name"]: await connection.fetchval(one["counting"]) for one in tables}
+            return {row["name"]: await connection.fetchval(row["counting"]) for row in tables}
     except asyncpg.InsufficientPrivilegeError as error:
         raise Unavailable(f"{error}{_REMEDY}") from None
 
 
 async def databases(dsn: str) -> list[str]:
-    """The databases of butlers on the server."""
+    """List the databases of butlers on the server."""
     with translated_errors():
         async with connected(dsn) as connection:
             rows = await connection.fetch(_SQL["find_databases"].positional)
     return [row["datname"] for row in rows]
 
 
-async def dump(dsn: str, moment: Moment, write: Write) -> None:
-    """Write the database as it is at that moment, piece by piece."""
-    program = await _program("pg_dump", moment.major)
-    arguments = ["--format=custom", f"--compress={_COMPRESSION}", f"--snapshot={moment.snapshot}"]
-    if moment.without_extension:
-        arguments.append(f"--exclude-extension={moment.without_extension}")
+async def dump(dsn: str, state: DatabaseSnapshot, write: Write) -> None:
+    """Write the database as of a snapshot, in chunks."""
+    program = await _program("pg_dump", state.major)
+    arguments = ["--format=custom", f"--compress={_COMPRESSION}", f"--snapshot={state.snapshot}"]
+    if state.without_extension:
+        arguments.append(f"--exclude-extension={state.without_extension}")
     await _run(program, arguments, dsn, write=write)
 
 
 async def dump_roles(dsn: str, write: Write) -> None:
-    """Write the roles of a server that is ours alone."""
+    """Write the roles of the embedded server."""
     program = await _program("pg_dumpall", 0)
     await _run(program, ["--roles-only"], dsn, write=write)
 
 
 async def restore_roles(dsn: str, pieces: Iterator[bytes]) -> None:
-    """Make the roles that are missing; of those that are there it says so and goes on."""
+    """Create the roles that are missing."""
     await _run(await _program("psql", 0), _QUIETLY, dsn, pieces=_each(pieces))
 
 
 async def restore(dsn: str, pieces: Iterator[bytes], *, owners: bool) -> None:
-    """Fill an empty database; `owners`: each object belongs to the role it belonged to."""
+    """Fill an empty database; `owners`: objects keep their owners."""
     unpack, load = await _program("pg_restore", 0), await _program("psql", 0)
-    script: asyncio.Queue[bytes] = asyncio.Queue(_AHEAD)
+    script: asyncio.Queue[bytes] = asyncio.Queue(_QUEUED_CHUNKS)
     arguments = ["--file=-", *([] if owners else ["--no-owner"])]
 
     async def unpacked() -> None:
@@ -129,35 +129,35 @@ async def restore(dsn: str, pieces: Iterator[bytes], *, owners: bool) -> None:
         await asyncio.gather(unpacking, return_exceptions=True)
 
 
-async def listed(pieces: Iterator[bytes]) -> int:
-    """How many things a dump lists; Unavailable where it is none."""
-    told: list[bytes] = []
+async def count_entries(pieces: Iterator[bytes]) -> int:
+    """Count the entries of a dump; Unavailable where it is not one."""
+    output: list[bytes] = []
 
     async def write(piece: bytes) -> None:
-        told.append(piece)
+        output.append(piece)
 
     program = await _program("pg_restore", 0)
     await _run(program, ["--list"], "", pieces=_each(pieces), write=write)
-    return sum(not line.startswith(b";") for line in b"".join(told).splitlines())
+    return sum(not line.startswith(b";") for line in b"".join(output).splitlines())
 
 
 async def _each(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Pieces that are read from a disk, while the event loop does other things."""
+    """Read chunks from a disk without blocking the event loop."""
     while piece := await asyncio.to_thread(next, pieces, b""):
         yield piece
 
 
 async def _adapted(script: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
-    """A script that pg_restore wrote, without what does harm, from the queue it comes by.
+    """Yield pg_restore's script with two changes.
 
-    It empties the search path, though it writes operators of pgvector in triggers as if there
-    was one. All else in it names its schema. The time limit is unknown to servers before 17.
+    It empties the search path, although triggers use operators of pgvector without a schema. It
+    sets a time limit that servers before 17 do not know.
     """
     head = b""
     while piece := await script.get():
         head += piece
         if _SEARCH_PATH in head or len(head) > _HEAD_BYTES:
-            yield head.replace(_SEARCH_PATH, _ROOM, 1).replace(_TIME_LIMIT, b"", 1)
+            yield head.replace(_SEARCH_PATH, _INDEX_MEMORY, 1).replace(_TIME_LIMIT, b"", 1)
             break
     else:
         yield head
@@ -166,15 +166,15 @@ async def _adapted(script: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _program(name: str, major: int) -> Path:
-    """The program, of this major version or a newer one."""
-    found: list[str] = []
+    """Find a program of this major version or a newer one."""
+    too_old: list[str] = []
     for path in _programs(name):
         version = re.search(rb"\(PostgreSQL\) (\d+)", await _output_of(path, "--version"))
         if version and int(version[1]) >= major:
             return path
-        found += [f"{path} is of version {int(version[1])}"] if version else []
+        too_old += [f"{path} is of version {int(version[1])}"] if version else []
     raise Unavailable(
-        f"the server runs PostgreSQL {major}, and {'; '.join(found) or f'there is no {name}'}: "
+        f"the server runs PostgreSQL {major}, and {'; '.join(too_old) or f'there is no {name}'}: "
         f"install the package postgresql-client-{major}, whose {name} must be in the PATH"
     )
 
@@ -201,7 +201,7 @@ async def _run(
     write: Write | None = None,
     pieces: AsyncIterator[bytes] | None = None,
 ) -> None:
-    """Run to its end, handing over what it writes and giving it what it reads."""
+    """Run a program, passing its output to `write` and `pieces` to its input."""
     where, environment = _signed_in(dsn)
     with tempfile.TemporaryFile() as complaints:
         process = await asyncio.create_subprocess_exec(
@@ -226,21 +226,21 @@ async def _run(
 
 
 def _failure(name: str, complaints: str) -> Unavailable:
-    lines = complaints.splitlines() or ["it said nothing"]
-    words = next((line for line in lines if "error:" in line.lower()), lines[-1])
-    return Unavailable(f"{name} failed: {words}")
+    lines = complaints.splitlines() or ["no output"]
+    reason = next((line for line in lines if "error:" in line.lower()), lines[-1])
+    return Unavailable(f"{name} failed: {reason}")
 
 
 async def _read(process: asyncio.subprocess.Process, write: Write | None) -> None:
     if process.stdout is not None and write is not None:
-        while piece := await process.stdout.read(_PIECE_BYTES):
+        while piece := await process.stdout.read(_CHUNK_BYTES):
             await write(piece)
 
 
 async def _feed(process: asyncio.subprocess.Process, pieces: AsyncIterator[bytes] | None) -> None:
     if process.stdin is None or pieces is None:
         return
-    # A program that has read enough, or failed, closes its end; what it says then counts.
+    # A program that has read enough, or failed, closes its input; its exit code counts.
     with suppress(BrokenPipeError, ConnectionResetError):
         async for piece in pieces:
             process.stdin.write(piece)
@@ -250,7 +250,7 @@ async def _feed(process: asyncio.subprocess.Process, pieces: AsyncIterator[bytes
 
 
 def _signed_in(dsn: str) -> tuple[list[str], dict[str, str]]:
-    """How a program is told of a database: anybody may read its arguments, so no password there."""
+    """Return the arguments and environment for a database; arguments show no password."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     environment = kept | {"LC_ALL": "C", "PGCONNECT_TIMEOUT": "10"}
     if not dsn:

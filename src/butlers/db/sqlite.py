@@ -1,7 +1,7 @@
-"""SQLite: one file, one connection, named statements; driver errors leave here as errors of ours.
+"""SQLite: one file, one connection, named statements, errors of `butlers.errors`.
 
-Threads may share a `Database`: every statement and every transaction holds its lock, so nobody
-reads into somebody else's open transaction. Processes open the file each for themselves; readers
+Threads may share a `SqliteDatabase`: every statement and every transaction holds its lock, so none
+reads into another's open transaction. Processes open the file each for themselves; readers
 never wait (WAL), writers queue for the write lock. A connection must not be carried over a fork.
 """
 
@@ -57,16 +57,16 @@ class SqliteDatabase:
         self._rollbacks = 0
 
     def close(self) -> None:
-        """Let go of the file; what was not committed is gone."""
+        """Close the file; what was not committed is lost."""
         with self.lock:
             self.connection.close()
 
     def fetch(self, query: NamedQuery, **values: Value) -> list[Row]:
-        """Every row of the answer."""
+        """Return every row."""
         return self._run(query.text, values)
 
     def fetch_one(self, query: NamedQuery, **values: Value) -> Row | None:
-        """The first row of the answer, or None."""
+        """Return the first row, or None."""
         rows = self._run(query.text, values)
         return rows[0] if rows else None
 
@@ -80,7 +80,7 @@ class SqliteDatabase:
             self.connection.executemany(query.text, rows)
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All or nothing, alone among writers; inside another transaction it is part of that one.
+        """Open a write transaction; inside another one it is part of that.
 
         The write lock is taken at the start: a transaction that first reads and then asks for it
         fails at once when somebody else wrote in between, whatever the timeout.
@@ -88,7 +88,7 @@ class SqliteDatabase:
         return self._span(self._begin_writing)
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """What is read inside is of one moment, whoever writes meanwhile; nobody waits for it."""
+        """Open a read transaction: all reads see one moment, and nobody waits for it."""
         return self._span(lambda: self._run("begin"))
 
     def _begin_writing(self) -> None:
@@ -99,7 +99,7 @@ class SqliteDatabase:
         """
         self._run("pragma busy_timeout = 0")
         try:
-            _patiently(lambda: self._run("begin immediate"))
+            _retry_while_locked(lambda: self._run("begin immediate"))
         finally:
             self._run(f"pragma busy_timeout = {BUSY_TIMEOUT_MS}")
 
@@ -114,14 +114,14 @@ class SqliteDatabase:
                 yield
                 self._run("commit")
             except BaseException:
-                # A full disk, for one, has already rolled back.
+                # A full disk, for example, has already rolled back.
                 if self._in_transaction():
                     self._run("rollback")
                 self._rollbacks += 1
                 raise
 
     def stamp(self) -> Stamp:
-        """A value that differs whenever the data may have changed since it was last asked for.
+        """Return a value that differs whenever the data may have changed since the last call.
 
         `data_version` sees the commits of every other connection, in this process or another;
         `total_changes` sees the changes made through this one, which a rollback takes back.
@@ -143,7 +143,7 @@ class SqliteDatabase:
 
 
 def connect(path: Path | str) -> SqliteDatabase:
-    """Open the file, or make it, readable by its owner alone; `:memory:` is a private one."""
+    """Open or create a file that only its owner may read; `:memory:` is a private one."""
     if str(path) != MEMORY:
         with _creating:
             _create(Path(path))
@@ -156,7 +156,7 @@ def connect(path: Path | str) -> SqliteDatabase:
             cached_statements=256,
         )
     try:
-        _patiently(lambda: _configure(connection))
+        _retry_while_locked(lambda: _configure(connection))
     except BaseException:
         connection.close()
         raise
@@ -164,7 +164,7 @@ def connect(path: Path | str) -> SqliteDatabase:
 
 
 def check(path: Path) -> None:
-    """Unavailable where a file is not a whole database; it is only read."""
+    """Check that a file is a whole database; Unavailable otherwise. Only reads."""
     with translated_errors():
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         try:
@@ -177,7 +177,7 @@ def check(path: Path) -> None:
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Driver errors become errors of ours."""
+    """Translate driver errors."""
     try:
         yield
     except sqlite3.Error as error:
@@ -185,7 +185,7 @@ def translated_errors() -> Iterator[None]:
 
 
 def _translated(error: sqlite3.Error) -> ButlersError:
-    """The error of ours that says what a driver's error means and what to do about it."""
+    """Return our error for a driver's error, with what to do about it."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if isinstance(error, sqlite3.IntegrityError):
         return IntegrityViolation(f"SQLite refused the write, nothing was changed: {error}")
@@ -197,7 +197,7 @@ def _translated(error: sqlite3.Error) -> ButlersError:
 
 
 def _create(path: Path) -> None:
-    """Make an absent file before SQLite does: the log files take over its permissions.
+    """Create an absent file before SQLite does: the log files take over its permissions.
 
     One that is there is not touched: closing it again would give up every lock that other
     connections of this process have on it.
@@ -224,8 +224,8 @@ def _configure(connection: sqlite3.Connection) -> None:
         connection.execute("select count(*) from sqlite_master").fetchone()
 
 
-def _patiently(action: Callable[[], T]) -> T:
-    """Do it, again and again while others hold the lock."""
+def _retry_while_locked(action: Callable[[], T]) -> T:
+    """Try again while others hold the lock."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:

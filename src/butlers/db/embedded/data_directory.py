@@ -258,4 +258,4 @@ class DataDirectory:
 
 def _last_lines(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return " | ".join(lines[-4:]) or "it said nothing"
+    return " | ".join(lines[-4:]) or "no output"
