@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from butlers.db.dump import dump, moment_of, restore
+from butlers.db.dump import dump, snapshot_of, restore
 from butlers.db.migrate import current_revisions, migrate
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import provision
@@ -80,7 +80,7 @@ async def test_its_schema_equals_that_of_a_new_database(upgraded, postgres):
         await migrate(postgres.dsn(made), branches())
         # PostgreSQL writes some expressions otherwise once they were dumped and restored.
         dumped = bytearray()
-        async with moment_of(postgres.dsn(made)) as moment:
+        async with snapshot_of(postgres.dsn(made)) as moment:
             await dump(postgres.dsn(made), moment, dumped_into(dumped))
         await restore(postgres.dsn(name), iter([bytes(dumped)]), owners=True)
         async with connected(upgraded[0]) as older, connected(postgres.dsn(name)) as newer:
