@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from butlers.db.dump import dump, snapshot_of, restore
+from butlers.db.dump import dump, restore, snapshot_of
 from butlers.db.migrate import current_revisions, migrate
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import provision
