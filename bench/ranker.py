@@ -32,7 +32,7 @@ import numpy as np
 from bench import sets
 from bench.learning import Example, Numbers, fit_answers, fit_ranker
 from bench.seen import DEPTH, TRAINED, Asked, Kind, Seen, see_all
-from butlers.kernel import fusion
+from butlers.kernel import ranking
 from butlers.memory.policy import ranker
 from butlers.memory.policy.signals import Signals
 
@@ -161,7 +161,7 @@ def _plain(one: Seen) -> float:
     similarities = np.nan_to_num(one.sight.columns.similarities)
     near = sorted(numbers, key=lambda n: -similarities[n])[:50]
     match = sorted((n for n in numbers if ranks[n] > 0), key=lambda n: -ranks[n])[:50]
-    fused = fusion.reciprocal_rank_fusion(near, match, 50)
+    fused = ranking.reciprocal_rank_fusion(near, match, 50)
     return float(one.gold[[found.id for found in fused[:10]]].sum()) / one.of
 
 

@@ -15,7 +15,7 @@ import asyncpg
 
 from bench.scaling_meter import Meter, relation_bytes
 from bench.speed_load import Note, Vectors
-from butlers.kernel.tokens import count_tokens
+from butlers.kernel.token_count import count_tokens
 from butlers.llm import Completion, Usage
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.lifecycle.decay_sweep import run_decay_sweep

@@ -21,9 +21,9 @@ from butlers.db.branch import Branch
 from butlers.db.postgres import Database
 from butlers.errors import Forbidden, InvalidInput, Unavailable
 from butlers.ids import NewId, new_id
-from butlers.kernel.concurrency import ConcurrencyLimiter
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
+from butlers.kernel.throttle import ConcurrencyLimiter
 from butlers.llm import LanguageModel
 from butlers.operation import Audience, Operation, OperationEffect
 

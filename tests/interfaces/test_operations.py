@@ -13,7 +13,7 @@ from butlers.interfaces import methods
 from butlers.interfaces.cli import app
 from butlers.interfaces.http.routes import operation_routes
 from butlers.interfaces.mcp.butler_mcp import ButlerMCP
-from butlers.kernel.tokens import count_tokens
+from butlers.kernel.token_count import count_tokens
 from butlers.memory.operations import OPERATIONS, OperationContext, retrieval, storage
 from butlers.module import ButlerEnvironment
 from butlers.operation import Detail, Operation, OperationEffect, Toolset

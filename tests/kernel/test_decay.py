@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from butlers.errors import InvalidInput
-from butlers.kernel.decay import days_between, exponential, half_life
+from butlers.kernel.ranking import days_between, exponential, half_life
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

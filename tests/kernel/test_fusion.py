@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from butlers.kernel.fusion import Fused, reciprocal_rank_fusion, rrf_score
+from butlers.kernel.ranking import Fused, reciprocal_rank_fusion, rrf_score
 
 RANKING = st.lists(st.integers(0, 15), unique=True, max_size=12)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from butlers.kernel.tfidf import IDFCorpus, term_frequency
+from butlers.kernel.similarity import IDFCorpus, term_frequency
 
 documents = st.lists(st.lists(st.sampled_from("abcdef"), max_size=8), max_size=8)
 

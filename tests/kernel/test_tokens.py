@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from butlers.kernel.tokens import count_tokens, is_usually_small
+from butlers.kernel.token_count import count_tokens, is_usually_small
 
 # What the rule that splits text into pieces tells apart, so that pieces meet in every way.
 TRICKY = st.text(

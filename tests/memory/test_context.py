@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from butlers.embedding import get_embedding_engine
 from butlers.errors import InvalidInput
-from butlers.kernel.tokens import count_tokens
+from butlers.kernel.token_count import count_tokens
 from butlers.memory.flows import context as flow
 from butlers.memory.flows import feedback, remember
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule, Origin

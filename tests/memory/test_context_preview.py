@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from butlers.embedding import get_embedding_engine
-from butlers.kernel.tokens import count_tokens
+from butlers.kernel.token_count import count_tokens
 from butlers.memory.flows.browse import FactFilter, PageRequest, browse_facts
 from butlers.memory.flows.context import ContextQuery, build_context, preview_context
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule

@@ -23,7 +23,7 @@ from butlers.errors import Unavailable
 from butlers.host.home import Home
 from butlers.host.home_tokens import ensure_hook_token
 from butlers.interfaces.http.hooks import MAX_BODY_BYTES, hook_routes
-from butlers.kernel.concurrency import ConcurrencyLimiter
+from butlers.kernel.throttle import ConcurrencyLimiter
 from butlers.memory.handle import Memory
 from butlers.sessions.session import SessionMemory
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, until, up

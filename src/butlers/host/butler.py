@@ -19,8 +19,8 @@ from butlers.jobs.clock_watch import ClockWatch
 from butlers.jobs.policy import RunOutcome, jobs_of
 from butlers.jobs.schedule import Schedule
 from butlers.jobs.spending import BudgetAccount, Spending, limits_of, model_of
-from butlers.kernel.concurrency import ConcurrencyLimiter
 from butlers.kernel.secrets import masked
+from butlers.kernel.throttle import ConcurrencyLimiter
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import ButlerEnvironment, Health, Module

@@ -1,8 +1,12 @@
 """Keyed notes per agent on SQLite."""
 
 from butlers.kernel.lru import LRUCache
-from butlers.kernel.similarity import cosine_similarity_dense, cosine_similarity_sparse
-from butlers.kernel.tfidf import IDFCorpus, term_frequency
+from butlers.kernel.similarity import (
+    IDFCorpus,
+    cosine_similarity_dense,
+    cosine_similarity_sparse,
+    term_frequency,
+)
 from butlers.notebook.categories import all_categories, categorize
 from butlers.notebook.core import (
     list_memories,

@@ -10,8 +10,7 @@ import structlog
 from butlers.db import queries
 from butlers.db.sqlite import Row, Value
 from butlers.errors import InvalidInput
-from butlers.kernel.similarity import cosine_similarity_sparse
-from butlers.kernel.tfidf import IDFCorpus
+from butlers.kernel.similarity import IDFCorpus, cosine_similarity_sparse
 from butlers.notebook import terms as corpora
 from butlers.notebook.handle import Notebook, checked_agent, checked_limit
 from butlers.notebook.matching import NoteQuery, find_matching, stand_ins

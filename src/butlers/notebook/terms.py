@@ -13,7 +13,7 @@ import structlog
 from butlers.db import queries
 from butlers.db.sqlite import Row
 from butlers.errors import Unavailable
-from butlers.kernel.tfidf import IDFCorpus
+from butlers.kernel.similarity import IDFCorpus
 from butlers.notebook import store
 from butlers.notebook.categories import categorize
 from butlers.notebook.handle import Notebook

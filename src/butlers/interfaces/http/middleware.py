@@ -14,8 +14,8 @@ from butlers.auth.token_store import TokenStore
 from butlers.errors import ButlersError
 from butlers.ids import NewId, new_id
 from butlers.interfaces.http.faults import failure
-from butlers.kernel.rates import Rates
 from butlers.kernel.text import one_line
+from butlers.kernel.throttle import RateLimiter
 from butlers.module import MAX_REQUEST_ID
 
 MOST_OPEN = 256
@@ -31,7 +31,7 @@ class RequestLimiter:
 
     def __init__(self, app: ASGIApp, tokens: TokenStore, per_minute: int = PER_MINUTE) -> None:
         self._app, self._tokens = app, tokens
-        self._rates = Rates(per_minute)
+        self._rates = RateLimiter(per_minute)
         self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

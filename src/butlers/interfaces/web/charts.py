@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from butlers.interfaces.web import svg
 from butlers.interfaces.web.svg import Element, add, drawing, finished, write
-from butlers.kernel.decay import days_between
+from butlers.kernel.ranking import days_between
 from butlers.memory.policy.confidence import Waning
 
 WIDTH, HEIGHT = 400.0, 180.0

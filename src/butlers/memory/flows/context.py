@@ -6,7 +6,7 @@ from typing import Any
 
 from butlers.db.postgres import Row
 from butlers.errors import InvalidInput
-from butlers.kernel.tokens import count_tokens
+from butlers.kernel.token_count import count_tokens
 from butlers.memory import limits
 from butlers.memory.flows import recall
 from butlers.memory.flows.candidates import CandidateQuery, find_candidates

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from butlers.kernel import decay
+from butlers.kernel import ranking
 from butlers.memory.model import Permanence
 
 RULE_CONFIDENCE = 0.5
@@ -40,8 +40,8 @@ def effective_confidence(
         return confidence
     if confirmed_at is None:
         return floor
-    days = decay.days_between(confirmed_at, now)
-    return max(floor, confidence * decay.exponential(decay_rate, days))
+    days = ranking.days_between(confirmed_at, now)
+    return max(floor, confidence * ranking.exponential(decay_rate, days))
 
 
 @dataclass(frozen=True, slots=True)

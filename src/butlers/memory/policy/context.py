@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from butlers.kernel.secrets import masked, masked_value
 from butlers.kernel.text import one_line
-from butlers.kernel.tokens import CHARACTERS_PER_TOKEN, count_tokens
+from butlers.kernel.token_count import CHARACTERS_PER_TOKEN, count_tokens
 from butlers.memory.model import Maturity, MemoryRef, Then
 
 _OWN_BACKSLASH = r"\\(?=[\\\[\](#-]|$)"

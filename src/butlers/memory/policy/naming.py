@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from butlers.kernel.tokens import is_usually_small
+from butlers.kernel.token_count import is_usually_small
 from butlers.kernel.words import folded, stop_words
 from butlers.memory.model import EntityType
 

@@ -10,7 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from butlers.kernel import decay, fusion
+from butlers.kernel.ranking import (
+    Fused,
+    days_between,
+    half_life,
+    reciprocal_rank_fusion,
+    rrf_score,
+)
 from butlers.memory.candidates import CandidateColumns, Header, Numbers
 from butlers.memory.model import MemoryRef
 from butlers.memory.policy.question import ParsedQuestion
@@ -60,8 +66,8 @@ def recency(last_referenced_at: datetime | None, now: datetime) -> float:
     """Score how recent the last use is: 0.5 after seven days, 0 where there was none."""
     if last_referenced_at is None:
         return 0.0
-    days = decay.days_between(last_referenced_at, now)
-    return min(1.0, decay.half_life(days, RECENCY_HALF_LIFE_DAYS))
+    days = days_between(last_referenced_at, now)
+    return min(1.0, half_life(days, RECENCY_HALF_LIFE_DAYS))
 
 
 HIGHEST_IMPACT = 2.2
@@ -153,7 +159,7 @@ def ranking(columns: CandidateColumns, found: Signals, learned: Weights, depth: 
     order = np.argsort(-scores, kind="stable")
     by_meaning = order[~np.isnan(columns.similarities[order])]
     by_words = order[columns.ranks[order] > 0]
-    fused = fusion.reciprocal_rank_fusion(by_meaning.tolist(), by_words.tolist(), depth)
+    fused = reciprocal_rank_fusion(by_meaning.tolist(), by_words.tolist(), depth)
     standing = _normalised(fused, scores, answered=answers >= learned.least_answers)
     behind = (scores.max() - scores).tolist()
     return Ranking(
@@ -175,7 +181,7 @@ def ranking(columns: CandidateColumns, found: Signals, learned: Weights, depth: 
 
 
 def _normalised(
-    fused: Sequence[fusion.Fused[int]], scores: Numbers, *, answered: bool
+    fused: Sequence[Fused[int]], scores: Numbers, *, answered: bool
 ) -> list[float | None]:
     """Each fused score between the candidates' background, as 0, and the best possible, as 1.
 
@@ -185,7 +191,7 @@ def _normalised(
     reach = max(np.log1p(len(scores)), LEAST_REACH) if answered else -1.0
     within = (scores.max() - scores <= reach).tolist()
     middle = max(len(scores) // 2, _LEAST_MIDDLE)
-    background, highest = fusion.rrf_score(middle, middle), fusion.rrf_score(1, 1)
+    background, highest = rrf_score(middle, middle), rrf_score(1, 1)
     return [
         (one.rrf_score - background) / (highest - background) if within[one.id] else None
         for one in fused

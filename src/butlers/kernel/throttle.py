@@ -1,0 +1,62 @@
+"""Limit callers: how often they may call, and how many calls run at once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+_MOST_KNOWN = 10_000
+
+
+class RateLimiter:
+    """Buckets by name; one that is empty says how long until it holds enough again."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._most = float(per_minute)
+        self._per_second = per_minute / 60
+        self._known: dict[str, tuple[float, float]] = {}
+
+    def take(self, name: str, now: float) -> float:
+        """Take one; 0.0 when there was one, else the seconds until there is."""
+        left, at = self._known.get(name, (self._most, now))
+        left = min(self._most, left + (now - at) * self._per_second)
+        if left < 1:
+            return (1 - left) / self._per_second
+        if len(self._known) >= _MOST_KNOWN:
+            self._forget_full(now)
+        self._known[name] = (left - 1, now)
+        return 0.0
+
+    def _forget_full(self, now: float) -> None:
+        """One that has filled up since is like one that nobody knew."""
+        self._known = {name: one for name, one in self._known.items() if now - one[1] < 60}
+
+
+@dataclass(slots=True)
+class _Slots:
+    free: asyncio.Semaphore
+    present: int = 0
+
+
+class ConcurrencyLimiter:
+    """Slots for each kind; a kind is forgotten once nobody uses or waits for its slots.
+
+    A butler has two for the readers and two for the writers of each tenant.
+    """
+
+    def __init__(self, at_once: int = 2) -> None:
+        self._at_once = at_once
+        self._known: dict[Hashable, _Slots] = {}
+
+    @asynccontextmanager
+    async def of(self, kind: Hashable) -> AsyncIterator[None]:
+        """Hold a slot of a kind for the block; wait for a free one."""
+        slots = self._known.setdefault(kind, _Slots(asyncio.Semaphore(self._at_once)))
+        slots.present += 1
+        try:
+            async with slots.free:
+                yield
+        finally:
+            slots.present -= 1
+            if not slots.present:
+                del self._known[kind]
