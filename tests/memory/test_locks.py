@@ -74,7 +74,7 @@ async def test_what_is_being_settled_is_forgotten_afterwards(
     """Whoever settles decides by facts that stay as they are until the decision is made."""
     id, conflict = two_cities[side], two_cities[2]
     async with memory.transaction(lineage) as tx:
-        assert await conflict_store.hold(tx, id=conflict) is not None
+        assert await conflict_store.lock(tx, id=conflict) is not None
         async with waiting(owner, forget.forget_memory(memory, "fact", id, lineage)) as forgetting:
             pass
     assert await asyncio.wait_for(forgetting, 30)
@@ -103,7 +103,7 @@ async def test_two_people_decide_a_proposal_one_after_the_other(memory, lineage,
     await told(memory, low, "city", "Rome")
     (proposal,) = await find_proposals(memory, 10, lineage)
     async with memory.transaction(lineage) as tx:
-        assert await proposal_store.hold(tx, id=proposal["id"]) is not None
+        assert await proposal_store.lock(tx, id=proposal["id"]) is not None
         async with (
             waiting(owner, decline(memory, proposal["id"], lineage)) as declining,
         ):
