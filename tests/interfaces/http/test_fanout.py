@@ -13,7 +13,7 @@ import pytest
 from butlers.auth.rights import Caller
 from butlers.interfaces.http.access import Visitor
 from butlers.interfaces.http.butlers import ButlerOverview, get_overview
-from butlers.interfaces.http.fanout import Fleet, FleetQuery
+from butlers.interfaces.http.fanout import ANSWER_SECONDS, Fleet, FleetQuery
 from butlers.settings.sections import FleetSection
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, up
 from interfaces.furnished import furnished_home
@@ -21,7 +21,7 @@ from interfaces.http.callers import calling, token_store, told
 from interfaces.web.visitors import PageVisitor, browsing, link_of
 
 _KEPT: list[socket.socket] = []
-LIMIT = 3.0
+LIMIT = ANSWER_SECONDS
 TOKEN_VARIABLE = "FAR_HOME_TOKEN"
 
 
@@ -94,9 +94,7 @@ def near(far: Daemon) -> Iterator[Daemon]:
             for name, url, env in remotes
         )
         hidden = f'{{ name = "hidden", url = "{far.url}/api/butlers/garden", token_env = "X" }}'
-        home.settings_file.write_text(
-            f"[fleet]\ntimeout_seconds = {LIMIT}\nremotes = [\n{listed},\n  {hidden}\n]\n"
-        )
+        home.settings_file.write_text(f"[fleet]\nremotes = [\n{listed},\n  {hidden}\n]\n")
         with up(home) as running:
             yield running
     del ENVIRONMENT[TOKEN_VARIABLE]
