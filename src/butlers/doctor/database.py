@@ -159,7 +159,7 @@ async def _schema(settings: ButlerSettings, maintenance: str, access: Access) ->
 def _migrated(check: str, settings: ButlerSettings, found: Sequence[str]) -> Finding:
     branches = registry.branches()
     if too_old := retired_revisions(branches, found):
-        return problem(check, f"it stands at {', '.join(too_old)}, which is too old", WAY_OUT)
+        return problem(check, f"its schema is at {', '.join(too_old)}, which is too old", WAY_OUT)
     try:
         for revision in found:
             head_revision(branches, revision)

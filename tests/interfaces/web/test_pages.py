@@ -13,6 +13,7 @@ import pytest
 from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
 from butlers.interfaces.http.app_state import AppState
+from butlers.interfaces.http.fanout import ANSWER_SECONDS
 from butlers.interfaces.web.app import build
 from butlers.sessions import spool
 from butlers.settings.sections import FleetSection
@@ -448,7 +449,7 @@ def test_whoever_runs_the_home_is_told_of_sessions_that_went_without_memory(
     assert "started without memory" not in visitor.open("/memory").words
 
 
-LIMIT = 1.5
+LIMIT = ANSWER_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -462,7 +463,7 @@ def fleet() -> Iterator[PageVisitor]:
         for name in ("general", "kitchen"):
             assert butlers("new", name, "--home", home.root).returncode == 0
         home.settings_file.write_text(
-            f"[fleet]\ntimeout_seconds = {LIMIT}\nremotes = [\n"
+            "[fleet]\nremotes = [\n"
             '  { name = "far", token_env = "FAR_TOKEN", url = "http://127.0.0.1:9/api/butlers/a" },'
             "\n"
             '  { name = "mute", token_env = "MUTE_TOKEN", '
