@@ -28,7 +28,7 @@ async def planning(access: Access, settings: dict[str, str]) -> AsyncIterator[Da
     """A database whose connections have settings of their own: how to plan, how far to look."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
-            patch.setitem(pool._SESSION, name, value)
+            patch.setitem(pool._STARTUP_SETTINGS, name, value)
         database = await Database.open(access)
     try:
         yield database
