@@ -6,13 +6,12 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 Clock = Callable[[], datetime]
 ClockDoubt = Callable[[], Awaitable[str | None]]
 """Returns why the clock cannot be trusted now; None while it can."""
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _PROCESS = f"process {os.getpid()} of {time.monotonic()}"
 _UNSYNCHRONISED = 5
 
@@ -48,7 +47,9 @@ def clock_sources_of(clock: Clock) -> ClockSources:
 
 def _boot() -> str:
     try:
-        return _BOOT_ID.read_text("ascii").strip()
+        # Not by pathlib: the hook program loads this file and must start at once.
+        with open(_BOOT_ID, encoding="ascii") as file:
+            return file.read().strip()
     except OSError:
         return _PROCESS
 
