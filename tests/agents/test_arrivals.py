@@ -18,6 +18,7 @@ from butlers.host.home import Home
 from butlers.sessions.spool_entries import SpoolEntries
 from db.databases import connected as connected_to
 from interfaces.daemons import until, up
+from interfaces.forked import with_defaults
 from interfaces.furnished import furnished_home
 from llm.command_lines import NotInstallable, command_lines
 from llm.standins import Say
@@ -25,13 +26,14 @@ from llm.standins import Say
 pytestmark = pytest.mark.slow
 NAMES = ("claude-code", "codex")
 SESSIONS_EACH = 5
+# A session counts as over as soon as its agent is gone.
+AT_ONCE = with_defaults({"butlers.host.spool_worker:SpoolWorker.__init__": {"idle_minutes": 0}})
 
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
     with furnished_home("general") as home:
         home.create_butler("general")
-        home.settings_file.write_text("[sessions]\nidle_minutes = 0\n")
         yield home
 
 
@@ -77,7 +79,7 @@ def test_ten_sessions_of_the_real_agents_with_nothing_up_are_ten_episodes(
     arrivals = SpoolEntries(home.root).arrivals()
     assert Counter(one.told["event"] for one in arrivals) == {"SessionEnd": len(asked)}
     assert all(one.held for one in arrivals)
-    with up(home):
+    with up(home, environment=AT_ONCE):
         until(lambda: are_stored(home))
         stored = contents(home)
     assert len(stored) == len(asked) == 2 * SESSIONS_EACH
@@ -107,7 +109,7 @@ def test_an_agent_that_was_killed_and_one_that_runs_no_hooks_lose_nothing(
     asked = [*(f"Mend the saddle, {one.name}." for one in agents), "Wax the chain."]
     assert {one.told["event"] for one in SpoolEntries(home.root).arrivals()} == {"Stop"}
     for _ in range(2):  # what was stored is not found again by the next start
-        with up(home):
+        with up(home, environment=AT_ONCE):
             until(lambda: sum("Wax the chain." in text for text in contents(home)) > 0)
             until(lambda: are_stored(home))
             stored = contents(home)

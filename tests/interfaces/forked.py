@@ -7,6 +7,7 @@ directory and streams; only the interpreter and the modules are there from the b
 import atexit
 import gc
 import importlib
+import inspect
 import json
 import os
 import runpy
@@ -31,8 +32,36 @@ _IMPORTED = (
     "butlers.memory.operations",
     "butlers.notebook.operations",
 )
+_DEFAULTS = "TEST_DEFAULTS"
 _NUMBER = struct.Struct("i")
 _sending = threading.Lock()
+
+
+def with_defaults(values: dict[str, dict[str, float]]) -> dict[str, str]:
+    """The environment of a forked command in which values that are no settings differ.
+
+    `{"package.module": {"CONSTANT": 1}}` or `{"package.module:Class.method": {"parameter": 1}}`.
+    """
+    return {_DEFAULTS: json.dumps(values)}
+
+
+def _set_defaults(where: str, values: dict[str, float]) -> None:
+    module, _, name = where.partition(":")
+    target: Any = importlib.import_module(module)
+    for part in filter(None, name.split(".")):
+        target = getattr(target, part)
+    if not name:
+        assert values.keys() <= vars(target).keys(), values
+        vars(target).update(values)
+        return
+    parameters = inspect.signature(target).parameters
+    assert values.keys() <= parameters.keys(), values
+    named = [one for one in parameters.values() if one.default is not one.empty]
+    plain = [one for one in named if one.kind is not one.KEYWORD_ONLY]
+    target.__defaults__ = tuple(values.get(one.name, one.default) for one in plain)
+    target.__kwdefaults__ = {
+        one.name: values.get(one.name, one.default) for one in named if one not in plain
+    }
 
 
 class Forked:
@@ -192,5 +221,7 @@ def _become(request: dict[str, Any], streams: tuple[int, ...]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    for where, values in json.loads(os.environ.pop(_DEFAULTS, "{}")).items():
+        _set_defaults(where, values)
     sys.argv = ["butlers", *request["arguments"]]
     runpy.run_module("butlers", run_name="__main__", alter_sys=True)

@@ -15,6 +15,7 @@ import pytest
 from butlers.host.home import Home
 from butlers.kernel.json_values import TOO_DEEP
 from interfaces.daemons import Daemon, butlers, up
+from interfaces.forked import with_defaults
 from interfaces.furnished import furnished_home
 from interfaces.http.callers import ApiCaller, calling, token_store
 from interfaces.http.hostile_bodies import Request, hostile_requests
@@ -24,6 +25,7 @@ HOSTILE = int(os.environ.get("HOSTILE_REQUESTS", "500"))
 """How many hostile requests are sent; HOSTILE_REQUESTS=10000 takes some minutes."""
 SEND_SECONDS = 4.0
 PER_MINUTE = 100_000
+LIMITER = "butlers.interfaces.http.middleware:RequestLimiter.__init__"
 FACT = {"subject": "Ann", "predicate": "likes", "content": "tea"}
 
 
@@ -31,11 +33,18 @@ FACT = {"subject": "Ann", "predicate": "likes", "content": "tea"}
 def daemon() -> Iterator[Daemon]:
     with furnished_home("general") as home:
         home.create_butler("general")
-        home.settings_file.write_text(
-            f"[server]\nsend_seconds = {SEND_SECONDS}\nrequests_per_minute = {PER_MINUTE}\n"
-            "[database]\nlock_timeout_seconds = 1.0\n"
+        bounds = with_defaults(
+            {
+                "butlers.interfaces.http_server:HttpServer.__init__": {
+                    "send_seconds": SEND_SECONDS
+                },
+                "butlers.interfaces.http.middleware:RequestLimiter.__init__": {
+                    "per_minute": PER_MINUTE
+                },
+                "butlers.db.pool:PoolLimits.__init__": {"lock_timeout": 1.0},
+            }
         )
-        with up(home) as running:
+        with up(home, environment=bounds) as running:
             yield running
 
 
@@ -152,8 +161,7 @@ async def test_writers_of_a_locked_key_keep_no_reader_waiting(
 async def test_a_token_that_asks_too_much_is_told_when_to_come_back() -> None:
     with furnished_home("general") as home:
         home.create_butler("general")
-        home.settings_file.write_text("[server]\nrequests_per_minute = 30\n")
-        with up(home) as daemon:
+        with up(home, environment=with_defaults({LIMITER: {"per_minute": 30}})) as daemon:
             async with calling(daemon, "eager") as eager, calling(daemon, "other") as other:
                 sent = [await eager.send("GET", "/api/butlers") for _ in range(40)]
                 refused = [one for one in sent if one.status_code == 429]

@@ -15,6 +15,7 @@ import pytest
 
 from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
+from butlers.interfaces.http import fanout
 from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.web.app import build
 from butlers.interfaces.web.browser_sessions import COOKIE
@@ -58,10 +59,11 @@ def speaking() -> Iterator[str]:
 async def looking(tmp_path: Path, monkeypatch) -> AsyncIterator[httpx2.AsyncClient]:
     """Somebody signed in at a home whose only butler is far away."""
     monkeypatch.setenv("FAR_TOKEN", "btl_x")
+    monkeypatch.setattr(fanout, "ANSWER_SECONDS", 10)
     home = Home(tmp_path)
     with speaking() as url:
         remote = RemoteButler(name="far", url=url, token_env="FAR_TOKEN")
-        fleet = FleetSection(remotes=(remote,), timeout_seconds=10)
+        fleet = FleetSection(remotes=(remote,))
         app = build(AppState(home, {}, TokenStore(home.tokens_file), fleet))
         transport = httpx2.ASGITransport(app)
         async with (
