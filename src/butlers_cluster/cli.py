@@ -8,7 +8,7 @@ import typer
 
 from butlers.extension import DatabaseCommand
 from butlers.interfaces.cli.options import HomeOption, JsonOption, NameArgument, home_of
-from butlers.interfaces.cli.output import Column, show_json, show_line, show_table, size
+from butlers.interfaces.cli.output import TableColumn, show_json, show_line, show_table, size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,11 +185,11 @@ def _show(placement: "TenantPlacement", as_json: bool) -> None:
         return
     show_line("distributed over nodes" if placement.distributed else "on one server")
     show_table(
-        [Column("node"), Column("shards"), Column("size"), Column("tenants")],
+        [TableColumn("node"), TableColumn("shards"), TableColumn("size"), TableColumn("tenants")],
         [(n.node, str(n.shards), size(n.bytes), str(n.tenants)) for n in placement.nodes],
     )
     show_table(
-        [Column("largest tenants"), Column("memories")],
+        [TableColumn("largest tenants"), TableColumn("memories")],
         [(tenant, f"{memories:,}") for tenant, memories in placement.largest],
     )
 

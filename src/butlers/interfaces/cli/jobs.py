@@ -14,7 +14,7 @@ from butlers.interfaces.cli.options import (
     with_butler,
 )
 from butlers.interfaces.cli.output import (
-    Column,
+    TableColumn,
     show_fields,
     show_json,
     show_line,
@@ -35,7 +35,7 @@ OwnButlerOption = Annotated[
     str | None, typer.Option("--butler", "-b", help="Which butler [default: general].")
 ]
 Row = dict[str, Any]
-_RUN = (Column("outcome"), Column("took", "right"), Column("result", wraps=True))
+_RUN = (TableColumn("outcome"), TableColumn("took", "right"), TableColumn("result", wraps=True))
 _NUMBERS = ("runs", "failed", "input_tokens", "output_tokens", "cost_usd")
 _LIMITS = {"runs": "daily_max_runs", "tokens": "daily_max_tokens", "cost_usd": "daily_max_cost_usd"}
 
@@ -55,7 +55,7 @@ def jobs(
     if as_json:
         show_json([asdict(job) | {"last": job.last and _fields(job.last)} for job in planned])
         return
-    columns = [*map(Column, ("job", "cron", "next run", "last run")), *_RUN]
+    columns = [*map(TableColumn, ("job", "cron", "next run", "last run")), *_RUN]
     show_table(columns, [_planned_row(job) for job in planned])
 
 
@@ -97,7 +97,7 @@ def history(
     if as_json:
         show_json([_fields(run) for run in runs])
         return
-    columns = [*map(Column, ("job", "due", "started", "attempt")), *_RUN]
+    columns = [*map(TableColumn, ("job", "due", "started", "attempt")), *_RUN]
     show_table(columns, [_history_row(run) for run in runs])
 
 
@@ -182,7 +182,7 @@ def cost(
         show_json({"days": spent, "total": total, "today": today, "limits": limits})
         return
     if spent:
-        columns = [Column("day"), *(Column(_title(name), "right") for name in _NUMBERS)]
+        columns = [TableColumn("day"), *(TableColumn(_title(name), "right") for name in _NUMBERS)]
         show_table(columns, [_cost_row(day) for day in [*spent, {"day": "total", **total}]])
     else:
         show_line(f"no language model was used in the last {days} days")

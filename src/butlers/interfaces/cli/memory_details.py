@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from butlers.interfaces.cli.output import (
-    Column,
+    TableColumn,
     excerpt,
     listed,
     number,
@@ -30,8 +30,17 @@ _FAULTS = {
     "erased": "lost text that no erasure event accounts for",
     "head": "does not match the given head: events before it were cut off or rewritten",
 }
-_MERGE = (Column("keeps", wraps=True), Column("because it is"), Column("supersedes", wraps=True))
-_MOVES = (Column("id"), Column("state"), Column("confidence", "right"), Column("moves", wraps=True))
+_MERGE = (
+    TableColumn("keeps", wraps=True),
+    TableColumn("because it is"),
+    TableColumn("supersedes", wraps=True),
+)
+_MOVES = (
+    TableColumn("id"),
+    TableColumn("state"),
+    TableColumn("confidence", "right"),
+    TableColumn("moves", wraps=True),
+)
 
 
 def show_memory(memory: Row, _: Row) -> None:
@@ -158,7 +167,7 @@ def _lines(lines: Iterable[str]) -> str:
 def show_events(events: Sequence[Row], _: Row) -> None:
     """Print audit events, one row each."""
     titles = ("when (UTC)", "event", "by", "request")
-    columns = [*(Column(title) for title in titles), Column("change", wraps=True)]
+    columns = [*(TableColumn(title) for title in titles), TableColumn("change", wraps=True)]
     show_table(columns, [_event(event) for event in events])
 
 
@@ -218,9 +227,9 @@ def show_verification(answer: Row, _: Row) -> None:
     show_fields([(name, value) for name, value in heads if value])
     if answer["intact"]:
         return
-    columns = (Column("number", "right"), Column("event"), Column("when (UTC)"))
+    columns = (TableColumn("number", "right"), TableColumn("event"), TableColumn("when (UTC)"))
     rows = [[*_position(fault), _FAULTS[fault["fault"]]] for fault in answer["faults"]]
-    show_table((*columns, Column("fault", wraps=True)), rows)
+    show_table((*columns, TableColumn("fault", wraps=True)), rows)
     raise typer.Exit(1)
 
 

@@ -17,7 +17,7 @@ from butlers.interfaces.cli.memory_details import (
     show_verification,
 )
 from butlers.interfaces.cli.output import (
-    Column,
+    TableColumn,
     excerpt,
     listed,
     number,
@@ -28,12 +28,12 @@ from butlers.interfaces.cli.output import (
 )
 
 Row = Mapping[str, Any]
-_MEMORY = (Column("kind"), Column("id"), Column("content", wraps=True))
+_MEMORY = (TableColumn("kind"), TableColumn("id"), TableColumn("content", wraps=True))
 _SCORES = {"relevance": "relevance", "similarity": "similarity", "rank": "keywords"}
 _PARTS = {"rel": "relevance", "imp": "importance", "rec": "recency", "conf": "confidence"}
 _CONFLICT = (
-    Column("conflict"), Column("newer", wraps=True), Column("older", wraps=True),
-    Column("reason", wraps=True),
+    TableColumn("conflict"), TableColumn("newer", wraps=True), TableColumn("older", wraps=True),
+    TableColumn("reason", wraps=True),
 )  # fmt: skip
 _CONFLICT_KINDS = {"conflict": "contradicts", "same": "repeats"}
 _MOST_COLUMNS = 6
@@ -44,7 +44,7 @@ def _search_results(memories: Sequence[Row], _: Row) -> None:
         show_line("nothing found")
         return
     scores = [name for name in _SCORES if any(name in memory for memory in memories)]
-    columns = [*(Column(_SCORES[name], "right") for name in scores), *_MEMORY]
+    columns = [*(TableColumn(_SCORES[name], "right") for name in scores), *_MEMORY]
     rows = [
         [*(number(memory.get(name)) for name in scores), *_cells(memory)] for memory in memories
     ]
@@ -55,7 +55,7 @@ def _recall_results(memories: Sequence[Row], _: Row) -> None:
     if not memories:
         show_line("no memory answers this; --nearest lists the closest ones")
         return
-    columns = [Column(title, "right") for title in ("score", *_PARTS)]
+    columns = [TableColumn(title, "right") for title in ("score", *_PARTS)]
     rows = [
         [
             number(memory["composite_score"]),
@@ -83,7 +83,7 @@ def _counts(counts: Mapping[str, Row], _: Row) -> None:
         for name in counts[kind]
         if counts[kind][name] is not None
     ]
-    show_table((Column("kind"), Column("state"), Column("count", "right")), rows)
+    show_table((TableColumn("kind"), TableColumn("state"), TableColumn("count", "right")), rows)
 
 
 def _consolidation(report: Row, given: Row) -> None:
@@ -128,7 +128,7 @@ def _table(rows: Sequence[Row], columns: Sequence[str], if_empty: str = "nothing
     if not rows:
         show_line(if_empty)
         return
-    titles = [Column(name.replace("_", " "), wraps=name == "content") for name in columns]
+    titles = [TableColumn(name.replace("_", " "), wraps=name == "content") for name in columns]
     show_table(titles, [[_cell(name, row.get(name)) for name in columns] for row in rows])
 
 
@@ -161,7 +161,7 @@ def _conflicts(page: Row, _: Row) -> None:
     _next_page(page)
 
 
-def _stored(kind: str) -> View:
+def _store_result_lines(kind: str) -> View:
     """Print what was stored, the conflicts it has and the memories it put in doubt."""
 
     def show(answer: Row, given: Row) -> None:
@@ -239,11 +239,11 @@ def _anything(answer: Any, given: Row) -> None:
 _MODELS = _rows("nothing is stored yet", "tenant", "model", "state", "embedded", "of")
 VIEWS: Mapping[str, View] = {
     "": _anything,
-    "store_episode": _stored("episode"),
-    "store_fact": _stored("fact"),
-    "store_rule": _stored("rule"),
-    "correct": _stored("fact"),
-    "undo_correction": _stored("fact"),
+    "store_episode": _store_result_lines("episode"),
+    "store_fact": _store_result_lines("fact"),
+    "store_rule": _store_result_lines("rule"),
+    "correct": _store_result_lines("fact"),
+    "undo_correction": _store_result_lines("fact"),
     "search": _search_results,
     "recall": _recall_results,
     "context": lambda context, _: typer.echo(context["text"], nl=False),

@@ -10,7 +10,7 @@ import typer
 from butlers.interfaces.cli.commands import View, commands, lazy_group
 from butlers.interfaces.cli.options import home_of
 from butlers.interfaces.cli.output import (
-    Column,
+    TableColumn,
     excerpt,
     show_fields,
     show_line,
@@ -112,17 +112,21 @@ def _note_line(note: Row, _: Row) -> None:
 
 def _search_results(found: Row, _: Row) -> None:
     columns = (
-        Column("score", "right"),
-        Column("source"),
-        Column("key"),
-        Column("content", wraps=True),
+        TableColumn("score", "right"),
+        TableColumn("source"),
+        TableColumn("key"),
+        TableColumn("content", wraps=True),
     )
     rows = [(f"{row['score']:.2f}", row["source"], *_cells(row)) for row in found["memories"]]
     show_table(columns, rows)
 
 
 def _related(rows: Sequence[Row], _: Row) -> None:
-    columns = (Column("score", "right"), Column("key"), Column("content", wraps=True))
+    columns = (
+        TableColumn("score", "right"),
+        TableColumn("key"),
+        TableColumn("content", wraps=True),
+    )
     show_table(columns, [(f"{row['score']:.2f}", *_cells(row)) for row in rows])
 
 
@@ -131,7 +135,7 @@ def _cells(row: Row) -> tuple[str, str]:
 
 
 def _listed(notes: Sequence[Row], _: Row) -> None:
-    columns = (Column("changed (UTC)"), Column("key"), Column("content", wraps=True))
+    columns = (TableColumn("changed (UTC)"), TableColumn("key"), TableColumn("content", wraps=True))
     show_table(columns, [(note["updated_at"], note["key"], excerpt(note)) for note in notes])
 
 

@@ -22,7 +22,7 @@ _FLAGS = {"in_doubt": "in doubt", "outdated_by": "outdated"}
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table; one that wraps takes the remaining width."""
 
     title: str
@@ -61,7 +61,7 @@ def show_line(text: str, colour: str | None = None, indent: int = 0) -> None:
     typer.echo(typer.style(line, fg=colour) if colour and on_terminal() else line)
 
 
-def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+def show_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; outside a terminal each cell stays on one line."""
     cells = [[one_line(cell) for cell in row] for row in rows]
     if on_terminal():
@@ -81,7 +81,7 @@ def show_fields(fields: Sequence[tuple[str, str]]) -> None:
             typer.echo(_printable(line.rstrip()))
 
 
-def _show_rich_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
+def _show_rich_table(columns: Sequence[TableColumn], cells: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -101,7 +101,7 @@ def _show_rich_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]) 
     Console(markup=False, highlight=False, emoji=False).print(table)
 
 
-def _aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str]:
+def _aligned(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[index]) for row in rows) for index in range(len(columns))]
     return [
         "  ".join(

@@ -17,7 +17,7 @@ from butlers.interfaces.cli.options import (
     example,
     with_butler,
 )
-from butlers.interfaces.cli.output import Column, show_json, show_line, show_table, visible
+from butlers.interfaces.cli.output import TableColumn, show_json, show_line, show_table, visible
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -182,7 +182,12 @@ def _entity(given: str) -> "UUID | None":
 
 
 def _show_preview(preview: dict[str, Any]) -> None:
-    columns = (Column("kind"), Column("id"), Column("reason"), Column("content", wraps=True))
+    columns = (
+        TableColumn("kind"),
+        TableColumn("id"),
+        TableColumn("reason"),
+        TableColumn("content", wraps=True),
+    )
     keys = ("kind", "id", "why", "says")
     show_table(columns, [[row[key] for key in keys] for row in preview["found"]])
     show_line(f"would erase {_counted(preview['counts'])}; --yes erases, --keep ID spares one")

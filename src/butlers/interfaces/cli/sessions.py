@@ -18,7 +18,7 @@ from butlers.interfaces.cli.options import (
     with_butler,
 )
 from butlers.interfaces.cli.output import (
-    Column,
+    TableColumn,
     short_id,
     show_fields,
     show_json,
@@ -84,7 +84,11 @@ def list_sessions(
         show_json([record.shown() for record in records])
         return
     titles = ("id", "started", "kind", "asked by", "agent", "project", "outcome")
-    columns = [*map(Column, titles), Column("took", "right"), Column("asked", wraps=True)]
+    columns = [
+        *map(TableColumn, titles),
+        TableColumn("took", "right"),
+        TableColumn("asked", wraps=True),
+    ]
     show_table(columns, [_row(record) for record in records])
 
 

@@ -11,7 +11,7 @@ import typer
 
 from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home
 from butlers.interfaces.cli.output import (
-    Column,
+    TableColumn,
     show_fields,
     show_json,
     show_line,
@@ -177,7 +177,7 @@ def _show_daemon(home: "Home", report: dict[str, Any]) -> None:
         ]
     )
     rows = [[name, _health(butler)] for name, butler in report["butlers"].items()]
-    show_table([Column("butler"), Column("health", wraps=True)], rows)
+    show_table([TableColumn("butler"), TableColumn("health", wraps=True)], rows)
     for other in report["others"]:
         version = other["version"] or "unknown"
         show_line(f"also served at {other['url']}, process {other['pid']}, version {version}")

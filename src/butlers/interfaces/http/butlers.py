@@ -45,7 +45,9 @@ async def get_overview(access: CurrentAccess) -> Any:
 
 
 @router.get("/memory/glance", tags=["fleet"], response_model=ButlerGlance)
-async def glance(access: CurrentAccess, asked: Annotated[listing.OverviewInput, Query()]) -> Any:
+async def get_glance(
+    access: CurrentAccess, asked: Annotated[listing.OverviewInput, Query()]
+) -> Any:
     """The overview, the newest events and the jobs of one butler."""
     told = await access.ask(listing.overview, events=asked.events)
     activity = told.pop("activity")

@@ -13,9 +13,9 @@ from butlers.interfaces.http.fanout import Fleet, FleetQuery, Reply
 from butlers.interfaces.http.jobs import Jobs
 from butlers.kernel.ranking import best_first
 from butlers.memory.model import SearchMode
-from butlers.memory.operations import fields, listing, retrieval
+from butlers.memory.operations import input_fields, listing, retrieval
 from butlers.memory.operations.listing import Many
-from butlers.memory.operations.pages import Activity, FoundAll
+from butlers.memory.operations.page_results import Activity, FoundAll
 from butlers.memory.operations.results import Happened, RememberedMemory
 from butlers.operation import Input, Output
 
@@ -98,7 +98,7 @@ class AskedFleetSearch(retrieval.SearchInput):
     """What is looked for at every butler."""
 
     limit: Many = 20
-    min_relevance: Annotated[float, *fields.within(0, 1)] = retrieval.ANSWERING
+    min_relevance: Annotated[float, *input_fields.within(0, 1)] = retrieval.ANSWERING
     """0 to 1; what is less relevant is left out. Unless told so, what does not answer is."""
 
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from butlers.clock import utc_now
 from butlers.interfaces.http import backups
 from butlers.interfaces.http import fleet as api
-from butlers.interfaces.http.butlers import ButlerGlance, glance
+from butlers.interfaces.http.butlers import ButlerGlance, get_glance
 from butlers.interfaces.http.fanout import FleetQuery
 from butlers.interfaces.web.pages import PageRoute, go_to, render
 from butlers.interfaces.web.visits import (
@@ -34,7 +34,7 @@ async def fleet(visit: Visiting) -> Response:
     """Show every butler, the search, the activity, the jobs and the backups."""
     asked = OverviewInput(events=_EVENTS)
     question = FleetQuery(
-        ButlerGlance, lambda access: glance(access, asked), "glance", asked.model_dump()
+        ButlerGlance, lambda access: get_glance(access, asked), "glance", asked.model_dump()
     )
     replies = await visit.fleet.ask(visit.visitor, visit.request.state.request_id, question)
     seen = {reply.name: reply.said for reply in replies if reply.said}

@@ -10,7 +10,7 @@ from butlers.kernel.token_count import count_tokens
 from butlers.memory import limits
 from butlers.memory.flows import recall
 from butlers.memory.flows.candidates import CandidateQuery, find_candidates
-from butlers.memory.flows.recall import Recalled, Rows
+from butlers.memory.flows.recall import Recalled, RecalledRows
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, Then
 from butlers.memory.policy import context, scopes
@@ -100,7 +100,7 @@ async def _recall(
     facts, rules = (recall.best_of(candidates, kind, limit, gated=gated) for kind in _KNOWLEDGE)
     known = sorted(facts + rules, key=lambda one: -one.relevance)[:limit]
     past = recall.best_of(candidates, MemoryType.EPISODE, _most_episodes(memory), gated=True)
-    chosen, rows = known + past, Rows(memory, lineage, query.then)
+    chosen, rows = known + past, RecalledRows(memory, lineage, query.then)
     recalled = await recall.score(memory, chosen, rows, len(chosen), query.then)
     return [one for one in recalled if not one.row.get("outdated_by")]
 

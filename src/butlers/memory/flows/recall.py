@@ -63,7 +63,7 @@ class Recalled:
         }
 
 
-class Rows:
+class RecalledRows:
     """Loads the memories of one search as their readers get them, each at most once."""
 
     def __init__(self, memory: Memory, lineage: Lineage, then: Then = NOW) -> None:
@@ -103,7 +103,7 @@ async def search_memories(
     """
     inputs.checked_limit(limit, limits.MAX_LIMIT)
     inputs.checked_number("min_relevance", min_relevance, 0, 1)
-    rows = Rows(memory, lineage, query.then)
+    rows = RecalledRows(memory, lineage, query.then)
     if mode is SearchMode.HYBRID:
         ranked = await _choose(
             memory,
@@ -142,7 +142,7 @@ async def recall(
     that comes nearest then.
     """
     inputs.checked_limit(limit, limits.MAX_LIMIT)
-    rows = Rows(memory, lineage, query.then)
+    rows = RecalledRows(memory, lineage, query.then)
     chosen = await _choose(
         memory,
         query,
@@ -178,7 +178,7 @@ async def _choose(
     query: CandidateQuery,
     limit: int,
     lineage: Lineage,
-    rows: Rows,
+    rows: RecalledRows,
     choice: Choice,
 ) -> list[Ranked]:
     """Rank the candidates of a query and choose among them; outdated episodes come last.
@@ -201,7 +201,7 @@ async def _choose(
 
 
 async def score(
-    memory: Memory, chosen: Sequence[Ranked], rows: Rows, limit: int, then: Then = NOW
+    memory: Memory, chosen: Sequence[Ranked], rows: RecalledRows, limit: int, then: Then = NOW
 ) -> list[Recalled]:
     """Load and score the first of the chosen: by composite score, then newest, then id.
 

@@ -2,7 +2,7 @@
 
 # isort: off
 # Interfaces list operations in this order.
-from butlers.memory.operations.context import OPERATIONS, OperationContext
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations import storage, batch, retrieval, feedback, listing, entities
 from butlers.memory.operations import upkeep, consolidation, projects, trust, conflicts
 # isort: on

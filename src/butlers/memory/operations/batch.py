@@ -10,7 +10,7 @@ from butlers.errors import ButlersError, InvalidInput, Unavailable
 from butlers.memory.flows import batch as flow
 from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.model import MemoryType, New
-from butlers.memory.operations.context import OPERATIONS, OperationContext
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant, MemoryKind
 from butlers.memory.operations.storage import (
     new_episode,

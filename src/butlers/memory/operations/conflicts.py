@@ -10,8 +10,8 @@ from butlers.memory.flows import conflicts as settling
 from butlers.memory.flows import doubts
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page
 from butlers.memory.model import Holds, Settlement
-from butlers.memory.operations import fields
-from butlers.memory.operations.context import OPERATIONS, OperationContext
+from butlers.memory.operations import input_fields
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant, MemoryKind
 from butlers.operation import Input, OperationEffect, Output, Route
 
@@ -51,7 +51,7 @@ class DoubtCleared(Output):
 class ListDoubts(Input):
     """How many memories to list."""
 
-    limit: Annotated[int, *fields.within(1, doubts.MOST)] = 100
+    limit: Annotated[int, *input_fields.within(1, doubts.MOST)] = 100
     """The maximum number of memories."""
 
 
@@ -70,7 +70,7 @@ async def list_doubts(ctx: OperationContext, params: ListDoubts) -> list[dict[st
     return await doubts.list_doubts(ctx.memory, params.limit, ctx.lineage)
 
 
-class Keep(fields.Reference):
+class Keep(input_fields.Reference):
     """A fact or rule in doubt, by its id."""
 
 
@@ -153,7 +153,7 @@ class KnownPredicate(PredicateValues):
 class ListConflicts(Input):
     """Which page of conflicts."""
 
-    limit: Annotated[int, *fields.within(1, MAX_LIMIT)] = DEFAULT_LIMIT
+    limit: Annotated[int, *input_fields.within(1, MAX_LIMIT)] = DEFAULT_LIMIT
     """The maximum number of conflicts."""
     cursor: Annotated[str, Field(max_length=200)] | None = None
     """The next_cursor of the previous page."""
@@ -183,9 +183,9 @@ def _of_a_day(given: object) -> object:
 class Settle(Input):
     """A conflict and its settlement."""
 
-    conflict_id: fields.Uuid
+    conflict_id: input_fields.Uuid
     """The id of the conflict."""
-    holds: Annotated[Settlement, *fields.word(Settlement)]
+    holds: Annotated[Settlement, *input_fields.word(Settlement)]
     """newer, older, both, since (the newer from a time on, the older until then) or same."""
     since: Annotated[AwareDatetime, BeforeValidator(_of_a_day)] | None = None
     """When the newer fact began to hold: a day, or a time with its offset; only with since."""
@@ -212,9 +212,9 @@ async def settle_conflict(ctx: OperationContext, params: Settle) -> dict[str, An
 class TellPredicate(Input):
     """A predicate and how many values it has."""
 
-    predicate: fields.Predicate
+    predicate: input_fields.Predicate
     """The predicate, e.g. city."""
-    holds: Annotated[Holds, *fields.word(Holds)]
+    holds: Annotated[Holds, *input_fields.word(Holds)]
     """one (a city) or many (likes)."""
 
 

@@ -8,8 +8,8 @@ from butlers.memory.flows.accept_proposal import accept
 from butlers.memory.flows.consolidation import answer
 from butlers.memory.flows.consolidation.answer import MOST_EPISODES, EpisodeClaim
 from butlers.memory.flows.consolidation.report import ConsolidationReport
-from butlers.memory.operations import fields, results
-from butlers.memory.operations.context import OPERATIONS, OperationContext
+from butlers.memory.operations import input_fields, results
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant, MemoryKind
 from butlers.operation import Input, OperationEffect, Output, Route
 
@@ -58,7 +58,7 @@ class Declined(Output):
 class ClaimEpisodes(Input):
     """How many episodes to claim."""
 
-    limit: Annotated[int, *fields.within(1, MOST_EPISODES)] = 10
+    limit: Annotated[int, *input_fields.within(1, MOST_EPISODES)] = 10
     """The maximum number of episodes."""
 
 
@@ -83,9 +83,9 @@ async def claim_episodes(ctx: OperationContext, params: ClaimEpisodes) -> Episod
 class SubmitConsolidation(Input):
     """An answer about claimed episodes."""
 
-    claim_id: fields.Uuid
+    claim_id: input_fields.Uuid
     """The id of the claim that you answer."""
-    answer: fields.Document
+    answer: input_fields.Document
     """The lists new_facts, updated_facts, new_rules, confirmations and nothing_in."""
 
 
@@ -109,7 +109,7 @@ async def submit_consolidation(
 class ListProposals(Input):
     """How many proposals to list."""
 
-    limit: Annotated[int, *fields.within(1, 1000)] = 100
+    limit: Annotated[int, *input_fields.within(1, 1000)] = 100
     """The maximum number of proposals."""
 
 
@@ -131,7 +131,7 @@ async def list_proposals(ctx: OperationContext, params: ListProposals) -> list[d
 class Decide(Input):
     """Which proposal."""
 
-    proposal_id: fields.Uuid
+    proposal_id: input_fields.Uuid
     """The id of the proposal."""
 
 

@@ -9,26 +9,26 @@ from butlers.memory.flows import entities, entity_merge, entity_resolution, look
 from butlers.memory.flows.entity_merge import MergePreview, MergeReport
 from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.model import EntityType, EventSubject
-from butlers.memory.operations import fields, pages
-from butlers.memory.operations.context import OPERATIONS, OperationContext
-from butlers.memory.operations.pages import EntityDetail
+from butlers.memory.operations import input_fields, page_results
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
+from butlers.memory.operations.page_results import EntityDetail
 from butlers.operation import Input, OperationEffect, Route, Toolset
 
 
 class CreateEntity(Input):
     """A new entity."""
 
-    canonical_name: fields.Name
+    canonical_name: input_fields.Name
     """The full name."""
-    entity_type: fields.EntityKind = EntityType.OTHER
+    entity_type: input_fields.EntityKind = EntityType.OTHER
     """The type: person, organization, place or other."""
-    aliases: fields.Aliases = None
-    metadata: fields.Document | None = None
+    aliases: input_fields.Aliases = None
+    metadata: input_fields.Document | None = None
     """Anything else to keep about it, as a JSON object."""
 
 
 @OPERATIONS.add(
-    output=pages.EntityCreated,
+    output=page_results.EntityCreated,
     effect=OperationEffect.WRITES,
     tool="entity_create",
     toolset=Toolset.STANDARD,
@@ -58,11 +58,11 @@ async def create_entity(ctx: OperationContext, params: CreateEntity) -> UUID:
 class OneEntity(Input):
     """One entity, by its id."""
 
-    entity_id: fields.EntityId
+    entity_id: input_fields.EntityId
 
 
 @OPERATIONS.add(
-    output=pages.Entity,
+    output=page_results.Entity,
     tool="entity_get",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
@@ -100,15 +100,15 @@ async def explain_entity(ctx: OperationContext, params: OneEntity) -> dict[str, 
 class UpdateEntity(OneEntity):
     """The changes; omitted fields stay as they are."""
 
-    canonical_name: fields.Name | None = None
+    canonical_name: input_fields.Name | None = None
     """The new name."""
-    aliases: fields.Aliases = None
-    metadata: fields.Document | None = None
+    aliases: input_fields.Aliases = None
+    metadata: input_fields.Document | None = None
     """Keys to add or replace, as a JSON object."""
 
 
 @OPERATIONS.add(
-    output=pages.Entity,
+    output=page_results.Entity,
     effect=OperationEffect.WRITES,
     tool="entity_update",
     toolset=Toolset.STANDARD,
@@ -136,11 +136,11 @@ async def update_entity(ctx: OperationContext, params: UpdateEntity) -> dict[str
 class ResolveEntity(Input):
     """A name, and hints that tell namesakes apart."""
 
-    name: fields.Name
+    name: input_fields.Name
     """The name as you heard it; case does not matter."""
-    entity_type: fields.EntityKind | None = None
+    entity_type: input_fields.EntityKind | None = None
     """Only entities of this type."""
-    context_hints: fields.Document | None = None
+    context_hints: input_fields.Document | None = None
     """Hints that tell namesakes apart: topic (text), mentioned_with (names), domain_scores
     ({entity_id: number})."""
     enable_fuzzy: bool = False
@@ -148,7 +148,7 @@ class ResolveEntity(Input):
 
 
 @OPERATIONS.add(
-    output=list[pages.EntityCandidate],
+    output=list[page_results.EntityCandidate],
     tool="entity_resolve",
     toolset=Toolset.STANDARD,
     tool_tenant="default",
@@ -178,13 +178,15 @@ class MergeEntities(Input):
     """The two entities to merge."""
 
     source_entity_id: Annotated[
-        fields.EntityId, Field(description="The entity that is merged away.")
+        input_fields.EntityId, Field(description="The entity that is merged away.")
     ]
-    target_entity_id: Annotated[fields.EntityId, Field(description="The entity that remains.")]
+    target_entity_id: Annotated[
+        input_fields.EntityId, Field(description="The entity that remains.")
+    ]
 
 
 @OPERATIONS.add(
-    output=pages.EntitiesMerged,
+    output=page_results.EntitiesMerged,
     effect=OperationEffect.WRITES,
     tool="entity_merge",
     toolset=Toolset.STANDARD,
@@ -205,7 +207,7 @@ async def merge_entities(ctx: OperationContext, params: MergeEntities) -> MergeR
 
 
 @OPERATIONS.add(
-    output=pages.EntitiesParted,
+    output=page_results.EntitiesParted,
     effect=OperationEffect.WRITES,
     command="entity unmerge",
     left_out={"mcp": "agents can merge and preview; only a person undoes a merge"},
@@ -225,7 +227,7 @@ async def unmerge_entities(ctx: OperationContext, params: OneEntity) -> Parted:
 
 
 @OPERATIONS.add(
-    output=pages.MergePreviewed,
+    output=page_results.MergePreviewed,
     tool="entity_preview_merge",
     tool_tenant="optional",
     command="entity preview-merge",

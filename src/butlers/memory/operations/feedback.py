@@ -9,8 +9,8 @@ from butlers.memory.flows import forget as forgetting
 from butlers.memory.flows import links as linkage
 from butlers.memory.flows.forget import Forgotten
 from butlers.memory.model import Direction, EventSubject, Relation
-from butlers.memory.operations import fields
-from butlers.memory.operations.context import OPERATIONS, OperationContext
+from butlers.memory.operations import input_fields
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import (
     Confirmation,
     Forgetting,
@@ -23,10 +23,10 @@ from butlers.memory.policy.inputs import MAX_REASON
 from butlers.operation import Input, OperationEffect, Route, Toolset
 
 
-class ConfirmInput(fields.Reference):
+class ConfirmInput(input_fields.Reference):
     """A fact or rule, by its id."""
 
-    memory_type: fields.Confirmable | None = None
+    memory_type: input_fields.Confirmable | None = None
     """The type of the memory; an episode cannot be confirmed."""
 
 
@@ -55,11 +55,11 @@ async def confirm(ctx: OperationContext, params: ConfirmInput) -> bool:
     return await feedback.confirm_memory(ctx.memory, ref.type, ref.id, ctx.lineage)
 
 
-class MarkHelpful(fields.DetailInput):
+class MarkHelpful(input_fields.DetailInput):
     """A rule that helped."""
 
-    rule_id: fields.RuleId
-    context: fields.Document | None = None
+    rule_id: input_fields.RuleId
+    context: input_fields.Document | None = None
     """What the rule was applied to, as a JSON object, for later review."""
 
 
@@ -82,13 +82,13 @@ async def mark_helpful(ctx: OperationContext, params: MarkHelpful) -> dict[str, 
     return await feedback.mark_helpful(ctx.memory, rule, ctx.lineage, params.context)
 
 
-class MarkHarmful(fields.DetailInput):
+class MarkHarmful(input_fields.DetailInput):
     """A rule that did harm."""
 
-    rule_id: fields.RuleId
-    reason: Annotated[str, fields.longest(MAX_REASON)] | None = None
+    rule_id: input_fields.RuleId
+    reason: Annotated[str, input_fields.longest(MAX_REASON)] | None = None
     """The harm it did, in a sentence."""
-    context: fields.Document | None = None
+    context: input_fields.Document | None = None
     """What the rule was applied to, as a JSON object, for later review."""
 
 
@@ -112,7 +112,7 @@ async def mark_harmful(ctx: OperationContext, params: MarkHarmful) -> dict[str, 
     return await feedback.mark_harmful(ctx.memory, rule, params.reason, ctx.lineage, params.context)
 
 
-class Forget(fields.Reference):
+class Forget(input_fields.Reference):
     """One memory, by its id."""
 
     with_sources: bool = False
@@ -151,7 +151,7 @@ async def forget(ctx: OperationContext, params: Forget) -> Forgotten:
     )
 
 
-class Restore(fields.Reference):
+class Restore(input_fields.Reference):
     """A forgotten or removed memory, by its id."""
 
 
@@ -182,11 +182,13 @@ async def restore(ctx: OperationContext, params: Restore) -> bool:
 class CreateLink(Input):
     """Two memories and their relation."""
 
-    source_id: Annotated[fields.Id, Field(description="The memory that the link starts from.")]
-    relation: Annotated[Relation, *fields.word(Relation)]
+    source_id: Annotated[
+        input_fields.Id, Field(description="The memory that the link starts from.")
+    ]
+    relation: Annotated[Relation, *input_fields.word(Relation)]
     """derived_from, supports, contradicts, supersedes, related_to, or depends_on: the source is in
     doubt when the target is no longer current."""
-    target_id: Annotated[fields.Id, Field(description="The memory that the link points to.")]
+    target_id: Annotated[input_fields.Id, Field(description="The memory that the link points to.")]
 
 
 @OPERATIONS.add(
@@ -215,10 +217,10 @@ async def create_link(ctx: OperationContext, params: CreateLink) -> bool:
     )
 
 
-class GetLinks(fields.Reference):
+class GetLinks(input_fields.Reference):
     """A memory, and the direction of its links."""
 
-    direction: Annotated[Direction, *fields.word(Direction)] = Direction.BOTH
+    direction: Annotated[Direction, *input_fields.word(Direction)] = Direction.BOTH
     """outgoing (from the memory), incoming (to the memory) or both."""
 
 

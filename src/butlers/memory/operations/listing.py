@@ -9,8 +9,8 @@ from butlers.memory.flows import browse
 from butlers.memory.flows import browse as counts
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_DAYS, MAX_LIMIT, Page, PageRequest
 from butlers.memory.model import ConsolidationStatus, Maturity
-from butlers.memory.operations import fields, pages
-from butlers.memory.operations.context import OPERATIONS, OperationContext
+from butlers.memory.operations import input_fields, page_results
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import MemoryStats
 from butlers.memory.policy.states import (
     EntityState,
@@ -21,7 +21,7 @@ from butlers.memory.policy.states import (
 )
 from butlers.operation import Input, Route, Toolset
 
-Many = Annotated[int, *fields.within(1, MAX_LIMIT)]
+Many = Annotated[int, *input_fields.within(1, MAX_LIMIT)]
 
 
 class Paged(Input):
@@ -42,31 +42,31 @@ class Paged(Input):
 
     def filters(self) -> dict[str, Any]:
         """Return the other filters."""
-        shared = {*Paged.model_fields, *fields.Dated.model_fields}
+        shared = {*Paged.model_fields, *input_fields.Dated.model_fields}
         return self.model_dump(exclude=shared)
 
 
-class ListFacts(Paged, fields.Dated):
+class ListFacts(Paged, input_fields.Dated):
     """Which facts."""
 
-    state: Annotated[FactState, *fields.word(FactState)] | None = None
+    state: Annotated[FactState, *input_fields.word(FactState)] | None = None
     """active, fading, superseded, expired or retracted."""
-    scope: fields.Scope | None = None
+    scope: input_fields.Scope | None = None
     """Exactly this scope."""
-    permanence: fields.HowLong | None = None
+    permanence: input_fields.HowLong | None = None
     """permanent, stable, standard, volatile or ephemeral."""
-    subject: fields.Subject | None = None
+    subject: input_fields.Subject | None = None
     """Exactly this subject."""
-    predicate: fields.Predicate | None = None
+    predicate: input_fields.Predicate | None = None
     """Exactly this predicate."""
-    tag: fields.Tag | None = None
+    tag: input_fields.Tag | None = None
     """Only items with this tag."""
-    entity_id: fields.Uuid | None = None
+    entity_id: input_fields.Uuid | None = None
     """Only facts about this entity."""
 
 
 @OPERATIONS.add(
-    output=pages.Facts,
+    output=page_results.Facts,
     keeps_scopes=True,
     command="list facts",
     example="list facts --subject Ann --state active",
@@ -85,18 +85,18 @@ async def list_facts(ctx: OperationContext, params: ListFacts) -> Page:
 class ListRules(Paged):
     """Which rules."""
 
-    state: Annotated[RuleUse, *fields.word(RuleUse)] | None = None
+    state: Annotated[RuleUse, *input_fields.word(RuleUse)] | None = None
     """active, fading or forgotten."""
-    scope: fields.Scope | None = None
+    scope: input_fields.Scope | None = None
     """Exactly this scope."""
-    maturity: Annotated[Maturity, *fields.word(Maturity)] | None = None
+    maturity: Annotated[Maturity, *input_fields.word(Maturity)] | None = None
     """candidate, established, proven or anti_pattern."""
-    tag: fields.Tag | None = None
+    tag: input_fields.Tag | None = None
     """Only items with this tag."""
 
 
 @OPERATIONS.add(
-    output=pages.Rules,
+    output=page_results.Rules,
     keeps_scopes=True,
     command="list rules",
     example="list rules --maturity proven",
@@ -115,18 +115,18 @@ async def list_rules(ctx: OperationContext, params: ListRules) -> Page:
 class ListEpisodes(Paged):
     """Which episodes."""
 
-    state: Annotated[EpisodeState, *fields.word(EpisodeState)] | None = None
+    state: Annotated[EpisodeState, *input_fields.word(EpisodeState)] | None = None
     """active or expired."""
-    status: Annotated[ConsolidationStatus, *fields.word(ConsolidationStatus)] | None = None
+    status: Annotated[ConsolidationStatus, *input_fields.word(ConsolidationStatus)] | None = None
     """The status of their consolidation."""
-    butler: fields.Scope | None = None
+    butler: input_fields.Scope | None = None
     """Only episodes of this butler."""
-    session_id: fields.Uuid | None = None
+    session_id: input_fields.Uuid | None = None
     """Only episodes of this session."""
 
 
 @OPERATIONS.add(
-    output=pages.Episodes,
+    output=page_results.Episodes,
     keeps_scopes=True,
     command="list episodes",
     example="list episodes --status pending",
@@ -145,16 +145,16 @@ async def list_episodes(ctx: OperationContext, params: ListEpisodes) -> Page:
 class ListEntities(Paged):
     """Which entities."""
 
-    state: Annotated[EntityState, *fields.word(EntityState)] | None = None
+    state: Annotated[EntityState, *input_fields.word(EntityState)] | None = None
     """active or merged."""
-    entity_type: fields.EntityKind | None = None
+    entity_type: input_fields.EntityKind | None = None
     """person, organization, place or other."""
-    name: fields.Name | None = None
+    name: input_fields.Name | None = None
     """Part of a name or alias, in any case."""
 
 
 @OPERATIONS.add(
-    output=pages.EntityPage,
+    output=page_results.EntityPage,
     tool="entity_list",
     command="list entities",
     example="list entities --name ann",
@@ -174,14 +174,14 @@ class ActivityInput(Input):
 
     limit: Many = DEFAULT_LIMIT
     """The maximum number of items."""
-    cursor: fields.Uuid | None = None
+    cursor: input_fields.Uuid | None = None
     """The next_cursor of the previous page: older events."""
-    after: fields.Uuid | None = None
+    after: input_fields.Uuid | None = None
     """The id of the newest event you have seen: only later events."""
 
 
 @OPERATIONS.add(
-    output=pages.Activity,
+    output=page_results.Activity,
     example="activity -n 5",
     routes=(Route("GET", "/activity"),),
 )
@@ -201,7 +201,7 @@ async def activity(ctx: OperationContext, params: ActivityInput) -> Page:
 class StatsInput(Input):
     """Which memories to count."""
 
-    scope: fields.ScopeSeen = None
+    scope: input_fields.ScopeSeen = None
 
 
 @OPERATIONS.add(
@@ -225,12 +225,12 @@ async def stats(ctx: OperationContext, params: StatsInput) -> dict[str, Any]:
 class OverviewInput(Input):
     """How many events to include."""
 
-    events: Annotated[int, *fields.within(1, MAX_LIMIT)] = 15
+    events: Annotated[int, *input_fields.within(1, MAX_LIMIT)] = 15
     """The number of newest events."""
 
 
 @OPERATIONS.add(
-    output=pages.MemoryOverview,
+    output=page_results.MemoryOverview,
     example="overview",
     left_out={"http": "overview and glance tell it with the butler's health and jobs"},
 )
@@ -246,12 +246,12 @@ async def overview(ctx: OperationContext, params: OverviewInput) -> dict[str, An
 class TimelineInput(Input):
     """Which days to count."""
 
-    days: Annotated[int, *fields.within(1, MAX_DAYS)] = 30
+    days: Annotated[int, *input_fields.within(1, MAX_DAYS)] = 30
     """The number of days, including today."""
 
 
 @OPERATIONS.add(
-    output=pages.TimelineResult,
+    output=page_results.TimelineResult,
     example="timeline --days 7 --json",
     routes=(Route("GET", "/timeline"),),
 )

@@ -5,14 +5,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from butlers.memory.flows import projects as flow
-from butlers.memory.operations import fields
-from butlers.memory.operations.context import OPERATIONS, OperationContext
+from butlers.memory.operations import input_fields
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant
 from butlers.operation import Input, OperationEffect, Output, Route
 
 _OWN = {"mcp": "only a person decides which memories a session gets"}
 Which = Annotated[
-    fields.Name, Field(description="Its id, at least the first 4 signs of it, or its name.")
+    input_fields.Name, Field(description="Its id, at least the first 4 signs of it, or its name.")
 ]
 
 

@@ -12,9 +12,9 @@ from butlers.memory.flows.candidates import ALL_TYPES, CandidateQuery
 from butlers.memory.flows.context import MAX_BUDGET, Context, ContextQuery
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.model import EventSubject, SearchMode
-from butlers.memory.operations import fields
-from butlers.memory.operations.context import OPERATIONS, OperationContext
-from butlers.memory.operations.pages import ContextBlock, ContextPreview, MemoryDetail
+from butlers.memory.operations import input_fields
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
+from butlers.memory.operations.page_results import ContextBlock, ContextPreview, MemoryDetail
 from butlers.memory.operations.results import Happened, RecalledMemory, RememberedMemory
 from butlers.memory.policy.ranker import LEAST_RELEVANCE
 from butlers.operation import Input, Route, Toolset
@@ -24,21 +24,21 @@ ANSWERING = LEAST_RELEVANCE
 """The `min_relevance` above which a memory answers."""
 
 
-class SearchInput(fields.DetailInput, fields.Dated):
+class SearchInput(input_fields.DetailInput, input_fields.Dated):
     """A query, and which memories it may return."""
 
     query: str
     """A question, a sentence or words."""
-    types: list[fields.Kind] | None = None
+    types: list[input_fields.Kind] | None = None
     """Any of episode, fact, rule; all if omitted."""
-    scope: fields.ScopeSeen = None
-    mode: Annotated[SearchMode, *fields.word(SearchMode)] | None = None
+    scope: input_fields.ScopeSeen = None
+    mode: Annotated[SearchMode, *input_fields.word(SearchMode)] | None = None
     """hybrid (by meaning and words), semantic (meaning) or keyword (words)."""
-    limit: fields.Amount = 10
+    limit: input_fields.Amount = 10
     """The maximum number of memories."""
-    min_confidence: Annotated[float, *fields.within(0, 1)] | None = None
+    min_confidence: Annotated[float, *input_fields.within(0, 1)] | None = None
     """0 to 1; facts and rules below it are left out."""
-    min_relevance: Annotated[float, *fields.within(0, 1)] = 0.0
+    min_relevance: Annotated[float, *input_fields.within(0, 1)] = 0.0
     """0 to 1; less relevant memories are left out. In hybrid mode, above 0 keeps what answers."""
 
 
@@ -72,15 +72,15 @@ async def search(ctx: OperationContext, params: SearchInput) -> list[dict[str, A
     )
 
 
-class RecallInput(fields.DetailInput, fields.Dated):
+class RecallInput(input_fields.DetailInput, input_fields.Dated):
     """A topic to recall memories for."""
 
     topic: str
     """A question or a few words."""
-    scope: fields.ScopeSeen = None
-    limit: fields.Amount = 10
+    scope: input_fields.ScopeSeen = None
+    limit: input_fields.Amount = 10
     """The maximum number of memories."""
-    types: list[fields.Kind] | None = None
+    types: list[input_fields.Kind] | None = None
     """Any of episode, fact, rule; all if omitted."""
     counted: bool = True
     """Whether the returned memories count as used."""
@@ -117,7 +117,7 @@ async def recall(ctx: OperationContext, params: RecallInput) -> list[Recalled]:
     )
 
 
-class Get(fields.Reference, fields.DetailInput):
+class Get(input_fields.Reference, input_fields.DetailInput):
     """One memory, by its id."""
 
 
@@ -141,15 +141,15 @@ async def get(ctx: OperationContext, params: Get) -> dict[str, Any] | None:
     return await finding.get_memory(ctx.memory, ref.type, ref.id, ctx.lineage)
 
 
-class LookUp(fields.DetailInput):
+class LookUp(input_fields.DetailInput):
     """The key of a fact."""
 
-    subject: fields.Subject
+    subject: input_fields.Subject
     """Who or what the fact is about, e.g. Ann."""
-    predicate: fields.Predicate
+    predicate: input_fields.Predicate
     """The property, e.g. allergy."""
-    scope: fields.ScopeStored = "global"
-    entity_id: fields.EntityId | None = None
+    scope: input_fields.ScopeStored = "global"
+    entity_id: input_fields.EntityId | None = None
     """The entity of the subject, if facts about it have one."""
 
 
@@ -175,14 +175,14 @@ async def look_up(ctx: OperationContext, params: LookUp) -> dict[str, Any] | Non
     )
 
 
-class ContextInput(fields.Dated):
+class ContextInput(input_fields.Dated):
     """A prompt to build a context for."""
 
     trigger_prompt: str
     """The user's request, in the user's words."""
-    butler: fields.Scope | None = None
+    butler: input_fields.Scope | None = None
     """Your butler's name, e.g. general: selects its memories and global ones."""
-    token_budget: Annotated[int, *fields.within(0, MAX_BUDGET)] | None = None
+    token_budget: Annotated[int, *input_fields.within(0, MAX_BUDGET)] | None = None
     """The maximum length of the text, in tokens."""
     opening: bool = False
     """Whether a session opens without a question: then the nearest memories are included."""
@@ -232,7 +232,9 @@ async def preview_context(ctx: OperationContext, params: ContextInput) -> dict[s
 class History(Input):
     """A memory or an entity, by its id."""
 
-    memory_id: Annotated[fields.Id, Field(description="The id, or at least its first 6 digits.")]
+    memory_id: Annotated[
+        input_fields.Id, Field(description="The id, or at least its first 6 digits.")
+    ]
 
 
 @OPERATIONS.add(
@@ -251,7 +253,7 @@ async def history(ctx: OperationContext, params: History) -> list[dict[str, Any]
     return await past.memory_history(ctx.memory, known, ctx.lineage) if known else []
 
 
-class Explain(fields.Reference, fields.Dated):
+class Explain(input_fields.Reference, input_fields.Dated):
     """One memory, by its id."""
 
 

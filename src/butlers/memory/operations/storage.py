@@ -15,21 +15,21 @@ from butlers.memory.model import (
     NewRule,
     Permanence,
 )
-from butlers.memory.operations import fields
-from butlers.memory.operations.context import OPERATIONS, OperationContext
+from butlers.memory.operations import input_fields
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import EpisodeStored, FactStored, RuleStored
 from butlers.memory.policy.attachments import MAX_PLACE
 from butlers.operation import Input, OperationEffect, Route, Toolset
 
 
-class ProvenanceInput(fields.Attached):
+class ProvenanceInput(input_fields.Attached):
     """How something came to be known; each of these helps to find it."""
 
-    session_id: fields.Uuid | None = None
+    session_id: input_fields.Uuid | None = None
     """The session's UUID."""
-    place: Annotated[int, *fields.within(0, MAX_PLACE)] | None = None
+    place: Annotated[int, *input_fields.within(0, MAX_PLACE)] | None = None
     """Its place in the session; left out: last."""
-    author: fields.Subject | None = None
+    author: input_fields.Subject | None = None
     """Who said it."""
     said_at: AwareDatetime | None = None
     """When it was said, if not now."""
@@ -40,9 +40,9 @@ class StoreEpisode(ProvenanceInput):
 
     content: str
     """What happened, in a few sentences."""
-    butler: fields.Scope | None = None
+    butler: input_fields.Scope | None = None
     """The butler's name, e.g. general."""
-    importance: fields.Importance = 5.0
+    importance: input_fields.Importance = 5.0
 
 
 @OPERATIONS.add(
@@ -88,26 +88,26 @@ async def new_episode(ctx: OperationContext, params: StoreEpisode) -> NewEpisode
 class StoreFactInput(ProvenanceInput):
     """What is true."""
 
-    subject: fields.Subject
+    subject: input_fields.Subject
     """Who or what it is about, e.g. Ann."""
-    predicate: fields.Predicate
+    predicate: input_fields.Predicate
     """Which property it gives, e.g. allergy."""
     content: str
     """What is true, e.g. peanuts; carries an EpiPen."""
-    importance: fields.Importance = 5.0
-    permanence: fields.HowLong = Permanence.STANDARD
+    importance: input_fields.Importance = 5.0
+    permanence: input_fields.HowLong = Permanence.STANDARD
     """How long it stays true unless confirmed: permanent (a birthplace), stable (years), standard
     (months), volatile (weeks), ephemeral (days)."""
-    scope: fields.ScopeStored = "global"
-    tags: fields.Labels = None
-    entity_id: fields.EntityId | None = None
+    scope: input_fields.ScopeStored = "global"
+    tags: input_fields.Labels = None
+    entity_id: input_fields.EntityId | None = None
     """The subject's entity, if known; left out: the one its name is."""
-    source_episode_id: fields.Uuid | None = None
+    source_episode_id: input_fields.Uuid | None = None
     """The episode it was drawn from."""
-    depends_on: fields.Grounds = None
-    valid_from: fields.Boundary | None = None
+    depends_on: input_fields.Grounds = None
+    valid_from: input_fields.Boundary | None = None
     """Since when it holds."""
-    valid_to: fields.Boundary | None = None
+    valid_to: input_fields.Boundary | None = None
     """When it no longer does."""
 
 
@@ -166,16 +166,16 @@ async def new_fact(ctx: OperationContext, params: StoreFactInput) -> NewFact:
     )
 
 
-class StoreRuleInput(fields.Attached):
+class StoreRuleInput(input_fields.Attached):
     """How to behave."""
 
     content: str
     """One instruction, in a sentence or two."""
-    scope: fields.ScopeStored = "global"
-    tags: fields.Labels = None
-    source_episode_id: fields.Uuid | None = None
+    scope: input_fields.ScopeStored = "global"
+    tags: input_fields.Labels = None
+    source_episode_id: input_fields.Uuid | None = None
     """The episode it was drawn from."""
-    depends_on: fields.Grounds = None
+    depends_on: input_fields.Grounds = None
 
 
 @OPERATIONS.add(
@@ -233,12 +233,12 @@ async def _scope(ctx: OperationContext, params: StoreFactInput | StoreRuleInput)
 class CorrectFact(Input):
     """What a fact should have said; what is left out stays as it was."""
 
-    fact_id: fields.FactId
+    fact_id: input_fields.FactId
     content: str
     """What is true instead."""
-    importance: fields.Importance | None = None
+    importance: input_fields.Importance | None = None
     """0 (trivial) to 10 (vital)."""
-    permanence: fields.HowLong | None = None
+    permanence: input_fields.HowLong | None = None
     """How long it stays true unless confirmed."""
 
 
@@ -268,7 +268,7 @@ async def correct(ctx: OperationContext, params: CorrectFact) -> StoredFact:
 class UndoCorrection(Input):
     """The fact whose correction is taken back."""
 
-    fact_id: fields.FactId
+    fact_id: input_fields.FactId
 
 
 @OPERATIONS.add(

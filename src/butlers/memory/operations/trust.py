@@ -8,8 +8,8 @@ from pydantic import AwareDatetime
 from butlers.memory.flows import quarantine as holding
 from butlers.memory.flows import undo as undoing
 from butlers.memory.flows.undo_plan import UndoReport, UndoSource
-from butlers.memory.operations import fields
-from butlers.memory.operations.context import OPERATIONS, OperationContext
+from butlers.memory.operations import input_fields
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant, MemoryKind
 from butlers.operation import Input, OperationEffect, Output, Route
 
@@ -65,7 +65,7 @@ class Undone(Output):
 class ListQuarantine(Input):
     """How many memories to list."""
 
-    limit: Annotated[int, *fields.within(1, 1000)] = 100
+    limit: Annotated[int, *input_fields.within(1, 1000)] = 100
     """The maximum number of memories."""
 
 
@@ -86,7 +86,7 @@ async def list_quarantine(ctx: OperationContext, params: ListQuarantine) -> list
     return await holding.find_quarantined(ctx.memory, params.limit, ctx.lineage)
 
 
-class Judge(fields.Reference):
+class Judge(input_fields.Reference):
     """A quarantined memory, by its id."""
 
 
@@ -131,11 +131,11 @@ async def reject_quarantined(ctx: OperationContext, params: Judge) -> bool:
 class UndoInput(Input):
     """The source to undo; token, session and since narrow each other down."""
 
-    token: Annotated[str, fields.longest(200)] | None = None
+    token: Annotated[str, input_fields.longest(200)] | None = None
     """The token's id, as `butlers token list` shows it."""
-    session: Annotated[str, fields.longest(200)] | None = None
+    session: Annotated[str, input_fields.longest(200)] | None = None
     """The session's id, as its agent names it."""
-    episode: fields.Uuid | None = None
+    episode: input_fields.Uuid | None = None
     """An episode, with everything drawn from it."""
     since: AwareDatetime | None = None
     """Everything from this time on."""

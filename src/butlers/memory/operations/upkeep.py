@@ -18,8 +18,8 @@ from butlers.memory.flows.lifecycle.episode_retention import CleanupReport
 from butlers.memory.flows.reembed import VersionStatus
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
-from butlers.memory.operations import fields, results
-from butlers.memory.operations.context import OPERATIONS, OperationContext
+from butlers.memory.operations import input_fields, results
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import Instant
 from butlers.operation import Audience, Input, OperationEffect, Output, Route, Toolset
 
@@ -52,7 +52,7 @@ async def run_consolidation(ctx: OperationContext, params: RunConsolidation) -> 
 class RunEpisodeCleanup(Input):
     """How many episodes to keep."""
 
-    max_entries: Annotated[int, *fields.within(0, MAX_ENTRIES)] | None = None
+    max_entries: Annotated[int, *input_fields.within(0, MAX_ENTRIES)] | None = None
     """The number of episodes to keep; only consolidated ones are deleted."""
 
 
@@ -84,7 +84,7 @@ async def run_episode_cleanup(ctx: OperationContext, params: RunEpisodeCleanup) 
 class ListDeadLetters(Input):
     """How many dead letters to list."""
 
-    limit: Annotated[int, *fields.within(1, MAX_BINNED)] = MAX_BINNED
+    limit: Annotated[int, *input_fields.within(1, MAX_BINNED)] = MAX_BINNED
     """The maximum number of episodes."""
 
 
@@ -105,7 +105,7 @@ async def dead_letters(ctx: OperationContext, params: ListDeadLetters) -> list[d
 class Requeue(Input):
     """Which dead letters to requeue."""
 
-    episode_ids: list[fields.Uuid] | None = None
+    episode_ids: list[input_fields.Uuid] | None = None
     """The episodes to try again; all dead letters if omitted."""
 
 
@@ -128,7 +128,7 @@ async def requeue(ctx: OperationContext, params: Requeue) -> int:
 class ListBin(Input):
     """How many episodes to list."""
 
-    limit: Annotated[int, *fields.within(1, MAX_BINNED)] = 100
+    limit: Annotated[int, *input_fields.within(1, MAX_BINNED)] = 100
     """The maximum number of episodes."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from butlers.kernel.words import stop_words
 
 TABLES: dict[str, Any] = tomllib.loads(
-    (files(__package__) / "clashes.toml").read_text(encoding="utf-8")
+    (files(__package__) / "conflicts.toml").read_text(encoding="utf-8")
 )
 
 _ENDINGS = ("ments", "ment", "ings", "ing", "ies", "ers", "ed", "er", "es", "s", "e", "y")

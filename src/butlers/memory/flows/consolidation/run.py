@@ -67,7 +67,7 @@ class _NoSession(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchOutcome:
+class EpisodeBatchOutcome:
     """The report of a batch, and how much of the run ends with it."""
 
     report: ConsolidationReport
@@ -76,7 +76,7 @@ class BatchOutcome:
 
 async def consolidate_batch(
     memory: Memory, model: LanguageModel, butler: str, lineage: Lineage
-) -> BatchOutcome:
+) -> EpisodeBatchOutcome:
     """Consolidate the oldest episodes of a butler, as many as the model can read at once."""
     try:
         if isinstance(model, HasBudget):
@@ -87,13 +87,13 @@ async def consolidate_batch(
         appetite = leases.appetite_of(memory, reach, most)
         claimed = await leases.claim(memory, butler, lineage, appetite)
         if not claimed.episodes:
-            return BatchOutcome(_abandoned(claimed), Stop.BUTLER)
+            return EpisodeBatchOutcome(_abandoned(claimed), Stop.BUTLER)
         return await _settled(memory, model, claimed, reach, lineage)
     except _NoSession as error:
-        return BatchOutcome(ConsolidationReport(errors=[f"{butler}: {error}"]), error.stop)
+        return EpisodeBatchOutcome(ConsolidationReport(errors=[f"{butler}: {error}"]), error.stop)
     except Exception as error:  # noqa: BLE001 - one group's failure must not block the others
         _log.warning("consolidation_group_failed", butler=butler, error=_name(error))
-        return BatchOutcome(
+        return EpisodeBatchOutcome(
             ConsolidationReport(errors=[f"{butler}: {safe_message(error)}"]), Stop.BUTLER
         )
 
@@ -108,10 +108,10 @@ async def _affordable(model: HasBudget) -> None:
 
 async def _settled(
     memory: Memory, model: LanguageModel, claimed: Claimed, reach: Reach, lineage: Lineage
-) -> BatchOutcome:
+) -> EpisodeBatchOutcome:
     """Attempt a batch; whatever ends it early, release the episodes or give them back."""
     try:
-        return BatchOutcome(await _attempt(memory, model, claimed, reach, lineage))
+        return EpisodeBatchOutcome(await _attempt(memory, model, claimed, reach, lineage))
     except asyncio.CancelledError:
         # A caller that is gone may cancel again and again; letting go must not be cut short.
         await to_its_end(leases.release(memory, claimed.lease, lineage))
@@ -119,10 +119,10 @@ async def _settled(
     except _NoSession as error:
         _log.warning("consolidation_not_attempted", butler=claimed.butler, error=str(error))
         await _let_go(memory, claimed, error, lineage)
-        return BatchOutcome(unfinished(claimed, GivenBack(0, 0), [str(error)]), error.stop)
+        return EpisodeBatchOutcome(unfinished(claimed, GivenBack(0, 0), [str(error)]), error.stop)
     except Exception as error:  # noqa: BLE001 - whatever failed, the attempt counts as failed
         _log.warning("consolidation_attempt_failed", butler=claimed.butler, error=_name(error))
-        return BatchOutcome(await failed(memory, claimed, [safe_message(error)], lineage))
+        return EpisodeBatchOutcome(await failed(memory, claimed, [safe_message(error)], lineage))
 
 
 async def _attempt(
