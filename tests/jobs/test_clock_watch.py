@@ -7,14 +7,8 @@ import asyncpg
 import pytest
 
 from butlers.clock import clock_sources_of, utc_now
-from butlers.db.embedded.shared_server import EmbeddedPostgres
-from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
-from butlers.db.provision import provision
-from butlers.host.registry import CORE
-from butlers.jobs.clock_watch import Believed, doubt
 from conftest import WalkingClock
-from db.databases import connected
 from jobs.machines import Machine
 
 
@@ -136,27 +130,6 @@ async def test_looking_puts_nothing_on_record(
 ) -> None:
     assert await machine.watch(core).look() is None
     assert await core_owner.fetchval("select count(*) from clock_believed") == 0
-
-
-@pytest.mark.contract("L42")
-async def test_an_older_home_counts_from_its_last_job(
-    machine: Machine, postgres: EmbeddedPostgres
-) -> None:
-    await provision(postgres.dsn(), "core_older", sign_in=True)
-    dsn = postgres.dsn("core_older")
-    await migrate(dsn, [CORE], ["core_001"])
-    async with connected(dsn) as connection:
-        await connection.execute(
-            "insert into job_runs (job, fire_at, cause, outcome, worker, lease_until, started_at, "
-            "finished_at) values ('consolidate', $1, 'schedule', 'ok', 'w', $1, $1, $1)",
-            machine.clock.now,
-        )
-        await migrate(dsn, [CORE])
-        row = await connection.fetchrow("select at, boot from clock_believed")
-    assert tuple(row) == (machine.clock.now, "")
-    since = Believed(row["at"], row["boot"], 0.0)
-    later = Believed(machine.clock.now + timedelta(days=3650), "", 0.0)
-    assert doubt(since, later, is_synchronised=False) is not None
 
 
 def test_the_machine_itself_can_be_asked() -> None:

@@ -12,7 +12,7 @@ TENANT = "default"
 WORDS = ("anchor", "boat", "cello", "dune", "ember", "fjord")
 KNOWN = (
     "row($2::bigint[], $3::float[], $4::smallint[], $5::text[], $6::real[], $7::float[])"
-    "::known_words"
+    "::query_terms"
 )
 # Every sum of these is exact, so that equal ones are equal however they were made.
 IMPACTS, WEIGHTS = (0.5, 0.75, 1.5, 2.0), (0.5, 1.0, 2.0, 4.0)
@@ -98,17 +98,17 @@ async def test_among_very_many_the_best_by_words_are_those_of_adding_all_up(owne
     await enter(owner, rows)
     held = {word: sum(1 for row in rows if row[0] == word) for word in WORDS}
     for words in (WORDS, WORDS[:4], ("dune", "ember", "fjord"), ("fjord",), ("anchor", "absent")):
-        known = await owner.fetchval("select known_words($1, $2, 30000)::text", TENANT, list(words))
-        counts = await owner.fetchval("select ($1::text::known_words).counts", known)
+        known = await owner.fetchval("select query_terms($1, $2, 30000)::text", TENANT, list(words))
+        counts = await owner.fetchval("select ($1::text::query_terms).counts", known)
         exact = [held.get(word, 0) for word in words]
         assert counts == pytest.approx(exact, rel=0.15)
         assert [n for n in counts if n < 14_000] == [n for n in exact if n < 14_000]
-        question = "select ($1::text::known_words).{}"
+        question = "select ($1::text::query_terms).{}"
         arrays = [
             await owner.fetchval(question.format(name), known)
-            for name in ("counts", "weights", "numbers", "readings", "factors", "told")
+            for name in ("counts", "weights", "numbers", "readings", "factors", "term_weights")
         ]
         found = await owner.fetchval(
-            "select matching_memories($1, $2::text::known_words, 60)", TENANT, known
+            "select matching_memories($1, $2::text::query_terms, 60)", TENANT, known
         )
         assert found == added_up(rows, arrays, 60)[0]

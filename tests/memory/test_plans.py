@@ -72,7 +72,7 @@ async def plan(filled, open_database, clock):
 @pytest.mark.parametrize(
     ("file", "name"),
     [
-        ("stats", "count"),
+        ("browse", "count_memories"),
         ("episodes", "find_recent"),
         ("consolidation", "find_known_facts"),
         ("consolidation", "find_known_rules"),
@@ -102,7 +102,7 @@ async def test_what_may_be_found_is_contained_in_the_statement_that_asks(
 
 
 async def test_facts_are_counted_from_indexes_alone(plan):
-    found = await plan("stats", "count", ANYTHING_ELSE)
+    found = await plan("browse", "count_memories", ANYTHING_ELSE)
     for index in ("facts_counted", "facts_fading"):
         assert f"Index Only Scan using {index} on facts" in found
 

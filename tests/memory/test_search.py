@@ -294,7 +294,7 @@ async def test_what_is_found_at_once_is_what_is_found_in_turn(memory, lineage, m
                 patch.setattr(type(memory.database), "fetch_as", telling)
                 at_once = await find(memory, lineage, asked, SearchMode.HYBRID, 20, scope=scope)
             assert at_once == in_turn != []
-            assert {*told} >= {"find_candidates", "match_ahead", "near_ahead"}
+            assert {*told} >= {"find_candidates", "prefetch_matching", "prefetch_nearest"}
             told.clear()
 
 
@@ -302,7 +302,7 @@ async def test_a_leg_that_fails_at_once_fails_the_question_alone(memory, lineage
     await fact(memory, lineage, "tea")
     for name in ("READ_WHOLE", "AT_ONCE"):
         monkeypatch.setattr(candidates, name, -1)
-    for leg in ("match_ahead", "near_ahead"):
+    for leg in ("prefetch_matching", "prefetch_nearest"):
         with monkeypatch.context() as patch, pytest.raises(Unavailable, match="gone"):
             patch.setattr(search, leg, AsyncMock(side_effect=Unavailable("gone")))
             await find(memory, lineage, "tea", SearchMode.HYBRID)

@@ -164,12 +164,12 @@ async def test_a_restart_is_told_and_survived(mode: str) -> None:
             async with over_stdio(home, mode) as client:
                 await call(client, "memory_store_rule", content="kept")
                 await asyncio.to_thread(first.kill)
-                with pytest.raises(MCPError, match="not up; start them with `butlers up`"):
+                with pytest.raises(MCPError, match="not running; start them with `butlers up`"):
                     await client.call_tool("memory_stats", {})
                 with up(home) as second:
                     assert (await call(client, "memory_stats"))["rules"]["candidate"] == 1
                     await asyncio.to_thread(second.stop)
-                    with pytest.raises(MCPError, match="not up"):
+                    with pytest.raises(MCPError, match="not running"):
                         await client.call_tool("memory_stats", {})
 
 

@@ -31,7 +31,7 @@ FACT_KEYS = CIRCUMSTANCES | ORIGIN | {
     "valid_from", "valid_to", "in_doubt",
 }  # fmt: skip
 RULE_KEYS = ORIGIN | {
-    "own_marks", "confidence_floor",
+    "own_marks", "confidence_floor", "said_at",
     "id", "tenant_id", "content", "scope", "maturity", "confidence", "decay_rate", "permanence",
     "effectiveness_score", "applied_count", "success_count", "harmful_count",
     "source_episode_id", "source_butler", "created_at", "last_applied_at", "last_evaluated_at",

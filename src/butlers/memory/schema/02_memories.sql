@@ -208,12 +208,7 @@ create table facts (
   constraint facts_episode_same_tenant foreign key (tenant_id, source_episode_id)
     references episodes (tenant_id, id) on delete set null (source_episode_id) deferrable,
   constraint facts_supersedes_same_tenant foreign key (tenant_id, supersedes_id)
-    references facts (tenant_id, id) on delete set null (supersedes_id) deferrable,
-  constraint facts_hold_apart exclude using gist (
-    tenant_id with =,
-    fact_key(scope, entity_id, subject, predicate) with =,
-    tstzrange(valid_from, valid_to) with &&
-  ) where (validity = 'active')
+    references facts (tenant_id, id) on delete set null (supersedes_id) deferrable
 ) with (fillfactor = 70);
 create index facts_scope_active on facts (scope, validity) where validity = 'active';
 create index facts_subject_predicate on facts (subject, predicate);
@@ -236,3 +231,9 @@ where validity = 'active' and entity_id is null;
 create index facts_quarantined on facts (tenant_id, created_at, id) where quarantined is not null;
 create unique index facts_idempotency on facts (tenant_id, idempotency_key)
 where idempotency_key is not null;
+-- After the index above, so that a key used twice is reported before two facts at one time.
+alter table facts add constraint facts_hold_apart exclude using gist (
+  tenant_id with =,
+  fact_key(scope, entity_id, subject, predicate) with =,
+  tstzrange(valid_from, valid_to) with &&
+) where (validity = 'active');
