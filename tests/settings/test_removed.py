@@ -65,3 +65,23 @@ def test_an_unknown_key_beside_it_is_refused_all_the_same(tmp_path):
     text = "[server]\nsend_seconds = 5\nsend_secnods = 5\n"
     with pytest.raises(Exception, match=r"server\.send_secnods: found an unknown key"):
         read(tmp_path, text)
+
+
+# The tables of the files that the last version wrote at its first start; every key was a comment.
+BUTLER_TABLES = (
+    "[butler] [butler.schedule] [modules.memory] [modules.memory.episodes] "
+    "[modules.memory.retention] [modules.memory.facts] [modules.memory.rules] "
+    "[modules.memory.retrieval] [modules.memory.context] [modules.memory.consolidation] "
+    "[modules.memory.statements] [modules.memory.quarantine] [modules.memory.schedule] "
+    "[modules.notebook] [modules.notebook.schedule] [database] [runtime] [mcp] [server] "
+)
+HOME_TABLES = "[database] [server] [fleet] [sessions] [backup]"
+
+
+def test_the_first_files_of_the_last_version_are_still_read(tmp_path):
+    text, home_text = ("\n".join(tables.split()) for tables in (BUTLER_TABLES, HOME_TABLES))
+    found = read(
+        tmp_path, text.replace("[butler]", '[butler]\nname = "general"'), home_text=home_text
+    )
+    assert found.failed == {}
+    assert list(found.butlers) == ["general"]

@@ -25,6 +25,9 @@ _EVERY_FILE = {
     "tenant_max_tokens tenant_max_cost_usd",
     "modules.memory.quarantine": "max_writes_per_minute",
 }
+_TABLES = (("modules", "notebook", "schedule"),)
+"""Tables of which no key is left; files of the last version hold them, empty."""
+
 REMOVED = frozenset(f"{table}.{key}" for table, keys in _EVERY_FILE.items() for key in keys.split())
 """Every removed key, with the tables it stood in."""
 
@@ -44,6 +47,8 @@ def drop_removed(document: Document) -> list[str]:
         value = _take(document, key.split("."))
         if key == "runtime.binary" and value:
             document.setdefault("runtime", {}).setdefault("command", [value])
+    for path in _TABLES:
+        _drop_empty(document, path)
     return [f"{key}: no longer a setting; {INSTEAD.get(key, 'remove it')}" for key in found]
 
 
@@ -63,3 +68,14 @@ def _take(table: Document, path: list[str]) -> object:
     if not table[path[0]]:
         del table[path[0]]
     return value
+
+
+def _drop_empty(document: Document, path: tuple[str, ...]) -> None:
+    """Remove the table at the path where it is there and empty; what holds it stays."""
+    *outer, name = path
+    for key in outer:
+        document = document.get(key, {})
+        if not isinstance(document, dict):
+            return
+    if document.get(name) == {}:
+        del document[name]
