@@ -1,1 +1,1 @@
-"""What agents' sessions take from a memory and what they leave there."""
+"""Sessions of agents: hooks, spool, transcripts, extraction, contexts for prompts."""

@@ -1,4 +1,4 @@
-"""Giving a butler to Claude Code and Codex: what is written where, and how it is taken back."""
+"""Connect a butler to Claude Code and Codex: which settings to write where, and how to undo it."""
 
 import os
 import shlex
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from butlers.hook import EVENTS, LOW_TRUST
 from butlers.sessions.agent_files import FileChange, json_change, table, toml_change
@@ -25,58 +25,67 @@ class Client(StrEnum):
     CODEX = "codex"
 
 
-_SERVERS: Mapping[Client, tuple[str, Callable[[Path, Callable[[Any], None]], FileChange]]] = {
-    Client.CLAUDE_CODE: ("mcpServers", json_change),
-    Client.CODEX: ("mcp_servers", toml_change),
+class _Layout(NamedTuple):
+    """Where a client keeps its settings, and how the file of its MCP servers is changed."""
+
+    variable: str
+    directory: str
+    servers: str
+    change: Callable[[Path, Callable[[Any], None]], FileChange]
+
+
+_LAYOUTS = {
+    Client.CLAUDE_CODE: _Layout("CLAUDE_CONFIG_DIR", ".claude", "mcpServers", json_change),
+    Client.CODEX: _Layout("CODEX_HOME", ".codex", "mcp_servers", toml_change),
 }
-"""Under which name each has its MCP servers, and how its file is changed."""
 
 
 class Scope(StrEnum):
-    """For whom a butler is registered: whoever works in a project, or one user everywhere."""
+    """For whom a butler is registered: everyone who works in a project, or one user everywhere."""
 
     PROJECT = "project"
     USER = "user"
 
 
-@dataclass(frozen=True, slots=True)
-class ClientFiles:
-    """The files of one client: where its MCP servers stand, and where its hooks."""
+class ClientFiles(NamedTuple):
+    """The file of a client that lists its MCP servers, and the one that lists its hooks."""
 
     servers: Path
     hooks: Path
 
 
+def user_directory(client: Client, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory in which a client keeps this user's settings and transcripts."""
+    layout = _LAYOUTS[client]
+    user_home = Path(environment.get("HOME") or Path.home())
+    return Path(environment.get(layout.variable) or user_home / layout.directory)
+
+
 def files_of(
     client: Client, scope: Scope, project: Path, environment: Mapping[str, str] = os.environ
 ) -> ClientFiles:
-    """The files that a client reads."""
-    user_home = Path(environment.get("HOME") or Path.home())
-    match client, scope:
-        case Client.CLAUDE_CODE, Scope.PROJECT:
-            return ClientFiles(project / ".mcp.json", project / ".claude" / "settings.json")
-        case Client.CLAUDE_CODE, _:
-            chosen = environment.get("CLAUDE_CONFIG_DIR")
-            settings = Path(chosen) if chosen else user_home / ".claude"
-            servers = (Path(chosen) if chosen else user_home) / ".claude.json"
-            return ClientFiles(servers, settings / "settings.json")
-        case _, Scope.PROJECT:
-            layer = project / ".codex"
-        case _:
-            layer = Path(environment.get("CODEX_HOME") or user_home / ".codex")
-    return ClientFiles(layer / "config.toml", layer / "hooks.json")
+    """Return the settings files that a client reads."""
+    layout, is_project = _LAYOUTS[client], scope is Scope.PROJECT
+    own = project / layout.directory if is_project else user_directory(client, environment)
+    if client is Client.CODEX:
+        return ClientFiles(own / "config.toml", own / "hooks.json")
+    if is_project:
+        return ClientFiles(project / ".mcp.json", own / "settings.json")
+    # Beside ~/.claude, but inside a directory that the user chose.
+    servers = own if environment.get(layout.variable) else own.parent
+    return ClientFiles(servers / ".claude.json", own / "settings.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One butler of one home, as an agent is told of it."""
+    """One butler of one home, as the settings of an agent name it."""
 
     butler: str
     home: Path
     starts: bool = False
-    """Whether its hooks start the butlers where they are not up."""
+    """Whether its hooks start the daemon when it is not running."""
     low_trust: bool = False
-    """Whether what the agent says counts for less, because strangers have a say in it."""
+    """Whether what the agent stores has low trust, because strangers can influence it."""
 
     @property
     def server_name(self) -> str:
@@ -85,60 +94,52 @@ class Connection:
 
     @property
     def server(self) -> dict[str, Any]:
-        """How an agent starts the MCP server: a command needs no token and no daemon."""
+        """The command with which an agent starts the MCP server; it needs no token, no daemon."""
         command, *arguments = program("butlers", "butlers")
-        return {"command": command, "args": [*arguments, "mcp", *self._what, *self._trusted]}
+        return {"command": command, "args": [*arguments, "mcp", *self._arguments()]}
 
     @property
     def hook(self) -> dict[str, Any]:
-        """What an agent runs at its events; the token is in a private file of the home."""
-        command = shlex.join([*program(_HOOK_PROGRAM, _HOOK_MODULE), *self._what, *self._started])
+        """The command that an agent runs at its events; the token is in a file of the home."""
+        arguments = self._arguments("--start") if self.starts else self._arguments()
+        command = shlex.join([*program(_HOOK_PROGRAM, _HOOK_MODULE), *arguments])
         return {"type": "command", "command": command, "timeout": HOOK_TIMEOUT_SECONDS}
 
-    @property
-    def _what(self) -> list[str]:
-        return [self.butler, "--home", str(self.home)]
-
-    @property
-    def _started(self) -> list[str]:
-        return [*(["--start"] if self.starts else []), *self._trusted]
-
-    @property
-    def _trusted(self) -> list[str]:
-        return [LOW_TRUST] if self.low_trust else []
+    def _arguments(self, *more: str) -> list[str]:
+        trust = [LOW_TRUST] if self.low_trust else []
+        return [self.butler, "--home", str(self.home), *more, *trust]
 
     def snippet(self) -> dict[str, Any]:
-        """An `.mcp.json` for any client."""
+        """Return an `.mcp.json` for any client."""
         return {"mcpServers": {self.server_name: {"type": "stdio", **self.server}}}
 
 
 def connecting(connection: Connection, client: Client, where: ClientFiles) -> list[FileChange]:
-    """What connecting changes; nothing where it was done before."""
-    servers, change = _SERVERS[client]
+    """Return the changes that add the MCP server and the hooks; nothing if they are there."""
+    layout = _LAYOUTS[client]
 
     def add_server(settings: Any) -> None:
-        server = connection.snippet()["mcpServers"][connection.server_name]
-        if client is Client.CODEX:
-            del server["type"]
-        table(settings, where.servers, servers)[connection.server_name] = server
+        kind = {} if client is Client.CODEX else {"type": "stdio"}
+        servers = table(settings, where.servers, layout.servers)
+        servers[connection.server_name] = {**kind, **connection.server}
 
     def add_hooks(settings: dict[str, Any]) -> None:
         for event in EVENTS:
             groups = table(settings, where.hooks, "hooks").setdefault(event, [])
-            # Left where it is: Codex knows a hook that was trusted by its place.
+            # Left in its position: by it Codex recognises a hook that the user trusted.
             if connection.hook not in _handlers(groups):
                 _remove(groups, connection)
                 groups.append({"hooks": [connection.hook]})
 
-    return [change(where.servers, add_server), json_change(where.hooks, add_hooks)]
+    return [layout.change(where.servers, add_server), json_change(where.hooks, add_hooks)]
 
 
 def disconnecting(connection: Connection, client: Client, where: ClientFiles) -> list[FileChange]:
-    """What takes back what connecting wrote, and nothing else."""
-    servers, change = _SERVERS[client]
+    """Return the changes that remove what connecting wrote, and nothing else."""
+    layout = _LAYOUTS[client]
 
     def drop_server(settings: Any) -> None:
-        _drop(settings, servers, connection.server_name)
+        _drop(settings, layout.servers, connection.server_name)
 
     def drop_hooks(settings: dict[str, Any]) -> None:
         events: Any = settings.get("hooks")
@@ -147,11 +148,11 @@ def disconnecting(connection: Connection, client: Client, where: ClientFiles) ->
             if events.get(event) == []:
                 _drop(settings, "hooks", event)
 
-    return [change(where.servers, drop_server), json_change(where.hooks, drop_hooks)]
+    return [layout.change(where.servers, drop_server), json_change(where.hooks, drop_hooks)]
 
 
 def _drop(settings: Any, name: str, key: str) -> None:
-    """Take an entry out of a table, and the table with its last entry."""
+    """Remove an entry from a table, and the table with its last entry."""
     entries = settings.get(name)
     if isinstance(entries, dict) and key in entries:
         del entries[key]
@@ -169,19 +170,19 @@ def _handlers(groups: Any) -> list[Any]:
 
 
 def _remove(groups: Any, connection: Connection) -> None:
-    """Take our handlers out of an event's groups, and groups that held nothing else."""
+    """Remove our handlers from an event's groups, and groups that had no others."""
     if not isinstance(groups, list):
         return
     for group in [group for group in groups if _handlers([group])]:
-        kept = [one for one in group["hooks"] if not _is_ours(one, connection.butler)]
-        if not kept:
+        others = [hook for hook in group["hooks"] if not _is_ours(hook, connection.butler)]
+        if others:
+            group["hooks"] = others
+        else:
             groups.remove(group)
-        elif len(kept) < len(group["hooks"]):
-            group["hooks"] = kept
 
 
 def _is_ours(handler: Any, butler: str) -> bool:
-    """Whether a handler runs our hook for this butler, of whichever installation or home."""
+    """Whether a handler runs our hook for this butler, from any installation or home."""
     command = handler.get("command") if isinstance(handler, dict) else None
     try:
         words = shlex.split(command) if isinstance(command, str) else []
@@ -194,7 +195,7 @@ def _is_ours(handler: Any, butler: str) -> bool:
 
 
 def program(script: str, module: str) -> list[str]:
-    """How to run a program of this installation from anywhere."""
+    """Return the command that runs a program of this installation from any directory."""
     beside = Path(sys.executable).with_name(script)
     if beside.exists():
         return [str(beside)]

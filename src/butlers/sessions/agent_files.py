@@ -1,4 +1,4 @@
-"""Settings files of other programs: read, changed in one place, and written back at once."""
+"""Change settings files of other programs: read, edit, write back atomically."""
 
 import contextlib
 import difflib
@@ -17,13 +17,13 @@ from butlers.atomic_files import replace_file
 from butlers.errors import Conflict, Unavailable
 
 NEW_FILE_MODE = 0o644
-# Directories that exist for settings alone: the last file takes them along.
+# Directories that exist for settings alone: removed with their last file.
 _OWN_DIRECTORIES = (".claude", ".codex")
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What a file says and what it is to say; None stands for no file."""
+    """The text of a file before and after a change; None means no file."""
 
     path: Path
     before: str | None
@@ -31,21 +31,19 @@ class FileChange:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the file is not yet as it is to be."""
+        """Whether the file differs from what it is to be."""
         return self.before != self.after
 
     def diff(self) -> str:
-        """The change as people read it."""
-        before, after = (
-            (text or "").splitlines(keepends=True) for text in (self.before, self.after)
-        )
-        old = "/dev/null" if self.before is None else str(self.path)
-        new = "/dev/null" if self.after is None else str(self.path)
+        """Return the change as a unified diff."""
+        texts = (self.before, self.after)
+        old, new = ("/dev/null" if text is None else str(self.path) for text in texts)
+        before, after = ((text or "").splitlines(keepends=True) for text in texts)
         lines = difflib.unified_diff(before, after, old, new)
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
     def apply(self) -> None:
-        """Make it so, all at once; a file that changed since it was read stays as it is."""
+        """Write the file atomically; Conflict if it was changed since it was read."""
         if read(self.path) != self.before:
             raise Conflict(f"{self.path} was changed meanwhile; run the command again")
         if self.after is None:
@@ -55,7 +53,7 @@ class FileChange:
 
 
 def read(path: Path) -> str | None:
-    """What a file says; None where there is none."""
+    """Return the text of a file; None if there is none."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -65,20 +63,19 @@ def read(path: Path) -> str | None:
 
 
 def json_change(path: Path, edit: Callable[[dict[str, Any]], None]) -> FileChange:
-    """The change that an edit makes to a JSON file; what it leaves alone keeps its order."""
+    """Return the change that an edit makes to a JSON file; order and indentation stay."""
     before = read(path)
     value = _parsed_json(path, before)
     edit(value)
     if before is not None and value == _parsed_json(path, before):
         return FileChange(path, before, before)
-    # Indented as it was.
-    found = re.search(r"\n([ \t]+)\S", before or "")
-    text = json.dumps(value, indent=found[1] if found else 2, ensure_ascii=False)
+    indent = re.search(r"\n([ \t]+)\S", before or "")
+    text = json.dumps(value, indent=indent[1] if indent else 2, ensure_ascii=False)
     return FileChange(path, before, text + "\n" if value else None)
 
 
 def toml_change(path: Path, edit: Callable[[tomlkit.TOMLDocument], None]) -> FileChange:
-    """The change that an edit makes to a TOML file; comments and layout stay."""
+    """Return the change that an edit makes to a TOML file; comments and layout stay."""
     before = read(path)
     try:
         document = tomlkit.parse(before or "")
@@ -90,16 +87,16 @@ def toml_change(path: Path, edit: Callable[[tomlkit.TOMLDocument], None]) -> Fil
         return FileChange(path, before, before)
     after = tomlkit.dumps(document)
     if after.endswith("\n\n") and not (before or "").endswith("\n\n"):
-        after = after[:-1]  # what stood between a table that is gone and the one before it
+        after = after[:-1]  # the blank line before a table that was removed
     return FileChange(path, before, after if after.strip() else None)
 
 
 def table(settings: Any, path: Path, name: str) -> Any:
-    """The table of this name in the settings of a file, made where it is missing."""
-    found = settings.setdefault(name, {})
-    if not isinstance(found, dict):
+    """Return the table of this name in the settings of a file; create it if it is missing."""
+    entries = settings.setdefault(name, {})
+    if not isinstance(entries, dict):
         raise _damaged(path, f"{name} is not a table")
-    return found
+    return entries
 
 
 def _parsed_json(path: Path, text: str | None) -> dict[str, Any]:
@@ -113,7 +110,7 @@ def _parsed_json(path: Path, text: str | None) -> dict[str, Any]:
 
 
 def _damaged(path: Path, why: str) -> Unavailable:
-    return Unavailable(f"{path} cannot be changed safely ({why}); mend it. Nothing was changed")
+    return Unavailable(f"{path} cannot be changed safely ({why}); repair it. Nothing was changed")
 
 
 def _delete(path: Path) -> None:
@@ -124,7 +121,7 @@ def _delete(path: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    # A link to a file kept elsewhere stays a link.
+    # A symbolic link stays one.
     target = Path(os.path.realpath(path))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Which agents are connected to a home, and which of their transcripts nobody told us of."""
+"""Which agents are connected to a home, and which of their transcripts no hook reported."""
 
 import fcntl
 import json
@@ -14,43 +14,41 @@ from uuid import UUID
 
 from butlers.atomic_files import replace_file
 from butlers.llm.envelopes import parse_object
-from butlers.sessions.agent_connections import Client, Connection, Scope
+from butlers.sessions.agent_connections import Client, Connection, Scope, user_directory
 from butlers.sessions.projects import identify
 
 _FIRST_LINES = 50
 _MAX_LINE_BYTES = 1024 * 1024
+_DIRECTORIES = {Client.CLAUDE_CODE: "projects", Client.CODEX: "sessions"}
 _PATTERNS = {Client.CLAUDE_CODE: "*/*.jsonl", Client.CODEX: "*/*/*/rollout-*.jsonl"}
 _UUID_LENGTH = 36
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """One agent that was given a butler: where it keeps its transcripts, and since when."""
+    """An agent that a butler was connected to: where its transcripts are, and since when."""
 
     butler: str
     client: str
     project: str
-    """The directory whose sessions it is for; "" for every one of this user."""
+    """The directory whose sessions it covers; "" for all of this user."""
     transcripts: str
     since: str
     low_trust: bool = False
-    """Whether what its sessions say counts for less."""
+    """Whether memories of its sessions have low trust."""
 
-    def is_same(self, other: "Connected") -> bool:
-        """Whether both are the same connection, whenever they were made."""
-        return (self.butler, self.client, self.project) == (
-            other.butler,
-            other.client,
-            other.project,
-        )
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The same for every record of one connection."""
+        return self.butler, self.client, self.project
 
     @property
     def began_at(self) -> float:
-        """Since when it is, as files are dated."""
+        """When it was made, in seconds."""
         return datetime.fromisoformat(self.since).timestamp()
 
     def covers(self, cwd: str, started_at: str) -> bool:
-        """Whether a session is one of this connection: of its project, and not from before."""
+        """Whether a session belongs to this connection: to its project, and not from before."""
         with suppress(ValueError):
             began_at = datetime.fromisoformat(started_at).timestamp()
             ours = not self.project or Path(os.path.realpath(cwd)).is_relative_to(self.project)
@@ -61,20 +59,11 @@ class Connected:
 def connected(
     connection: Connection, client: Client, scope: Scope, project: Path, since: datetime
 ) -> Connected:
-    """The record of a connection, with where the agent of this user keeps its transcripts."""
-    environment = os.environ
-    user_home = Path(environment.get("HOME") or Path.home())
-    if client is Client.CLAUDE_CODE:
-        chosen = environment.get("CLAUDE_CONFIG_DIR")
-        transcripts = Path(chosen or user_home / ".claude") / "projects"
-    else:
-        transcripts = Path(environment.get("CODEX_HOME") or user_home / ".codex") / "sessions"
-    where = os.path.realpath(project) if scope is Scope.PROJECT else ""
-    place = os.path.abspath(transcripts)
-    began = since.isoformat("T", "seconds")
-    return Connected(
-        connection.butler, str(client), where, place, began, low_trust=connection.low_trust
-    )
+    """Make the record of a connection, with the directory of this user's transcripts."""
+    directory = os.path.realpath(project) if scope is Scope.PROJECT else ""
+    transcripts = os.path.abspath(user_directory(client) / _DIRECTORIES[client])
+    began, low_trust = since.isoformat("T", "seconds"), connection.low_trust
+    return Connected(connection.butler, str(client), directory, transcripts, began, low_trust)
 
 
 class ConnectionFile:
@@ -84,86 +73,84 @@ class ConnectionFile:
         self._file = file
 
     def all(self) -> list[Connected]:
-        """Every connection; a file that cannot be read holds none."""
+        """List every connection; none if the file cannot be read."""
         with suppress(FileNotFoundError, ValueError, TypeError):
-            return [Connected(**one) for one in json.loads(self._file.read_text("utf-8"))]
+            return [Connected(**row) for row in json.loads(self._file.read_text("utf-8"))]
         return []
 
     def add(self, new: Connected) -> None:
-        """Write a connection down; one that was there stays as old as it is."""
+        """Write a connection; one that exists already keeps its date."""
         with self._changing() as connections:
-            known = next((one for one in connections if one.is_same(new)), None)
-            if known is None:
-                connections.append(new)
-            else:
-                connections[connections.index(known)] = replace(new, since=known.since)
+            known = connections.get(new.key, new)
+            connections[new.key] = replace(new, since=known.since)
 
     def remove(self, gone: Connected) -> None:
-        """Forget a connection."""
+        """Remove a connection."""
         if self._file.exists():
             with self._changing() as connections:
-                connections[:] = [one for one in connections if not one.is_same(gone)]
+                connections.pop(gone.key, None)
 
     @contextmanager
-    def _changing(self) -> Iterator[list[Connected]]:
-        """The connections to change, written back at once, one process at a time."""
+    def _changing(self) -> Iterator[dict[tuple[str, str, str], Connected]]:
+        """Let one process at a time change the connections, and write them back atomically."""
         with self._file.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            connections = self.all()
+            connections = {connection.key: connection for connection in self.all()}
             yield connections
-            told = [asdict(one) for one in connections]
-            replace_file(self._file, json.dumps(told, indent=1) + "\n")
+            rows = [asdict(connection) for connection in connections.values()]
+            replace_file(self._file, json.dumps(rows, indent=1) + "\n")
 
 
 def overlooked(
     connections: list[Connected], read: Mapping[str, int], idle_since: float
 ) -> Iterator[dict[str, Any]]:
-    """Sessions that went on after they were last read, or never were, and are at rest now."""
-    for one in connections:
-        client = Client(one.client)
-        for file in sorted(Path(one.transcripts).glob(_PATTERNS[client])):
+    """Yield spool entries for idle sessions that grew since they were read, or never were."""
+    for connection in connections:
+        client = Client(connection.client)
+        for file in sorted(Path(connection.transcripts).glob(_PATTERNS[client])):
             session = _session_of(file, client)
             with suppress(OSError):  # its agent may have deleted it meanwhile
                 size, touched_at = file.stat().st_size, file.stat().st_mtime
-                known = size == read.get(f"{one.butler}~{session}")
-                if session and not known and one.began_at <= touched_at <= idle_since:
-                    yield from _if_ours(one, session, file)
+                is_read = size == read.get(f"{connection.butler}~{session}")
+                if session and not is_read and connection.began_at <= touched_at <= idle_since:
+                    yield from _entry(connection, session, file)
 
 
-def _if_ours(one: Connected, session: str, file: Path) -> Iterator[dict[str, Any]]:
+def _entry(connection: Connected, session: str, file: Path) -> Iterator[dict[str, Any]]:
     cwd, started_at = _beginning(file)
-    if one.covers(cwd, started_at):
-        told = {"butler": one.butler, "session": session, "cwd": cwd, "project": identify(cwd)}
-        yield {**told, "path": str(file), "event": "CatchUp", "low_trust": one.low_trust}
+    if connection.covers(cwd, started_at):
+        yield {
+            "butler": connection.butler,
+            "session": session,
+            "cwd": cwd,
+            "project": identify(cwd),
+            "path": str(file),
+            "event": "CatchUp",
+            "low_trust": connection.low_trust,
+        }
 
 
 def _session_of(file: Path, client: Client) -> str:
-    """The session that a transcript is named after; "" where it is no session's."""
-    named = file.stem if client is Client.CLAUDE_CODE else file.stem[-_UUID_LENGTH:]
+    """Return the session id in a transcript's name; "" if there is none."""
+    name = file.stem if client is Client.CLAUDE_CODE else file.stem[-_UUID_LENGTH:]
     with suppress(ValueError):
-        return named if str(UUID(named)) == named else ""
+        return name if str(UUID(name)) == name else ""
     return ""
 
 
 def _beginning(file: Path) -> tuple[str, str]:
-    """Where and when a session began, as its transcript says."""
+    """Read from a transcript where and when its session began; empty for a subagent's."""
     cwd = started_at = ""
     with file.open("rb") as stream:
         lines = iter(lambda: stream.readline(_MAX_LINE_BYTES), b"")
-        for record in _records(islice(lines, _FIRST_LINES)):
+        texts = (line.decode("utf-8", "replace") for line in islice(lines, _FIRST_LINES))
+        for record in filter(None, map(parse_object, texts)):
             started_at = started_at or str(record.get("timestamp") or "")
-            described = record.get("payload")
-            told = described if isinstance(described, dict) else record
-            if told.get("thread_source", "user") != "user":
-                return "", ""  # an agent's own helper
-            cwd = cwd or str(told.get("cwd") or "")
+            payload = record.get("payload")
+            fields = payload if isinstance(payload, dict) else record
+            if fields.get("thread_source", "user") != "user":
+                return "", ""
+            cwd = cwd or str(fields.get("cwd") or "")
             if cwd and started_at:
                 break
     return cwd, started_at
-
-
-def _records(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
-    for line in lines:
-        record = parse_object(line.decode("utf-8", "replace"))
-        if record:
-            yield record

@@ -1,8 +1,8 @@
-"""How it is told that somebody states something to be kept; the words for it are in `cues.toml`.
+"""Recognise sentences that state something worth keeping; the expressions are in `cues.toml`.
 
-A sentence is read twice. Generously: what may be a statement is kept whole in an essence, and
-being wrong costs a line. Strictly: what is one becomes a fact or a rule, so that questions,
-quotations, suppositions and orders for the task at hand must not pass.
+Two readings. Generous: what may be a statement is kept whole in an essence; a mistake costs a line.
+Strict: a statement becomes a fact or rule; questions, quotations, suppositions and orders for the
+task at hand do not.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any
 
 _TABLES = tomllib.loads((files(__package__) / "cues.toml").read_text(encoding="utf-8"))
 _LONGEST = 600
-"""Who says more in a sentence has pasted it."""
+"""A longer sentence was pasted."""
 
 
 class CueKind(StrEnum):
@@ -32,13 +32,13 @@ class CueKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """What a sentence states: what kind of thing, of what, and which part of it says so."""
+    """What a sentence states: its kind, its content and its subject."""
 
     kind: CueKind
     rest: str
-    """What it says, without the words that only ask to keep it."""
+    """The sentence without the words that only ask to remember it."""
     about: str = ""
-    """What it is said of, where that is plain: of "my editor is …" or "no, the oven is …"."""
+    """The subject, where it is plain: of "my editor is …" or "no, the oven is …"."""
 
 
 _IDENTITY = _TABLES["identity"]
@@ -46,16 +46,16 @@ _FRAGMENTS = {"{lasting}": _IDENTITY.pop("lasting"), "{settled}": _IDENTITY.pop(
 
 
 def _compiled(texts: Iterable[str]) -> tuple[re.Pattern[str], ...]:
-    made = []
+    patterns = []
     for text in texts:
         for name, fragment in _FRAGMENTS.items():
             text = text.replace(name, fragment)
-        made.append(re.compile(text, re.IGNORECASE))
-    return tuple(made)
+        patterns.append(re.compile(text, re.IGNORECASE))
+    return tuple(patterns)
 
 
 def _all(table: dict[str, Any], *without: str) -> tuple[re.Pattern[str], ...]:
-    """Every expression of a table, whatever the language, but those under some names."""
+    """Compile every expression of a table, in all languages, but those under some names."""
     return _compiled(text for name, texts in table.items() if name not in without for text in texts)
 
 
@@ -64,14 +64,9 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _ASKING = _TABLES["remember"]
+_LANGUAGES = ("en", "de", "es", "fr", "ru")
 _REMEMBER = _compiled(
-    [
-        *(
-            rf"^(?:{_ASKING[language][0]}){_ASKING['that']}"
-            for language in ("en", "de", "es", "fr", "ru")
-        ),
-        *_ASKING["whole"],
-    ]
+    [rf"^(?:{_ASKING[name][0]}){_ASKING['that']}" for name in _LANGUAGES] + _ASKING["whole"]
 )
 _REMEMBER_AFTER, _REMEMBER_BACK = _compiled(_ASKING["after"]), _compiled(_ASKING["back"])
 _NEVER = _compiled(_TABLES["never"]["any"])
@@ -87,79 +82,77 @@ _CUE, _TURNED_BACK = _all(_TABLES["cue"]), _all(_TABLES["turned"])
 
 
 def may_state(sentence: str) -> bool:
-    """Whether a sentence may state something to be kept, read generously."""
+    """Whether a sentence may state something worth keeping (the generous reading)."""
     return _matches(_CUE, sentence) is not None
 
 
 def turns_back(turn: str) -> bool:
-    """Whether a turn begins by correcting what was done."""
+    """Whether a turn starts with a correction of what was done."""
     return _matches(_TURNED_BACK, _LEAD.sub("", turn[:_LONGEST])) is not None
 
 
 def asks_to_remember(sentence: str) -> bool:
-    """Whether a sentence asks to keep what it says, or what follows it."""
+    """Whether a sentence asks to remember what it says, or what follows it."""
     return _matches(_REMEMBER, f"{_LEAD.sub('', sentence)} …") is not None
 
 
 def points_back(sentence: str) -> bool:
-    """Whether a sentence asks to keep the one before it."""
+    """Whether a sentence asks to remember the one before it."""
     return _matches(_REMEMBER_BACK, _LEAD.sub("", sentence)) is not None
 
 
 def disagrees(sentence: str) -> bool:
-    """Whether a sentence says that something is otherwise."""
+    """Whether a sentence contradicts something."""
     return _matches(_CORRECTION, _LEAD.sub("", sentence)) is not None
 
 
 def stated(sentence: str, *, disagreed: bool = False) -> Cue | None:
-    """What a sentence states, read strictly; after a disagreement, what it puts right too."""
+    """Return what a sentence states (the strict reading); after a disagreement, corrections too."""
     if not may_be_kept(sentence):
         return None
-    said = _LEAD.sub("", sentence)
-    asked = _matches(_REMEMBER, said)
-    rest = _LEAD.sub("", said[asked.end() :].strip()) if asked else said
-    found = _by_itself(rest) or _put_right(rest, disagreed=disagreed)
-    if found is None and (asked or _matches(_REMEMBER_AFTER, said)):
-        found = to_remember(rest)
-    return found if found is not None and any(map(str.isalnum, found.rest)) else None
+    text = _LEAD.sub("", sentence)
+    asking = _matches(_REMEMBER, text)
+    rest = _LEAD.sub("", text[asking.end() :].strip()) if asking else text
+    cue = _statement(rest) or _correction(rest, disagreed=disagreed)
+    if cue is None and (asking or _matches(_REMEMBER_AFTER, text)):
+        cue = to_remember(rest)
+    return cue if cue is not None and any(map(str.isalnum, cue.rest)) else None
 
 
-def to_remember(said: str) -> Cue:
-    """What a sentence says that somebody asked to keep."""
-    declared = _matches(_DECLARED, said)
-    return Cue(CueKind.REMEMBER, said, declared["about"] if declared else "")
+def to_remember(text: str) -> Cue:
+    """Return the cue of a sentence that the user asked to remember."""
+    declared = _matches(_DECLARED, text)
+    return Cue(CueKind.REMEMBER, text, declared["about"] if declared else "")
 
 
 def may_be_kept(sentence: str) -> bool:
-    """Whether a sentence is somebody's own, asks nothing and wants to be obeyed by nobody."""
-    said = _LEAD.sub("", sentence)
-    if len(said) > _LONGEST or _matches(_NEVER, said):
+    """Whether a sentence can be a statement: not pasted, no question, no instruction."""
+    text = _LEAD.sub("", sentence)
+    if len(text) > _LONGEST or _matches(_NEVER, text):
         return False
-    return not _matches(_QUESTION, said) or _matches(_ASKED_KINDLY, said) is not None
+    return not _matches(_QUESTION, text) or _matches(_ASKED_KINDLY, text) is not None
 
 
-def _by_itself(said: str) -> Cue | None:
-    """What a sentence states that needs nobody to say so."""
-    if _matches(_STANDING, said) and not _matches(_NOT_STANDING, said):
-        return Cue(CueKind.STANDING, said)
-    if _matches(_NAME, said):
-        return Cue(CueKind.NAME, said)
-    who = _matches(_WHO, said)
-    if who is not None:
-        return Cue(CueKind.IDENTITY, said, who.groupdict().get("what") or "")
-    if _matches(_PREFERENCE, said):
-        return Cue(CueKind.PREFERENCE, said)
-    if _matches(_DECISION, said) and not _matches(_NOT_DECIDED, said):
-        return Cue(CueKind.DECISION, said)
+def _statement(text: str) -> Cue | None:
+    if _matches(_STANDING, text) and not _matches(_NOT_STANDING, text):
+        return Cue(CueKind.STANDING, text)
+    if _matches(_NAME, text):
+        return Cue(CueKind.NAME, text)
+    if who := _matches(_WHO, text):
+        return Cue(CueKind.IDENTITY, text, who.groupdict().get("what") or "")
+    if _matches(_PREFERENCE, text):
+        return Cue(CueKind.PREFERENCE, text)
+    if _matches(_DECISION, text) and not _matches(_NOT_DECIDED, text):
+        return Cue(CueKind.DECISION, text)
     return None
 
 
-def _put_right(said: str, *, disagreed: bool) -> Cue | None:
-    """What a sentence says of something, where it says that it is otherwise."""
-    begun = _matches(_CORRECTION, said)
+def _correction(text: str, *, disagreed: bool) -> Cue | None:
+    """Return what a sentence corrects, if it disagrees or follows one that does."""
+    begun = _matches(_CORRECTION, text)
     if begun is None and not disagreed:
         return None
-    rest = said[begun.end() :].strip() if begun else said
+    rest = text[begun.end() :].strip() if begun else text
     declared = _matches(_DECLARED, rest) and (begun or ", not " in rest)
     if declared or (_matches(_CONTRAST, rest) and not _matches(_ORDER, rest)):
         return replace(to_remember(rest), kind=CueKind.CORRECTION)

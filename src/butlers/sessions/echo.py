@@ -1,4 +1,4 @@
-"""What memory told a session, recognised where somebody says it again."""
+"""Recognise in a session what memory returned to it before."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 RECALLED = "[recalled]"
 
-# A run of this many words in common is no accident.
+# This many words in a row in common are no accident.
 _RUN = 5
 _NEARLY_ALL = 0.8
 _WORD = re.compile(r"\w+")
@@ -22,17 +22,22 @@ _LINE = re.compile(
 
 
 class Echo:
-    """Recognises the texts that memory gave to a session."""
+    """Recognises repetitions of the texts that memory gave to a session."""
 
     def __init__(self, recalled: Iterable[str]) -> None:
         self._runs: set[tuple[str, ...]] = set()
         self._short: list[frozenset[str]] = []
         for text in recalled:
             for subject, content in _memories(text):
-                self._learn(subject, content)
+                words = [word for word, _ in _words(content)]
+                self._runs.update(_runs(words))
+                if 0 < len(words) < _RUN:
+                    # Too short to be recognised alone: it must come with its subject.
+                    about = [word for word, _ in _words(subject)]
+                    self._short.append(frozenset([*about, *words]))
 
     def without(self, text: str) -> str:
-        """The text with every sentence that repeats a memory replaced by a short note."""
+        """Return the text with a short mark for every sentence that repeats a memory."""
         repeated = self._repeated_places(text)
         kept: list[str] = []
         for match in _SENTENCE.finditer(text):
@@ -44,25 +49,17 @@ class Echo:
         return "".join(kept).strip()
 
     def covers(self, text: str) -> bool:
-        """Whether a text says hardly anything that memory did not say."""
+        """Whether nearly all words of a text repeat memories."""
         return len(self._repeated_places(text)) >= max(_RUN, _NEARLY_ALL * len(_words(text)))
 
-    def _learn(self, subject: str, content: str) -> None:
-        told = [word for word, _ in _words(content)]
-        self._runs.update(_runs(told))
-        if 0 < len(told) < _RUN:
-            # Too short to be known by itself, so it must come with what it is about.
-            about = [word for word, _ in _words(subject)]
-            self._short.append(frozenset([*about, *told]))
-
     def _repeated_places(self, text: str) -> list[int]:
-        """Where words stand that belong to a memory, in order, whatever sentence they are in."""
-        said = _words(text)
+        """Return the positions of words that repeat a memory, in order."""
+        words = _words(text)
         covered: set[int] = set()
-        for start, run in enumerate(_runs([word for word, _ in said])):
+        for start, run in enumerate(_runs([word for word, _ in words])):
             if run in self._runs:
                 covered.update(range(start, start + _RUN))
-        return [said[place][1] for place in sorted(covered)]
+        return [words[index][1] for index in sorted(covered)]
 
     def _is_echo(self, match: re.Match[str], repeated: Sequence[int]) -> bool:
         first = bisect_left(repeated, match.start())
@@ -73,48 +70,42 @@ class Echo:
 
 
 def _words(text: str) -> list[tuple[str, int]]:
-    """The words of a text, each with its place."""
+    """List the words of a text, each with its position."""
     return [(match[0].casefold(), match.start()) for match in _WORD.finditer(text)]
 
 
-def _runs(told: list[str]) -> Iterator[tuple[str, ...]]:
-    return (tuple(told[start : start + _RUN]) for start in range(len(told) - _RUN + 1))
+def _runs(words: list[str]) -> Iterator[tuple[str, ...]]:
+    return (tuple(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1))
 
 
 def _memories(text: str) -> Iterator[tuple[str, str]]:
-    """Subject and content of each memory in a block or in what a tool answered."""
-    answer = _parsed(text)
-    if answer is not None:
-        yield from _fields(answer)
+    """Yield subject and content of each memory in a context or in a tool's result."""
+    result = _parsed(text)
+    if result is not None:
+        yield from _fields(result)
         return
     for line in text.splitlines():
-        yield from _line(line)
-
-
-def _line(line: str) -> Iterator[tuple[str, str]]:
-    fact = _FACT.match(line)
-    other = None if fact else _LINE.match(line)
-    if fact is not None:
-        yield fact["subject"], fact["content"]
-    elif other is not None:
-        yield "", other["content"]
-    elif line.startswith(("{", "[")):
-        # Programs put notes of their own before and after an answer, and cut a long one.
-        answer = _parsed(line)
-        yield from [("", line)] if answer is None else _fields(answer)
+        if fact := _FACT.match(line):
+            yield fact["subject"], fact["content"]
+        elif other := _LINE.match(line):
+            yield "", other["content"]
+        elif line.startswith(("{", "[")):
+            # Programs put notes of their own before and after a result, and cut a long one.
+            result = _parsed(line)
+            yield from [("", line)] if result is None else _fields(result)
 
 
 def _parsed(text: str) -> Any:
-    """The object or list that a text is, or None."""
+    """Parse a JSON object or list; None for any other text."""
     try:
-        answer = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return answer if isinstance(answer, dict | list) else None
+    return value if isinstance(value, dict | list) else None
 
 
 def _fields(value: Any) -> Iterator[tuple[str, str]]:
-    """What stands in an answer, however deep, and in answers that are quoted in it."""
+    """Yield the memories in a result at any depth, and in results quoted in it."""
     if isinstance(value, dict):
         if isinstance(value.get("content"), str):
             yield str(value.get("subject") or ""), value["content"]

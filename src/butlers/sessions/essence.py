@@ -1,15 +1,14 @@
 """Extract the essence of a session without a language model, and store it part by part.
 
-Every turn of a user is in it, shortened where it must be. What they stated comes first and whole,
-for that is what people want kept, and the first words of an episode are found best. A long
-session has several parts, each short enough to be one episode. Each part is stored once: a
-session that is delivered again, or resumed, adds only what is new.
+Every turn of the user is in it, shortened if necessary. What they stated comes first and whole:
+people want that kept, and the first words of an episode are found best. A long session has several
+parts, one episode each. A session that is delivered again, or resumed, adds only what is new.
 """
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
@@ -31,15 +30,22 @@ from butlers.sessions.spoken import (
     unlisted,
     without_pasted,
 )
-from butlers.sessions.transcripts import Speaker, Transcript, Utterance, instant_of, own_words
+from butlers.sessions.transcripts import (
+    Speaker,
+    Transcript,
+    Utterance,
+    instant_of,
+    own_words,
+    utc_instant,
+)
 
 MAX_CHARACTERS = 8_000
 _REQUEST, _WHOLE, _STATED, _OUTCOME, _OUTCOME_BETWEEN = 2_000, 2_000, 3_000, 2_800, 800
 _LONGEST, _SHORTEST, _IN_ALL = 500, 80, 48_000
-"""What is shown of a turn that states nothing: the less, the more of them there are."""
+"""Characters shown of a turn that states nothing: the more turns, the fewer."""
 
 _HEAD, _TAIL = 40_000, 10_000
-"""What is read of a turn: nobody types more, and who pastes more speaks before or after it."""
+"""Characters read of a turn: the beginning and the end, around what was pasted."""
 
 _ROOM = MAX_CHARACTERS - _OUTCOME - 100
 _ELLIPSIS = "…"
@@ -47,7 +53,7 @@ _ELLIPSIS = "…"
 
 @dataclass(frozen=True, slots=True)
 class Essence:
-    """A text to store, what was stated in it, when, and the last instant it covers."""
+    """A part of a session to store: its text, its statements, and the last instant it covers."""
 
     text: str
     secrets_masked: int
@@ -58,7 +64,7 @@ class Essence:
 
 @dataclass(slots=True)
 class _Words:
-    """What is said in a turn: what it states, what else is kept whole, and the rest."""
+    """The words of a turn: statements, other lines kept whole, and the rest."""
 
     stated: list[str]
     whole: list[str]
@@ -67,7 +73,7 @@ class _Words:
 
 @dataclass(frozen=True, slots=True)
 class _UserTurn:
-    """What a user said in one turn, and what the agent said last before the next."""
+    """What the user said in one turn, and the agent's last answer to it."""
 
     at: str
     words: _Words
@@ -77,68 +83,70 @@ class _UserTurn:
     through: str
 
     def length(self, limit: int) -> int:
-        """How long it is at most, when of what it does not state no more than that is shown."""
+        """Return its greatest length when at most `limit` characters of the rest are shown."""
         whole = sum(len(line) + 1 for line in (*self.words.stated, *self.words.whole))
         return whole + min(limit, len(self.words.rest)) + len("Request: \n")
 
 
 def of_exchange(prompt: str, answer: str, recalled: Iterable[str]) -> Essence | None:
-    """The essence of one question and its answer; None if one is missing."""
-    asked, told = own_words(prompt), own_words(answer)
-    if not asked or not told:
+    """Return the essence of one question and its answer; None if one is missing."""
+    said = [
+        Utterance(Speaker.USER, own_words(prompt)),
+        Utterance(Speaker.AGENT, own_words(answer)),
+    ]
+    if not all(utterance.text for utterance in said):
         return None
-    said = [Utterance(Speaker.USER, asked), Utterance(Speaker.AGENT, told)]
     return of_transcript(Transcript(said, list(recalled)))[0]
 
 
 def of_transcript(transcript: Transcript) -> list[Essence]:
-    """The essence of a session, in as many parts as it needs; none where nobody asked."""
+    """Return the essence of a session in parts; none if the user said nothing."""
     echo = Echo(transcript.recalled)
     turns = [_turn(asked, answers, echo) for asked, answers in _exchanges(transcript.said)]
     limit = max(_SHORTEST, min(_LONGEST, _IN_ALL // max(1, len(turns))))
     parts = list(_packed(turns, limit))
-    found = [
+    essences = [
         _essence(part, limit, echo, opens=part is parts[0], ends=part is parts[-1])
         for part in parts
     ]
-    return [one for one in found if one.text.strip()]
+    return [essence for essence in essences if essence.text.strip()]
 
 
 def _exchanges(said: Sequence[Utterance]) -> Iterator[tuple[Utterance, Sequence[Utterance]]]:
-    """Each turn of the user with what the agent said before the next."""
-    starts = [place for place, one in enumerate(said) if one.speaker is Speaker.USER]
+    """Yield each turn of the user with the agent's answers to it."""
+    starts = [index for index, one in enumerate(said) if one.speaker is Speaker.USER]
     for start, end in pairwise([*starts, len(said)]):
         yield said[start], said[start + 1 : end]
 
 
 def _turn(said: Utterance, answers: Sequence[Utterance], echo: Echo) -> _UserTurn:
-    # Masked before it is cut or taken apart, for half a secret is not recognised.
-    found = masked(_read(said.text))
-    shown = normalise_whitespace(without_pasted(found.text))
-    own = [normalise_whitespace(one) for one in own_sentences(found.text)]
-    stated = tuple(one for one in statements(own) if not echo.covers(one.text))
-    own = list(map(unlisted, own))
-    words = _set_apart(shown, own, {one.text for one in stated})
+    # Masked before it is cut: half a secret is not recognised.
+    text = said.text
+    clean = masked(text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}")
+    shown = normalise_whitespace(without_pasted(clean.text))
+    own = list(map(normalise_whitespace, own_sentences(clean.text)))
+    stated = [one for one in statements(own) if not echo.covers(one.text)]
+    words = _set_apart(shown, list(map(unlisted, own)), {one.text for one in stated})
     # Nothing is drawn from an episode that the episode does not say.
-    told = "\n".join(words.stated)
-    stated = tuple(one for one in stated if one.text in told)
+    lines = "\n".join(words.stated)
+    drawn = tuple(one for one in stated if one.text in lines)
     last = answers[-1] if answers else said
-    answer = last.text if answers else ""
-    return _UserTurn(said.at, words, stated, found.count, answer, last.at)
+    return _UserTurn(said.at, words, drawn, clean.count, last.text if answers else "", last.at)
 
 
 def _set_apart(shown: str, own: Sequence[str], stated: set[str]) -> _Words:
-    """The words of a turn by what they are worth."""
+    """Divide the words of a turn into statements, lines kept whole, and the rest."""
     if len(shown) <= _WHOLE and cues.turns_back(shown):
         whole = [f"Correction: {shown}"]
         return _Words(whole, [], "") if stated else _Words([], whole, "")
     words, used = _Words([], [], shown), 0
-    for one in own:
-        sure = one in stated
-        line = f"Stated: {one}" if sure else f"Said: {one}"
-        if used + len(line) < (_STATED if sure else _WHOLE) and (sure or cues.may_state(one)):
+    for sentence in own:
+        sure = sentence in stated
+        line = f"Stated: {sentence}" if sure else f"Said: {sentence}"
+        limit = _STATED if sure else _WHOLE
+        if used + len(line) < limit and (sure or cues.may_state(sentence)):
             (words.stated if sure else words.whole).append(line)
-            words.rest = words.rest.replace(one, "", 1)
+            words.rest = words.rest.replace(sentence, "", 1)
             used += len(line) + 1
     words.rest = normalise_whitespace(words.rest)
     if used and not any(map(str.isalnum, words.rest)):
@@ -147,7 +155,7 @@ def _set_apart(shown: str, own: Sequence[str], stated: set[str]) -> _Words:
 
 
 def _packed(turns: Sequence[_UserTurn], limit: int) -> Iterator[list[_UserTurn]]:
-    """The turns in parts, each as long as an episode may be."""
+    """Divide the turns into parts, each short enough for one episode."""
     part: list[_UserTurn] = []
     free = _ROOM - _REQUEST
     for turn in turns:
@@ -183,22 +191,18 @@ def _essence(
 
 
 def _outcome(part: Sequence[_UserTurn], echo: Echo, limit: int) -> tuple[str, int]:
-    """The last thing the agent said, without what it only repeated from memory."""
+    """Return the agent's last answer without what it repeated from memory, and masked secrets."""
     answers = [turn.answer for turn in part if turn.answer]
     if not answers:
         return "", 0
-    told = echo.without(answers[-1][:_HEAD])
-    # Only as far as it is shown, and the shapes of secrets need to see.
-    found = masked("answered from memory" if told == RECALLED else told[: limit * 8])
-    return _cut(found.text.strip(), limit), found.count
-
-
-def _read(text: str) -> str:
-    return text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
+    answer = echo.without(answers[-1][:_HEAD])
+    # More than is shown: a secret that is cut off is not recognised.
+    clean = masked("answered from memory" if answer == RECALLED else answer[: limit * 8])
+    return _cut(clean.text.strip(), limit), clean.count
 
 
 def _ends(text: str, limit: int) -> str:
-    """A text that is too long by its beginning and its end: what matters is said last, or first."""
+    """Shorten a text to its beginning and its end."""
     if len(text) <= limit:
         return text
     tail = text[-(limit // 3) :].partition(" ")[2] or text[-(limit // 3) :]
@@ -215,15 +219,15 @@ log = structlog.get_logger(__name__)
 async def store_session(
     ctx: OperationContext, session: str, said: Transcript, metadata: Mapping[str, Any]
 ) -> UUID | None:
-    """Store what is not stored of a session; its last new episode, None where nothing is new."""
+    """Store the new parts of a session; return the last new episode, None if nothing is new."""
     newest: UUID | None = None
     while True:
         after = await last_part(ctx.memory, session, ctx.lineage)
         rest = said.after(after.through if after else "")
-        for found in await asyncio.to_thread(of_transcript, rest):
-            after = await store_essence(ctx, session, found, after, metadata)
+        for essence in await asyncio.to_thread(of_transcript, rest):
+            after = await store_essence(ctx, session, essence, after, metadata)
             if after is None:
-                # Somebody else delivers it too and was quicker: what is left is seen anew.
+                # Another process stored a part first: look again at what is left.
                 break
             newest = after.episode_id
         else:
@@ -233,48 +237,33 @@ async def store_session(
 async def store_essence(
     ctx: OperationContext,
     session: str,
-    found: Essence,
+    essence: Essence,
     after: Part | None,
     metadata: Mapping[str, Any],
 ) -> Part | None:
-    """Store a part of a session after another; None where the session went on otherwise."""
+    """Store a part of a session after another; None if another part was stored there."""
     memory, scope = ctx.memory, await ctx.kept(ctx.memory.butler)
+    session_id, key = None, session_key(session)
+    with suppress(ValueError):
+        session_id = UUID(session)
     # Several speak in it, so that it has no author.
     episode = NewEpisode(
-        found.text,
+        essence.text,
         scope,
-        _as_uuid(session),
-        metadata={**metadata, "session": session, "through": found.through},
-        idempotency_key=f"{session_key(session)}:{after.through}"
-        if after
-        else session_key(session),
-        said_at=_instant(found.asked_at),
+        session_id,
+        metadata={**metadata, "session": session, "through": essence.through},
+        idempotency_key=f"{key}:{after.through}" if after else key,
+        said_at=utc_instant(instant_of(essence.asked_at)),
     )
-    stated = found.statements if memory.settings.statements.enabled else ()
-    told = candidates(stated, scope, session, metadata)
-    new = NewPart(session, after, found.through, episode, told)
+    stated = essence.statements if memory.settings.statements.enabled else ()
+    memories = candidates(stated, scope, session, metadata)
+    new = NewPart(session, after, essence.through, episode, memories)
     stored = await store_part(memory, new, ctx.lineage)
     if stored is not None:
         log.info(
             "session remembered",
             butler=memory.butler,
             episode=str(stored.episode_id),
-            secrets_masked=found.secrets_masked,
+            secrets_masked=essence.secrets_masked,
         )
     return stored
-
-
-def _as_uuid(session: str) -> UUID | None:
-    try:
-        return UUID(session)
-    except ValueError:
-        return None
-
-
-def _instant(at: str) -> datetime | None:
-    """An instant as a transcript writes it; None where it writes none, or without its offset."""
-    try:
-        found = datetime.fromisoformat(instant_of(at))
-        return found.astimezone(UTC) if found.tzinfo else None
-    except (ValueError, OverflowError):
-        return None

@@ -1,7 +1,6 @@
-"""The one place that forgives: a session never fails, and never waits long, because of its memory.
+"""The one place that swallows errors of memory, so that no session fails or waits long for it.
 
-What memory itself guarantees is untouched: an operation that breaks an invariant is rolled back
-there as a whole, and only then forgiven here.
+An operation that breaks an invariant is rolled back as a whole before its error arrives here.
 """
 
 import asyncio
@@ -17,52 +16,44 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 Default = TypeVar("Default")
 
-# Operations nobody waits for any more; held here, or they could vanish half done.
+# Operations nobody waits for any more; referenced, or they could be collected half done.
 _abandoned: set["asyncio.Future[object]"] = set()
 
 
 async def forgiven(
     what: str, operation: Callable[[], Awaitable[T]], *, otherwise: Default, seconds: float
 ) -> T | Default:
-    """What the operation gives, or `otherwise` when it fails or takes longer than `seconds`.
+    """Return the operation's result, or `otherwise` if it fails or takes longer than `seconds`.
 
-    The failure is logged, without anything that was to be stored or found.
+    The failure is logged without any content of memories.
     """
-    task = asyncio.ensure_future(_begun(operation))
+
+    async def begun() -> T:
+        return await operation()
+
+    task = asyncio.ensure_future(begun())
     try:
         await asyncio.wait({task}, timeout=seconds)
     finally:
         if not task.done():
-            _abandon(task)
+            # Not waited for: a database that hangs also hangs on the way out.
+            _abandoned.add(task)  # type: ignore[arg-type]
+            task.add_done_callback(_forget)
+            task.cancel()
     if not task.done():
         log.warning("memory is too slow; the session goes on", what=what, seconds=seconds)
         return otherwise
     try:
         return task.result()
     except Exception as error:  # noqa: BLE001  whatever it is, the session matters more
-        _tell(what, error)
+        # Other messages quote what a caller sent.
+        reason = str(error) if isinstance(error, Unavailable) else type(error).__name__
+        write = log.error if isinstance(error, IntegrityViolation) else log.warning
+        write("memory failed; the session goes on", what=what, reason=reason, exc_info=error)
         return otherwise
-
-
-async def _begun(operation: Callable[[], Awaitable[T]]) -> T:
-    return await operation()
-
-
-def _abandon(task: "asyncio.Future[T]") -> None:
-    """End an operation without waiting for it: a database that hangs also hangs on the way out."""
-    _abandoned.add(task)  # type: ignore[arg-type]
-    task.add_done_callback(_forget)
-    task.cancel()
 
 
 def _forget(task: "asyncio.Future[T]") -> None:
     _abandoned.discard(task)
     if not task.cancelled():
-        task.exception()  # looked at, so that nobody complains that it was not
-
-
-def _tell(what: str, error: Exception) -> None:
-    # Other messages quote what a caller sent.
-    reason = str(error) if isinstance(error, Unavailable) else type(error).__name__
-    tell = log.error if isinstance(error, IntegrityViolation) else log.warning
-    tell("memory failed; the session goes on", what=what, reason=reason, exc_info=error)
+        task.exception()  # retrieved, so that asyncio does not complain

@@ -1,6 +1,6 @@
-"""The log of sessions: one row each, from the start on, with what became of it.
+"""The log of sessions: one row each, from their start, with their outcome.
 
-It never holds what was said, only a short beginning of what was asked, with secrets masked.
+Of what was said it has only the first words of the question, with secrets masked.
 """
 
 import os
@@ -31,7 +31,7 @@ _interrupt = Touched(_SQL["interrupt"])
 _erase = Touched(_SQL["erase"])
 
 KEPT_SESSIONS = 1_000
-"""How many sessions of a tenant are kept, the newest."""
+"""How many sessions of a tenant are kept."""
 
 _EXCERPT = 200
 _REASON = 500
@@ -41,7 +41,7 @@ GONE = "the process that ran it ended before it was done"
 
 
 class SessionKind(StrEnum):
-    """What began a session."""
+    """What started a session."""
 
     ASK = "ask"
     SCHEDULE = "schedule"
@@ -49,7 +49,7 @@ class SessionKind(StrEnum):
 
 
 class SessionOutcome(StrEnum):
-    """What became of a session."""
+    """How a session ended."""
 
     RUNNING = "running"
     OK = "ok"
@@ -59,13 +59,13 @@ class SessionOutcome(StrEnum):
 
 
 def this_process() -> str:
-    """The process that runs a session, as the log names it."""
+    """Return the name of this process in the log."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """A session as the log keeps it."""
+    """One row of the log."""
 
     id: str
     kind: SessionKind
@@ -79,68 +79,68 @@ class SessionRecord:
     reason: str | None = None
     worker: str = ""
     ends_by: datetime | None = None
-    """When it must have ended; one that has not has lost its process."""
+    """When it must have ended; after that its process is gone."""
     ended_at: datetime | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     had_memory: bool = True
-    """Whether its memories could be had before it was answered."""
+    """Whether its context was built before it was answered."""
     had_tools: bool = False
     told: tuple[UUID, ...] = ()
     """The memories in its context."""
     stored: tuple[UUID, ...] = ()
-    """The memories it left: its episode, and what it stored by tools."""
+    """The memories it stored: its episode, and those by tools."""
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None while it goes on."""
+        """How long it took; None while it runs."""
         return None if self.ended_at is None else (self.ended_at - self.started_at).total_seconds()
 
     def shown(self) -> dict[str, Any]:
-        """The session as people and programs are told of it."""
-        told = {**asdict(self), "seconds": self.seconds}
-        told |= {"told": list(map(str, self.told)), "stored": list(map(str, self.stored))}
-        return {name: value for name, value in told.items() if name not in _INTERNAL}
+        """Return the session as interfaces show it."""
+        fields = {**asdict(self), "seconds": self.seconds}
+        fields |= {"told": list(map(str, self.told)), "stored": list(map(str, self.stored))}
+        return {name: value for name, value in fields.items() if name not in _INTERNAL}
 
 
 def excerpt(text: str, longest: int = _EXCERPT) -> str:
-    """The beginning of a text, fit to be kept: on one line, secrets masked."""
+    """Return the beginning of a text on one line, secrets masked."""
     line = one_line(masked(text).text)
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
+@dataclass(frozen=True, slots=True)
 class SessionLog:
     """The sessions of one butler."""
 
-    def __init__(self, database: Callable[[], Database], clock: Clock = utc_now) -> None:
-        self._database = database
-        self.clock = clock
+    database: Callable[[], Database]
+    clock: Clock = utc_now
 
     async def write(self, tenant_id: str, record: SessionRecord) -> None:
-        """Put a session on record as it is now, in place of how it was."""
+        """Insert or update the row of a session; delete the oldest beyond the limit."""
         row = asdict(record) | {"told": list(record.told), "stored": list(record.stored)}
         row |= {"reason": record.reason and excerpt(record.reason, _REASON)}
-        async with self._database().transaction(tenant_id) as tx:
+        async with self.database().transaction(tenant_id) as tx:
             await _write(tx, **row)
             await _prune(tx, kept=KEPT_SESSIONS)
 
     async def find(
         self, tenant_id: str, limit: int = 20, kind: SessionKind | None = None
     ) -> list[SessionRecord]:
-        """The newest sessions of a tenant, the newest first."""
-        async with self._database().transaction(tenant_id) as tx:
+        """List the newest sessions of a tenant, newest first."""
+        async with self.database().transaction(tenant_id) as tx:
             rows = await _find(tx, limit=limit, kind=kind, now=self.clock())
         return [_record(row) for row in rows]
 
     async def get(self, tenant_id: str, session_id: str) -> SessionRecord:
-        """A session by its id, or the beginning of one that names no other."""
+        """Return a session by its id or a unique prefix of it; NotFound if there is none."""
         if len(session_id) < _SHORTEST_ID:
             raise InvalidInput(
                 f"session_id: found {session_id!r}; valid is an id or its first "
                 f"{_SHORTEST_ID} characters at least"
             )
-        async with self._database().transaction(tenant_id) as tx:
+        async with self.database().transaction(tenant_id) as tx:
             rows = await _get(tx, id=session_id, now=self.clock())
         exact = [row for row in rows if row["id"] == session_id] or rows
         if len(exact) > 1:
@@ -150,8 +150,8 @@ class SessionLog:
         return _record(exact[0])
 
     async def erase(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Keep sessions on record no more; how many there were."""
-        async with self._database().transaction(tenant_id) as tx:
+        """Delete sessions; return how many there were."""
+        async with self.database().transaction(tenant_id) as tx:
             return await _erase(tx, ids=list(ids))
 
     async def note_agent(  # noqa: PLR0913 - what a hook may know of a session
@@ -165,9 +165,9 @@ class SessionLog:
         stored: Sequence[UUID] = (),
         outcome: SessionOutcome = SessionOutcome.RUNNING,
     ) -> None:
-        """Put on record what a connected agent's hook tells; told and stored add up.
+        """Record what a hook reports of a connected agent's session; told and stored add up.
 
-        Such a session runs in no process of ours, so that nothing but its hook ends it.
+        Only its hook ends such a session, for it runs in no process of ours.
         """
         now = self.clock()
         record = SessionRecord(
@@ -186,13 +186,12 @@ class SessionLog:
         await self.write(caller.tenant_id, record)
 
     async def end_interrupted(self, tenant_id: str) -> int:
-        """Sessions of processes of this machine that are gone have ended; how many.
+        """Mark sessions of dead processes of this machine as interrupted; return how many.
 
-        For a process that has not begun any of its own: what bears its number is another's.
+        Call it before this process starts sessions: what has its number is of a dead one.
         """
-        async with self._database().transaction(tenant_id) as tx:
-            found = [row["worker"] for row in await _running(tx)]
-            gone = [worker for worker in found if _is_gone(worker)]
+        async with self.database().transaction(tenant_id) as tx:
+            gone = [row["worker"] for row in await _running(tx) if _is_gone(row["worker"])]
             return await _interrupt(tx, workers=gone, now=self.clock(), reason=GONE)
 
 
@@ -213,5 +212,5 @@ def _is_gone(worker: str) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False
+        pass  # it runs under another account
     return False

@@ -1,9 +1,9 @@
-"""Which project a directory belongs to: told by files alone, quickly, without running git.
+"""Identify the project of a directory by its files, without running git.
 
-A project is a git repository: by the address it is cloned from, else by its own directory. Clones,
-worktrees and renamed folders are one project; forks, namesakes and submodules are others. Without
-git it is the directory itself, which is known again when it is renamed, where the file system
-remembers when a directory was made. Hooks run this: it imports a little of the standard library.
+A project is a git repository, identified by its remote, else by its directory. Clones, worktrees
+and renamed folders are one project; forks, namesakes and submodules are others. Without git it is
+the directory; renamed, it is recognised if the file system stores when directories were made.
+Hooks run this, so it imports very little.
 """
 
 import os
@@ -12,12 +12,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PERSONAL = "personal"
-"""What is said in no project: to a butler itself, or in a directory that holds all others."""
+"""The project of sessions without one: of the butler itself, or in the home directory."""
 
 _MOST_BYTES = 256 * 1024
 _MOST_REPOSITORIES = 3
 _PORTS = {"ssh": 22, "https": 443, "http": 80, "git": 9418}
-# Where names differ by more than their case, or there are none to differ from.
+# Hosts that ignore the case of names.
 _CASELESS = ("github.com", "gitlab.com", "bitbucket.org")
 _SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _SCP = re.compile(r"(?:[^/@:]+@)?(\[[^\]]+\]|[^/:]{2,}):(?!//)(.+)")
@@ -25,7 +25,7 @@ _STATX_BTIME, _AT_FDCWD = 0x800, -100
 
 
 def identify(directory: str) -> dict[str, Any]:
-    """What a project is known by, the surest first, with its name and where it lies."""
+    """Return the keys that identify a project, the surest first, its name and its directory."""
     place = os.path.realpath(directory.replace("\0", ""))
     top, common = _repository(place)
     if common is None:
@@ -39,9 +39,9 @@ def identify(directory: str) -> dict[str, Any]:
 
 
 def _keys(top: str, common: str, left: int) -> list[str]:
-    """The address of a repository, if it has one, and the repository itself.
+    """List the keys of a repository's remote, if it has one, and its own.
 
-    One that was cloned from another on this machine is that other.
+    A clone of a repository on this machine has the keys of that repository.
     """
     address = _address(common)
     own = _own("repository", common)
@@ -57,15 +57,15 @@ def _keys(top: str, common: str, left: int) -> list[str]:
 
 
 def _repository(place: str) -> tuple[str, str | None]:
-    """The top of the working tree that a place is in, and the directory all its trees share."""
+    """Return the root of the working tree around a directory, and the git directory it shares."""
     while True:
         git = os.path.join(place, ".git")
         if os.path.isdir(git):
             return place, git
         if os.path.isfile(git):
             return place, _shared(place, git)
-        if _is_bare(place):
-            return place, place
+        if all(os.path.exists(os.path.join(place, name)) for name in ("HEAD", "objects", "refs")):
+            return place, place  # a bare repository
         above = os.path.dirname(place)
         if above == place:
             return place, None
@@ -73,7 +73,7 @@ def _repository(place: str) -> tuple[str, str | None]:
 
 
 def _shared(place: str, file: str) -> str | None:
-    """What the file that stands for a repository points to: a worktree's, or a submodule's own."""
+    """Return the git directory that a `.git` file points to, of a worktree or a submodule."""
     pointer = _text(file).strip()
     if not pointer.startswith("gitdir:"):
         return None
@@ -82,12 +82,8 @@ def _shared(place: str, file: str) -> str | None:
     return os.path.realpath(os.path.join(git, common)) if common else git
 
 
-def _is_bare(place: str) -> bool:
-    return all(os.path.exists(os.path.join(place, name)) for name in ("HEAD", "objects", "refs"))
-
-
 def _address(common: str) -> str | None:
-    """Where a repository is cloned from: `origin`, else its first remote by name."""
+    """Return the address a repository was cloned from: `origin`, else its first remote by name."""
     remotes: dict[str, str] = {}
     section, name = "", ""
     for line in _text(os.path.join(common, "config")).splitlines():
@@ -101,7 +97,7 @@ def _address(common: str) -> str | None:
 
 
 def _local(address: str, top: str) -> str | None:
-    """The path that an address is, if it is one."""
+    """Return the path that an address is, or None."""
     if address.startswith("file://"):
         return os.path.realpath(urlsplit(address).path)
     if "://" in address or _SCP.fullmatch(address):
@@ -110,7 +106,7 @@ def _local(address: str, top: str) -> str | None:
 
 
 def _normalised(address: str) -> str:
-    """An address without who asks and how: one for all ways to the same repository."""
+    """Return an address without user and protocol, the same for all URLs of a repository."""
     scp = None if "://" in address else _SCP.fullmatch(address)
     parts = urlsplit(f"ssh://{scp[1]}/{scp[2]}" if scp else address)
     host = (parts.hostname or "").lower()
@@ -125,7 +121,7 @@ def _normalised(address: str) -> str:
 
 
 def _own(kind: str, place: str) -> str:
-    """A directory by what stays when it is renamed; by its path where nothing does."""
+    """Return a key that stays when a directory is renamed; its path where nothing does."""
     try:
         number, born = os.stat(place).st_ino, _born(place)
     except OSError:
@@ -134,25 +130,22 @@ def _own(kind: str, place: str) -> str:
 
 
 def _born(place: str) -> int:
-    """When a directory was made, in nanoseconds; 0 where nobody knows.
-
-    A number alone may be another's tomorrow; with this beside it, it never is.
-    """
+    """Return when a directory was made, in nanoseconds; 0 if unknown. Inodes alone are reused."""
     born = getattr(os.stat(place), "st_birthtime", None)
     if born is not None:
         return int(born * 1_000_000_000)
-    # Only a project that no address tells pays for the import.
+    # Imported only for projects without a remote.
     import ctypes  # noqa: PLC0415
 
-    found = (ctypes.c_uint32 * 64)()
+    status = (ctypes.c_uint32 * 64)()
     try:
         statx = ctypes.CDLL(None).statx
-        if statx(_AT_FDCWD, os.fsencode(place), 0, _STATX_BTIME, ctypes.byref(found)) != 0:
+        if statx(_AT_FDCWD, os.fsencode(place), 0, _STATX_BTIME, ctypes.byref(status)) != 0:
             return 0
     except (OSError, AttributeError):
         return 0
-    seconds = ctypes.c_int64.from_buffer(found, 80).value
-    return seconds * 1_000_000_000 + found[22] if found[0] & _STATX_BTIME else 0
+    seconds = ctypes.c_int64.from_buffer(status, 80).value
+    return seconds * 1_000_000_000 + status[22] if status[0] & _STATX_BTIME else 0
 
 
 def _text(file: str) -> str:

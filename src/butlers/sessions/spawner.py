@@ -1,9 +1,9 @@
-"""Sessions of a butler's own: its instructions, memories and tools go in, an episode comes out."""
+"""Run a butler's own sessions: build the context, ask the language model, store the episode."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -46,7 +46,7 @@ STOPPED = "stopped before it was answered"
 _EXCERPT = 1_000
 _ACCOUNT_SECONDS = 2.0
 _UNCOUNTED = 0
-# What a session may take beside its model: its memories before, a process to end after.
+# Time for building the context and ending a process, beside the model's.
 _MARGIN_SECONDS = 60.0
 _TOOLS = (
     "You have the tools of your long-term memory (memory_recall, memory_search, "
@@ -58,7 +58,7 @@ _TOOLS = (
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """What a session is asked, by whom, and on which occasion."""
+    """A prompt, who asks it, and on which occasion."""
 
     prompt: str
     asked_by: str
@@ -69,7 +69,7 @@ class SessionRequest:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredSession:
-    """A session that was answered, before it is remembered."""
+    """A session that was answered and is not stored yet."""
 
     record: SessionRecord
     question: SessionRequest
@@ -77,56 +77,46 @@ class AnsweredSession:
     completion: Completion
 
 
+@dataclass(frozen=True, slots=True)
 class Spawner:
     """Runs the sessions of one butler."""
 
-    def __init__(  # noqa: PLR0913 - where it takes from and leaves to
-        self,
-        settings: ButlerSettings,
-        directory: Path,
-        memory: SessionMemory,
-        model: LanguageModel | None,
-        log: SessionLog,
-        session_tokens: SessionTokens | None = None,
-        new_id: NewId = new_id,
-    ) -> None:
-        self._settings = settings
-        self._instructions_file = directory / INSTRUCTIONS_FILE
-        self._memory = memory
-        self._model = model
-        self._log = log
-        self._session_tokens = session_tokens or SessionTokens()
-        self._new_id = new_id
+    settings: ButlerSettings
+    directory: Path
+    memory: SessionMemory
+    model: LanguageModel | None
+    log: SessionLog
+    session_tokens: SessionTokens = field(default_factory=SessionTokens)
+    new_id: NewId = new_id
 
     async def ask(self, question: SessionRequest) -> AnsweredSession:
-        """An answered session; whatever its memory does, only the model can make it fail."""
+        """Run a session up to its answer; failures of memory are swallowed, of the model not."""
         if not question.prompt.strip():
             raise InvalidInput("prompt: found nothing; say what to ask")
         model = self._required_model()
         instructions = await asyncio.to_thread(self._instructions)
         record = self._begun(question, model)
         async with self._on_record(record):
-            told = await self._memory.context(question.prompt, self._caller(record))
-            record = replace(record, had_memory=told is not None)
-            told = told or Injection()
-            # Before the answer is waited for: what it was told is known even if it never comes.
-            record = replace(record, told=told.ids)
+            context = await self.memory.context(question.prompt, self._caller(record))
+            told = context or Injection()
+            # Written before the answer, which may never come.
+            record = replace(record, had_memory=context is not None, told=told.ids)
             await self._write(record)
             completion = await self._answered(model, question, record, [instructions, told.text])
         return AnsweredSession(record, question, told, completion)
 
     async def remember(self, session: AnsweredSession) -> tuple[SessionRecord, UUID | None]:
-        """Store what happened in a session: how it ended, and its episode where there is one."""
+        """Store the end of a session and its episode; return both, None if there is no episode."""
         record, answer = session.record, session.completion
         caller = self._caller(record)
-        episode = await self._memory.remember_exchange(
+        episode = await self.memory.remember_exchange(
             UUID(record.id), session.question.prompt, answer.text, session.told.text, caller
         )
         answered = replace(record, model=answer.model or record.model)
         return await self._end(answered, SessionOutcome.OK, usage=answer.usage), episode
 
     async def run_prompt(self, task: str, prompt: str) -> dict[str, Any]:
-        """Run a scheduled prompt to its end; what the history keeps of it."""
+        """Run a scheduled prompt as a session; return what the job's history keeps of it."""
         label = f"schedule:{task}"
         session = await self.ask(SessionRequest(prompt, label, SessionKind.SCHEDULE, label))
         _, episode = await self.remember(session)
@@ -137,14 +127,13 @@ class Spawner:
         }
 
     def _caller(self, record: SessionRecord) -> Caller:
-        """Who a session of the butler's own acts as."""
         project = Project((PERSONAL,), PERSONAL)
-        return Caller(self._settings.butler.tenant, f"session:{record.id}", project=project)
+        return Caller(self.settings.butler.tenant, f"session:{record.id}", project=project)
 
     def _begun(self, question: SessionRequest, model: LanguageModel) -> SessionRecord:
-        now, runtime = self._log.clock(), self._settings.runtime
+        now, runtime = self.log.clock(), self.settings.runtime
         return SessionRecord(
-            id=str(self._new_id()),
+            id=str(self.new_id()),
             kind=question.kind,
             asked_by=question.asked_by,
             agent=model.name,
@@ -154,16 +143,16 @@ class Spawner:
             project=excerpt(question.project),
             worker=this_process(),
             ends_by=now + timedelta(seconds=self._longest_seconds),
-            had_tools=isinstance(model, ToolUser) and bool(self._session_tokens.url),
+            had_tools=isinstance(model, ToolUser) and bool(self.session_tokens.url),
         )
 
     @property
     def _longest_seconds(self) -> float:
-        return self._settings.runtime.timeout_seconds + CONTEXT_SECONDS + _MARGIN_SECONDS
+        return self.settings.runtime.timeout_seconds + CONTEXT_SECONDS + _MARGIN_SECONDS
 
     @asynccontextmanager
     async def _on_record(self, record: SessionRecord) -> AsyncIterator[None]:
-        """Within this block a session is under way; how it ended without an answer is kept."""
+        """Record the session as running; record how it ended if it gets no answer."""
         await self._write(record)
         try:
             yield
@@ -185,13 +174,13 @@ class Spawner:
         record: SessionRecord,
         system: list[str],
     ) -> Completion:
-        with self._session_tokens.lent(self._caller(record), self._longest_seconds) as tools:
+        with self.session_tokens.lent(self._caller(record), self._longest_seconds) as tools:
             if tools is not None and isinstance(model, ToolUser):
                 model, system = model.using(tools), [*system, _TOOLS]
             return await model.complete(
                 question.prompt,
                 system="\n\n".join(filter(None, system)),
-                timeout_seconds=self._settings.runtime.timeout_seconds,
+                timeout_seconds=self.settings.runtime.timeout_seconds,
                 label=question.label,
             )
 
@@ -202,13 +191,13 @@ class Spawner:
         reason: str | None = None,
         usage: Usage | None = None,
     ) -> SessionRecord:
-        """A session has ended; what it stored, by tools too, is looked up."""
-        stored = await self._memory.stored_by(self._caller(record), record.started_at)
+        """Record the end of a session with everything it stored, by tools too."""
+        stored = await self.memory.stored_by(self._caller(record), record.started_at)
         ended = replace(
             record,
             outcome=outcome,
             reason=reason,
-            ended_at=self._log.clock(),
+            ended_at=self.log.clock(),
             stored=tuple(stored),
             **asdict(usage or Usage()),
         )
@@ -216,55 +205,53 @@ class Spawner:
         return ended
 
     async def _write(self, record: SessionRecord) -> None:
-        written = partial(self._log.write, self._settings.butler.tenant, record)
+        written = partial(self.log.write, self.settings.butler.tenant, record)
         await forgiven("record of a session", written, otherwise=None, seconds=_ACCOUNT_SECONDS)
 
     def _required_model(self) -> LanguageModel:
-        if self._model is None:
-            name = self._settings.butler.name
+        if self.model is None:
+            name = self.settings.butler.name
             raise Unavailable(
                 f"butler {name} has nothing to run a session with: set runtime.kind in its "
                 'butler.toml to "claude", "codex", "command" or "http" '
                 "(docs/runtimes.md says what each needs)"
             )
-        return self._model
+        return self.model
 
     def _instructions(self) -> str:
+        file, text = self.directory / INSTRUCTIONS_FILE, ""
         try:
-            text = self._instructions_file.read_text(encoding="utf-8", errors="replace").strip()
+            text = file.read_text(encoding="utf-8", errors="replace").strip()
         except FileNotFoundError:
-            text = ""
+            pass
         except OSError as error:
             raise Unavailable(
-                f"cannot read {self._instructions_file} ({error.strerror}); mend or remove it"
+                f"cannot read {file} ({error.strerror}); repair or remove it"
             ) from error
-        about = self._settings.butler.description.strip()
-        name = self._settings.butler.name
+        about = self.settings.butler.description.strip()
+        name = self.settings.butler.name
         return text or f"You are {name}, a butler." + (f" {about}" if about else "")
 
 
 def session_model(
     settings: ButlerSettings, database: Callable[[], Database]
 ) -> LanguageModel | None:
-    """The model that a butler's settings choose for its sessions, or None."""
+    """Return the model that a butler's settings choose for its sessions, or None."""
     return model_of(settings, _ForgivenSpending(database, SpendingLimits()))
 
 
 class _ForgivenSpending(Spending):
-    """Completions are counted where that is possible, and never held up by it.
-
-    What limits a day's completions are the settings of consolidation, which nobody waits for.
-    """
+    """Counts completions if possible, and never refuses or delays one."""
 
     async def reserve(self, runtime: str, label: str, seconds: float) -> int:
-        """The number of a completion, or the one that none has."""
+        """Count a completion; return its number, or 0 if it could not be counted."""
         counted = partial(super().reserve, runtime, label, seconds)
         return await forgiven(
             "count of a session", counted, otherwise=_UNCOUNTED, seconds=_ACCOUNT_SECONDS
         )
 
     async def settle(self, number: int, outcome: Spent, usage: Usage) -> None:
-        """Note what a completion cost that could be counted."""
+        """Record the cost of a completion that was counted."""
         if number != _UNCOUNTED:
             settled = partial(super().settle, number, outcome, usage)
             await forgiven("cost of a session", settled, otherwise=None, seconds=_ACCOUNT_SECONDS)

@@ -1,4 +1,4 @@
-"""A user's own words in a turn: without what was pasted into it, sentence by sentence."""
+"""Find a user's own sentences in a turn, without what was pasted, and what they state."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from butlers.sessions.cues import (
 _FENCED = re.compile(
     r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
-# How programs write: logs, traces, prompts, differences; and lines set in as code is.
+# Lines that programs write: logs, traces, prompts, diffs; and indented code.
 _MACHINE = re.compile(
     r"\s*\[?\d{4}-\d\d-\d\d[T ]|\s*\[?\d\d:\d\d:\d\d|\w{3} +\d+ \d\d:\d\d"
     r"|\s*(?:at |File \"|Traceback |Caused by:|\.{3} \d+ more|#\d+ |goroutine )"
@@ -43,93 +43,71 @@ _LISTED = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+")
 
 
 def without_pasted(text: str) -> str:
-    """A turn with every block of code, log or trace in it replaced by how long it was."""
+    """Replace every block of code, log or trace in a turn by its length."""
     text = _FENCED.sub(lambda block: _noted(block[0].strip("\n").split("\n")), text)
-    kept: list[str] = []
+    lines: list[str] = []
     run: list[str] = []
     for line in text.split("\n"):
         if _is_machine(line) or (run and not line.strip()):
             run.append(line)
-            continue
-        kept += [*_settled(run), line]
-        run = []
-    return "\n".join([*kept, *_settled(run)]).strip()
-
-
-def unquoted(sentence: str) -> str:
-    """A sentence with an ellipsis for everything in quotation marks: those are others' words."""
-    return _QUOTED.sub("…", sentence)
-
-
-def is_listed(sentence: str) -> bool:
-    """Whether a sentence is an item of a list."""
-    return _LISTED.match(sentence) is not None
+        else:
+            lines += [*_shortened(run), line]
+            run = []
+    return "\n".join([*lines, *_shortened(run)]).strip()
 
 
 def unlisted(sentence: str) -> str:
-    """A sentence without the sign that makes it an item of a list."""
+    """Return a sentence without its bullet or number."""
     return _LISTED.sub("", sentence)
 
 
-def sentences(text: str) -> Iterator[str]:
-    """The sentences of a text as they stand there, what they quote included."""
-    quoted = [match.span() for match in _QUOTED.finditer(text)]
-    start = 0
-    for end in _END.finditer(text):
-        if _goes_on(text, start, end) or any(a < end.end() < b for a, b in quoted):
-            continue
-        yield from _utterance(text[start : end.end()])
-        start = end.end()
-    yield from _utterance(text[start:])
-
-
 def own_sentences(text: str) -> list[str]:
-    """The sentences that a user said, not showed: no quotation, no document, no block."""
+    """List the sentences that the user typed: nothing quoted, pasted or announced."""
     paragraphs = re.split(r"\n[ \t]*\n", without_pasted(_FENCED.sub("", text)))
-    shown = False
+    pasted = False
     own: list[str] = []
-    for place, paragraph in enumerate(paragraphs):
-        last = place == len(paragraphs) - 1
-        shown = shown or _is_document(paragraph)
-        if not shown or (last and place and not _is_document(paragraph)):
-            own += _unshown(paragraph)
-        shown = shown or _announces(paragraph)
+    for index, paragraph in enumerate(paragraphs):
+        is_last = 0 < index == len(paragraphs) - 1
+        is_document = re.match(r"[ \t]*(?:#{1,6} |>|<\w+)", paragraph) is not None
+        pasted = pasted or is_document
+        if not pasted or (is_last and not is_document):
+            own += _sentences(_typed(paragraph))
+        pasted = pasted or _announces(paragraph)
     return own
 
 
-def _unshown(paragraph: str) -> Iterator[str]:
-    """The sentences of a paragraph up to the line that announces what follows it."""
+def _typed(paragraph: str) -> str:
+    """Return a paragraph without quoted lines, up to a line that announces something pasted."""
     lines = [line for line in paragraph.split("\n") if not line.lstrip().startswith(">")]
-    for place, line in enumerate(lines[:-1]):
-        if _announces(line):
-            return sentences("\n".join(lines[: place + 1]))
-    return sentences("\n".join(lines))
+    ends = (index for index, line in enumerate(lines, 1) if _announces(line))
+    return "\n".join(lines[: next(ends, None)])
+
+
+def _sentences(text: str) -> list[str]:
+    quoted = [match.span() for match in _QUOTED.finditer(text)]
+    start, sentences = 0, []
+    for end in _END.finditer(text):
+        if not _goes_on(text, start, end) and not any(a < end.end() < b for a, b in quoted):
+            sentences.append(text[start : end.end()].strip())
+            start = end.end()
+    sentences.append(text[start:].strip())
+    return [sentence for sentence in sentences if any(map(str.isalnum, sentence))]
 
 
 def _announces(text: str) -> bool:
-    """Whether what follows is shown: announced, and not by asking to remember it."""
+    """Whether the last line announces what follows, and not by asking to remember it."""
     line = text.rstrip().rpartition("\n")[2]
     return line.endswith((":", "：")) and not asks_to_remember(line)
 
 
-def _is_document(paragraph: str) -> bool:
-    return re.match(r"[ \t]*(?:#{1,6} |>|<\w+)", paragraph) is not None
-
-
 def _goes_on(text: str, start: int, end: re.Match[str]) -> bool:
-    """Whether what looks like an end is none: an abbreviation, or a line that was wrapped."""
+    """Whether a sentence goes on after this: it is an abbreviation, or a line was wrapped."""
     if end[0] == "\n" and end.start() - text.rfind("\n", 0, end.start()) <= _WRAPPED:
         return False
     if end[0][-1] in "\n\"'”’»)]":
         return re.match(r"\s?[a-zà-ÿа-я]", text[end.end() : end.end() + 2]) is not None
     before = text[max(start, end.end() - _ABBREVIATION) : end.end()]
     return end[0] == "." and _ABBREVIATED.search(before) is not None
-
-
-def _utterance(piece: str) -> Iterator[str]:
-    piece = piece.strip()
-    if any(map(str.isalnum, piece)):
-        yield piece
 
 
 def _is_machine(line: str) -> bool:
@@ -139,18 +117,14 @@ def _is_machine(line: str) -> bool:
         return True
     words = line.replace(" ", "")
     signs = len(_SIGN.findall(words))
-    return len(words) > 2 and (signs > len(words) * _MUCH or _is_wordless(line))
+    # A long line without spaces; only ASCII counts, for some scripts do without them.
+    longest = max(map(len, re.findall(r"[!-~]+", line)), default=0)
+    is_wordless = len(line) > _LONGEST_WORDLESS and longest > len(line) // 2
+    return len(words) > 2 and (signs > len(words) * _MUCH or is_wordless)
 
 
-def _is_wordless(line: str) -> bool:
-    """Whether a line is one long code: scripts that do without spaces are none."""
-    if len(line) <= _LONGEST_WORDLESS:
-        return False
-    return max(map(len, re.findall(r"[!-~]+", line)), default=0) > len(line) // 2
-
-
-def _settled(run: list[str]) -> list[str]:
-    """A run of lines as it is kept: whole if it is short, else its length."""
+def _shortened(run: list[str]) -> list[str]:
+    """Return a run of lines if it is short, else a note of its length."""
     written = [line for line in run if line.strip()]
     if len(written) >= _SHORTEST_RUN or sum(map(len, written)) > _LONGEST_WORDLESS:
         return [_noted(written), ""]
@@ -162,12 +136,12 @@ def _noted(lines: list[str]) -> str:
 
 
 STATED_CONFIDENCE = 0.5
-"""How sure a fact is that was read by rule, until somebody confirms it."""
+"""Confidence of a fact that was extracted without a model, until it is confirmed."""
 
 _USER = "user"
 _TAGS = ("stated",)
 _PERMANENCE = dict.fromkeys((CueKind.NAME, CueKind.IDENTITY, CueKind.PREFERENCE), Permanence.STABLE)
-"""What is said of users themselves stays true longer than the rest."""
+"""Statements of users about themselves stay true longer than others."""
 _PREDICATES = {
     CueKind.DECISION: "decision",
     CueKind.CORRECTION: "correction",
@@ -179,61 +153,60 @@ _TOPIC_WORDS, _TOPIC_CHARACTERS = 6, 60
 
 @dataclass(frozen=True, slots=True)
 class SpokenStatement:
-    """A sentence that states something, as it was said, and what it says."""
+    """A sentence as it was said, and what it states."""
 
     text: str
     cue: Cue
 
 
 def statements(sentences: Sequence[str]) -> Iterator[SpokenStatement]:
-    """What the sentences of one turn state."""
+    """Yield what the sentences of one turn state."""
     before, listing, disagreed = "", False, False
     for sentence in sentences:
         plain = unlisted(sentence)
-        said = unquoted(plain)
-        listing = _opens_list(said) or (listing and is_listed(sentence))
-        found = stated(said, disagreed=disagreed)
-        if found is None and listing and is_listed(sentence) and may_be_kept(said):
-            found = to_remember(said)
-        if found is not None:
-            yield SpokenStatement(plain, found)
-        elif points_back(said) and before:
+        text, is_item = _QUOTED.sub("…", plain), plain != sentence
+        opens_list = asks_to_remember(text) and text.endswith((":", "："))
+        listing = opens_list or (listing and is_item)
+        cue = stated(text, disagreed=disagreed)
+        if cue is None and listing and is_item and may_be_kept(text):
+            cue = to_remember(text)
+        if cue is not None:
+            yield SpokenStatement(plain, cue)
+        elif points_back(text) and before:
             yield SpokenStatement(before, to_remember(before))
-        # What was kept already, or cannot be, is not pointed back at.
-        before = plain if found is None and may_be_kept(said) else ""
-        disagreed = disagreed or disagrees(said)
+        # "Remember that" means the sentence before, unless it was kept already or cannot be.
+        before = plain if cue is None and may_be_kept(text) else ""
+        disagreed = disagreed or disagrees(text)
 
 
 def candidates(
     found: Iterable[SpokenStatement], scope: str, session: str, metadata: Mapping[str, Any]
 ) -> list[NewFact | NewRule]:
-    """The facts and rules that statements make; each says in which session it was stated."""
-    made: list[NewFact | NewRule] = []
-    for one in found:
-        told = {**metadata, "stated_in": session, "stated": one.cue.kind.value}
-        if one.cue.kind is CueKind.STANDING:
-            rule = NewRule(one.text, scope, _TAGS, metadata=told, origin=Origin.USER)
-            made.append(rule)
-            continue
-        subject, predicate = _key(one.cue)
-        made.append(
-            NewFact(
-                subject,
-                predicate,
-                one.text,
-                permanence=_PERMANENCE.get(one.cue.kind, Permanence.STANDARD),
-                scope=scope,
-                tags=_TAGS,
-                metadata=told,
-                confidence=STATED_CONFIDENCE,
-                origin=Origin.USER,
-            )
-        )
-    return made
+    """Make the facts and rules of statements; each names the session it was stated in."""
+    return [_memory(statement, scope, session, metadata) for statement in found]
+
+
+def _memory(
+    statement: SpokenStatement, scope: str, session: str, metadata: Mapping[str, Any]
+) -> NewFact | NewRule:
+    text, kind = statement.text, statement.cue.kind
+    about = {**metadata, "stated_in": session, "stated": kind.value}
+    if kind is CueKind.STANDING:
+        return NewRule(text, scope, _TAGS, metadata=about, origin=Origin.USER)
+    return NewFact(
+        *_key(statement.cue),
+        text,
+        permanence=_PERMANENCE.get(kind, Permanence.STANDARD),
+        scope=scope,
+        tags=_TAGS,
+        metadata=about,
+        confidence=STATED_CONFIDENCE,
+        origin=Origin.USER,
+    )
 
 
 def _key(cue: Cue) -> tuple[str, str]:
-    """Whom or what it is about, and what it says of it."""
+    """Return the subject and predicate of a statement."""
     if cue.kind is CueKind.NAME:
         return _USER, "name"
     if cue.kind in _PERMANENCE:
@@ -241,11 +214,7 @@ def _key(cue: Cue) -> tuple[str, str]:
     return _topic(cue.about or cue.rest), _PREDICATES[cue.kind]
 
 
-def _topic(said: str) -> str:
-    """The first words of what is said, enough to know it by."""
-    words = _ARTICLE.sub("", said).split()[:_TOPIC_WORDS]
-    return " ".join(words)[:_TOPIC_CHARACTERS].strip(" ,.;:!。，、：！") or said[:_TOPIC_CHARACTERS]
-
-
-def _opens_list(said: str) -> bool:
-    return asks_to_remember(said) and said.endswith((":", "："))
+def _topic(text: str) -> str:
+    """Return the first words of a text, enough to recognise it by."""
+    words = _ARTICLE.sub("", text).split()[:_TOPIC_WORDS]
+    return " ".join(words)[:_TOPIC_CHARACTERS].strip(" ,.;:!。，、：！") or text[:_TOPIC_CHARACTERS]

@@ -1,12 +1,11 @@
-"""The spool: what a hook leaves of a session for the daemon, in files that outlive them both.
+"""The spool: files by which hooks hand sessions to the daemon.
 
-An entry is a small file that names a session and its transcript. Beside it lies a second name of
-the transcript, so that nothing is lost when an agent deletes its own. Nothing is locked: hooks
-add entries and replace that of a session under way, and the daemon alone takes them away.
-
-The hook imports this, so it imports nothing but a little of the standard library.
+An entry names a session and its transcript; beside it is a hard link to the transcript, in case
+the agent deletes its own. Nothing is locked: hooks add entries and replace that of a session
+under way, only the daemon removes them. The hook imports this, so it imports very little.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -17,7 +16,7 @@ from butlers.clock import utc_now
 
 MAX_ENTRIES = 2_000
 MAX_BYTES = 2 * 1024**3
-"""How much may wait; what came first is kept, and what is refused is noted."""
+"""How much the spool holds; when it is full, new sessions are refused, and that is noted."""
 
 MAX_NOTES_BYTES = 64 * 1024
 DIRECTORY, ASIDE, REFUSED = "spool", "aside", "refused.jsonl"
@@ -30,10 +29,10 @@ _PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
 
 
 def keep(home: str, told: dict[str, Any], *, ended: bool) -> str:
-    """Write a session down; the name of its entry, or "" where nothing was written.
+    """Write the entry of a session; return its name, or "" if nothing was written.
 
-    `told` has butler, session, cwd, project, path and event. The entry of a session under way is
-    replaced by the next; that of one that ended stays until the daemon has stored it.
+    `told` has butler, session, cwd, project, path and event. The next entry of a session under way
+    replaces it; that of an ended session stays until the daemon has stored it.
     """
     spool, path = os.path.join(home, DIRECTORY), told["path"]
     size = _size(path)
@@ -58,17 +57,17 @@ def keep(home: str, told: dict[str, Any], *, ended: bool) -> str:
 
 
 def entry_name(butler: str, session: str, mark: str) -> str:
-    """The file of an entry; one of a session that ended has a mark that no other has."""
+    """Return the file name of an entry; the mark is OPEN, or unique once the session ended."""
     return f"{butler}~{session}~{mark}{ENTRY}"
 
 
 def fresh() -> str:
-    """A mark that no other entry has."""
+    """Return a unique mark."""
     return os.urandom(6).hex()
 
 
 def read_entry(path: str) -> dict[str, Any]:
-    """What an entry says; {} where there is none that can be read."""
+    """Read an entry; {} if it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             entry = json.load(file)
@@ -78,7 +77,7 @@ def read_entry(path: str) -> dict[str, Any]:
 
 
 def note(file: str, told: dict[str, Any]) -> None:
-    """Add a line to a file of notes, of which the newest are kept."""
+    """Append a line to a file of notes; the oldest are dropped when it is full."""
     line = json.dumps({"at": utc_now().isoformat(timespec="seconds"), **told}) + "\n"
     if (_size(file) or 0) > MAX_NOTES_BYTES:
         with open(file, encoding="utf-8") as notes:
@@ -92,26 +91,29 @@ def note(file: str, told: dict[str, Any]) -> None:
 
 
 def detached(seconds: float) -> bool:
-    """Whether this is the child now: one that the agent neither waits for nor takes along."""
+    """Fork a process that outlives the agent; return whether this is the child."""
     if os.fork():
         return False
     os.setsid()
     signal.setitimer(signal.ITIMER_REAL, seconds)
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):  # whoever reads them would wait for their end
+    for stream in range(3):  # else the agent would wait for their end
         os.dup2(nowhere, stream)
     return True
 
 
 def _write_holding(spool: str, name: str, told: dict[str, Any], *, lasting: bool) -> None:
-    """Write an entry that holds its transcript, be it by a copy that is made afterwards."""
+    """Write an entry and link its transcript; where that fails, a child process copies it."""
     path, held = told["path"], f"{told['butler']}~{told['session']}~{fresh()}{HELD}"
     place = os.path.join(spool, held)
-    linked = _link(path, place)
+    linked = False
+    with contextlib.suppress(OSError):  # another file system, or not written yet
+        os.link(path, place)
+        linked = True
     copied = not linked and lasting
     try:
-        kept = {**told, "held": held if linked or copied else ""}
-        write_entry(spool, name, kept, lasting=lasting)
+        entry = {**told, "held": held if linked or copied else ""}
+        write_entry(spool, name, entry, lasting=lasting)
     except OSError:
         _remove(place)
         raise
@@ -120,15 +122,6 @@ def _write_holding(spool: str, name: str, told: dict[str, Any], *, lasting: bool
             _copy(path, place, os.path.join(spool, name))
         finally:
             os._exit(0)
-
-
-def _link(path: str, place: str) -> bool:
-    """Give a file a second name; not possible to other file systems, nor before it is there."""
-    try:
-        os.link(path, place)
-    except OSError:
-        return False
-    return True
 
 
 def _copy(path: str, place: str, entry: str) -> None:
@@ -149,7 +142,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 def write_entry(spool: str, name: str, entry: dict[str, Any], *, lasting: bool = False) -> None:
-    """Write an entry at once; lasting: it is on the disk when this returns."""
+    """Write an entry atomically; if lasting, it is on the disk when this returns."""
     _replace(os.path.join(spool, name), json.dumps(entry), lasting=lasting)
     if lasting:
         directory = os.open(spool, os.O_RDONLY)
@@ -174,7 +167,7 @@ def _replace(file: str, text: str, *, lasting: bool = False) -> None:
 
 
 def _holds(spool: str, known: dict[str, Any], path: str) -> bool:
-    """Whether an entry's second name is still one of this transcript."""
+    """Whether the entry has a link to this transcript."""
     try:
         return bool(known["held"]) and os.path.samefile(os.path.join(spool, known["held"]), path)
     except (KeyError, OSError):
@@ -182,16 +175,13 @@ def _holds(spool: str, known: dict[str, Any], path: str) -> bool:
 
 
 def has_room(spool: str, size: int) -> bool:
-    """Whether one more may wait; what was set aside counts as well."""
+    """Whether the spool takes an entry with a transcript of this size; entries set aside count."""
     entries = 0
     for directory in (spool, os.path.join(spool, ASIDE)):
-        try:
-            with os.scandir(directory) as files:
-                for file in files:
-                    entries += file.name.endswith(ENTRY)
-                    size += _size(file.path) or 0
-        except FileNotFoundError:
-            continue
+        with contextlib.suppress(FileNotFoundError), os.scandir(directory) as files:
+            for file in files:
+                entries += file.name.endswith(ENTRY)
+                size += _size(file.path) or 0
     return entries < MAX_ENTRIES and size <= MAX_BYTES
 
 
@@ -203,7 +193,7 @@ def _note_refusal(home: str, told: dict[str, Any], size: int, ended: bool) -> No
 
 
 def _size(path: str) -> int | None:
-    """How long a regular file is; None where there is none."""
+    """Return the size of a regular file; None for anything else."""
     try:
         status = os.stat(path)
     except OSError:
@@ -212,13 +202,11 @@ def _size(path: str) -> int | None:
 
 
 def _remove(path: str) -> None:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        return
 
 
 def _is_word(text: str) -> bool:
-    """Whether a name can be part of a file's name without meaning anything else there."""
+    """Whether a name is safe as part of a file name."""
     word = text.replace("-", "").replace("_", "")
     return len(text) <= 100 and word.isascii() and word.isalnum()

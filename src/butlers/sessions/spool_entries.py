@@ -1,6 +1,5 @@
-"""What waits in the spool, as the daemon takes it."""
+"""Entries of the spool, as the daemon reads, stores and removes them."""
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from butlers.atomic_files import replace_file
 from butlers.llm.envelopes import parse_object
 from butlers.sessions import spool
 
-# Memory need not hold more of a transcript, or of a line that ends nowhere.
+# The most that is held in memory of a transcript, and of one line.
 PIECE_BYTES, MAX_LINE_BYTES = 16 * 1024**2, 32 * 1024**2
 STALE_SECONDS = 3_600
 _UNFINISHED_TIMES = 12
@@ -24,7 +23,7 @@ _MOST_READ = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A session that left something in the spool; `file` is its entry."""
+    """A session in the spool; `file` is its entry, `told` what the entry says."""
 
     file: Path
     butler: str
@@ -41,32 +40,25 @@ class Arrival:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether nobody has said that it ended."""
+        """Whether no hook reported its end."""
         return self.mark == spool.OPEN
 
     @property
     def transcript(self) -> Path | None:
-        """Its transcript: where the agent has it, else under its second name; None if gone.
-
-        Of two that differ the longer one, for an agent may write its file anew.
-        """
-        named = (Path(str(self.told.get("path", ""))), self.file.parent / self._held)
-        found = [file for file in named if file.is_file()]
-        return max(found, key=lambda file: file.stat().st_size, default=None)
-
-    @property
-    def _held(self) -> str:
-        # A name and nothing else: an entry may have been tampered with.
-        return os.path.basename(str(self.told.get("held") or "")) or "."
+        """Its transcript: the agent's file or its second name, the longer one; None if gone."""
+        original = Path(str(self.told.get("path", "")))
+        files = [file for file in (original, self.held) if file and file.is_file()]
+        return max(files, key=lambda file: file.stat().st_size, default=None)
 
     @property
     def held(self) -> Path | None:
         """The second name of its transcript, if it has one."""
-        held = self.file.parent / self._held
-        return held if held.is_file() else None
+        # Only a file name is taken from the entry, which may have been tampered with.
+        file = self.file.parent / os.path.basename(str(self.told.get("held") or ""))
+        return file if file.is_file() else None
 
     def is_due(self, now: float, idle_seconds: float) -> bool:
-        """Whether it ended, or nothing was heard of it for so long that it must have."""
+        """Whether it ended, or was idle for so long that it must have."""
         if not self.is_under_way:
             return True
         patience = idle_seconds * (1 if self.told.get("event") == "Stop" else _UNFINISHED_TIMES)
@@ -76,7 +68,7 @@ class Arrival:
 
 
 class SpoolEntries:
-    """The spool of a home, which only the process that serves the home takes from."""
+    """The spool of a home; only the process that serves the home removes entries."""
 
     def __init__(self, home: Path) -> None:
         self._spool = home / spool.DIRECTORY
@@ -84,34 +76,34 @@ class SpoolEntries:
 
     @property
     def changed_at(self) -> int:
-        """When something was last added or taken, in nanoseconds; 0 while nothing ever was."""
+        """When an entry was last added or removed, in nanoseconds; 0 if there is no spool."""
         try:
             return self._spool.stat().st_mtime_ns
         except FileNotFoundError:
             return 0
 
     def arrivals(self) -> list[Arrival]:
-        """Everything that waits, what came first before the rest."""
-        return sorted(_entries(self._spool), key=lambda one: (one.left_at, one.file))
+        """List the entries to store, oldest first."""
+        return sorted(_entries(self._spool), key=lambda entry: (entry.left_at, entry.file))
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may wait."""
+        """Whether the spool takes one more entry."""
         return spool.has_room(str(self._spool), 0)
 
     def leave(self, told: dict[str, Any]) -> None:
-        """Add a session whose transcript is where its agent has it."""
+        """Add an entry for a session whose transcript stays where its agent has it."""
         self._spool.mkdir(mode=0o700, exist_ok=True)
         name = spool.entry_name(told["butler"], told["session"], spool.fresh())
         spool.write_entry(str(self._spool), name, {**told, "held": ""}, lasting=True)
 
     def begin(self, arrival: Arrival) -> Arrival:
-        """Take an entry, counting the try before it is made: it may be the end of the process."""
+        """Claim an entry; the try is counted before it is made, for it may crash the process."""
         mark = spool.fresh() if arrival.is_under_way else arrival.mark
         return self._renamed(replace(arrival, mark=mark, tries=arrival.tries + 1))
 
     def put_back(self, arrival: Arrival) -> None:
-        """Leave an entry as if it had not been tried."""
+        """Release an entry as if it had not been tried."""
         self._renamed(replace(arrival, tries=arrival.tries - 1))
 
     def _renamed(self, arrival: Arrival) -> Arrival:
@@ -119,48 +111,48 @@ class SpoolEntries:
         return replace(arrival, file=arrival.file.rename(self._spool / name))
 
     def done(self, arrival: Arrival) -> None:
-        """Remove an entry that is stored, before what it names."""
+        """Remove the entry of a stored session, then the second name of its transcript."""
         held = arrival.held
         arrival.file.unlink()
         if held is not None:
             held.unlink(missing_ok=True)
 
     def set_aside(self, arrival: Arrival, why: str) -> None:
-        """Try an entry no more, and keep it: back in the spool it is tried again."""
+        """Move an entry out of the way; moved back into the spool, it is tried again."""
         self._aside.mkdir(mode=0o700, exist_ok=True)
         name = spool.entry_name(arrival.butler, arrival.session, arrival.mark)
         if arrival.held is not None:
             arrival.held.rename(self._aside / arrival.held.name)
-        if not arrival.told:  # whatever it says may still help somebody
+        if not arrival.told:  # damaged, but may still be of use
             os.link(arrival.file, self._aside / f"{name}.damaged")
         replace_file(self._aside / name, json.dumps({**arrival.told, "why": why}))
         arrival.file.unlink()
 
     def sweep(self, now: float) -> None:
-        """Remove what a hook that was killed left half done."""
-        held = {one.held for one in _entries(self._spool)}
+        """Remove the unfinished files of hooks that were killed."""
+        held = {entry.held for entry in _entries(self._spool)}
         for file in self._spool.iterdir() if self._spool.exists() else ():
             half_done = file.name.startswith(".") or spool.HELD in file.name
             if half_done and file not in held and file.lstat().st_ctime + STALE_SECONDS < now:
                 file.unlink()
 
     def read_before(self) -> dict[str, int]:
-        """How many bytes of each session were read; losing this costs time and nothing else."""
-        found = spool.read_entry(str(self._spool / "read"))
-        return {key: size for key, size in found.items() if isinstance(size, int)}
+        """Return how many bytes of each session were read; it only saves reading them again."""
+        sizes = spool.read_entry(str(self._spool / "read"))
+        return {key: size for key, size in sizes.items() if isinstance(size, int)}
 
     def remember_read(self, read: dict[str, int]) -> None:
-        """Write down how much of each session was read, the newest."""
+        """Write down how many bytes of the newest sessions were read."""
         newest = dict(list(read.items())[-_MOST_READ:])
         replace_file(self._spool / "read", json.dumps(newest))
 
     def set_aside_before(self) -> list[Arrival]:
-        """What is tried no more, and kept."""
+        """List the entries that were set aside."""
         return list(_entries(self._aside))
 
 
 def pieces(transcript: Path) -> Iterator[str]:
-    """A transcript from its beginning to its end, in pieces of whole lines."""
+    """Yield a transcript in pieces of whole lines."""
     with transcript.open("rb") as stream:
         piece = bytearray()
         for line in iter(partial(stream.readline, MAX_LINE_BYTES), b""):
@@ -173,20 +165,16 @@ def pieces(transcript: Path) -> Iterator[str]:
 
 
 def _entries(directory: Path) -> Iterator[Arrival]:
-    """The entries of a directory in the order of their names; one that is damaged says nothing."""
-    with contextlib.suppress(FileNotFoundError):
+    """Yield the entries of a directory by name; a damaged one has an empty `told`."""
+    with suppress(FileNotFoundError):
         for file in sorted(directory.iterdir()):
             if file.name.endswith(spool.ENTRY) and file.name.count("~") == 2:
-                with contextlib.suppress(FileNotFoundError):  # its session just ended
-                    yield _entry(file)
-
-
-def _entry(file: Path) -> Arrival:
-    butler, session, mark = file.name.removesuffix(spool.ENTRY).split("~")
-    mark, _, tries = mark.partition(".")
-    count = int(tries) if tries.isdecimal() else 0
-    left_at = file.stat().st_mtime
-    return Arrival(file, butler, session, mark, count, left_at, spool.read_entry(str(file)))
+                butler, session, mark = file.name.removesuffix(spool.ENTRY).split("~")
+                mark, _, tries = mark.partition(".")
+                count, told = int(tries) if tries.isdecimal() else 0, spool.read_entry(str(file))
+                with suppress(FileNotFoundError):  # its session just ended
+                    left_at = file.stat().st_mtime
+                    yield Arrival(file, butler, session, mark, count, left_at, told)
 
 
 RECENT_DAYS = 7
@@ -195,7 +183,7 @@ _SHOWN_ASIDE = 5
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Something of sessions that somebody should know, and what to do about it."""
+    """Sessions that were not stored or had no memory, and what to do about it."""
 
     what: str
     count: int
@@ -204,67 +192,55 @@ class Shortfall:
 
 
 def shortfalls(home: Path, now: datetime) -> list[Shortfall]:
-    """Everything there is to tell of a home, the worst first; often nothing."""
+    """List what is wrong with the sessions of a home, the worst first; often nothing."""
     try:
-        return [one for one in _all(home, now) if one.count]
+        return [alert for alert in _alerts(home, now) if alert.count]
     except OSError as error:
         words = f"{error.filename} cannot be read ({error.strerror})"
         return [Shortfall("not known", 1, words, "make it a directory that you can read")]
 
 
-def _all(home: Path, now: datetime) -> list[Shortfall]:
-    since, waiting = now - timedelta(days=RECENT_DAYS), _count_waiting(home)
-    return [
-        _set_aside(home),
-        _refused(_notes(home / spool.DIRECTORY / spool.REFUSED, since)),
-        _without_memory(_notes(home / spool.WITHOUT_MEMORY, since)),
-        waiting,
-    ]
+def _alerts(home: Path, now: datetime) -> Iterator[Shortfall]:
+    entries, directory = SpoolEntries(home), home / spool.DIRECTORY
+    since = now - timedelta(days=RECENT_DAYS)
+    yield _set_aside(entries.set_aside_before(), directory)
+    remedy = "find out why sessions wait; these are found again while agents keep their transcripts"
+    yield _noted("refused", _notes(directory / spool.REFUSED, since), remedy)
+    remedy = "`butlers service install` keeps the daemon running; `butlers doctor` checks the rest"
+    yield _noted("started without memory", _notes(home / spool.WITHOUT_MEMORY, since), remedy)
+    yield _waiting(entries.arrivals())
 
 
-def _count_waiting(home: Path) -> Shortfall:
-    left = [one.left_at for one in SpoolEntries(home).arrivals() if not one.is_under_way]
+def _waiting(entries: list[Arrival]) -> Shortfall:
+    left = [entry.left_at for entry in entries if not entry.is_under_way]
     oldest_at = datetime.fromtimestamp(min(left, default=0.0), UTC)
-    words = f"{_sessions(len(left))} to be stored, the oldest since {oldest_at:%Y-%m-%d %H:%M} UTC"
-    remedy = "`butlers up` stores them; if it runs, `butlers logs` says what keeps it"
+    words = f"{_sessions(left)} to be stored, the oldest since {oldest_at:%Y-%m-%d %H:%M} UTC"
+    remedy = "`butlers up` stores them; if it runs, `butlers logs` says why it does not"
     return Shortfall("waiting", len(left), words, remedy)
 
 
-def _set_aside(home: Path) -> Shortfall:
-    aside = SpoolEntries(home).set_aside_before()
-    told = [f"{one.session} of {one.butler}: {one.told.get('why')}" for one in aside]
-    more = ["…"] if len(told) > _SHOWN_ASIDE else []
-    words = f"{_sessions(len(aside))} ({'; '.join([*told[:_SHOWN_ASIDE], *more])})"
-    place = home / spool.DIRECTORY
-    remedy = f"mend the cause and move their files from {place / spool.ASIDE} to {place}"
-    return Shortfall("set aside", len(aside), words, remedy)
+def _set_aside(entries: list[Arrival], directory: Path) -> Shortfall:
+    causes = [f"{entry.session} of {entry.butler}: {entry.told.get('why')}" for entry in entries]
+    causes[_SHOWN_ASIDE:] = ["…"] if len(causes) > _SHOWN_ASIDE else []
+    words = f"{_sessions(entries)} ({'; '.join(causes)})"
+    remedy = f"fix the cause and move their files from {directory / spool.ASIDE} to {directory}"
+    return Shortfall("set aside", len(entries), words, remedy)
 
 
-def _refused(notes: list[dict[str, Any]]) -> Shortfall:
-    words = f"{_sessions(len(notes))} in {RECENT_DAYS} days, {_last(notes)}"
-    remedy = "see what waits and why; while agents keep their transcripts, these are found later"
-    return Shortfall("refused", len(notes), words, remedy)
-
-
-def _without_memory(notes: list[dict[str, Any]]) -> Shortfall:
-    words = f"{_sessions(len(notes))} in {RECENT_DAYS} days, {_last(notes)}"
-    remedy = "`butlers service install` keeps the butlers up; `butlers doctor` looks for the rest"
-    return Shortfall("started without memory", len(notes), words, remedy)
-
-
-def _sessions(count: int) -> str:
-    return f"{count} session" + ("s" if count != 1 else "")
-
-
-def _last(notes: list[dict[str, Any]]) -> str:
+def _noted(what: str, notes: list[dict[str, Any]], remedy: str) -> Shortfall:
     last = notes[-1] if notes else {}
-    return f"the last at {last.get('at')}: {last.get('why')}"
+    words = f"{_sessions(notes)} in {RECENT_DAYS} days, "
+    words += f"the last at {last.get('at')}: {last.get('why')}"
+    return Shortfall(what, len(notes), words, remedy)
+
+
+def _sessions(listed: list[Any]) -> str:
+    return f"{len(listed)} session" + ("s" if len(listed) != 1 else "")
 
 
 def _notes(file: Path, since: datetime) -> list[dict[str, Any]]:
-    """The notes since an instant, the oldest first; a line that is cut is passed over."""
+    """Read the notes since an instant, oldest first; lines that were cut off are ignored."""
     with suppress(FileNotFoundError):
-        lines = file.read_text("utf-8", "replace").splitlines()
-        notes = [note for note in map(parse_object, lines) if note]
+        notes = filter(None, map(parse_object, file.read_text("utf-8", "replace").splitlines()))
         return [note for note in notes if str(note.get("at")) >= since.isoformat("T", "seconds")]
     return []

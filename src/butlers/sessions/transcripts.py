@@ -1,15 +1,15 @@
-"""What was said in a session, read from the files that Claude Code and Codex write.
+"""Read what was said in a session from the files that Claude Code and Codex write.
 
-Only the user's words and the agent's are kept. What hooks injected, what tools answered and what
-the programs note for themselves is not; what memory said is set aside, to recognise its echo.
-A file is read line by line, so that only what was said is held of one of any length.
+Only messages of the user and the agent count: not what hooks injected, tools returned or the
+programs noted for themselves. What memory returned is collected, to recognise it when repeated.
 """
 
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -29,7 +29,7 @@ _MEMORY_LINE = re.compile(
     r"|[^\n]* \(maturity: [^\n]*effectiveness: [\d.]+(?:, \w+)?\))[ \t]*(?:\n|\Z)",
     re.MULTILINE,
 )
-# What the programs write in the user's name.
+# Messages of the programs in the user's name.
 _NOT_SAID = re.compile(
     r"\s*(?:<(?:command-|local-command-|bash-|task-notification|environment_context"
     r"|user_instructions|skill|turn_aborted|subagent_notification)|\[Request interrupted"
@@ -50,10 +50,9 @@ class Speaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """One thing said; `at` is the instant as the file writes it, which sorts as text.
+    """One message; `at` is its instant as the file writes it, which sorts as text.
 
-    Each is later than the one before: where instants are missing or equal, what was said is told
-    apart by its number.
+    Where instants are missing or equal, a number is appended: each `at` is later than the last.
     """
 
     speaker: Speaker
@@ -63,16 +62,16 @@ class Utterance:
 
 @dataclass(slots=True)
 class Transcript:
-    """A session as far as it matters: what was said, and what memory said in between."""
+    """What was said in a session, and what memory returned in between."""
 
     said: list[Utterance] = field(default_factory=list)
     recalled: list[str] = field(default_factory=list)
     memory_calls: set[str] = field(default_factory=set, compare=False)
-    """The calls of tools of memory, by their ids: what they answer is recalled."""
+    """The ids of calls of memory tools, whose results are recalled."""
 
     def after(self, instant: str) -> "Transcript":
-        """The part that was said after an instant; an agent may only have gone on by itself."""
-        start = bisect_right(self.said, instant, key=lambda one: one.at)
+        """Return what was said after an instant; an agent's answer gets an empty question."""
+        start = bisect_right(self.said, instant, key=lambda utterance: utterance.at)
         rest = self.said[start:]
         if instant and rest and rest[0].speaker is Speaker.AGENT:
             rest = [Utterance(Speaker.USER, "", rest[0].at), *rest]
@@ -80,10 +79,7 @@ class Transcript:
 
 
 def parse(written: str | Iterable[str]) -> Transcript:
-    """The transcript in a file of either program, given whole or as its lines.
-
-    Lines that are cut or unknown are passed over.
-    """
+    """Read a transcript of either program, as one text or as lines; ignore damaged lines."""
     transcript = Transcript()
     # Only a newline ends a line: JSON may hold other separators as they are.
     lines = io.StringIO(written, newline="\n") if isinstance(written, str) else written
@@ -98,12 +94,21 @@ def parse(written: str | Iterable[str]) -> Transcript:
 
 
 def instant_of(at: str) -> str:
-    """The instant in an `at`, without its number."""
+    """Return the instant in an `at`, without its number."""
     return at.partition(_NUMBERED)[0]
 
 
+def utc_instant(text: object) -> datetime | None:
+    """Parse an instant in ISO 8601; None if it is not one or has no offset."""
+    try:
+        instant = datetime.fromisoformat(str(text))
+        return instant.astimezone(UTC) if instant.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
 def own_words(text: str) -> str:
-    """A message without what memory or the program put into it; "" when nothing remains."""
+    """Return a message without what memory or the program put into it; "" if nothing is left."""
     text = _MEMORY_LINE.sub("", _BLOCK.sub("", _REMINDER.sub("", text))).strip()
     return "" if _NOT_SAID.match(text) else text
 
@@ -116,18 +121,14 @@ def _claude(transcript: Transcript, record: Mapping[str, Any], at: str) -> None:
         _recall(transcript, _texts(attachment.get("content")))
     if record.get("type") not in tuple(Speaker) or not isinstance(message, dict):
         return
+    calls = transcript.memory_calls
     for part in _parts(message.get("content")):
-        _note_claude_tool(transcript, part)
+        if part.get("type") == "tool_use" and _MEMORY_TOOL.search(str(part.get("name"))):
+            calls.add(str(part.get("id")))
+        if part.get("type") == "tool_result" and str(part.get("tool_use_id")) in calls:
+            transcript.recalled += _texts(part.get("content"))
     if not any(record.get(mark) for mark in _NOT_OF_THE_CONVERSATION):
         _say(transcript, record["type"], message.get("content"), at)
-
-
-def _note_claude_tool(transcript: Transcript, part: Mapping[str, Any]) -> None:
-    calls = transcript.memory_calls
-    if part.get("type") == "tool_use" and _MEMORY_TOOL.search(str(part.get("name"))):
-        calls.add(str(part.get("id")))
-    if part.get("type") == "tool_result" and str(part.get("tool_use_id")) in calls:
-        transcript.recalled += _texts(part.get("content"))
 
 
 def _codex(transcript: Transcript, payload: Mapping[str, Any], at: str) -> None:
@@ -146,16 +147,12 @@ def _codex(transcript: Transcript, payload: Mapping[str, Any], at: str) -> None:
 def _say(transcript: Transcript, speaker: str, content: object, at: str) -> None:
     if speaker not in tuple(Speaker):
         return
-    parts = [own_words(text) for text in _texts(content)]
-    text = "\n".join(filter(None, parts))
+    text = "\n".join(filter(None, map(own_words, _texts(content))))
     if text:
-        transcript.said.append(Utterance(Speaker(speaker), text, _later(transcript.said, at)))
-
-
-def _later(said: Sequence[Utterance], at: str) -> str:
-    """An instant, later than everything said before it."""
-    last = said[-1].at if said else ""
-    return at if at > last else f"{instant_of(last)}{_NUMBERED}{len(said) + 1:06}"
+        said = transcript.said
+        last = said[-1].at if said else ""
+        later = at if at > last else f"{instant_of(last)}{_NUMBERED}{len(said) + 1:06}"
+        said.append(Utterance(Speaker(speaker), text, later))
 
 
 def _recall(transcript: Transcript, texts: Iterable[str]) -> None:
@@ -168,7 +165,7 @@ def _parts(content: object) -> Iterator[dict[str, Any]]:
 
 
 def _texts(content: object) -> list[str]:
-    """Every text of a message's content, whichever way it is written."""
+    """List every text of a message's content, in any of its forms."""
     if isinstance(content, str):
         return [content]
     if isinstance(content, list):
