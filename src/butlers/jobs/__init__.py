@@ -1,1 +1,1 @@
-"""What runs on a schedule: when, how it went, and what it may cost."""
+"""Scheduled jobs: when they run, how they ended, and what they may cost."""

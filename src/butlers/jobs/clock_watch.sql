@@ -1,5 +1,5 @@
 -- get --
--- The latest instant that was believed of this machine since it was started, else of any.
+-- The latest believed instant of this machine since it was started, else of any machine.
 select at, boot, seconds from (
   select at, boot, seconds, 0 as place from clock_boots where boot = :boot
   union all
@@ -9,24 +9,17 @@ order by place
 limit 1
 
 -- believe --
--- This instant is believed; a clock that was set back is no reason to forget a later one.
+-- Record a believed instant; an earlier one than the last only if a person accepted it.
 insert into clock_believed (at, boot, seconds)
 values (:at, :boot, :seconds)
 on conflict (is_last) do update
 set at = excluded.at, boot = excluded.boot, seconds = excluded.seconds
-where clock_believed.at <= excluded.at
+where clock_believed.at <= excluded.at or :is_accepted
 
 -- believe_boot --
--- This instant is believed of this machine since it was started.
+-- Record a believed instant of this machine since it was started.
 insert into clock_boots (boot, at, seconds)
 select :boot, :at, :seconds where :boot::text <> ''
 on conflict (boot) do update
 set at = excluded.at, seconds = excluded.seconds
 where clock_boots.at <= excluded.at or :is_accepted
-
--- accept --
--- This instant is believed because somebody says so, be it earlier or later than the last.
-insert into clock_believed (at, boot, seconds)
-values (:at, :boot, :seconds)
-on conflict (is_last) do update
-set at = excluded.at, boot = excluded.boot, seconds = excluded.seconds

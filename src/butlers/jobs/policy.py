@@ -1,4 +1,4 @@
-"""When jobs run: arithmetic on cron expressions and on what has run so far. Times are UTC."""
+"""Decide when jobs run, from cron expressions and past runs. Times are UTC."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from butlers.module import Job, Module, NotRun
 from butlers.settings.sections import MODULE_JOBS, ButlerSettings
 
 MAX_ATTEMPTS = 3
-"""How often one tick is begun anew after the process that ran it was gone."""
+"""How often one run is started before it is given up, if each time its process dies."""
 
 _SECOND = timedelta(seconds=1)
 _SHORTEST_PAUSE = 0.01
@@ -28,7 +28,7 @@ class Cause(StrEnum):
 
 
 class RunOutcome(StrEnum):
-    """What became of a run."""
+    """How a run ended."""
 
     RUNNING = "running"
     OK = "ok"
@@ -39,7 +39,7 @@ class RunOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A run that some process began and has not ended; each attempt is another holder's."""
+    """A run that a process started and has not ended; each attempt has its own lease."""
 
     id: int
     job: str
@@ -61,22 +61,22 @@ class Step(Enum):
 
 
 def newest_tick(cron: str, now: datetime) -> datetime | None:
-    """The last time the expression named up to now, now included."""
+    """Return the latest tick up to now, now included."""
     after = now.astimezone(UTC).replace(microsecond=0) + _SECOND
     return next(CronSim(cron, after, reverse=True), None)
 
 
 def next_tick(cron: str, now: datetime) -> datetime | None:
-    """The first time after now; None for "" and for a date that never comes."""
+    """Return the first tick after now; None for "" and for a date that never comes."""
     return next(CronSim(cron, now.astimezone(UTC)), None) if cron else None
 
 
 def due_tick(
     cron: str, since: datetime, last_fire_at: datetime | None, now: datetime
 ) -> datetime | None:
-    """The tick to run now: the newest, if it came after the schedule and after the last run.
+    """Return the tick to run now: the latest one, if it is after the schedule and the last run.
 
-    Older ticks that were missed are not made up for: one run does the work of them all.
+    Older ticks that were missed are not run.
     """
     tick = newest_tick(cron, now) if cron else None
     done = since if last_fire_at is None else max(since, last_fire_at)
@@ -84,7 +84,7 @@ def due_tick(
 
 
 def decide(due: datetime | None, held: Claim | None, now: datetime) -> Step:
-    """What to do; after GIVE_UP the question is asked again, with nobody holding the job."""
+    """Return what to do about a job; after GIVE_UP decide again, with no run held."""
     if held is None:
         return Step.WAIT if due is None else Step.START
     if held.lease_until > now:
@@ -94,14 +94,14 @@ def decide(due: datetime | None, held: Claim | None, now: datetime) -> Step:
 
 
 def seconds_to_wait(crons: Iterable[str], now: datetime, longest: float) -> float:
-    """How long nothing can become due, within reason: a clock may be set meanwhile."""
+    """Return the time until the next tick; at most `longest`, for a clock may be set meanwhile."""
     ticks = (next_tick(cron, now) for cron in crons)
     waits = [(tick - now).total_seconds() for tick in ticks if tick is not None]
     return max(_SHORTEST_PAUSE, min([longest, *waits]))
 
 
 RunPrompt: TypeAlias = Callable[[str, str], Awaitable[dict[str, Any]]]
-"""Runs a prompt as a session, given the task's name and the prompt; what came of it."""
+"""Runs a prompt as a session: task and prompt to a result for the history."""
 
 NO_SESSIONS = 'no session was run: runtime.kind in butler.toml is "none"'
 
@@ -109,7 +109,7 @@ NO_SESSIONS = 'no session was run: runtime.kind in butler.toml is "none"'
 def jobs_of(
     settings: ButlerSettings, modules: Sequence[Module], run_prompt: RunPrompt | None = None
 ) -> list[Job]:
-    """Every job there is, by name; one whose cron is empty runs only when asked for."""
+    """List every job; one whose cron is empty runs only on request. Refuses names used twice."""
     jobs = [*_module_jobs(settings, modules), *_prompt_jobs(settings, run_prompt)]
     names = [job.name for job in jobs]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -129,10 +129,9 @@ def _module_jobs(settings: ButlerSettings, modules: Sequence[Module]) -> Iterato
 def _prompt_jobs(settings: ButlerSettings, run_prompt: RunPrompt | None) -> Iterator[Job]:
     for name, entry in settings.butler.schedule.items():
         if entry.cron and name not in MODULE_JOBS:
-            yield Job(name, entry.cron, partial(_run, run_prompt, name, entry.prompt))
+            run = partial(run_prompt or _no_sessions, name, entry.prompt)
+            yield Job(name, entry.cron, run)
 
 
-async def _run(run_prompt: RunPrompt | None, name: str, prompt: str) -> dict[str, Any]:
-    if run_prompt is None:
-        raise NotRun(NO_SESSIONS)
-    return await run_prompt(name, prompt)
+async def _no_sessions(task: str, prompt: str) -> dict[str, Any]:
+    raise NotRun(NO_SESSIONS)

@@ -1,4 +1,4 @@
-"""The statements about jobs: their schedules, and their runs with what became of them."""
+"""Store the schedules of jobs and their runs."""
 
 import json
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _settle = Touched(_SQL["settle"])
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Who runs a job from when, and until when it counts as held."""
+    """The lease of a run: its process, its start and its end."""
 
     worker: str
     now: datetime
@@ -40,7 +40,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What became of a run."""
+    """How a run ended."""
 
     outcome: RunOutcome
     error: str | None = None
@@ -55,17 +55,10 @@ _REMARKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One run as the history tells it."""
+class Run(Claim):
+    """One run in the history."""
 
-    id: int
-    job: str
-    fire_at: datetime
-    cause: Cause
     outcome: RunOutcome
-    attempt: int
-    worker: str
-    lease_until: datetime
     started_at: datetime
     finished_at: datetime | None
     error: str | None
@@ -73,14 +66,14 @@ class Run:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None while it goes on."""
+        """How long it took; None while it runs."""
         if self.finished_at is None:
             return None
         return (self.finished_at - self.started_at).total_seconds()
 
     @property
     def remark(self) -> str:
-        """What is remarkable about it, in a word or two; nothing while all is well."""
+        """How it ended in a few words; empty if all is well."""
         warns = bool((self.result or {}).get("warnings"))
         return _REMARKS.get(self.outcome, "has a warning" if warns else "")
 
@@ -93,24 +86,24 @@ _MAX_RESULT = 20_000
 
 
 def ending_of(result: dict[str, Any]) -> Ending:
-    """How a job ended that returned; with errors it failed, unless it changed something too."""
+    """Return the ending of a result: with errors failed, or partial if it changed something."""
     fits = len(json.dumps(result, allow_nan=False)) <= _MAX_RESULT
-    kept = result if fits else {"left_out": "the result was too long to keep"}
+    stored = result if fits else {"left_out": "the result was too long to keep"}
     errors = result.get("errors")
     if not errors:
-        return Ending(RunOutcome.OK, result=kept)
+        return Ending(RunOutcome.OK, result=stored)
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     outcome = RunOutcome.PARTIAL if result.get("changed") else RunOutcome.FAILED
-    return Ending(outcome, _line(str(errors[0]))[: _MAX_ERROR - len(more)] + more, kept)
+    return Ending(outcome, _line(str(errors[0]))[: _MAX_ERROR - len(more)] + more, stored)
 
 
 def skipped(reason: Exception) -> Ending:
-    """How a job ended that decided not to run."""
+    """Return the ending of a job that decided not to run."""
     return Ending(RunOutcome.SKIPPED, _line(str(reason)))
 
 
 def failed(error: Exception) -> Ending:
-    """How a job ended that raised; a stranger's message may quote what the job was reading."""
+    """Return the ending of a job that raised; messages not ours may quote memories."""
     if isinstance(error, ButlersError):
         return Ending(RunOutcome.FAILED, _line(str(error)) or type(error).__name__)
     return Ending(RunOutcome.FAILED, f"unexpected {type(error).__name__}; the log says more")
@@ -121,36 +114,36 @@ def _line(text: str) -> str:
 
 
 async def get_running(tx: Transaction, job: str) -> Claim | None:
-    """The run that some process began and has not ended."""
+    """Return the run that a process started and has not ended, or None."""
     row = await _held(tx, job=job)
     return None if row is None else Claim(**{**row, "cause": Cause(row["cause"])})
 
 
 async def start(tx: Transaction, job: str, fire_at: datetime, cause: Cause, hold: Hold) -> Claim:
-    """Begin a run."""
+    """Start a run."""
     number = await _start(tx, job=job, fire_at=fire_at, cause=cause, **asdict(hold))
     return Claim(number, job, fire_at, cause, 1, hold.worker, hold.lease_until)
 
 
 async def take_over(tx: Transaction, gone: Claim, hold: Hold) -> Claim:
-    """Begin a run anew whose process is gone."""
+    """Start a run again whose process is gone."""
     await _take_over(tx, id=gone.id, attempt=gone.attempt, **asdict(hold))
     return replace(gone, attempt=gone.attempt + 1, worker=hold.worker, lease_until=hold.lease_until)
 
 
 async def settle(tx: Transaction, claim: Claim, ending: Ending, now: datetime) -> None:
-    """Put on record how a run ended, if it is still ours."""
+    """Record how a run ended, if it is still ours."""
     await _settle(tx, id=claim.id, attempt=claim.attempt, now=now, **asdict(ending))
 
 
 async def find_latest(database: Database, names: Sequence[str]) -> dict[str, Run]:
-    """The newest run of each of these jobs."""
+    """Return the newest run of each of these jobs."""
     rows = await database.fetch(_SQL["latest"], jobs=list(names))
     return {row["job"]: _run(row) for row in rows}
 
 
 async def find_history(database: Database, names: Sequence[str], limit: int) -> list[Run]:
-    """Runs of these jobs, the newest first."""
+    """List runs of these jobs, newest first."""
     rows = await database.fetch(_SQL["history"], jobs=list(names), limit=limit)
     return [_run(row) for row in rows]
 

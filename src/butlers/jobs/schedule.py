@@ -1,7 +1,7 @@
-"""The schedule of one butler: each tick of a job runs once, whoever else serves the butler.
+"""Run the jobs of one butler on schedule, each tick once, in one of the processes that serve it.
 
-What is due is decided under a lock in the database, by arithmetic alone; a run is held on a
-lease that its process renews, so that the run of a process that died is taken over.
+What is due is decided under a lock in the database. A run has a lease that its process renews, so
+that another process takes over when it dies.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ LOST = "its lease was lost: another process took it over, or the database was aw
 
 @dataclass(frozen=True, slots=True)
 class ScheduleIntervals:
-    """How long a run is held, how often the schedule looks, how long a stop waits for runs."""
+    """The lease of a run, the pause between looks, and how long a stop waits for runs."""
 
     lease_seconds: float = 60.0
     look_seconds: float = 30.0
@@ -52,7 +52,7 @@ class Planned:
 
 
 class Schedule:
-    """The jobs of one butler, run when they are due or when somebody asks."""
+    """The jobs of one butler, run when they are due or on request."""
 
     def __init__(
         self,
@@ -64,27 +64,25 @@ class Schedule:
         pace: ScheduleIntervals | None = None,
         when_ended: Callable[[str, RunOutcome], None] = lambda job, outcome: None,
     ) -> None:
-        self._database = database
+        self._database, self._clock, self._when_ended = database, clock, when_ended
         self._jobs = {job.name: job for job in planned}
-        self._clock = clock
         self._pace = pace or ScheduleIntervals()
         self._worker = worker or f"{socket.gethostname()}:{os.getpid()}"
-        self._when_ended = when_ended
         self._since: dict[str, datetime] = {}
         self._running: set[asyncio.Task[None]] = set()
 
     async def keep(self, stop: asyncio.Event) -> None:
-        """Run jobs on time until told to stop; those under way then get a moment."""
+        """Run jobs on time until `stop` is set; running ones then get a moment to end."""
         looking = asyncio.create_task(self._look_until(stop))
         try:
             await stop.wait()
         finally:
-            # Not cut short at once: a run that was just claimed would be lost to its lease.
+            # Not cancelled at once: a run that was just claimed would wait for its lease to end.
             await self._ended({looking})
             await self._ended(self._running)
 
     async def look(self) -> None:
-        """Begin, in the background, whatever is due now."""
+        """Start in the background what is due now."""
         for job in self._jobs.values():
             if not job.cron:
                 continue
@@ -97,7 +95,7 @@ class Schedule:
                 self._begin(job, claim)
 
     async def run_now(self, name: str) -> Run:
-        """Run a job to its end; Conflict when it is under way already."""
+        """Run a job to its end; Conflict if it is running already."""
         job = self._job(name)
         claim = await self._claim_requested(job)
         await self._run(job, claim)
@@ -105,7 +103,7 @@ class Schedule:
         return next(run for run in history if run.id == claim.id)
 
     async def plan(self) -> list[Planned]:
-        """Every job with its next and its last run."""
+        """List every job with its next and its last run."""
         latest = await jobs.find_latest(self._database, list(self._jobs))
         now = self._clock()
         return [
@@ -114,12 +112,12 @@ class Schedule:
         ]
 
     async def history(self, names: Sequence[str] = (), limit: int = 20) -> list[Run]:
-        """Runs of some jobs, or of all, the newest first."""
+        """List runs of some jobs, or of all, newest first."""
         wanted = [self._job(name).name for name in names] or list(self._jobs)
         return await jobs.find_history(self._database, wanted, limit)
 
     async def settled(self) -> None:
-        """Wait until no run of this process is under way."""
+        """Wait until no job runs in this process."""
         while self._running:
             await asyncio.wait(self._running)
 
@@ -151,7 +149,7 @@ class Schedule:
             return await self._act(tx, job, due, now)
 
     async def _seen_since(self, tx: Transaction, job: Job, now: datetime) -> datetime:
-        """From when on ticks count; asked anew only if the clock was set back."""
+        """Return since when ticks count; read again only if the clock was set back."""
         known = self._since.get(job.name)
         if known is None or known > now:
             await jobs.see_schedule(tx, job=job.name, cron=job.cron, now=now)
@@ -192,7 +190,6 @@ class Schedule:
             return await jobs.start(tx, job.name, now, Cause.REQUEST, self._hold(now))
 
     def _hold(self, now: datetime) -> Hold:
-        """A run is ours from now on."""
         return Hold(self._worker, now, now + timedelta(seconds=self._pace.lease_seconds))
 
     async def _renew(self, claim: Claim) -> bool:
@@ -206,7 +203,7 @@ class Schedule:
         task.add_done_callback(self._running.discard)
 
     async def _run(self, job: Job, claim: Claim) -> None:
-        """Run a job that is ours and put on record how it ended; only being stopped raises."""
+        """Run a job that is ours and record how it ended; raise only if cancelled."""
         try:
             ending = await self._ending(job, claim)
         except asyncio.CancelledError:
@@ -218,8 +215,8 @@ class Schedule:
         async def work() -> dict[str, Any]:
             return await job.run()
 
-        seconds, renew = self._pace.lease_seconds, partial(self._renew, claim)
-        renewal = Renewal(job.name, seconds, renew, LOST)
+        renew = partial(self._renew, claim)
+        renewal = Renewal(job.name, self._pace.lease_seconds, renew, LOST)
         try:
             return jobs.ending_of(await renewal.while_held(work()))
         except (NotRun, BudgetExhausted) as reason:
@@ -232,12 +229,12 @@ class Schedule:
             return jobs.failed(error)
 
     async def _settle(self, claim: Claim, ending: Ending) -> None:
-        """Nothing happens if the run is no longer ours; its lease ends it if we cannot say so."""
+        """Record how a run ended if it is still ours; if that fails, its lease ends it."""
         try:
             try:
                 await self._record(claim, ending)
             except InvalidInput:
-                # A result the database cannot hold, because of a NUL for one, is left out.
+                # The database cannot store the result, for example because of a NUL.
                 await self._record(claim, replace(ending, result=None))
         except ButlersError as error:
             log.warning("a run could not be put on record", job=claim.job, error=str(error))
@@ -249,7 +246,7 @@ class Schedule:
             await jobs.prune(tx, job=claim.job, kept=KEPT_RUNS)
 
     async def _ended(self, tasks: set[asyncio.Task[None]]) -> None:
-        """The tasks have ended: by themselves within a moment, or because they were stopped."""
+        """Wait a moment for tasks to end, then cancel the rest."""
         if tasks:
             waited = set(tasks)
             _, late = await asyncio.wait(waited, timeout=self._pace.grace_seconds)

@@ -1,7 +1,7 @@
 """Count what completions cost in a day (UTC), and refuse those beyond the budget."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, cast
@@ -38,14 +38,14 @@ log = structlog.get_logger(__name__)
 
 
 class BudgetAccount(StrEnum):
-    """On whose account a completion goes; each has a budget of its own, or none."""
+    """The account of a completion; each has a budget of its own, or none."""
 
     MODULES = "modules"
     SESSIONS = "sessions"
 
 
 class CompletionOutcome(StrEnum):
-    """What became of a completion."""
+    """How a completion ended."""
 
     RUNNING = "running"
     OK = "ok"
@@ -55,7 +55,7 @@ class CompletionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a day's completions came to so far; those under way have not said yet."""
+    """What a day's completions cost so far; that of running ones is not known yet."""
 
     runs: int = 0
     tokens: int = 0
@@ -65,14 +65,14 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """How often in a row nobody answered, since when, and whether somebody is asking now."""
+    """How often in a row the model did not answer, the last time, and whether one is running."""
 
     times: int = 0
     last_at: datetime | None = None
     asking: bool = False
 
     def rest(self, now: datetime) -> str | None:
-        """Why the model is not asked now, or None; the longer it is away, the rarer it is tried."""
+        """Say why the model is not asked now, or None; pauses double while it does not answer."""
         if not self.times or self.last_at is None:
             return None
         until = self.last_at + min(_SHORTEST_REST * 2 ** min(self.times - 1, 20), _LONGEST_REST)
@@ -84,7 +84,7 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True)
 class DaySpent:
-    """What one day came to, as far as runtimes say."""
+    """What one day cost, as far as runtimes report it."""
 
     day: date
     runs: int
@@ -110,64 +110,52 @@ def refusal(
                 f"{amount(limit)} that {share}{section}.daily_max_{kind} allows; "
                 "it starts anew at 00:00 UTC"
             )
-    # What a completion costs is known afterwards only: two at once could both be one too many.
+    # The cost is known only afterwards: two at once could both be one too many.
     if spent.under_way and (limits.tokens or limits.cost_usd):
         return "a completion is under way whose cost is not known yet; try again when it has ended"
     return None
 
 
 def amount(number: float) -> str:
-    """A number of runs or tokens, or of dollars, as people read it."""
+    """Format a number of runs, tokens or dollars."""
     return f"{number:,}" if isinstance(number, int) else f"{number:,.4f}"
 
 
+@dataclass(frozen=True)
 class Spending:
-    """The completions on one of a butler's accounts, on record in its database."""
+    """The completions of one of a butler's accounts, counted in its database."""
 
-    def __init__(
-        self,
-        database: Callable[[], Database],
-        limits: SpendingLimits,
-        clock: Clock = utc_now,
-        account: BudgetAccount = BudgetAccount.SESSIONS,
-        section: str = "",
-        tenant: str = "",
-    ) -> None:
-        self._tenant = tenant
-        self._database = database
-        self._clock = clock
-        self._account = account
-        self._section = section
-        self.limits = limits
-
-    def for_tenant(self, tenant: str) -> "Spending":
-        """The completions for one tenant, which count for it and for all."""
-        return type(self)(
-            self._database, self.limits, self._clock, self._account, self._section, tenant
-        )
+    database: Callable[[], Database]
+    limits: SpendingLimits
+    clock: Clock = utc_now
+    account: BudgetAccount = BudgetAccount.SESSIONS
+    section: str = ""
+    """The settings section that has the limits."""
+    tenant: str = ""
+    """Whose completions they are, if they also count towards a tenant's share."""
 
     async def check(self) -> None:
         """Raise BudgetExhausted or NotReached if no completion may be asked for now."""
-        async with self._database().system_transaction() as tx:
+        async with self.database().system_transaction() as tx:
             await self._refuse(tx, self._now())
 
     async def today(self) -> Spent:
-        """What today came to so far, for all."""
-        async with self._database().system_transaction() as tx:
+        """Return what today cost so far, for all tenants."""
+        async with self.database().system_transaction() as tx:
             return await self._spent(tx, self._now(), None)
 
     async def reserve(self, runtime: str, label: str, seconds: float) -> int:
         """Count a completion before it is asked for; BudgetExhausted if that is one too many."""
-        async with self._database().system_transaction() as tx:
-            # In a statement of its own: the next one then sees what was written meanwhile.
+        async with self.database().system_transaction() as tx:
+            # A statement of its own, so that the next one sees what was written meanwhile.
             await tx.execute(_SQL["take_turn"])
             now = self._now()
             await self._refuse(tx, now)
             number: int = await tx.fetch_value(
                 _SQL["reserve"],
                 day=now.date(),
-                account=self._account,
-                tenant=self._tenant,
+                account=self.account,
+                tenant=self.tenant,
                 runtime=runtime,
                 label=label,
                 now=now,
@@ -176,54 +164,52 @@ class Spending:
         return number
 
     async def settle(self, number: int, outcome: CompletionOutcome, usage: Usage) -> None:
-        """Note what a completion cost; an answer is not given up because that fails."""
+        """Record what a completion cost; log a failure, for the answer is there."""
         try:
-            async with self._database().system_transaction() as tx:
-                cost = asdict(usage)
-                await tx.execute(
-                    _SQL["settle"], id=number, outcome=outcome, now=self._now(), **cost
-                )
+            async with self.database().system_transaction() as tx:
+                ending = {"outcome": outcome, "now": self._now(), **asdict(usage)}
+                await tx.execute(_SQL["settle"], id=number, **ending)
         except ButlersError as error:
             log.error("what a completion cost could not be noted", error=str(error))
 
     async def days(self, count: int) -> list[DaySpent]:
-        """What each of the last days came to on all accounts, the newest first, empty ones out."""
+        """List what each of the last days cost on all accounts, newest first; skip empty days."""
         after = self._now().date() - timedelta(days=count)
-        async with self._database().system_transaction() as tx:
+        async with self.database().system_transaction() as tx:
             return [DaySpent(**row) for row in await tx.fetch(_SQL["days"], after=after)]
 
     async def _spent(self, tx: Transaction, now: datetime, tenant: str | None) -> Spent:
         row = await tx.fetch_one(
-            _SQL["spent"], day=now.date(), account=self._account, now=now, tenant=tenant
+            _SQL["spent"], day=now.date(), account=self.account, now=now, tenant=tenant
         )
         return Spent(**(row or {}))
 
     async def _refuse(self, tx: Transaction, now: datetime) -> None:
-        row = await tx.fetch_one(_SQL["unanswered"], account=self._account, now=now)
+        row = await tx.fetch_one(_SQL["unanswered"], account=self.account, now=now)
         resting = Unanswered(**(row or {})).rest(now)
-        if resting is not None and self._account is BudgetAccount.MODULES:
+        if resting is not None and self.account is BudgetAccount.MODULES:
             raise NotReached(resting)
-        reason = refusal(self.limits, await self._spent(tx, now, None), self._section)
+        reason = refusal(self.limits, await self._spent(tx, now, None), self.section)
         if reason is not None:
             raise BudgetExhausted(reason)
-        if self._tenant and self.limits.each is not None:
-            spent = await self._spent(tx, now, self._tenant)
-            reason = refusal(self.limits.each, spent, self._section, of_tenant=True)
+        if self.tenant and self.limits.each is not None:
+            spent = await self._spent(tx, now, self.tenant)
+            reason = refusal(self.limits.each, spent, self.section, of_tenant=True)
             if reason is not None:
                 raise ShareExhausted(reason)
 
     def _now(self) -> datetime:
-        return self._clock().astimezone(UTC)
+        return self.clock().astimezone(UTC)
 
 
 def limits_of(settings: ButlerSettings) -> tuple[SpendingLimits, str]:
-    """What a day's completions for modules may come to, and which section says so."""
-    told = (module.limits() for module in settings.modules.each())
-    return next((limits for limits in told if limits is not None), (SpendingLimits(), ""))
+    """Return the daily limits of completions for modules, and the section that sets them."""
+    limits = (module.limits() for module in settings.modules.each())
+    return next(filter(None, limits), (SpendingLimits(), ""))
 
 
 def model_of(settings: ButlerSettings, spending: Spending) -> "CountedModel | None":
-    """The model that the settings choose, each completion counted; None when there is none."""
+    """Return the model that the settings choose, each completion counted; None if there is none."""
     runtime = settings.runtime
     model = language_model(RuntimeOptions(**runtime.model_dump()))
     if isinstance(model, ToolUser):
@@ -232,26 +218,25 @@ def model_of(settings: ButlerSettings, spending: Spending) -> "CountedModel | No
 
 
 class CountedModel:
-    """A language model whose every completion is counted first, and refused beyond the budget."""
+    """A language model whose completions are counted before they are asked for, or refused."""
 
     def __init__(
         self, model: LanguageModel, spending: Spending, timeout_seconds: float = 300.0
     ) -> None:
-        self.name = model.name
-        self._model = model
-        self._spending = spending
+        self.name, self._model, self._spending = model.name, model, spending
         self._timeout_seconds = timeout_seconds
 
     def for_tenant(self, tenant: str) -> "CountedModel":
-        """The same model, counted for one tenant as well."""
-        return CountedModel(self._model, self._spending.for_tenant(tenant), self._timeout_seconds)
+        """Return the same model, counted for one tenant as well."""
+        spending = replace(self._spending, tenant=tenant)
+        return CountedModel(self._model, spending, self._timeout_seconds)
 
     async def check(self) -> None:
         """Raise BudgetExhausted or NotReached if no completion may be asked for now."""
         await self._spending.check()
 
     async def context_tokens(self) -> int:
-        """What the model says of itself."""
+        """Return how many tokens the model can read; 0 if unknown."""
         return await self._model.context_tokens() if isinstance(self._model, Bounded) else 0
 
     async def complete(
@@ -263,9 +248,9 @@ class CountedModel:
         timeout_seconds: float | None = None,
         label: str = "",
     ) -> Completion:
-        """The model's answer; BudgetExhausted before it is asked if the budget is used up.
+        """Return the model's answer; BudgetExhausted if the budget is used up.
 
-        No prompt tells a secret: whatever a butler keeps, a model's operator need not have it.
+        Secrets in the prompt are masked, even those that the butler may keep.
         """
         prompt, system = masked(prompt).text, masked(system).text
         seconds = timeout_seconds or self._timeout_seconds
@@ -277,14 +262,12 @@ class CountedModel:
             )
             outcome, usage = CompletionOutcome.OK, completion.usage
         except CompletionFailed as failure:
-            reached = not isinstance(failure, NotReached)
-            outcome, usage = (
-                CompletionOutcome.FAILED if reached else CompletionOutcome.UNREACHED,
-                failure.usage,
-            )
+            usage = failure.usage
+            if isinstance(failure, NotReached):
+                outcome = CompletionOutcome.UNREACHED
             raise
         finally:
-            # Also when the caller gave up waiting: the completion was asked for and counts.
+            # Also when the caller gave up waiting: the completion counts.
             await self._spending.settle(number, outcome, usage)
         return completion
 

@@ -1,9 +1,9 @@
 -- take_turn --
--- Completions are allowed one after the other, so that two cannot both be the last of the day.
+-- Lock, so that two completions cannot both be the last of the day.
 select pg_advisory_xact_lock(hashtextextended('butlers.language_model_spend', 0))
 
 -- spent --
--- What a day's completions of one account came to so far, and how many may still be going on.
+-- What a day's completions of one account cost so far, and how many are running.
 select
   count(*) as runs,
   coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0)::bigint as tokens,
@@ -14,8 +14,7 @@ where day = :day and account = :account
   and (:tenant::text is null or tenant_id = :tenant)
 
 -- unanswered --
--- How many completions in a row were not answered at all, when the last was given up, and whether
--- one is under way.
+-- How many completions in a row were not answered, the end of the last, and whether one is running.
 select
   count(*) filter (where outcome = 'unreached') as times,
   max(finished_at) filter (where outcome = 'unreached') as last_at,
@@ -27,21 +26,21 @@ where account = :account and id > coalesce((
 ), 0)
 
 -- reserve --
--- A completion is about to be asked for.
+-- Count a completion before it is asked for.
 insert into language_model_spend
   (day, account, tenant_id, runtime, label, outcome, started_at, ends_by)
 values (:day, :account, :tenant, :runtime, :label, 'running', :now, :ends_by)
 returning id
 
 -- settle --
--- The completion was had or has failed; what it cost, as far as the runtime says.
+-- End a completion, with its cost as far as the runtime reports it.
 update language_model_spend
 set outcome = :outcome, finished_at = :now, input_tokens = :input_tokens,
   output_tokens = :output_tokens, cost_usd = :cost_usd
 where id = :id
 
 -- days --
--- What each day came to on all accounts, the newest first; empty days are left out.
+-- What each day cost on all accounts, the newest first; empty days are left out.
 select
   day,
   count(*) as runs,
