@@ -6,33 +6,17 @@ A model may call tools only of the one server it is given.
 from butlers.errors import InvalidInput
 from butlers.llm.claude import ClaudeRuntime
 from butlers.llm.codex import CodexRuntime
-from butlers.llm.completion import (
-    Bounded,
-    Completion,
-    CompletionFailed,
-    CutOff,
-    LanguageModel,
-    NotReached,
-    RuntimeOptions,
-    ToolServer,
-    ToolUser,
-    Usage,
-)
+from butlers.llm.completion import Bounded as Bounded
+from butlers.llm.completion import Completion as Completion
+from butlers.llm.completion import CompletionFailed as CompletionFailed
+from butlers.llm.completion import CutOff as CutOff
+from butlers.llm.completion import LanguageModel as LanguageModel
+from butlers.llm.completion import NotReached as NotReached
+from butlers.llm.completion import RuntimeOptions as RuntimeOptions
+from butlers.llm.completion import ToolServer as ToolServer
+from butlers.llm.completion import ToolUser as ToolUser
+from butlers.llm.completion import Usage as Usage
 from butlers.llm.program import CommandRuntime
-
-__all__ = [
-    "Bounded",
-    "Completion",
-    "CompletionFailed",
-    "CutOff",
-    "LanguageModel",
-    "NotReached",
-    "RuntimeOptions",
-    "ToolServer",
-    "ToolUser",
-    "Usage",
-    "language_model",
-]
 
 
 def language_model(options: RuntimeOptions) -> LanguageModel | None:

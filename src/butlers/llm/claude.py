@@ -2,22 +2,20 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from butlers.llm.completion import (
     DEFAULT_SYSTEM,
     Completion,
     CompletionFailed,
-    LanguageModel,
     ToolServer,
     Usage,
     completion_of,
     failure,
 )
 from butlers.llm.envelopes import amount, json_text, mapping, parse_object, text_of, total
-from butlers.llm.process import ProgramResult, find_program
-from butlers.llm.program import TOKEN_VARIABLE, TOOLS, ProgramRuntime, Request, variables_of
+from butlers.llm.process import ProgramResult
+from butlers.llm.program import TOKEN_VARIABLE, TOOLS, AgentRuntime, Request, variables_of
 from butlers.llm.redaction import Redaction
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -46,14 +44,10 @@ _SAFE_WITH_TOOLS = {
 _UNSTRUCTURED = "error_max_structured_output_retries"
 
 
-class ClaudeRuntime(ProgramRuntime):
+class ClaudeRuntime(AgentRuntime):
     """Runs `claude -p` without hooks, settings, a stored session, or tools but those given."""
 
     name = "claude"
-
-    def using(self, tools: ToolServer) -> LanguageModel:
-        """Return the same runtime with these tools, allowed without asking, and no others."""
-        return ClaudeRuntime(replace(self._options, tools=tools))
 
     def _environment(self, request: Request) -> dict[str, str]:
         environment = request.environment(_NAMES, "ANTHROPIC_") | _QUIET
@@ -66,9 +60,8 @@ class ClaudeRuntime(ProgramRuntime):
         return environment
 
     def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
-        program = find_program(self._options.program or self.name, "runtime.command")
         instructions = request.write("system.txt", request.system or DEFAULT_SYSTEM)
-        argv = [program, *_FLAGS, "--system-prompt-file", str(instructions)]
+        argv = [self._program, *_FLAGS, "--system-prompt-file", str(instructions)]
         # The barest mode knows no login, only a key.
         if environment.get(KEY_VARIABLE):
             argv.append("--bare")
@@ -87,8 +80,13 @@ class ClaudeRuntime(ProgramRuntime):
     ) -> Completion:
         """Read the answer of the only turn."""
         envelope = parse_object(result.stdout.decode("utf-8", "replace"))
+        if envelope is None and result.exit_code != 0:
+            reason = result.complaint
+            raise failure(reason, f"claude {result.ending}: {redaction.line(reason)}")
         if envelope is None:
-            raise _not_understood(result, redaction)
+            raise CompletionFailed(
+                "claude did not write the JSON expected of it; is it a current Claude Code?"
+            )
         usage = _usage(envelope)
         if envelope.get("subtype") == _UNSTRUCTURED:
             raise CompletionFailed("claude gave no answer that fits the schema", usage)
@@ -112,15 +110,6 @@ def _model(envelope: Mapping[str, Any]) -> str:
     used = mapping(envelope.get("modelUsage"))
     written = {name: total(mapping(usage).get("outputTokens")) or 0 for name, usage in used.items()}
     return max(written, key=lambda name: written[name], default="")
-
-
-def _not_understood(result: ProgramResult, redaction: Redaction) -> CompletionFailed:
-    if result.exit_code != 0:
-        reason = result.complaint
-        return failure(reason, f"claude {result.ending}: {redaction.line(reason)}")
-    return CompletionFailed(
-        "claude did not write the JSON expected of it; is it a current Claude Code?"
-    )
 
 
 def _answer(envelope: Mapping[str, Any]) -> str:

@@ -2,21 +2,19 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from butlers.llm.completion import (
     DEFAULT_SYSTEM,
     Completion,
-    LanguageModel,
     ToolServer,
     Usage,
     completion_of,
     failure,
 )
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
-from butlers.llm.process import ProgramResult, find_program, read_answer
-from butlers.llm.program import TOKEN_VARIABLE, TOOLS, ProgramRuntime, Request, variables_of
+from butlers.llm.process import ProgramResult, read_answer
+from butlers.llm.program import TOKEN_VARIABLE, TOOLS, AgentRuntime, Request, variables_of
 from butlers.llm.redaction import Redaction
 
 KEY_VARIABLE = "CODEX_API_KEY"
@@ -59,14 +57,10 @@ _TOOL_HINT = (
 )
 
 
-class CodexRuntime(ProgramRuntime):
+class CodexRuntime(AgentRuntime):
     """Runs `codex exec` with its own tools off, in a read-only sandbox, no session stored."""
 
     name = "codex"
-
-    def using(self, tools: ToolServer) -> LanguageModel:
-        """Return the same runtime with these tools, allowed without asking."""
-        return CodexRuntime(replace(self._options, tools=tools))
 
     def _environment(self, request: Request) -> dict[str, str]:
         environment = request.environment(_NAMES, "OPENAI_")
@@ -82,9 +76,9 @@ class CodexRuntime(ProgramRuntime):
         return environment
 
     def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
-        program = find_program(self._options.program or self.name, "runtime.command")
-        tools = self._options.tools
-        argv = [program, *_FLAGS, *_overrides(request, environment, tools), *_tools(tools)]
+        settings = _settings(request, environment, self._options.tools)
+        argv = [self._program, *_FLAGS]
+        argv += [word for setting in settings for word in ("-c", setting)]
         if self._options.model:
             argv += ["--model", self._options.model]
         if request.schema is not None:
@@ -96,7 +90,8 @@ class CodexRuntime(ProgramRuntime):
         self, request: Request, result: ProgramResult, redaction: Redaction
     ) -> Completion:
         """Read the last message of the session."""
-        events = list(_events(result.stdout))
+        lines = result.stdout.decode("utf-8", "replace").split("\n")
+        events = list(filter(None, map(parse_object, lines)))
         usage = _usage(events)
         if result.exit_code != 0:
             reason = _failure(events) or result.complaint
@@ -108,40 +103,25 @@ class CodexRuntime(ProgramRuntime):
         return completion_of("codex", text, usage, thread)
 
 
-def _overrides(
+def _settings(
     request: Request, environment: Mapping[str, str], tools: ToolServer | None
 ) -> Iterator[str]:
+    """Yield the settings, also for the server of tools and the script host that calls them."""
+    yield from _SETTINGS
     hint = "" if tools is None else _TOOL_HINT
-    for setting in _SETTINGS:
-        yield from ("-c", setting)
     instructions = request.write("system.txt", (request.system or DEFAULT_SYSTEM) + hint)
-    yield from ("-c", f"model_instructions_file={json.dumps(str(instructions))}")
+    yield f"model_instructions_file={json.dumps(str(instructions))}"
     # The program itself no longer reads this variable.
     if url := environment.get("OPENAI_BASE_URL"):
-        yield from ("-c", f"openai_base_url={json.dumps(url)}")
-
-
-def _tools(tools: ToolServer | None) -> Iterator[str]:
-    """Yield the options for the server of tools, and for the script host that calls them."""
-    if tools is None:
-        return
-    for name, value in (
-        (f"mcp_servers.{TOOLS}.url", json.dumps(tools.url)),
-        (f"mcp_servers.{TOOLS}.bearer_token_env_var", json.dumps(TOKEN_VARIABLE)),
-        (f"mcp_servers.{TOOLS}.default_tools_approval_mode", '"approve"'),
+        yield f"openai_base_url={json.dumps(url)}"
+    if tools is not None:
+        yield f"mcp_servers.{TOOLS}.url={json.dumps(tools.url)}"
+        yield f"mcp_servers.{TOOLS}.bearer_token_env_var={json.dumps(TOKEN_VARIABLE)}"
+        yield f'mcp_servers.{TOOLS}.default_tools_approval_mode="approve"'
         # Otherwise the first turn may end before the tools are there.
-        (f"mcp_servers.{TOOLS}.required", "true"),
-        (f"mcp_servers.{TOOLS}.startup_timeout_sec", "30"),
-        ("features.code_mode_host", "true"),
-    ):
-        yield from ("-c", f"{name}={value}")
-
-
-def _events(stdout: bytes) -> Iterator[Mapping[str, Any]]:
-    for line in stdout.decode("utf-8", "replace").split("\n"):
-        event = parse_object(line)
-        if event is not None:
-            yield event
+        yield f"mcp_servers.{TOOLS}.required=true"
+        yield f"mcp_servers.{TOOLS}.startup_timeout_sec=30"
+        yield "features.code_mode_host=true"
 
 
 def _usage(events: Sequence[Mapping[str, Any]]) -> Usage:

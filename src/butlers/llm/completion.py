@@ -30,7 +30,7 @@ class Completion:
     usage: Usage
     session_id: str | None = None
     model: str = ""
-    """Which model completion_of, where the runtime says."""
+    """The model that answered, if the runtime reports it."""
 
 
 class CompletionFailed(Unavailable):

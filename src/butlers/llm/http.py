@@ -3,7 +3,6 @@
 import asyncio
 import ipaddress
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -80,28 +79,19 @@ class HttpRuntime:
     async def _reported_context(self) -> int:
         """Ask llama.cpp for the context it was started with, others for that of the model."""
         root = self._url.removesuffix("/chat/completions").removesuffix("/v1")
-        for path, read in (
-            ("/props", _context_of_server),
-            ("/v1/models", partial(_context_of_model, self._options)),
-        ):
-            if tokens := read(await self._get(root + path)):
-                return tokens
-        return 0
+        props = mapping((await self._get(f"{root}/props")).get("default_generation_settings"))
+        if tokens := count(props.get("n_ctx")):
+            return tokens
+        return _context_of_model(self._options.model, await self._get(f"{root}/v1/models"))
 
     async def _get(self, url: str) -> Mapping[str, Any]:
         """Get a JSON object; empty on any failure."""
         key = self._key()
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
-            async with (
-                asyncio.timeout(DETECT_SECONDS),
-                self._client(DETECT_SECONDS) as client,
-                client.stream("GET", url, headers=headers) as response,
-            ):
-                content = await _read_limited(response)
-                return mapping(parse_object(content)) if response.status_code == 200 else {}
+            status, content = await self._send("GET", url, key, DETECT_SECONDS)
         except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL, ValueError, CompletionFailed):
             return {}
+        return mapping(parse_object(content)) if status == 200 else {}
 
     def _drops_fields(self, content: str) -> bool:
         """Stop sending the optional fields if one was refused; return whether that was so."""
@@ -137,25 +127,28 @@ class HttpRuntime:
                 request["max_tokens"] = min(MAX_ANSWER_TOKENS, self._context // 2)
         return request
 
-    def _client(self, seconds: float) -> httpx2.AsyncClient:
+    async def _send(
+        self, method: str, url: str, key: str, seconds: float, body: bytes | None = None
+    ) -> tuple[int, str]:
+        """Send a request; return the status and the content of the response."""
         limits = httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
-        # No proxy for a server on this machine.
-        return httpx2.AsyncClient(timeout=limits, trust_env=not self._is_local)
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        async with (
+            asyncio.timeout(seconds),
+            # No proxy for a server on this machine.
+            httpx2.AsyncClient(timeout=limits, trust_env=not self._is_local) as client,
+            client.stream(method, url, content=body, headers=headers) as response,
+        ):
+            return response.status_code, await _read_limited(response)
 
     async def _ask(
         self, request: Mapping[str, Any], key: str, seconds: float, redaction: Redaction
     ) -> tuple[int, str]:
         body = replace_surrogates(json_text(request)).encode()
-        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-        if key:
-            headers["Authorization"] = f"Bearer {key}"
         try:
-            async with (
-                asyncio.timeout(seconds),
-                self._client(seconds) as client,
-                client.stream("POST", self._url, content=body, headers=headers) as response,
-            ):
-                return response.status_code, await _read_limited(response)
+            return await self._send("POST", self._url, key, seconds, body)
         except (TimeoutError, httpx2.TimeoutException):
             raise self._options.late(self._where, seconds) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
@@ -183,16 +176,11 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _context_of_server(props: Mapping[str, Any]) -> int:
-    """Return the context that a server was started with."""
-    return count(mapping(props.get("default_generation_settings")).get("n_ctx")) or 0
-
-
-def _context_of_model(options: RuntimeOptions, listing: Mapping[str, Any]) -> int:
+def _context_of_model(name: str, listing: Mapping[str, Any]) -> int:
     """Return the context of the chosen model in a list of models, or of the only one."""
     data = listing.get("data")
     models = [mapping(model) for model in data] if isinstance(data, list) else []
-    chosen = [model for model in models if model.get("id") == options.model] or models
+    chosen = [model for model in models if model.get("id") == name] or models
     if len(chosen) != 1:
         return 0
     meta = mapping(chosen[0].get("meta"))
@@ -222,18 +210,13 @@ def _completion(status: int, content: str, redaction: Redaction) -> Completion:
         )
     choices = envelope.get("choices")
     choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
-    return _chosen(choice, _usage(envelope), redaction, text_of(envelope.get("model")))
-
-
-def _chosen(
-    choice: Mapping[str, Any], usage: Usage, redaction: Redaction, model: str
-) -> Completion:
-    message = mapping(choice.get("message"))
+    message, usage = mapping(choice.get("message")), _usage(envelope)
     if refusal := text_of(message.get("refusal")):
         raise CompletionFailed(f"the model declined: {redaction.line(refusal)}", usage)
     if choice.get("finish_reason") == "length":
         raise CutOff("the answer was cut off at the model's output limit", usage)
-    return completion_of("the server", text_of(message.get("content")), usage, model=model)
+    text, model = text_of(message.get("content")), text_of(envelope.get("model"))
+    return completion_of("the server", text, usage, model=model)
 
 
 def _complaint(content: str, redaction: Redaction) -> str:

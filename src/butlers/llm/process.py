@@ -55,7 +55,7 @@ class ProgramResult:
         return (self.stderr.strip() or self.stdout).decode("utf-8", "replace")
 
 
-def find_program(program: str, setting: str) -> str:
+def find_program(program: str) -> str:
     """Return the absolute path of a program; NotReached where it is missing."""
     given = os.path.expanduser(program)
     found = shutil.which(given)
@@ -63,9 +63,11 @@ def find_program(program: str, setting: str) -> str:
         # The process works in a directory of its own, where a relative path means something else.
         return os.path.abspath(found)
     if os.path.dirname(given) and os.path.exists(given):
-        raise NotReached(f"{program} may not be executed: make it executable or set {setting}")
+        raise NotReached(
+            f"{program} may not be executed: make it executable or set runtime.command"
+        )
     raise NotReached(
-        f"the program {program!r} was not found: install it or set {setting} to its path"
+        f"the program {program!r} was not found: install it or set runtime.command to its path"
     )
 
 

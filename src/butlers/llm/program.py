@@ -4,7 +4,7 @@ import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from butlers.kernel.text import one_line, replace_surrogates
 from butlers.llm.completion import (
     Completion,
     CompletionFailed,
+    LanguageModel,
     RuntimeOptions,
     ToolServer,
     Usage,
@@ -44,14 +45,17 @@ TOOLS = "butlers"
 """The name under which a program knows the server of its tools."""
 TOKEN_VARIABLE = "BUTLERS_SESSION_TOKEN"
 SCHEMA_FILE, SYSTEM_FILE, OUTPUT_FILE = "{schema_file}", "{system_file}", "{output_file}"
+_SCHEMA_REQUEST = (
+    "Answer with one JSON value and nothing else: no explanation and no code fence. "
+    "It must fit this JSON Schema:\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """One prompt and the directories of its run; with a schema the answer is JSON.
 
-    The program runs in `directory`, which is empty, keeps temporary files in `scratch`, and reads
-    and writes `files`. All three are removed after the run.
+    The program runs in `directory`, which is empty. All three are removed after the run.
     """
 
     prompt: str
@@ -115,19 +119,15 @@ class ProgramRuntime(ABC):
                 directory.mkdir()
             request = Request(prompt, system, schema, label, *directories)
             environment = self._environment(request)
+            argv = self._argv(request, environment)
+            stdin = replace_surrogates(self._stdin(request)).encode()
             seconds = timeout_seconds or self._options.timeout_seconds
-            invocation = Invocation(
-                self.name,
-                self._argv(request, environment),
-                replace_surrogates(self._stdin(request)).encode(),
-                request.directory,
-                environment,
-                seconds,
-                self._options.late(self.name, seconds),
+            late = self._options.late(self.name, seconds)
+            directory = request.directory
+            result = await run(
+                Invocation(self.name, argv, stdin, directory, environment, seconds, late)
             )
-            finished = await run(invocation)
-            redaction = Redaction.of(environment, prompt, system)
-            return self._completion(request, finished, redaction)
+            return self._completion(request, result, Redaction.of(environment, prompt, system))
 
     async def context_tokens(self) -> int:
         """Return the setting: a program cannot be asked."""
@@ -152,6 +152,18 @@ class ProgramRuntime(ABC):
         """Read the answer; CompletionFailed when there is none."""
 
 
+class AgentRuntime(ProgramRuntime):
+    """Runs the command line of an agent, which can be given tools."""
+
+    def using(self, tools: ToolServer) -> LanguageModel:
+        """Return the same runtime with these tools, allowed without asking, and no others."""
+        return type(self)(replace(self._options, tools=tools))
+
+    @property
+    def _program(self) -> str:
+        return find_program(self._options.program or self.name)
+
+
 class CommandRuntime(ProgramRuntime):
     """Runs a command template: the prompt on standard input, the answer on standard output."""
 
@@ -171,10 +183,9 @@ class CommandRuntime(ProgramRuntime):
             OUTPUT_FILE: str(request.files / "output"),
         }
         program, *arguments = self._options.command
-        return [
-            find_program(program, "runtime.command"),
-            *(_filled(argument, values) for argument in arguments),
-        ]
+        for placeholder, value in values.items():
+            arguments = [argument.replace(placeholder, value) for argument in arguments]
+        return [find_program(program), *arguments]
 
     def _stdin(self, request: Request) -> str:
         """Return the prompt, with the system text and schema that the template has no file for."""
@@ -182,7 +193,7 @@ class CommandRuntime(ProgramRuntime):
         if request.system and not self._has(SYSTEM_FILE):
             parts.insert(0, request.system)
         if request.schema is not None and not self._has(SCHEMA_FILE):
-            parts.append(_asking_for(request.schema))
+            parts.append(f"{_SCHEMA_REQUEST}{json_text(request.schema)}\n")
         return "\n\n".join(parts)
 
     def _completion(
@@ -200,16 +211,3 @@ class CommandRuntime(ProgramRuntime):
 
     def _has(self, placeholder: str) -> bool:
         return any(placeholder in argument for argument in self._options.command[1:])
-
-
-def _asking_for(schema: Mapping[str, Any]) -> str:
-    return (
-        "Answer with one JSON value and nothing else: no explanation and no code fence. "
-        f"It must fit this JSON Schema:\n{json_text(schema)}\n"
-    )
-
-
-def _filled(argument: str, values: Mapping[str, str]) -> str:
-    for placeholder, value in values.items():
-        argument = argument.replace(placeholder, value)
-    return argument
