@@ -83,7 +83,6 @@ def parameters(function: object) -> list[str]:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name: str) -> None:
     function = getattr(notebook, name)
-    assert name in notebook.__all__
     assert parameters(function) == FUNCTIONS[name]
     assert inspect.iscoroutinefunction(function) == (name in ASYNC)
 
@@ -113,4 +112,4 @@ def test_types() -> None:
     assert set(get_type_hints(LRUCacheOptions)) == {"max_size", "ttl_ms"}
     assert set(get_type_hints(MemoryManagerOptions)) == {"cache", "deep_search_fn"}
     assert not SearchOptions.__required_keys__
-    assert "DeepSearchFn" in notebook.__all__
+    assert notebook.DeepSearchFn

@@ -50,15 +50,12 @@ _Cached = tuple[Stamp, EnrichedMemory]
 class MemoryManager:
     """Saves, recalls and searches notes; threads may share it.
 
-    A cached note is valid only while the database's stamp is unchanged. Checking it costs one
-    pragma instead of the two queries of a recall, and no write is missed, even of other processes.
+    A cached note is valid while the database's stamp is unchanged, which every process changes.
     """
 
     def __init__(self, db: Notebook, options: MemoryManagerOptions | None = None) -> None:
         given = options or {}
-        self.db = db
-        self._lock = db.sqlite.lock
-        self._stamp = db.sqlite.stamp
+        self.db, self._lock, self._stamp = db, db.sqlite.lock, db.sqlite.stamp
         self._cache: LRUCache[_Cached] = LRUCache(**given.get("cache", {}))
         self._deep_search_fn = given.get("deep_search_fn")
         try:
@@ -107,8 +104,7 @@ class MemoryManager:
         self, agent_id: str, category: MemoryCategory | str, limit: int = core.RECENT
     ) -> Notes:
         """List the agent's live notes of one category, last changed first."""
-        owner, most = checked_agent(agent_id), checked_limit(limit)
-        return store.recent_of_category(self.db, owner, category, most)
+        return store.recent(self.db, checked_agent(agent_id), checked_limit(limit), category)
 
     def get_related(self, memory_id: str, limit: int = related.MOST_REFERENCES) -> Related:
         """List the live notes that share words with this one, most similar first."""
@@ -138,9 +134,9 @@ class MemoryManager:
             memory = store.get(self.db, agent_id, key)
             if memory is None:
                 return None
-            found = store.enriched(memory, store.get_category(self.db, memory.id))
-        self._cache.set(f"{agent_id}:{key}", (stamp, found))
-        return found
+            enriched = store.enriched(memory, store.get_category(self.db, memory.id))
+        self._cache.set(f"{agent_id}:{key}", (stamp, enriched))
+        return enriched
 
 
 def open_manager(
@@ -152,12 +148,7 @@ def open_manager(
     worker: Executor | None = None,
 ) -> MemoryManager:
     """Open the notebook in a butler's directory; deep searches use `model`."""
-    db = open_notebook(
-        directory / FILE,
-        clock=clock,
-        new_id=new_id,
-        worker=worker,
-    )
+    db = open_notebook(directory / FILE, clock=clock, new_id=new_id, worker=worker)
     options: MemoryManagerOptions = {}
     if model is not None:
         options["deep_search_fn"] = reranking_with(model, DEEP_SEARCH_SECONDS)

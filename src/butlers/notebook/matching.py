@@ -56,7 +56,8 @@ def find_matching(
     Words the agent never wrote are matched as prefixes at once, and if no word starts with them,
     inside of words. In scripts without spaces, pairs of characters are matched.
     """
-    unknown = _unknown(db, owner, query.terms)
+    frequencies = corpora.frequencies(db, owner, query.terms)
+    unknown = [term for term in query.terms if not frequencies[term]]
     known = [word for word in query.words if word not in unknown]
     found = _by_id(fetch(match_any(known + _holders(db, owner, _pairs(unknown)), unknown)))
     if known and len(found) < enough:
@@ -89,12 +90,6 @@ def _having(parts: list[str], vocabulary: Collection[str]) -> list[str]:
     if not parts:
         return []
     return sorted(other for other in vocabulary if any(part in other for part in parts))
-
-
-def _unknown(db: Notebook, owner: Owner, terms: list[str]) -> list[str]:
-    """List the terms that none of the agent's notes contains."""
-    frequencies = corpora.frequencies(db, owner, terms)
-    return [term for term in terms if not frequencies[term]]
 
 
 def _holders(db: Notebook, owner: Owner, parts: list[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """The types of the notebook: notes, categories, search options and results; score decay."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TypedDict
@@ -173,12 +173,11 @@ def compute_decay_multiplier(updated_at: str, now: datetime | None = None) -> fl
 def apply_decay(results: Iterable[ScoredMemory], now: datetime | None = None) -> list[ScoredMemory]:
     """Apply decay to the scores and sort, best first."""
     moment = now or utc_now()
-    decayed = [ScoredMemory(r.memory, r.score * _left(r, moment), r.source) for r in results]
-    return sorted(decayed, key=lambda r: (-r.score, r.memory.key, r.memory.id))
-
-
-def _left(result: ScoredMemory, now: datetime) -> float:
-    return compute_decay_multiplier(result.memory.updated_at, now)
+    decayed = []
+    for result in results:
+        multiplier = compute_decay_multiplier(result.memory.updated_at, moment)
+        decayed.append(replace(result, score=result.score * multiplier))
+    return sorted(decayed, key=lambda result: (-result.score, result.memory.key, result.memory.id))
 
 
 def _aware(moment: datetime) -> datetime:

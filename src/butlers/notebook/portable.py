@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -10,23 +11,14 @@ from butlers.db.sqlite import Value
 from butlers.errors import ButlersError, Conflict, InvalidInput
 from butlers.notebook.core import adopt_notes
 from butlers.notebook.handle import Notebook, checked_agent, checked_content, checked_key, owner_id
+from butlers.notebook.model import AgentMemory
 
 _QUERIES = queries.load(__file__)
-COLUMNS = (
-    "id",
-    "agent",
-    "key",
-    "content",
-    "txid",
-    "status",
-    "archived",
-    "created_at",
-    "updated_at",
-)
+COLUMNS = tuple(field.name.removesuffix("_id") for field in fields(AgentMemory))
 """The exported columns of a note; index, weights and references are computed again."""
 
 _AT_ONCE = 500
-_TEXTS = ("id", "agent", "key", "content", "status", "created_at", "updated_at")
+_TEXTS = tuple(name for name in COLUMNS if name not in ("txid", "archived"))
 
 
 def export_notes(db: Notebook, tenant: str) -> Iterator[dict[str, Any]]:
@@ -75,11 +67,11 @@ def _bring_one(db: Notebook, tenant: str, note: dict[str, Any]) -> int:
     row: dict[str, Value] = {**{name: note.get(name) for name in COLUMNS}, "agent": owner}
     row["key"] = checked_key(note["key"], db.limits)
     row["content"] = checked_content(note["content"], db.limits)
-    there = db.sqlite.fetch_one(_QUERIES["there"], id=note["id"], agent_id=owner, key=row["key"])
-    if there is None:
+    known = db.sqlite.fetch_one(_QUERIES["known"], id=note["id"], agent_id=owner, key=row["key"])
+    if known is None:
         db.sqlite.execute(_QUERIES["insert"], **row)
         return 1
-    if there != (note["id"], owner):
+    if known != (note["id"], owner):
         raise Conflict(f"there is another note under {note['key'][:80]!r}")
     return 0
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from itertools import accumulate
 
 from butlers.db import queries
 from butlers.db.sqlite import Row
@@ -73,35 +74,17 @@ def _alike(
 
 def _candidates(db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str, int]) -> list[Row]:
     """Fetch other notes that contain the note's rarest shared terms."""
-    rarest = _rarest_shared(db, owner, counts)
-    telling = _within_budget(rarest)
-    name = "matching_notes" if telling else "latest_matching_notes"
-    terms = telling or [term for term, _ in rarest]
-    if not terms:
-        return []
-    return db.sqlite.fetch(
-        _QUERIES[name],
-        match=match_any(terms),
-        first=owner.first,
-        last=owner.last,
-        memory_id=memory_id,
-        limit=_CANDIDATES,
-    )
-
-
-def _rarest_shared(db: Notebook, owner: Owner, counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """List the note's terms that other notes contain too, with their counts, rarest first."""
     frequencies = corpora.frequencies(db, owner, counts)
-    shared = [(term, documents) for term, documents in frequencies.items() if documents > 1]
-    return sorted(shared, key=lambda pair: (pair[1], pair[0]))[:_MOST_TERMS]
-
-
-def _within_budget(rarest: list[tuple[str, int]]) -> list[str]:
-    """Take the rarest terms while ranking all they match stays cheap."""
-    chosen, postings = [], 0
-    for term, documents in rarest:
-        postings += documents
-        if postings > _MOST_POSTINGS:
-            break
-        chosen.append(term)
-    return chosen
+    shared = [(documents, term) for term, documents in frequencies.items() if documents > 1]
+    rarest = sorted(shared)[:_MOST_TERMS]
+    if not rarest:
+        return []
+    # The rarest terms while ranking all they match stays cheap; if it never is, the latest notes.
+    postings = accumulate(documents for documents, _ in rarest)
+    cheap = [
+        term for (_, term), most in zip(rarest, postings, strict=True) if most <= _MOST_POSTINGS
+    ]
+    query = _QUERIES["matching_notes" if cheap else "latest_matching_notes"]
+    match = match_any(cheap or [term for _, term in rarest])
+    within = {"first": owner.first, "last": owner.last, "limit": _CANDIDATES}
+    return db.sqlite.fetch(query, match=match, memory_id=memory_id, **within)

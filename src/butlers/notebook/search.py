@@ -77,8 +77,8 @@ async def deep_search(
     deep_search_fn: DeepSearchFn | None = None,
 ) -> list[ScoredMemory]:
     """Let a language model rank the candidates of a fast search; without one, keep their order."""
-    deep = replace(_checked(opts), mode=NoteSearchMode.DEEP)
-    return (await _find(db, agent_id, query, deep, deep_search_fn)).memories
+    mode = NoteSearchMode.DEEP
+    return (await find(db, agent_id, query, opts, deep_search_fn, mode)).memories
 
 
 async def search(
@@ -92,17 +92,6 @@ async def search(
     return (await find(db, agent_id, query, opts, deep_search_fn)).memories
 
 
-async def find(
-    db: Notebook,
-    agent_id: str,
-    query: str,
-    opts: SearchOptions | None = None,
-    deep_search_fn: DeepSearchFn | None = None,
-) -> SearchResult:
-    """Search like `search`; also return the mode and the number of candidates."""
-    return await _find(db, agent_id, query, _checked(opts), deep_search_fn)
-
-
 def _checked(opts: SearchOptions | FastSearchOptions | None) -> _Options:
     given = dict(opts or {})
     unknown = given.keys() - _Options.__slots__
@@ -112,17 +101,11 @@ def _checked(opts: SearchOptions | FastSearchOptions | None) -> _Options:
     similarity = given.get("min_similarity", 0.0)
     if not isinstance(similarity, int | float) or not 0 <= similarity <= 1:
         raise InvalidInput(f"min_similarity is {similarity!r}; give a number from 0 to 1")
+    mode, modes = given.get("mode") or NoteSearchMode.FAST, [mode.value for mode in NoteSearchMode]
+    if mode not in modes:
+        raise InvalidInput(f"mode is {mode!r}; give one of {modes}")
     category = str(given.get("category") or "") or None
-    return _Options(limit, _mode(given.get("mode")), category, similarity)
-
-
-def _mode(given: object) -> NoteSearchMode:
-    try:
-        return NoteSearchMode(str(given or NoteSearchMode.FAST))
-    except ValueError:
-        raise InvalidInput(
-            f"mode is {given!r}; give one of {[m.value for m in NoteSearchMode]}"
-        ) from None
+    return _Options(limit, NoteSearchMode(mode), category, similarity)
 
 
 def _ranked(
@@ -145,11 +128,8 @@ def _candidates(
     db: Notebook, owner: Owner, query: NoteQuery, options: _Options
 ) -> list[_Candidate]:
     """Fetch candidates by relevance; a category without any is ignored."""
-    within: dict[str, Value] = {
-        "first": owner.first,
-        "last": owner.last,
-        "limit": options.candidates,
-    }
+    within: dict[str, Value] = {"first": owner.first, "last": owner.last}
+    within["limit"] = options.candidates
 
     def of_category(match: str) -> list[Row]:
         statement = _QUERIES["candidates_of_category"]
@@ -158,10 +138,9 @@ def _candidates(
     def of_any(match: str) -> list[Row]:
         return db.sqlite.fetch(_QUERIES["candidates"], match=match, **within)
 
-    rows: list[Row] = []
-    if options.category:
-        rows = find_matching(db, owner, query, options.limit, of_category)
-    rows = rows or find_matching(db, owner, query, options.limit, of_any)
+    fetches = (of_category, of_any) if options.category else (of_any,)
+    found = (find_matching(db, owner, query, options.limit, fetch) for fetch in fetches)
+    rows = next(filter(None, found), [])
     return [(note(row), json.loads(row[COLUMNS])) for row in rows[: options.candidates]]
 
 
@@ -172,14 +151,12 @@ def _scored(
     vocabulary = set[str]().union(*(counts for _, counts in candidates))
     corpus = corpora.corpus(db, owner, vocabulary.union(terms))
     wanted = _query_vector(corpus, terms, vocabulary)
-    scored = []
+    source, scored = ScoreSource.COMBINED if wanted else ScoreSource.FTS5, []
     for position, (memory, counts) in enumerate(candidates):
         rank = 1 - _RANK_SPAN * position / max(len(candidates), 2)
         cosine = cosine_similarity_sparse(wanted, corpus.weights(counts))
         score = FTS_SHARE * rank + TFIDF_SHARE * cosine if wanted else rank
-        scored.append(
-            ScoredMemory(memory, score, ScoreSource.COMBINED if wanted else ScoreSource.FTS5)
-        )
+        scored.append(ScoredMemory(memory, score, source))
     return scored
 
 
@@ -194,9 +171,17 @@ def _query_vector(corpus: IDFCorpus, terms: list[str], vocabulary: set[str]) -> 
     return corpus.weights(shares | unmatched) if shares else {}
 
 
-async def _find(
-    db: Notebook, agent_id: str, query: str, options: _Options, deep_search_fn: DeepSearchFn | None
+async def find(
+    db: Notebook,
+    agent_id: str,
+    query: str,
+    opts: SearchOptions | None,
+    deep_search_fn: DeepSearchFn | None,
+    mode: NoteSearchMode | None = None,
 ) -> SearchResult:
+    """Search; also return the mode and the number of candidates."""
+    options = _checked(opts)
+    options = replace(options, mode=mode or options.mode)
     ranked, total = await db.apart(_ranked, db, agent_id, query, options)
     if options.mode is NoteSearchMode.DEEP and deep_search_fn is not None and ranked:
         candidates = [result.memory for result in ranked]
@@ -219,9 +204,8 @@ def _accepted(
     for result in answer:
         memory = known.get(result.memory.id)
         if memory is not None and math.isfinite(result.score) and result.score >= 0:
-            accepted.setdefault(
-                memory.id, ScoredMemory(memory, float(result.score), ScoreSource.LLM)
-            )
+            scored = ScoredMemory(memory, float(result.score), ScoreSource.LLM)
+            accepted.setdefault(memory.id, scored)
     if answer and not accepted:
         raise InvalidInput("the callback answered with none of the candidates it was given")
     return list(accepted.values())

@@ -48,14 +48,8 @@ def enriched(memory: AgentMemory, result: CategoryResult | None) -> EnrichedMemo
 
 def upsert(db: Notebook, agent_id: str, key: str, content: str) -> AgentMemory:
     """Create or change the agent's note under this key; it is live afterwards."""
-    (row,) = db.sqlite.fetch(
-        _QUERIES["upsert_note"],
-        id=str(db.new_id()),
-        agent_id=agent_id,
-        key=key,
-        content=content,
-        now=db.now_text(),
-    )
+    values = {"agent_id": agent_id, "key": key, "content": content, "now": db.now_text()}
+    (row,) = db.sqlite.fetch(_QUERIES["upsert_note"], id=str(db.new_id()), **values)
     return note(row)
 
 
@@ -65,16 +59,15 @@ def get(db: Notebook, agent_id: str, key: str) -> AgentMemory | None:
     return None if row is None else note(row)
 
 
-def recent(db: Notebook, agent_id: str, limit: int) -> list[AgentMemory]:
-    """List the agent's live notes, last changed first."""
-    rows = db.sqlite.fetch(_QUERIES["recent_notes"], agent_id=agent_id, limit=limit)
-    return [note(row) for row in rows]
-
-
-def recent_of_category(db: Notebook, agent_id: str, category: str, limit: int) -> list[AgentMemory]:
-    """List the agent's live notes of a category; none without the table of categories."""
-    query = _QUERIES["recent_notes_of_category"]
-    rows = kept_rows(db, query, agent_id=agent_id, category=category, limit=limit)
+def recent(
+    db: Notebook, agent_id: str, limit: int, category: str | None = None
+) -> list[AgentMemory]:
+    """List the agent's live notes, all or of a category, last changed first."""
+    owned: dict[str, Value] = {"agent_id": agent_id, "limit": limit}
+    if category is None:
+        rows = db.sqlite.fetch(_QUERIES["recent_notes"], **owned)
+    else:
+        rows = kept_rows(db, _QUERIES["recent_notes_of_category"], category=category, **owned)
     return [note(row) for row in rows]
 
 

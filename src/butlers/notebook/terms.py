@@ -83,14 +83,13 @@ def frequencies(db: Notebook, owner: Owner, terms: Iterable[str]) -> dict[str, i
     known = db.frequencies.at(db.sqlite.stamp(), owner.number)
     unknown = wanted.difference(known)
     if unknown:
-        known |= dict.fromkeys(unknown, 0) | _read_frequencies(db, owner, unknown)
+        query, missing = (
+            _QUERIES["document_frequencies"],
+            json.dumps([*unknown], ensure_ascii=False),
+        )
+        rows = db.sqlite.fetch(query, owner=owner.number, terms=missing)
+        known |= dict.fromkeys(unknown, 0) | dict(rows)
     return {term: known[term] for term in wanted}
-
-
-def _read_frequencies(db: Notebook, owner: Owner, terms: Iterable[str]) -> dict[str, int]:
-    wanted = json.dumps(list(terms), ensure_ascii=False)
-    query = _QUERIES["document_frequencies"]
-    return dict(db.sqlite.fetch(query, owner=owner.number, terms=wanted))
 
 
 def weights(db: Notebook, agent_id: str, counts: Mapping[str, int]) -> dict[str, float]:
@@ -119,16 +118,12 @@ def renew_notes(db: Notebook) -> None:
     Others may use the file meanwhile. If interrupted, it starts again and skips what is done.
     """
     try:
-        if _version(db) < VERSION:
+        version = db.sqlite.fetch_one(_QUERIES["get_version"])
+        if version is None or version[0] < VERSION:
             _renew_all(db)
             db.sqlite.execute(_QUERIES["set_version"])
     except Unavailable as error:
         _log.warning("notes keep the index of an earlier version", error=str(error))
-
-
-def _version(db: Notebook) -> int:
-    row = db.sqlite.fetch_one(_QUERIES["get_version"])
-    return 0 if row is None else int(row[0])
 
 
 def _renew_all(db: Notebook) -> None:
@@ -144,15 +139,10 @@ def _renew_all(db: Notebook) -> None:
 def _renew(db: Notebook, row: Row) -> None:
     """Update counts and category where they differ; leave notes that have none."""
     memory, counted = store.note(row), row[store.COLUMNS]
-    if counted is not None:
-        _recount(db, memory, json.loads(counted))
-    known, found = store.get_category(db, memory.id), categorize(memory.key, memory.content)
-    if known not in (None, found):
-        store.set_category(db, memory.id, found)
-
-
-def _recount(db: Notebook, memory: AgentMemory, counted: dict[str, int]) -> None:
     counts = term_counts(memory.key, memory.content)
-    if counts != counted:
+    if counted is not None and counts != json.loads(counted):
         db.sqlite.execute(_QUERIES["reenter_note"], memory_id=memory.id)
         count_terms(db, memory.id, counts)
+    known, category = store.get_category(db, memory.id), categorize(memory.key, memory.content)
+    if known not in (None, category):
+        store.set_category(db, memory.id, category)

@@ -1,4 +1,4 @@
-"""How notes and queries are taken apart into terms."""
+"""Split notes and queries into terms."""
 
 import re
 import unicodedata
@@ -7,9 +7,9 @@ from collections import Counter
 from butlers.kernel.text import clean
 
 LONGEST_TERM = 64
-"""Longer tokens are data, not words: they are found by the index but carry no weight."""
+"""Longer tokens are data, not words: the index finds them, but they have no weight."""
 
-# What carries no meaning of its own in an English sentence.
+# English words without a meaning of their own.
 _STOP_WORDS = """
 a about above after again against all also am an and any are as at be because been before
 being below between both but by can cannot could did do does doing down during each few for
@@ -24,10 +24,9 @@ _ACCENTED = re.compile("([a-z])[\u0300-\u036f]+")
 
 
 class _Letters(dict[int, str]):
-    """Letters, digits and the marks that belong to them stay; anything else parts words.
+    """Replaces all but letters, digits and marks by spaces, as the full-text index does.
 
-    Marks matter: without them most scripts of India are torn apart inside a word. The full-text
-    index is told the same classes.
+    Without marks, words in most scripts of India would be split.
     """
 
     def __missing__(self, code: int) -> str:
@@ -41,17 +40,17 @@ _LETTERS = _Letters()
 
 
 def words(text: str) -> list[str]:
-    """Every word of the text in order, in lower case and composed."""
+    """List every word of a text in order, in lower case and composed."""
     return unicodedata.normalize("NFC", clean(text)).lower().translate(_LETTERS).split()
 
 
 def tokenize(text: str) -> list[str]:
-    """The words that carry meaning: no stop words, nothing shorter than two characters."""
+    """List the words of a text without stop words and single characters."""
     return [word for word in words(text) if len(word) > 1 and word not in STOP_WORDS]
 
 
 def folded(word: str) -> str:
-    """The word as the full-text index compares it: Latin letters without their accents."""
+    """Return a word as the full-text index compares it: Latin letters without accents."""
     if word.isascii():
         return word
     bare = _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", word))
@@ -59,20 +58,20 @@ def folded(word: str) -> str:
 
 
 def terms(text: str) -> list[str]:
-    """What a text is weighed by: its words that carry meaning, folded, and no data."""
+    """List the terms by which a text is weighed: its folded words that are not too long."""
     return [folded(word) for word in tokenize(text) if len(word) <= LONGEST_TERM]
 
 
 def distinct_terms(text: str) -> list[str]:
-    """Each term of a text once, in order."""
+    """List each term of a text once, in order."""
     return list(dict.fromkeys(terms(text)))
 
 
 def query_terms(query: str) -> list[str]:
-    """The distinct words a query is matched by; of one made of stop words alone, all its words."""
+    """List the distinct words of a query, without stop words unless it has no others."""
     return list(dict.fromkeys(map(folded, tokenize(query) or words(query))))
 
 
 def term_counts(key: str, content: str) -> dict[str, int]:
-    """How often each term stands in a note, the most frequent first."""
+    """Count each term of a note, the most frequent first."""
     return dict(Counter(terms(f"{key}\n{content}")).most_common())
