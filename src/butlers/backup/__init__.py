@@ -1,1 +1,1 @@
-"""A whole home in one file: made while it is used, checked, and restored elsewhere."""
+"""Back up a whole home into one file while it is used, check it, and restore it elsewhere."""

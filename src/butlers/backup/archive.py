@@ -1,7 +1,6 @@
-"""The file a backup is: a zip, in which a manifest says what every other member must be.
+"""The file of a backup: a zip with a manifest that has the hash of every other member.
 
-The manifest is written last, and a zip without its end is none: a file that was cut short
-never looks whole.
+The manifest is written last, so that a file that was cut short is recognised.
 """
 
 import hashlib
@@ -10,9 +9,9 @@ import sqlite3
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, Self
+from typing import IO
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
@@ -31,7 +30,7 @@ _MOST_MANIFEST_BYTES = 64 * 1024**2
 
 
 def dump_of(butler: str) -> str:
-    """The member with a butler's database."""
+    """Return the name of the member with a butler's database."""
     return f"databases/{butler}.dump"
 
 
@@ -41,30 +40,30 @@ class _Part(BaseModel):
 
 
 class Member(_Part):
-    """What a member holds when it is whole."""
+    """The size and hash of a member."""
 
     bytes: int
     sha256: str
 
 
 class StoredDatabase(_Part):
-    """What is known of a butler's database as it lies in the backup."""
+    """A butler's database in the backup."""
 
     revisions: tuple[str, ...]
     counts: dict[str, int]
     postgres: int
     is_external: bool = False
     embedding: str = ""
-    """The fingerprint of the model that its vectors are compared with; "" for no memory."""
+    """The version of the embedding model of its vectors; "" without a memory."""
 
     @property
     def rows(self) -> int:
-        """How many rows there are in all."""
+        """How many rows it has."""
         return sum(self.counts.values())
 
 
 class Manifest(_Part):
-    """What a backup says of itself."""
+    """The contents of a backup."""
 
     format: int
     version: str
@@ -78,24 +77,21 @@ class Manifest(_Part):
     members: dict[str, Member]
 
 
-class Writing:
-    """A backup that is being written, member after member."""
+class Writing(AbstractContextManager["Writing"]):
+    """A backup that is being written, one member after another."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(file, "w")
         self.members: dict[str, Member] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
-        # What was not finished is thrown away: nobody needs to hear that it cannot be.
+        # A file that was not finished is thrown away, and so are its errors.
         with suppress(OSError, ValueError):
             self._zip.close()
 
     @contextmanager
     def member(self, name: str, *, squeeze: bool = True) -> Iterator[Callable[[bytes], None]]:
-        """What writes to the next member; a dump is compressed already and not squeezed again."""
+        """Open the next member for writing; `squeeze` compresses it, which dumps are already."""
         digest, size = hashlib.sha256(), 0
 
         def write(piece: bytes) -> None:
@@ -109,19 +105,21 @@ class Writing:
         self.members[name] = Member(bytes=size, sha256=digest.hexdigest())
 
     def finish(self, manifest: Manifest) -> None:
-        """Write the manifest, and the end without which it is no zip."""
+        """Write the manifest and the end of the zip."""
         self._zip.writestr(_info(MANIFEST, True), manifest.model_dump_json(indent=1))
         self._zip.close()
 
 
-class Archive:
-    """A backup to be read; one whose manifest does not fit its members is refused."""
+class Archive(AbstractContextManager["Archive"]):
+    """A backup to read; InvalidInput if it is damaged or of a newer version."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         try:
             self._zip = zipfile.ZipFile(file)
-            self.manifest = self._manifest()
+            if self._zip.getinfo(MANIFEST).file_size > _MOST_MANIFEST_BYTES:
+                raise zipfile.BadZipFile("its manifest is too large")
+            self.manifest = Manifest.model_validate_json(self._zip.read(MANIFEST))
         except (zipfile.BadZipFile, KeyError, ValidationError, EOFError) as error:
             raise InvalidInput(
                 f"{file} is no whole backup ({_brief(error)}); it may have been cut short: take "
@@ -133,16 +131,13 @@ class Archive:
                 "does not know; upgrade butlers first"
             )
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._zip.close()
 
     def check(self) -> None:
-        """Read every member; InvalidInput names the first that is not what it was."""
-        expected, found = set(self.manifest.members), set(self._zip.namelist()) - {MANIFEST}
-        for name in sorted(expected ^ found):
+        """Read every member; InvalidInput names the first that is missing, changed or unknown."""
+        expected, present = set(self.manifest.members), set(self._zip.namelist()) - {MANIFEST}
+        for name in sorted(expected ^ present):
             raise self._damaged(name, "missing" if name in expected else "not its own")
         for name, member in self.manifest.members.items():
             digest = hashlib.sha256()
@@ -152,24 +147,13 @@ class Archive:
                 raise self._damaged(name, "not what was written")
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """What a member holds, piece by piece."""
+        """Yield the content of a member in pieces."""
         try:
             with self._zip.open(name) as stream:
                 while piece := stream.read(_PIECE_BYTES):
                     yield piece
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise self._damaged(name, _brief(error)) from None
-
-    def files(self) -> Iterator[tuple[PurePosixPath, str]]:
-        """The files of the home by their path there, each with the name of its member."""
-        for name in self.manifest.members:
-            if name.startswith(FILES):
-                yield PurePosixPath(name.removeprefix(FILES)), name
-
-    def _manifest(self) -> Manifest:
-        if self._zip.getinfo(MANIFEST).file_size > _MOST_MANIFEST_BYTES:
-            raise zipfile.BadZipFile("its manifest is too large")
-        return Manifest.model_validate_json(self._zip.read(MANIFEST))
 
     def _damaged(self, name: str, how: str) -> InvalidInput:
         return InvalidInput(f"{self.file} is damaged: {name} is {how}; take another backup")
@@ -190,8 +174,7 @@ def _brief(error: Exception) -> str:
 
 BACKUPS = "backups"
 _LEFT_OUT = frozenset(
-    # The databases are dumped, logs and links to sign in end with the machine, and a token in
-    # clear has no place in a file that is carried about.
+    # Databases are dumped, logs and sign-in links are of this machine, tokens are secret.
     {"postgres", "logs", "run.json", "run.new", "mcp.sock", "invitations", "hooks", "commands"}
     | {BACKUPS}
 )
@@ -200,32 +183,27 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def home_files(home: Home) -> list[Path]:
-    """The files to keep, what waits in the spool first.
-
-    A session that is stored meanwhile is then in the database as well, where it counts once.
-    """
+    """List the files to back up, the spool first: what is stored meanwhile is then dumped."""
     waiting = home.root / spool.DIRECTORY
-    found = [*_files(waiting, set())] if waiting.is_dir() else []
-    for entry in sorted(home.root.iterdir()):
-        if entry.name not in _LEFT_OUT and entry != waiting:
-            found += _files(entry, set())
-    return found
+    entries = [entry for entry in sorted(home.root.iterdir()) if entry.name not in _LEFT_OUT]
+    entries.sort(key=lambda entry: entry != waiting)
+    return [file for entry in entries for file in _files(entry, set())]
 
 
 def belongs(path: PurePosixPath) -> bool:
-    """Whether a backup may hold a file at this path of a home; one that was made up may not."""
+    """Whether a file at this path of a home can be part of a backup; a forged one is refused."""
     inside = bool(path.parts) and not path.is_absolute() and path.parts[0] not in _LEFT_OUT
     return inside and not any(part.startswith(".") for part in path.parts)
 
 
 def is_sqlite(file: Path) -> bool:
-    """Whether a file is an SQLite database, which must not be copied as it stands."""
+    """Whether a file is an SQLite database, which must not be copied as a file."""
     with file.open("rb") as stream:
         return stream.read(len(_SQLITE)) == _SQLITE
 
 
 def copy_sqlite(file: Path, copy: Path) -> None:
-    """Copy an SQLite database as it is at one moment, whoever writes meanwhile."""
+    """Copy a consistent state of an SQLite database while others may write."""
     with (
         translated_errors(),
         closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as source,
@@ -234,15 +212,10 @@ def copy_sqlite(file: Path, copy: Path) -> None:
         source.backup(target)
 
 
-def hooks_of(home: Home) -> tuple[str, ...]:
-    """The butlers whose hooks have a token."""
-    return tuple(name for name in home.butler_names() if home.hook_token_file(name).exists())
-
-
 def _files(path: Path, above: set[tuple[int, int]]) -> Iterator[Path]:
-    """The regular files at and below a path; a link is followed, though never in a circle."""
+    """Yield the regular files at and below a path; links are followed, but not in circles."""
     if path.name.startswith(".") or path.name.endswith(_PASSING):
-        return  # a draft of a file, or what a process holds while it runs
+        return  # a draft, or a file of a running process
     try:
         if path.is_file():
             yield path

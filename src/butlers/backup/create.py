@@ -1,4 +1,4 @@
-"""Making a backup: one moment of every database, the notes and the settings, in one file."""
+"""Make a backup: a snapshot of every database, the notes and the settings in one file."""
 
 import asyncio
 import fcntl
@@ -11,23 +11,11 @@ from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import IO
 
 from butlers import __version__
 from butlers.atomic_files import PRIVATE, flush_directory
-from butlers.backup.archive import (
-    FILES,
-    FORMAT,
-    ROLES,
-    Manifest,
-    StoredDatabase,
-    Writing,
-    copy_sqlite,
-    dump_of,
-    home_files,
-    hooks_of,
-    is_sqlite,
-)
+from butlers.backup import archive
+from butlers.backup.archive import Manifest, StoredDatabase, Writing
 from butlers.clock import Clock, utc_now
 from butlers.db import dump
 from butlers.db.migrate import current_revisions
@@ -56,15 +44,6 @@ class Made:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _BackedUpDatabase:
-    """A database that a backup holds."""
-
-    butler: str
-    dsn: str
-    is_external: bool = False
-
-
 async def make(
     home: Home,
     file: Path,
@@ -72,24 +51,29 @@ async def make(
     clock: Clock = utc_now,
     elsewhere: Mapping[str, str] = _NONE,
 ) -> Made:
-    """Write a backup of the home, which may be in use; nothing bears its name until it is whole.
+    """Write a backup of the home, which may be in use; Conflict if the file exists.
 
-    `elsewhere`: butlers whose databases another home keeps, and which.
+    The file appears when it is complete. `elsewhere`: butlers that another home backs up.
     """
     began_at = clock()
     if file.exists():
         raise Conflict(f"there is a file {file} already; name another one")
     house = load_house(home.settings_file, home.butler_files())
-    with _explained(file), _draft_beside(file) as drafts:
-        draft = drafts / file.name
-        with open(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE), "w+b") as stream:
-            with Writing(stream) as writing:
-                job = _Job(home, house, writing, drafts, tell, elsewhere)
-                manifest = await _write(job, began_at)
-            await asyncio.to_thread(_flush, stream)
-        size = draft.stat().st_size
-        draft.rename(file)
-        flush_directory(file.parent)
+    try:
+        with _draft_beside(file) as drafts:
+            draft = drafts / file.name
+            with open(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE), "w+b") as stream:
+                with Writing(stream) as writing:
+                    job = _Job(home, house, writing, drafts, tell, elsewhere)
+                    manifest = await _write(job, began_at)
+                stream.flush()
+                await asyncio.to_thread(os.fsync, stream.fileno())
+            size = draft.stat().st_size
+            draft.rename(file)
+            flush_directory(file.parent)
+    except OSError as error:
+        where = error.filename or file
+        raise Unavailable(f"no backup was made: {where}: {error.strerror}") from error
     return Made(file, size, manifest, (clock() - began_at).total_seconds())
 
 
@@ -105,19 +89,24 @@ class _Job:
 
 
 async def _write(job: _Job, made_at: datetime) -> Manifest:
-    for file in await asyncio.to_thread(home_files, job.home):
+    for file in await asyncio.to_thread(archive.home_files, job.home):
         await asyncio.to_thread(_keep_file, job, file)
     async with AsyncExitStack() as stack:
-        found = await _databases(job, stack)
-        stored = {one.butler: await _keep_database(job, one) for one in found}
+        databases = await _databases(job, stack)
+        stored = {
+            butler: await _keep_database(job, butler, dsn, is_external)
+            for butler, (dsn, is_external) in databases.items()
+        }
+    names = job.home.butler_names()
+    hooks = [name for name in names if job.home.hook_token_file(name).exists()]
     manifest = Manifest(
-        format=FORMAT,
+        format=archive.FORMAT,
         version=__version__,
         made_at=made_at,
         home=str(job.home.root),
         host=socket.gethostname(),
         databases=stored,
-        hooks=hooks_of(job.home),
+        hooks=tuple(hooks),
         left_out=tuple(job.left_out),
         members=job.writing.members,
     )
@@ -126,34 +115,31 @@ async def _write(job: _Job, made_at: datetime) -> Manifest:
 
 
 def _keep_file(job: _Job, file: Path) -> None:
-    name = FILES + file.relative_to(job.home.root).as_posix()
+    name = archive.FILES + file.relative_to(job.home.root).as_posix()
     with suppress(FileNotFoundError):  # of the spool, and stored meanwhile
-        source = _still(file, job.drafts) if is_sqlite(file) else file
-        with source.open("rb") as stream, job.writing.member(name) as write:
+        if archive.is_sqlite(file):
+            copy = job.drafts / "copy.sqlite"
+            copy.unlink(missing_ok=True)
+            archive.copy_sqlite(file, copy)
+            file = copy
+        with file.open("rb") as stream, job.writing.member(name) as write:
             while piece := stream.read(1024 * 1024):
                 write(piece)
 
 
-def _still(file: Path, drafts: Path) -> Path:
-    """A copy of a database that nobody writes to."""
-    copy = drafts / "copy.sqlite"
-    copy.unlink(missing_ok=True)
-    copy_sqlite(file, copy)
-    return copy
+async def _databases(job: _Job, stack: AsyncExitStack) -> dict[str, tuple[str, bool]]:
+    """Return the address of each butler's database, and whether its server is external.
 
-
-async def _databases(job: _Job, stack: AsyncExitStack) -> list[_BackedUpDatabase]:
-    """Every butler's database; the embedded server is held, and started where it does not run."""
-    external = {name: one for name, one in job.house.butlers.items() if one.database.url}
-    found = [
-        _BackedUpDatabase(
-            name, external_access(one.database.url, database_name(name)).owner_dsn, True
-        )
-        for name, one in external.items()
+    The embedded server is started if necessary and runs until the stack ends.
+    """
+    external = {name: butler for name, butler in job.house.butlers.items() if butler.database.url}
+    databases = {
+        name: (external_access(butler.database.url, database_name(name)).owner_dsn, True)
+        for name, butler in external.items()
         if name not in job.elsewhere
-    ]
-    kept = job.elsewhere.items()
-    job.left_out.extend(f"the database of {name}: {home} keeps it" for name, home in kept)
+    }
+    others = job.elsewhere.items()
+    job.left_out.extend(f"the database of {name}: {home} keeps it" for name, home in others)
     job.left_out.extend(
         f"the database of {name}, unless it is on the embedded server: its butler.toml is wrong"
         for name in job.house.failed
@@ -163,33 +149,33 @@ async def _databases(job: _Job, stack: AsyncExitStack) -> list[_BackedUpDatabase
         stack.push_async_callback(server.release)
         await server.hold()
         dsn = server.embedded_dsn
-        with job.writing.member(ROLES) as write:
+        with job.writing.member(archive.ROLES) as write:
             await dump.dump_roles(dsn(), _off_the_loop(write))
-        names = [one.removeprefix("butler_") for one in await dump.databases(dsn())]
-        found += [
-            _BackedUpDatabase(one, dsn(database_name(one))) for one in names if one not in external
-        ]
-    return found
+        names = [name.removeprefix("butler_") for name in await dump.databases(dsn())]
+        databases |= {
+            name: (dsn(database_name(name)), False) for name in names if name not in external
+        }
+    return databases
 
 
-async def _keep_database(job: _Job, found: _BackedUpDatabase) -> StoredDatabase:
-    async with dump.snapshot_of(found.dsn) as state:
+async def _keep_database(job: _Job, butler: str, dsn: str, is_external: bool) -> StoredDatabase:
+    async with dump.snapshot_of(dsn) as state:
         rows = sum(state.counts.values())
-        job.tell(f"{found.butler}: {rows:,} rows in {len(state.counts)} tables")
-        revisions = await current_revisions(found.dsn)
-        with job.writing.member(dump_of(found.butler), squeeze=False) as write:
-            await dump.dump(found.dsn, state, _off_the_loop(write))
+        job.tell(f"{butler}: {rows:,} rows in {len(state.counts)} tables")
+        revisions = await current_revisions(dsn)
+        with job.writing.member(archive.dump_of(butler), squeeze=False) as write:
+            await dump.dump(dsn, state, _off_the_loop(write))
     return StoredDatabase(
         revisions=revisions,
         counts=state.counts,
         postgres=state.major,
-        is_external=found.is_external,
-        embedding=fingerprint(job.house.butlers.get(found.butler)),
+        is_external=is_external,
+        embedding=fingerprint(job.house.butlers.get(butler)),
     )
 
 
 def _off_the_loop(write: Callable[[bytes], None]) -> dump.Write:
-    """Writing to a disk may take a while; whoever is served by this process does not wait."""
+    """Write in a thread, so that the event loop does not wait for the disk."""
 
     async def written(piece: bytes) -> None:
         await asyncio.to_thread(write, piece)
@@ -198,7 +184,7 @@ def _off_the_loop(write: Callable[[bytes], None]) -> dump.Write:
 
 
 def fingerprint(settings: ButlerSettings | None) -> str:
-    """What tells a butler's vectors from those of another model; "" where it cannot be known."""
+    """Return the version of a butler's embedding model; "" if it is unknown."""
     config = settings.module("memory") if settings else None
     if not isinstance(config, MemoryModuleConfig) or not config.enabled:
         return ""
@@ -208,44 +194,25 @@ def fingerprint(settings: ButlerSettings | None) -> str:
 
 
 @contextmanager
-def _explained(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        where = error.filename or file
-        raise Unavailable(f"no backup was made: {where}: {error.strerror}") from error
-
-
-@contextmanager
 def _draft_beside(file: Path) -> Iterator[Path]:
-    """A private directory on the same disk, removed at the end; those of the killed are too."""
+    """Make a private directory on the same disk, removed at the end; remove abandoned ones."""
     with ExitStack() as stack:
-        with locked(file.parent):  # so that nobody takes ours for what a process left
+        with locked(file.parent):  # so that nobody takes ours for an abandoned one
             for left in file.parent.glob(f"{_DRAFTS}*"):
-                _remove_if_left(left)
+                with suppress(OSError), locked(left, fcntl.LOCK_NB):  # its process is gone
+                    shutil.rmtree(left, ignore_errors=True)
             drafts = Path(tempfile.mkdtemp(prefix=_DRAFTS, dir=file.parent))
             stack.enter_context(locked(drafts))
         stack.callback(shutil.rmtree, drafts, ignore_errors=True)
         yield drafts
 
 
-def _remove_if_left(drafts: Path) -> None:
-    """Remove the drafts of a process that was killed; one that lives holds a lock on them."""
-    with suppress(OSError), locked(drafts, fcntl.LOCK_NB):
-        shutil.rmtree(drafts, ignore_errors=True)
-
-
 @contextmanager
 def locked(path: Path, how: int = 0) -> Iterator[None]:
-    """Within this block nobody else has the lock on a file or directory, which the killed lose."""
+    """Hold the lock on a file or directory; a killed process loses it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | how)
         yield
     finally:
         os.close(descriptor)
-
-
-def _flush(stream: IO[bytes]) -> None:
-    stream.flush()
-    os.fsync(stream.fileno())

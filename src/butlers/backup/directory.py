@@ -1,4 +1,4 @@
-"""The backups that are kept of a home: where they lie, which there are, and the next one."""
+"""The directory of a home's backups: list them, make the next one, delete old ones."""
 
 import asyncio
 import fcntl
@@ -21,7 +21,7 @@ from butlers.host.butler import Butler
 from butlers.host.home import Home
 from butlers.jobs import runs
 from butlers.jobs.policy import Cause, RunOutcome, newest_tick
-from butlers.jobs.runs import Ending, Hold, Run
+from butlers.jobs.runs import Ending, Hold
 from butlers.settings.sections import BackupSection
 
 log = structlog.get_logger(__name__)
@@ -32,7 +32,7 @@ _NAME = "butlers-%Y%m%d-%H%M%S.zip"
 
 @dataclass(frozen=True, slots=True)
 class BackupFile:
-    """A backup that lies in the directory."""
+    """A backup in the directory."""
 
     file: Path
     made_at: datetime
@@ -40,47 +40,47 @@ class BackupFile:
 
 
 class Backups:
-    """The backups of a home, in the one directory the settings name."""
+    """The backups of a home, in the directory that the settings name."""
 
     def __init__(self, home: Home, settings: BackupSection, clock: Clock = utc_now) -> None:
         self._home, self._settings, self._clock = home, settings, clock
 
     @property
     def directory(self) -> Path:
-        """Where they are kept: in the home, unless the settings name another place."""
+        """Their directory: in the home, unless the settings name another."""
         return (self._home.root / (self._settings.directory or BACKUPS)).expanduser()
 
     def all(self) -> list[BackupFile]:
-        """Those that bear our name, the newest first; what is in them is not looked at."""
-        found = [
+        """List the backups by file name, newest first; none is opened."""
+        backups = [
             BackupFile(file, made_at, file.stat().st_size)
             for file in self.directory.glob("butlers-*.zip")
             if (made_at := _made_at(file)) is not None
         ]
-        return sorted(found, key=lambda one: one.made_at, reverse=True)
+        return sorted(backups, key=lambda backup: backup.made_at, reverse=True)
 
     def find(self, name: str = "") -> BackupFile:
-        """The one of this name, or the newest; a name is that of a file here and no path."""
-        for one in self.all():
-            if name in ("", one.file.name):
-                return one
+        """Return the backup of this file name, or the newest; NotFound if there is none."""
+        for backup in self.all():
+            if name in ("", backup.file.name):
+                return backup
         what = f"called {name[:80]!r} " if name else ""
         raise NotFound(f"there is no backup {what}in {self.directory}; name another, or make one")
 
     @property
     def cron(self) -> str:
-        """When one is made by itself; "" for never."""
+        """The schedule; "" for none."""
         return self._settings.cron
 
     @property
     def next_name(self) -> str:
-        """What one that is made now is called."""
+        """The file name of a backup made now."""
         return f"{self._clock():{_NAME}}"
 
     async def make(
         self, tell: Tell = lambda words: None, elsewhere: Mapping[str, str] | None = None
     ) -> Made:
-        """One more, and those beyond the number to keep removed; Conflict while one is made."""
+        """Make a backup and delete the oldest beyond the limit; Conflict while another is made."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.directory / _LOCK).touch(0o600)
         try:
@@ -94,49 +94,46 @@ class Backups:
 
     @property
     def is_late(self) -> bool:
-        """Whether the schedule asked for one since the last was made."""
+        """Whether a scheduled backup was not made."""
         return self._missed() is not None
 
     def _missed(self) -> datetime | None:
-        """The time for which the schedule asked for one that was not made."""
+        """Return the scheduled time of a backup that was not made, or None."""
         tick = newest_tick(self._settings.cron, self._clock()) if self._settings.cron else None
         newest = next(iter(self.all()), None)
         return tick if tick is not None and (newest is None or newest.made_at < tick) else None
 
     def kept(self, butlers: Mapping[str, Butler]) -> AbstractAsyncContextManager[object]:
-        """Within this block one is made whenever the schedule says; what was missed, once."""
+        """Make backups on schedule while the block runs; missed ones are made up for once."""
         return beside(self._keep(butlers))
 
     async def _keep(self, butlers: Mapping[str, Butler]) -> None:
         while self._settings.cron:
             pause = _LOOK_SECONDS
             try:
-                if (tick := await asyncio.to_thread(self._missed)) is not None:
-                    await self._make_for(tick, butlers)
+                others = None
+                if tick := await asyncio.to_thread(self._missed):
+                    others = await kept_elsewhere(self._home, butlers, tick, self._clock())
+                if others is not None:
+                    made = await self.make(elsewhere=others)
+                    log.info("backup made", file=str(made.file), bytes=made.bytes)
             except Exception as error:  # noqa: BLE001  the next one may be made all the same
                 log.error("no backup could be made", error=str(error) or type(error).__name__)
                 pause = _AGAIN_SECONDS
             await asyncio.sleep(pause)
 
-    async def _make_for(self, tick: datetime, butlers: Mapping[str, Butler]) -> None:
-        """One for this time, once it is known which home keeps what several serve."""
-        elsewhere = await kept_elsewhere(self._home, butlers, tick, self._clock())
-        if elsewhere is not None:
-            made = await self.make(elsewhere=elsewhere)
-            log.info("backup made", file=str(made.file), bytes=made.bytes)
-
     def _prune(self) -> None:
-        """Remove what is older than the newest so many; another home's are not ours to remove."""
+        """Delete all but the newest backups of this home; those of other homes stay."""
         for old in [one for one in self.all() if self._is_ours(one.file)][self._settings.keep :]:
             old.file.unlink(missing_ok=True)
 
     def _is_ours(self, file: Path) -> bool:
         try:
             with Archive(file) as archive:
-                told = archive.manifest
+                origin = (archive.manifest.home, archive.manifest.host)
         except (ButlersError, OSError):
             return False
-        return (told.home, told.host) == (str(self._home.root), socket.gethostname())
+        return origin == (str(self._home.root), socket.gethostname())
 
 
 def _made_at(file: Path) -> datetime | None:
@@ -149,39 +146,34 @@ def _made_at(file: Path) -> datetime | None:
 _JOB = ".backup"
 _KEPT_RUNS = 20
 GRACE = timedelta(minutes=15)
-"""How long after its time a backup is left to the home that made the last one."""
+"""How long the home that made the last backup has for the next, before another makes it."""
 
 
 async def kept_elsewhere(
     home: Home, butlers: Mapping[str, Butler], tick: datetime, now: datetime
 ) -> dict[str, str] | None:
-    """The butlers whose databases another home keeps this time, and which; None while one waits."""
-    here, found = f"{socket.gethostname()}:{home.root}", {}
+    """Return the butlers that another home backs up this time, and which; None to wait for it."""
+    here, others = f"{socket.gethostname()}:{home.root}", {}
     for name, butler in butlers.items():
         if butler.settings.database.url and butler.is_open:
             keeper = await _keeper(butler.database, here, tick, now)
             if keeper is None:
                 return None
             if keeper != here:
-                found[name] = keeper
-    return found
+                others[name] = keeper
+    return others
 
 
 async def _keeper(database: Database, here: str, tick: datetime, now: datetime) -> str | None:
-    """Who keeps a database this time: we, if nobody else does or should."""
+    """Return the home that backs up a database this time: this one, if no other does or should."""
     async with database.system_transaction() as tx:
         await runs.take_turn(tx, job=_JOB)
         last = (await runs.find_latest(database, [_JOB])).get(_JOB)
         if last is not None and last.fire_at >= tick:
             return last.worker
-        if not is_ours(last, here, tick, now):
+        if last is not None and last.worker != here and now - tick < GRACE:
             return None
         claim = await runs.start(tx, _JOB, tick, Cause.SCHEDULE, Hold(here, now, now))
         await runs.settle(tx, claim, Ending(RunOutcome.OK), now)
         await runs.prune(tx, job=_JOB, kept=_KEPT_RUNS)
     return here
-
-
-def is_ours(last: Run | None, here: str, tick: datetime, now: datetime) -> bool:
-    """Whether to keep what nobody has kept yet: if we did last, or whoever did is late."""
-    return last is None or last.worker == here or now - tick >= GRACE

@@ -1,7 +1,7 @@
-"""Restoring a backup: proved first, built inside the empty home, and put in place at the end.
+"""Restore a backup into an empty home, after checking it.
 
-All is built in a directory of its own. Once it is whole, its entries are moved to where they
-belong, the butlers last: whenever it is cut short, the home says so, and the next call goes on.
+All is built in a directory of its own; once complete, its entries are moved into place, the butlers
+last. A restore that was interrupted is finished by the next call.
 """
 
 import asyncio
@@ -12,11 +12,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from butlers.atomic_files import PRIVATE, flush_directory, replace_file
 from butlers.backup.archive import (
     BACKUPS,
+    FILES,
     ROLES,
     Archive,
     Manifest,
@@ -24,7 +25,7 @@ from butlers.backup.archive import (
     belongs,
     dump_of,
 )
-from butlers.backup.create import Tell, fingerprint
+from butlers.backup.create import Tell, fingerprint, locked
 from butlers.db import dump
 from butlers.db.embedded.directories import location
 from butlers.db.embedded.shared_server import EmbeddedPostgres
@@ -40,28 +41,26 @@ from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings, DatabaseSection
 
 _WHOLE = ".whole"
-# What hooks write while there is no home (sessions that wait, and that they went without memory),
-# and what somebody who cleared it away would leave: the first is merged, the rest clashes with
-# nothing.
+# What an empty home may have: files of hooks, which are merged, and old backups and logs.
 _ANYWHERE = frozenset({spool.DIRECTORY, os.path.dirname(spool.WITHOUT_MEMORY), BACKUPS, "logs"})
 _LAST = "butlers"
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredHome:
-    """A backup that was restored, and what is to be known of it."""
+    """A backup that was restored, and notes for the person who restored it."""
 
     manifest: Manifest
     notes: tuple[str, ...]
 
 
 async def verify(file: Path, *, deep: bool = False, tell: Tell = print) -> Manifest:
-    """The manifest of a backup that is whole; `deep` restores it for a moment and counts."""
+    """Check a backup and return its manifest; `deep` restores it to a scratch home and counts."""
     with Archive(file) as archive:
         await _prove(archive)
         if deep:
             with tempfile.TemporaryDirectory(prefix="butlers-") as scratch:
-                os.chmod(scratch, 0o711)  # the account that runs root's database passes through
+                os.chmod(scratch, 0o711)  # for the account that runs the database of root
                 home = Home(Path(scratch) / "home")
                 home.root.mkdir(0o711)
                 try:
@@ -72,14 +71,17 @@ async def verify(file: Path, *, deep: bool = False, tell: Tell = print) -> Manif
 
 
 async def restore(file: Path, home: Home, tell: Tell = print) -> RestoredHome:
-    """Bring a backup into an empty home; every row it says it has is there then."""
+    """Restore a backup into an empty home and check the number of rows; Conflict if not empty."""
     with Archive(file) as archive, _alone_in(home) as building:
         if not (building.root / _WHOLE).exists():
             await asyncio.to_thread(_clear, building)
             _must_be_empty(home)
             await _prove(archive)
             await _fill(archive, building, tell)
-            _renew_tokens(archive.manifest, building)
+            for butler in archive.manifest.hooks:  # their old tokens are in no backup
+                with suppress(SettingsError):
+                    tenant = _settings(building, butler).butler.tenant
+                    renew_private_tokens(building, butler, tenant)
             replace_file(building.root / _WHOLE, _seal(archive))
         same = (building.root / _WHOLE).read_text("utf-8") == _seal(archive)
         await asyncio.to_thread(_put_in_place, building, home)
@@ -92,7 +94,7 @@ async def restore(file: Path, home: Home, tell: Tell = print) -> RestoredHome:
 
 
 async def _prove(archive: Archive) -> None:
-    """It is whole, this version knows what it holds, and pg_restore can read it."""
+    """Check that a backup is whole, of a known version, and readable by pg_restore."""
     _check_revisions(archive)
     await asyncio.to_thread(archive.check)
     for butler in archive.manifest.databases:
@@ -120,7 +122,7 @@ def _check_revisions(archive: Archive) -> None:
 
 
 async def _fill(archive: Archive, home: Home, tell: Tell, *, only_here: bool = False) -> None:
-    """Lay down the files and load the databases; `only_here`: none on a server of one's own."""
+    """Write the files and load the databases; `only_here`: none on an external server."""
     await asyncio.to_thread(_lay_down_files, archive, home)
     server = DatabaseServer(home)
     try:
@@ -151,19 +153,20 @@ async def _load(
         )
     pieces = archive.pieces(dump_of(butler))
     await dump.restore(access.owner_dsn, pieces, owners=not (stored.is_external or section.url))
-    found = await dump.counts(access.owner_dsn)
-    for table in sorted(found.keys() | stored.counts.keys()):
-        if found.get(table) != stored.counts.get(table):
+    counts = await dump.counts(access.owner_dsn)
+    for table in sorted(counts.keys() | stored.counts.keys()):
+        if counts.get(table) != stored.counts.get(table):
             raise IntegrityViolation(
                 f"{archive.file}: {table} of {butler} should have {stored.counts.get(table)} rows "
-                f"and has {found.get(table)}; nothing was put in place"
+                f"and has {counts.get(table)}; nothing was put in place"
             )
     async with connected(access.owner_dsn) as connection:
         await connection.execute("analyze")
 
 
 def _lay_down_files(archive: Archive, home: Home) -> None:
-    for path, member in archive.files():
+    for member in [name for name in archive.manifest.members if name.startswith(FILES)]:
+        path = PurePosixPath(member.removeprefix(FILES))
         if not belongs(path):
             raise InvalidInput(f"{archive.file} was not made by butlers: it holds {path}")
         target = home.root.joinpath(*path.parts)
@@ -181,15 +184,8 @@ def _settings(home: Home, butler: str) -> ButlerSettings:
     return load_butler(home.butler_file(butler), home_file=home.settings_file)
 
 
-def _renew_tokens(manifest: Manifest, home: Home) -> None:
-    """Hooks get tokens of their own: those there were are in no backup."""
-    for butler in manifest.hooks:
-        with suppress(SettingsError):
-            renew_private_tokens(home, butler, _settings(home, butler).butler.tenant)
-
-
 def _notes(manifest: Manifest, home: Home) -> Iterator[str]:
-    """What whoever restores should know."""
+    """Yield notes for the person who restores."""
     for butler, stored in manifest.databases.items():
         try:
             model = fingerprint(_settings(home, butler))
@@ -204,21 +200,16 @@ def _notes(manifest: Manifest, home: Home) -> Iterator[str]:
     yield from (f"the backup lacks {what}" for what in manifest.left_out)
 
 
-# --- the directory in which it is built
-
-
 @contextmanager
 def _alone_in(home: Home) -> Iterator[Home]:
-    """Where to build; nothing is left of it at the end, unless the process is killed."""
+    """Yield the directory to build in, locked; remove it at the end, if not killed before."""
     building = Home(home.restoring_directory)
     is_new = not home.root.exists()
     home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     building.root.mkdir(mode=0o711, exist_ok=True)
-    descriptor = os.open(building.root, os.O_RDONLY)
     with ExitStack() as stack:
-        stack.callback(os.close, descriptor)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(locked(building.root, fcntl.LOCK_NB))
         except BlockingIOError:
             raise Conflict(f"another process is restoring into {home.root}") from None
         stack.callback(_leave, building, home if is_new else None)
@@ -226,7 +217,7 @@ def _alone_in(home: Home) -> Iterator[Home]:
 
 
 def _leave(building: Home, made: Home | None) -> None:
-    """Take away what is not whole, and the home if it was made for nothing."""
+    """Remove what is not complete, and the home if it was created for nothing."""
     if building.root.exists() and not (building.root / _WHOLE).exists():
         _clear(building)
         with suppress(OSError):
@@ -243,7 +234,7 @@ def _clear(building: Home) -> None:
 
 
 def _remove_cluster(home: Home) -> None:
-    """Stop the server that a killed process left, and remove its data wherever they lie."""
+    """Stop the server that a killed process left, and remove its data."""
     place = location(home.database_directory)
     if (place / "data" / "postmaster.pid").exists():
         server = EmbeddedPostgres(home.database_directory)
@@ -253,8 +244,8 @@ def _remove_cluster(home: Home) -> None:
 
 
 def _must_be_empty(home: Home) -> None:
-    found = {entry.name for entry in home.root.iterdir()} - {home.restoring_directory.name}
-    own = sorted(found - _ANYWHERE) or sorted(
+    names = {entry.name for entry in home.root.iterdir()} - {home.restoring_directory.name}
+    own = sorted(names - _ANYWHERE) or sorted(
         f"hooks/{file.name}" for file in home.root.glob("hooks/*.token")
     )
     if own:
@@ -269,7 +260,7 @@ def _seal(archive: Archive) -> str:
 
 
 def _put_in_place(building: Home, home: Home) -> None:
-    """Move everything to where it belongs; begun again, it goes on where it was cut short."""
+    """Move everything into place; after an interruption, continue."""
     entries = {entry.name for entry in building.root.iterdir()} - {_WHOLE}
     for name in sorted(entries, key=lambda name: name == _LAST):
         _move(building.root / name, home.root / name)
@@ -280,7 +271,7 @@ def _put_in_place(building: Home, home: Home) -> None:
 
 
 def _move(entry: Path, target: Path) -> None:
-    """Move a file or directory; into a directory that is there, all but what it has already."""
+    """Move a file or directory; merge directories, and keep files that exist."""
     if not target.exists():
         entry.rename(target)
     elif entry.is_dir() and target.is_dir():
