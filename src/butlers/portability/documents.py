@@ -1,13 +1,12 @@
-"""Documents as memories: what an instruction file asks for is a rule, the rest is what was read.
+"""Read Markdown documents as memories, section by section.
 
-A file is read section by section. An item of a list that says what to do or not to do is a rule;
-a section is an episode, which names its file and heading, in as many pieces as it takes.
+List items that say what to do are rules. A section is an episode with its file and heading, or
+several if it is long.
 """
 
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,9 @@ from butlers.memory.model import New, NewEpisode, NewRule, Origin
 _HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?(.+)$")
 _FENCE = re.compile(r"^[ \t]*(```|~~~)")
+_HIDDEN = re.compile(r"\..*|node_modules|venv|site-packages").fullmatch
 _MARKUP = re.compile(r"\*\*|__|`")
-# Said in any place of an item, and at its beginning.
+# Words of a rule anywhere in an item, and at its beginning.
 _RULING = re.compile(
     r"\b(?:always|never|must(?: not)?|do not|don['’]t|should(?: not|n['’]t)?|prefer|avoid"
     r"|immer|nie(?:mals)?|nicht|siempre|nunca|toujours|jamais)\b",
@@ -33,90 +33,67 @@ _SHORTEST, _LONGEST = 8, 1_000
 _PIECE = 6_000
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentSection:
-    """A part of a document under its headings."""
-
-    heading: str
-    text: str
-
-
 def markdown_files(folder: Path) -> list[Path]:
-    """The Markdown files of a folder, those in hidden and dependency folders left out."""
+    """List the Markdown files of a folder, without those in hidden and dependency folders."""
     if folder.is_file():
         return [folder]
-    return sorted(
-        file
-        for file in folder.rglob("*.md")
-        if file.is_file()
-        and not any(
-            part.startswith(".") or part in ("node_modules", "venv", "site-packages")
-            for part in file.relative_to(folder).parts[:-1]
-        )
-    )
+    files = [file for file in sorted(folder.rglob("*.md")) if file.is_file()]
+    folders = [file.relative_to(folder).parts[:-1] for file in files]
+    return [
+        file for file, parts in zip(files, folders, strict=True) if not any(map(_HIDDEN, parts))
+    ]
 
 
 def memories(name: str, text: str, butler: str, metadata: dict[str, Any]) -> Iterator[New]:
-    """The memories of a document: rules first, then its sections as episodes."""
-    about = {**metadata, "file": name}
-    for section in sections(text):
-        for rule in rules(section.text):
-            key = _key("rule", rule)
-            noted = {**about, "section": section.heading}
-            yield NewRule(
-                rule,
-                metadata=noted,
-                source_butler=butler,
-                idempotency_key=key,
-                origin=Origin.DOCUMENT,
-            )
-        for piece in _pieces(section.text):
-            told = " › ".join(filter(None, (name, section.heading)))
-            content = f"{told}\n\n{piece}"
-            noted = {**about, "section": section.heading}
+    """Yield the memories of a document: of each section its rules, then its text as episodes."""
+    for heading, section in _sections(text):
+        about = {**metadata, "file": name, "section": heading}
+        source: dict[str, Any] = {"metadata": about, "origin": Origin.DOCUMENT}
+        for rule in _rules(section):
+            yield NewRule(rule, source_butler=butler, idempotency_key=_key("rule", rule), **source)
+        for piece in _pieces(section):
+            content = " › ".join(filter(None, (name, heading))) + f"\n\n{piece}"
             key = _key("document", content)
-            yield NewEpisode(
-                content, butler, metadata=noted, idempotency_key=key, origin=Origin.DOCUMENT
-            )
+            yield NewEpisode(content, butler, idempotency_key=key, **source)
 
 
-def sections(text: str) -> Iterator[DocumentSection]:
-    """The sections of a Markdown text that say something."""
+def _sections(text: str) -> Iterator[tuple[str, str]]:
+    """Yield heading and text of each section that is not empty."""
     trail: list[tuple[int, str]] = []
     lines: list[str] = []
     fenced = False
     for line in text.replace("\r\n", "\n").split("\n"):
         fenced = fenced != bool(_FENCE.match(line))
-        found = None if fenced else _HEADING.match(line)
-        if found is None:
+        heading = None if fenced else _HEADING.match(line)
+        if heading is None:
             lines.append(line)
             continue
         yield from _section(trail, lines)
-        level, lines = len(found[1]), []
-        trail = [*(one for one in trail if one[0] < level), (level, found[2])]
+        level, lines = len(heading[1]), []
+        trail = [*(above for above in trail if above[0] < level), (level, heading[2])]
     yield from _section(trail, lines)
 
 
-def rules(text: str) -> Iterator[str]:
-    """The items of lists in a text that say what to do or not to do."""
+def _rules(text: str) -> Iterator[str]:
+    """Yield the list items of a text that say what to do or not to do."""
     fenced = False
     for line in text.split("\n"):
         fenced = fenced != bool(_FENCE.match(line))
         item = None if fenced else _ITEM.match(line)
-        said = _MARKUP.sub("", item[1]).strip() if item else ""
-        is_ruling = bool(_ORDER.match(said) or _RULING.search(said)) and not said.endswith("?")
-        if is_ruling and _SHORTEST <= len(said) <= _LONGEST:
-            yield said
+        rule = _MARKUP.sub("", item[1]).strip() if item else ""
+        is_rule = bool(_ORDER.match(rule) or _RULING.search(rule)) and not rule.endswith("?")
+        if is_rule and _SHORTEST <= len(rule) <= _LONGEST:
+            yield rule
 
 
-def _section(trail: list[tuple[int, str]], lines: list[str]) -> Iterator[DocumentSection]:
+def _section(trail: list[tuple[int, str]], lines: list[str]) -> Iterator[tuple[str, str]]:
     text = "\n".join(lines).strip()
     if text:
-        yield DocumentSection(" › ".join(heading for _, heading in trail), text)
+        yield " › ".join(heading for _, heading in trail), text
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """A text in pieces of whole paragraphs, each short enough to be an episode."""
+    """Divide a text into pieces of whole paragraphs, each short enough for an episode."""
     piece = ""
     for paragraph in re.split(r"\n[ \t]*\n", text):
         if piece and len(piece) + len(paragraph) > _PIECE:

@@ -1,8 +1,7 @@
 """Our own format: everything a butler keeps for a tenant, as lines of JSON.
 
-The first line says what the others hold, the last how many there are and what they hash to. The
-same memory is always the same bytes: no line says when, where or for whom it was written. An import
-checks the whole file before it writes anything.
+The first line names the columns of each kind, the last the number and the hash of the others. The
+same memories are always the same bytes. An import checks the whole file before it writes anything.
 """
 
 import asyncio
@@ -10,6 +9,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,6 +20,7 @@ from butlers.memory.flows import portable
 from butlers.memory.flows.portable import ImportLine
 from butlers.memory.model import Lineage
 from butlers.notebook import portable as notes
+from butlers.notebook.handle import Notebook
 from butlers.notebook.module import NotebookModule
 
 FORMAT, VERSION = "butlers_export", 1
@@ -27,7 +28,7 @@ NOTE, END = "note", "end"
 
 
 async def export_lines(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
-    """The lines of an export, each with its end, none of them held for long."""
+    """Yield the lines of an export."""
     digest, number = hashlib.sha256(), 0
     async for line in _lines(butler, lineage):
         digest.update(line)
@@ -43,18 +44,18 @@ async def _lines(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
         yield _line(kind, row)
     notebook = notebook_of(butler)
     if notebook is not None:
-        db = notebook.manager.db
-        for note in await db.apart(lambda: list(notes.export_notes(db, lineage.tenant_id))):
+        exported = partial(notes.export_notes, notebook, lineage.tenant_id)
+        for note in await notebook.apart(lambda: list(exported())):
             yield _line(NOTE, _json(note))
 
 
-def notebook_of(butler: Butler) -> NotebookModule | None:
-    """The butler's notebook; None where it has none."""
+def notebook_of(butler: Butler) -> Notebook | None:
+    """Return the butler's open notebook; None if it has none."""
     if not butler.settings.is_enabled(NotebookModule.name):
         return None
     module = butler.module(NotebookModule.name)
     assert isinstance(module, NotebookModule)
-    return module
+    return module.manager.db
 
 
 def _line(kind: str, written: str) -> bytes:
@@ -70,12 +71,12 @@ _OURS = "an export of butlers, as `butlers export` writes it"
 
 
 def is_export(first: bytes) -> bool:
-    """Whether a file that begins so is an export of ours."""
+    """Whether a file with this beginning is an export of ours."""
     return first.lstrip().startswith(b'{"' + FORMAT.encode())
 
 
 def check_lines(file: Path, known: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """How many lines of each kind a file has; InvalidInput names the first line that is wrong."""
+    """Count the lines of each kind; InvalidInput names the first line that is wrong."""
     counts: dict[str, int] = {}
     digest, number, end = hashlib.sha256(), 0, None
     with file.open("rb") as stream:
@@ -97,7 +98,7 @@ def check_lines(file: Path, known: Mapping[str, Sequence[str]]) -> dict[str, int
 
 
 def read_rows(file: Path) -> Iterator[ImportLine]:
-    """The rows of a file that was checked."""
+    """Yield the rows of a file that was checked."""
     with file.open("rb") as stream:
         for number, written in enumerate(stream, 1):
             kind, row, text = _parsed(number, written)
@@ -106,7 +107,7 @@ def read_rows(file: Path) -> Iterator[ImportLine]:
 
 
 def _parsed(number: int, written: bytes) -> tuple[str, dict[str, Any], str]:
-    """The kind of a line, what it says, and how that is written."""
+    """Return the kind of a line, its row, and the JSON of the row."""
     try:
         text = written.decode("utf-8").strip()
         [(kind, row)] = json.loads(text).items()
@@ -114,7 +115,7 @@ def _parsed(number: int, written: bytes) -> tuple[str, dict[str, Any], str]:
         raise _wrong(number, f'found {written[:60]!r}; valid is {{"kind": {{…}}}}') from None
     if not isinstance(row, dict):
         raise _wrong(number, f"found {str(row)[:60]!r} for {kind[:60]}; valid is an object")
-    # What PostgreSQL is given is what was written: no number passes through another form.
+    # PostgreSQL gets the JSON as it was written, so that no number changes.
     return kind, row, text[text.index(":") + 1 : -1].strip()
 
 
@@ -142,9 +143,9 @@ def _check_row(
 
 
 def _has_id(row: Mapping[str, Any]) -> bool:
-    given = next((row[name] for name in ("id", "episode_id", "source_id") if name in row), None)
+    id = next((row[name] for name in ("id", "episode_id", "source_id") if name in row), None)
     try:
-        UUID(str(given))
+        UUID(str(id))
     except ValueError:
         return False
     return True
@@ -162,16 +163,12 @@ def _wrong(number: int, what: str) -> InvalidInput:
 
 
 OnStep = Callable[[str, int, int], None]
-"""Told what is being done, and how far it is: so much of so much."""
-
-
-def unwatched(step: str, done: int, total: int) -> None:
-    """Nobody watches."""
+"""Called with the step, how much of it is done, and its total."""
 
 
 @dataclass(slots=True)
 class Imported:
-    """What came of an import, by kind: what was stored, what was there, what could not be used."""
+    """The result of an import by kind: stored, known already, and reasons for what was skipped."""
 
     source: str
     stored: dict[str, int] = field(default_factory=dict)
@@ -179,10 +176,8 @@ class Imported:
     skipped: list[str] = field(default_factory=list)
 
 
-async def bring_export(
-    butler: Butler, file: Path, lineage: Lineage, on_step: OnStep = unwatched
-) -> Imported:
-    """Bring in an export; importing it again changes nothing, or ends what was cut off."""
+async def bring_export(butler: Butler, file: Path, lineage: Lineage, on_step: OnStep) -> Imported:
+    """Import an export; again, it changes nothing or finishes what was interrupted."""
     known = await portable.columns(butler.memory, lineage) | {NOTE: list(notes.COLUMNS)}
     on_step("checking", 0, 0)
     counts = await asyncio.to_thread(check_lines, file, known)
@@ -193,20 +188,12 @@ async def bring_export(
             "modules.notebook.enabled = true in its butler.toml. Nothing was written"
         )
     on_step("storing", 0, sum(counts.values()))
-    memories = (one for one in read_rows(file) if one.kind != NOTE)
+    memories = (line for line in read_rows(file) if line.kind != NOTE)
     brought = await portable.bring(butler.memory, memories, lineage)
     done = Imported("butlers", brought.stored, brought.known)
     if notebook is not None and counts.get(NOTE):
-        db = notebook.manager.db
-        told = ((one.number, one.row) for one in read_rows(file) if one.kind == NOTE)
-        stored = await db.apart(notes.bring, db, lineage.tenant_id, told)
+        new = ((line.number, line.row) for line in read_rows(file) if line.kind == NOTE)
+        stored = await notebook.apart(notes.bring, notebook, lineage.tenant_id, new)
         done.stored[NOTE], done.known[NOTE] = stored, counts[NOTE] - stored
-    await embed(butler, lineage, on_step)
+    await portable.embed_brought(butler.memory, lineage, partial(on_step, "embedding"))
     return done
-
-
-async def embed(butler: Butler, lineage: Lineage, on_step: OnStep) -> None:
-    """Give a vector to everything that has none."""
-    await portable.embed_brought(
-        butler.memory, lineage, lambda done, total: on_step("embedding", done, total)
-    )

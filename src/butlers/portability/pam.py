@@ -1,7 +1,7 @@
-"""Portable AI Memory 1.0: memories in a form that other products read, and theirs in ours.
+"""Export and import Portable AI Memory 1.0, a format that other products read.
 
-It knows memories and how they are related, and nothing of events, sessions or use: whoever wants
-everything takes our own export. What it has no field for is carried in `metadata`.
+It has memories and relations, but no events, sessions or usage counts: those are in our own
+export. Fields it does not have are in `metadata`.
 """
 
 import hashlib
@@ -10,22 +10,16 @@ import re
 import unicodedata
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from butlers import __version__
 from butlers.errors import InvalidInput
 from butlers.host.butler import Butler
+from butlers.llm.envelopes import mapping
 from butlers.memory.flows import portable
-from butlers.memory.model import (
-    Lineage,
-    Maturity,
-    New,
-    NewEpisode,
-    NewFact,
-    NewRule,
-    Permanence,
-)
+from butlers.memory.model import Lineage, Maturity, New, NewEpisode, NewFact, NewRule, Permanence
+from butlers.sessions.transcripts import utc_instant
 
 SCHEMA, VERSION = "portable-ai-memory", "1.0"
 _TYPES = {"fact": "fact", "rule": "instruction", "episode": "context"}
@@ -37,7 +31,7 @@ _PLACES = 4
 
 
 async def export_pam(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
-    """A document of Portable AI Memory, in one piece: its hash covers all memories by id."""
+    """Yield a document of Portable AI Memory in one piece, for its hash covers all memories."""
     memories: dict[str, dict[str, Any]] = {}
     relations: list[dict[str, Any]] = []
     replaced: dict[str, str] = {}
@@ -48,35 +42,38 @@ async def export_pam(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
             if row.get("supersedes_id"):
                 replaced[row["supersedes_id"]] = row["id"]
         elif kind == "link":
-            relations.append(_relation(row))
+            link = f"{row['source_id']} {row['relation']} {row['target_id']}"
+            relation = {"id": hashlib.sha256(link.encode()).hexdigest()[:32]}
+            relation |= {"from": row["source_id"], "to": row["target_id"]}
+            relations.append(relation | {"type": row["relation"], "created_at": row["created_at"]})
     for id, by in replaced.items():
         if id in memories and memories[id]["status"] == "superseded":
             memories[id]["temporal"]["superseded_by"] = by
     listed = [memories[id] for id in sorted(memories)]
-    known = [one for one in relations if one["from"] in memories and one["to"] in memories]
+    known = [link for link in relations if link["from"] in memories and link["to"] in memories]
     document = _document(listed, known, lineage, butler.memory.now())
     yield json.dumps(document, ensure_ascii=False, indent=1).encode()
 
 
 def read_pam(document: Any, butler: str) -> Iterator[New | str]:
-    """The memories of a document that hold, and in words what is left out."""
+    """Yield the active memories of a document, and a reason for each that is left out."""
     if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
         raise InvalidInput(f'found no document with "schema": "{SCHEMA}"; nothing was written')
-    given = document.get("memories")
-    if not isinstance(given, list):
+    memories = document.get("memories")
+    if not isinstance(memories, list):
         raise InvalidInput("memories: found no list; nothing was written")
-    for place, one in enumerate(given):
-        yield _new(place, one, butler)
+    for index, memory in enumerate(memories):
+        yield _new(index, memory, butler)
 
 
 def content_hash(content: str) -> str:
-    """What a content is known by: in small letters, with single spaces, composed."""
+    """Return the hash of a content in lower case, with single spaces, composed."""
     plain = re.sub(r"\s+", " ", unicodedata.normalize("NFC", content.strip().lower()))
     return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
 def canonical(value: Any) -> str:
-    """JSON in the one form that hashes are made of (RFC 8785)."""
+    """Return a value as canonical JSON (RFC 8785), for hashes."""
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
         return "{" + ",".join(f"{canonical(key)}:{canonical(value[key])}" for key in keys) + "}"
@@ -111,16 +108,18 @@ def _document(
 
 
 def _memory(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    content = row["content"]
+    content, forgotten = row["content"], (row.get("metadata") or {}).get("forgotten")
+    status = "retracted" if kind == "rule" and forgotten else "active"
     if kind == "fact":
         content = f"{row['subject']} {row['predicate']}: {content}"
-    own = _FACT_FIELDS if kind == "fact" else _OTHER_FIELDS
-    told = {name: _number(row[name]) for name in own if row.get(name) is not None}
+        status = _STATUS.get(row["validity"], "active")
+    names = _FACT_FIELDS if kind == "fact" else _OTHER_FIELDS
+    fields = {name: _number(row[name]) for name in names if row.get(name) is not None}
     return {
         "id": row["id"],
         "type": _TYPES[kind],
         "custom_type": None,
-        "status": _status(kind, row),
+        "status": status,
         "content": content,
         "content_hash": content_hash(content),
         "tags": sorted({tag for tag in row.get("tags") or () if _TAG.fullmatch(tag)}),
@@ -129,15 +128,8 @@ def _memory(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
         "provenance": {"platform": "butlers", "extraction_method": "api_export"},
         "access": {"visibility": "private", "exportable": True},
         "embedding_ref": None,
-        "metadata": {"butlers": {"kind": kind, **told}},
+        "metadata": {"butlers": {"kind": kind, **fields}},
     }
-
-
-def _status(kind: str, row: Mapping[str, Any]) -> str:
-    if kind == "fact":
-        return _STATUS.get(row["validity"], "active")
-    forgotten = kind == "rule" and (row.get("metadata") or {}).get("forgotten")
-    return "retracted" if forgotten else "active"
 
 
 def _confidence(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,69 +142,40 @@ def _confidence(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _relation(row: Mapping[str, Any]) -> dict[str, Any]:
-    told = [row["source_id"], row["relation"], row["target_id"]]
-    return {
-        "id": hashlib.sha256(" ".join(told).encode()).hexdigest()[:32],
-        "from": row["source_id"],
-        "to": row["target_id"],
-        "type": row["relation"],
-        "created_at": row["created_at"],
-    }
-
-
-def _new(place: int, told: Any, butler: str) -> New | str:
-    """A memory of a document as ours, or why it is left out."""
-    if not isinstance(told, Mapping) or not isinstance(told.get("content"), str):
-        return f"memories[{place}]: it has no content"
-    if told.get("status", "active") not in ("active", "deprecated"):
-        return f"memories[{place}]: it is {told['status']}"
-    id, provenance = str(told.get("id") or content_hash(told["content"])), told.get("provenance")
-    platform = provenance.get("platform") if isinstance(provenance, Mapping) else None
-    metadata = {"source": "pam", "platform": platform or "unknown", "type": told.get("type")}
-    key = f"import:pam:{id}"[:400]
-    if told.get("type") == "instruction":
-        return NewRule(
-            told["content"], metadata=metadata, idempotency_key=key, source_butler=butler
-        )
-    if told.get("type") == "context":
-        return NewEpisode(
-            told["content"], butler, metadata=metadata, idempotency_key=key, said_at=_at(told)
-        )
-    return _fact(told, id, metadata, key, butler)
-
-
-def _fact(
-    told: Mapping[str, Any], id: str, metadata: dict[str, Any], key: str, butler: str
-) -> NewFact:
-    """A memory as a fact: with its parts where it was ours, else under a key of its own."""
-    ours = (told.get("metadata") or {}).get("butlers") or {}
+def _new(index: int, memory: Any, butler: str) -> New | str:
+    """Return a memory of a document as ours, or why it is left out."""
+    if not isinstance(memory, Mapping) or not isinstance(memory.get("content"), str):
+        return f"memories[{index}]: it has no content"
+    if memory.get("status", "active") not in ("active", "deprecated"):
+        return f"memories[{index}]: it is {memory['status']}"
+    content, kind = memory["content"], memory.get("type")
+    id = str(memory.get("id") or content_hash(content))
+    platform = mapping(memory.get("provenance")).get("platform") or "unknown"
+    source: dict[str, Any] = {"idempotency_key": f"import:pam:{id}"[:400]}
+    source["metadata"] = {"source": "pam", "platform": platform, "type": kind}
+    if kind == "instruction":
+        return NewRule(content, source_butler=butler, **source)
+    source["said_at"] = utc_instant(mapping(memory.get("temporal")).get("created_at"))
+    if kind == "context":
+        return NewEpisode(content, butler, **source)
+    ours = mapping(mapping(memory.get("metadata")).get("butlers"))
     permanence = Permanence.STANDARD
     with suppress(ValueError):
         permanence = Permanence(ours.get("permanence", permanence))
     return NewFact(
         str(ours.get("subject") or "user"),
-        str(ours.get("predicate") or f"{told.get('type') or 'fact'} {id[:8]}"),
-        str(ours.get("content") or told["content"]),
+        str(ours.get("predicate") or f"{kind or 'fact'} {id[:8]}"),
+        str(ours.get("content") or content),
         importance=float(ours.get("importance", 5.0)),
         permanence=permanence,
-        tags=tuple(str(tag) for tag in told.get("tags") or ()),
-        metadata=metadata,
-        idempotency_key=key,
+        tags=tuple(str(tag) for tag in memory.get("tags") or ()),
         source_butler=butler,
-        said_at=_at(told),
+        **source,
     )
 
 
-def _at(told: Mapping[str, Any]) -> datetime | None:
-    with suppress(ValueError, TypeError, KeyError):
-        at = datetime.fromisoformat(told["temporal"]["created_at"])
-        return at.astimezone(UTC) if at.tzinfo else None
-    return None
-
-
 def _number(value: Any) -> Any:
-    """A number as every reader writes it: whole where it is, else a few places."""
+    """Round a number, so that all readers write it alike."""
     if not isinstance(value, float):
         return value
     return int(value) if value.is_integer() else round(value, _PLACES)
