@@ -74,10 +74,7 @@ def next_tick(cron: str, now: datetime) -> datetime | None:
 def due_tick(
     cron: str, since: datetime, last_fire_at: datetime | None, now: datetime
 ) -> datetime | None:
-    """Return the tick to run now: the latest one, if it is after the schedule and the last run.
-
-    Older ticks that were missed are not run.
-    """
+    """Return the latest tick, if it is after the schedule and the last run; skip older ones."""
     tick = newest_tick(cron, now) if cron else None
     done = since if last_fire_at is None else max(since, last_fire_at)
     return tick if tick is not None and tick > done else None

@@ -146,7 +146,20 @@ class Schedule:
             since = await self._seen_since(tx, job, now)
             last = await jobs.last_fire_at(tx, job=job.name, now=now)
             due = policy.due_tick(job.cron, since, last, now)
-            return await self._act(tx, job, due, now)
+            held, hold = await jobs.get_running(tx, job.name), self._hold(now)
+            step = policy.decide(due, held, now)
+            if step is Step.GIVE_UP and held is not None:
+                await jobs.settle(tx, held, jobs.GONE, now)
+                step = policy.decide(due, None, now)
+            if step is Step.START and due is not None:
+                return await jobs.start(tx, job.name, due, Cause.SCHEDULE, hold)
+            if step is Step.TAKE_OVER and held is not None:
+                return await jobs.take_over(tx, held, hold)
+            if step is Step.SKIP and due is not None and held is not None:
+                reason = f"the run of {held.fire_at:%Y-%m-%d %H:%M:%S} was still under way"
+                skipped = {"job": job.name, "fire_at": due, "reason": reason}
+                await jobs.skip(tx, worker=self._worker, now=now, **skipped)
+        return None
 
     async def _seen_since(self, tx: Transaction, job: Job, now: datetime) -> datetime:
         """Return since when ticks count; read again only if the clock was set back."""
@@ -156,25 +169,6 @@ class Schedule:
             known = await jobs.get_since(tx, job=job.name)
             self._since[job.name] = known
         return known
-
-    async def _act(
-        self, tx: Transaction, job: Job, due: datetime | None, now: datetime
-    ) -> Claim | None:
-        held, hold = await jobs.get_running(tx, job.name), self._hold(now)
-        step = policy.decide(due, held, now)
-        if step is Step.GIVE_UP and held is not None:
-            await jobs.settle(tx, held, jobs.GONE, now)
-            step = policy.decide(due, None, now)
-        if step is Step.START and due is not None:
-            return await jobs.start(tx, job.name, due, Cause.SCHEDULE, hold)
-        if step is Step.TAKE_OVER and held is not None:
-            return await jobs.take_over(tx, held, hold)
-        if step is Step.SKIP and due is not None and held is not None:
-            reason = f"the run of {held.fire_at:%Y-%m-%d %H:%M:%S} was still under way"
-            await jobs.skip(
-                tx, job=job.name, fire_at=due, reason=reason, worker=self._worker, now=now
-            )
-        return None
 
     async def _claim_requested(self, job: Job) -> Claim:
         async with self._database.system_transaction() as tx:

@@ -248,10 +248,7 @@ class CountedModel:
         timeout_seconds: float | None = None,
         label: str = "",
     ) -> Completion:
-        """Return the model's answer; BudgetExhausted if the budget is used up.
-
-        Secrets in the prompt are masked, even those that the butler may keep.
-        """
+        """Return the model's answer, with secrets in the prompt masked; BudgetExhausted if over."""
         prompt, system = masked(prompt).text, masked(system).text
         seconds = timeout_seconds or self._timeout_seconds
         number = await self._spending.reserve(self.name, label, seconds)

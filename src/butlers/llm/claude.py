@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from butlers.llm.completion import (
-    DEFAULT_SYSTEM,
     Completion,
     CompletionFailed,
-    ToolServer,
     Usage,
     completion_of,
     failure,
@@ -60,15 +58,17 @@ class ClaudeRuntime(AgentRuntime):
         return environment
 
     def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
-        instructions = request.write("system.txt", request.system or DEFAULT_SYSTEM)
-        argv = [self._program, *_FLAGS, "--system-prompt-file", str(instructions)]
+        argv = [self._program, *_FLAGS, "--system-prompt-file", str(request.write_system())]
         # The barest mode knows no login, only a key.
         if environment.get(KEY_VARIABLE):
             argv.append("--bare")
         elif self._options.tools is None:
             argv.append("--safe-mode")
         if self._options.tools is not None:
-            argv += _tool_flags(request, self._options.tools)
+            headers = {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}
+            server = {"type": "http", "url": self._options.tools.url, "headers": headers}
+            file = request.write("mcp.json", json.dumps({"mcpServers": {TOOLS: server}}))
+            argv += ["--mcp-config", str(file), "--allowedTools", f"mcp__{TOOLS}"]
         if self._options.model:
             argv += ["--model", self._options.model]
         if request.schema is not None:
@@ -96,13 +96,6 @@ class ClaudeRuntime(AgentRuntime):
             raise failure(reason, f"claude failed: {shown}", usage)
         session_id = text_of(envelope.get("session_id")) or None
         return completion_of("claude", _answer(envelope), usage, session_id, _model(envelope))
-
-
-def _tool_flags(request: Request, tools: ToolServer) -> list[str]:
-    headers = {"Authorization": f"Bearer ${{{TOKEN_VARIABLE}}}"}
-    server = {"type": "http", "url": tools.url, "headers": headers}
-    file = request.write("mcp.json", json.dumps({"mcpServers": {TOOLS: server}}))
-    return ["--mcp-config", str(file), "--allowedTools", f"mcp__{TOOLS}"]
 
 
 def _model(envelope: Mapping[str, Any]) -> str:

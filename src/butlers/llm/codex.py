@@ -4,14 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from butlers.llm.completion import (
-    DEFAULT_SYSTEM,
-    Completion,
-    ToolServer,
-    Usage,
-    completion_of,
-    failure,
-)
+from butlers.llm.completion import Completion, ToolServer, Usage, completion_of, failure
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
 from butlers.llm.process import ProgramResult, read_answer
 from butlers.llm.program import TOKEN_VARIABLE, TOOLS, AgentRuntime, Request, variables_of
@@ -109,8 +102,7 @@ def _settings(
     """Yield the settings, also for the server of tools and the script host that calls them."""
     yield from _SETTINGS
     hint = "" if tools is None else _TOOL_HINT
-    instructions = request.write("system.txt", (request.system or DEFAULT_SYSTEM) + hint)
-    yield f"model_instructions_file={json.dumps(str(instructions))}"
+    yield f"model_instructions_file={json.dumps(str(request.write_system(hint)))}"
     # The program itself no longer reads this variable.
     if url := environment.get("OPENAI_BASE_URL"):
         yield f"openai_base_url={json.dumps(url)}"

@@ -46,10 +46,7 @@ class CutOff(CompletionFailed):
 
 
 class NotReached(CompletionFailed):
-    """The runtime cannot be reached for now: missing, overloaded, refusing, or too slow.
-
-    The prompt is not to blame.
-    """
+    """The runtime is missing, overloaded, refusing or too slow; the prompt is not to blame."""
 
     def __init__(self, reason: str, usage: Usage | None = None, *, timed_out: bool = False) -> None:
         self.timed_out = timed_out
@@ -130,18 +127,13 @@ class RuntimeOptions:
     timeout_seconds: float = 300.0
     context_tokens: int = 0
 
-    @property
-    def program(self) -> str:
-        """Return the path of the program, if the settings name one."""
-        return self.command[0] if self.command else ""
+    tools: ToolServer | None = None
 
     def late(self, name: str, seconds: float) -> NotReached:
         """Return the error for a runtime that took too long."""
         own = seconds == self.timeout_seconds
         more = "; runtime.timeout_seconds allows more" if own else ""
         return NotReached(f"{name} did not answer within {seconds:g} s{more}", timed_out=True)
-
-    tools: ToolServer | None = None
 
     def api_key(self) -> str:
         """Return the key from the environment; "" if none is named, NotReached if it is not set."""

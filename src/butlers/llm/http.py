@@ -65,7 +65,8 @@ class HttpRuntime:
         seconds = timeout_seconds or self._options.timeout_seconds
         request = self._request(prompt, system, schema)
         status, content = await self._ask(request, key, seconds, redaction)
-        if status in (400, 422) and self._drops_fields(content):
+        if status in (400, 422) and any(name in content for name in self._deterministic):
+            self._deterministic = {}  # the server refuses one of them
             request = self._request(prompt, system, schema)
             status, content = await self._ask(request, key, seconds, redaction)
         return _completion(status, content, redaction)
@@ -93,13 +94,6 @@ class HttpRuntime:
             return {}
         return mapping(parse_object(content)) if status == 200 else {}
 
-    def _drops_fields(self, content: str) -> bool:
-        """Stop sending the optional fields if one was refused; return whether that was so."""
-        refused = any(name in content for name in self._deterministic)
-        if refused:
-            self._deterministic = {}
-        return refused
-
     def _key(self) -> str:
         key = self._options.api_key()
         if key and self._is_unencrypted:
@@ -113,10 +107,8 @@ class HttpRuntime:
         self, prompt: str, system: str, schema: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         messages = [{"role": "system", "content": system}] if system else []
-        request: dict[str, Any] = {
-            "messages": [*messages, {"role": "user", "content": prompt}],
-            "stream": False,
-        }
+        messages.append({"role": "user", "content": prompt})
+        request: dict[str, Any] = {"messages": messages, "stream": False}
         if self._options.model:
             request["model"] = self._options.model
         if schema is not None:
@@ -201,7 +193,9 @@ async def _read_limited(response: httpx2.Response) -> str:
 def _completion(status: int, content: str, redaction: Redaction) -> Completion:
     if status != 200:
         kind = NotReached if status in _NOT_NOW or not 400 <= status < 500 else CompletionFailed
-        raise kind(f"the server answered {status}: {_complaint(content, redaction)}")
+        error = mapping(parse_object(content)).get("error")
+        reason = text_of(mapping(error).get("message")) or text_of(error) or content
+        raise kind(f"the server answered {status}: {redaction.line(reason) or 'no reason given'}")
     envelope = parse_object(content)
     if envelope is None:
         raise NotReached(
@@ -210,21 +204,11 @@ def _completion(status: int, content: str, redaction: Redaction) -> Completion:
         )
     choices = envelope.get("choices")
     choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
-    message, usage = mapping(choice.get("message")), _usage(envelope)
+    message, counts = mapping(choice.get("message")), mapping(envelope.get("usage"))
+    usage = Usage(count(counts.get("prompt_tokens")), count(counts.get("completion_tokens")))
     if refusal := text_of(message.get("refusal")):
         raise CompletionFailed(f"the model declined: {redaction.line(refusal)}", usage)
     if choice.get("finish_reason") == "length":
         raise CutOff("the answer was cut off at the model's output limit", usage)
     text, model = text_of(message.get("content")), text_of(envelope.get("model"))
     return completion_of("the server", text, usage, model=model)
-
-
-def _complaint(content: str, redaction: Redaction) -> str:
-    error = mapping(parse_object(content)).get("error")
-    reason = text_of(mapping(error).get("message")) or text_of(error) or content
-    return redaction.line(reason) or "no reason given"
-
-
-def _usage(envelope: Mapping[str, Any]) -> Usage:
-    usage = mapping(envelope.get("usage"))
-    return Usage(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")))

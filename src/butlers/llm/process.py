@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -57,12 +58,12 @@ class ProgramResult:
 
 def find_program(program: str) -> str:
     """Return the absolute path of a program; NotReached where it is missing."""
-    given = os.path.expanduser(program)
-    found = shutil.which(given)
-    if found is not None:
+    path = os.path.expanduser(program)
+    located = shutil.which(path)
+    if located is not None:
         # The process works in a directory of its own, where a relative path means something else.
-        return os.path.abspath(found)
-    if os.path.dirname(given) and os.path.exists(given):
+        return os.path.abspath(located)
+    if os.path.dirname(path) and os.path.exists(path):
         raise NotReached(
             f"{program} may not be executed: make it executable or set runtime.command"
         )
@@ -170,9 +171,10 @@ async def _start(invocation: Invocation) -> tuple[asyncio.SubprocessTransport, _
 async def _finished(
     transport: asyncio.SubprocessTransport, output: _Output, invocation: Invocation
 ) -> ProgramResult:
-    await _first_of(output.exited, output.overflowed, invocation.timeout_seconds)
+    wait_for_first = partial(asyncio.wait, return_when=asyncio.FIRST_COMPLETED)
+    await wait_for_first({output.exited, output.overflowed}, timeout=invocation.timeout_seconds)
     if output.exited.done():
-        await _first_of(output.closed, output.overflowed, DRAIN_SECONDS)
+        await wait_for_first({output.closed, output.overflowed}, timeout=DRAIN_SECONDS)
     if output.overflowed.done():
         raise CompletionFailed(
             f"{invocation.name} wrote more than {MAX_OUTPUT_BYTES // 1024**2} MB and was stopped"
@@ -181,12 +183,6 @@ async def _finished(
         raise invocation.late
     written = (bytes(output.written[fd]) for fd in (_STDOUT, _STDERR))
     return ProgramResult(cast(int, transport.get_returncode()), *written)
-
-
-async def _first_of(
-    one: "asyncio.Future[None]", other: "asyncio.Future[None]", seconds: float
-) -> None:
-    await asyncio.wait({one, other}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _signal_group(transport: asyncio.SubprocessTransport, number: signal.Signals) -> None:

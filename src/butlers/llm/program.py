@@ -10,6 +10,7 @@ from typing import Any
 
 from butlers.kernel.text import one_line, replace_surrogates
 from butlers.llm.completion import (
+    DEFAULT_SYSTEM,
     Completion,
     CompletionFailed,
     LanguageModel,
@@ -53,10 +54,7 @@ _SCHEMA_REQUEST = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt and the directories of its run; with a schema the answer is JSON.
-
-    The program runs in `directory`, which is empty. All three are removed after the run.
-    """
+    """One prompt and the directories of its run, which starts in `directory`, an empty one."""
 
     prompt: str
     system: str
@@ -71,6 +69,10 @@ class Request:
         path = self.files / name
         path.write_text(text, encoding="utf-8", errors="replace")
         return path
+
+    def write_system(self, hint: str = "") -> Path:
+        """Write the system text, or the default, and a hint."""
+        return self.write("system.txt", (self.system or DEFAULT_SYSTEM) + hint)
 
     def environment(self, names: tuple[str, ...] = (), prefix: str = "\0") -> dict[str, str]:
         """Return the program's environment: a few of our variables, and those by name or prefix."""
@@ -161,7 +163,7 @@ class AgentRuntime(ProgramRuntime):
 
     @property
     def _program(self) -> str:
-        return find_program(self._options.program or self.name)
+        return find_program(next(iter(self._options.command), self.name))
 
 
 class CommandRuntime(ProgramRuntime):

@@ -32,17 +32,15 @@ class Redaction:
 
     def line(self, text: str) -> str:
         """Return the end of the text on one line, fit to be shown and logged."""
-        safe = self._masked(text[-_TAIL_CHARACTERS:])
-        lines = map(one_line, _last_lines(safe))
-        shown = (HIDDEN if self._quotes(line) else line for line in lines)
-        joined = " ".join(dict.fromkeys(filter(None, shown)))
-        return joined if len(joined) <= MAX_CHARACTERS else "…" + joined[1 - MAX_CHARACTERS :]
-
-    def _masked(self, text: str) -> str:
+        tail = text[-_TAIL_CHARACTERS:]
         for secret in self.secrets:
             if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, HIDDEN)
-        return masked(text, HIDDEN).text
+                tail = tail.replace(secret, HIDDEN)
+        lines = filter(None, map(str.strip, masked(tail, HIDDEN).text.splitlines()))
+        last = [one_line(line[-MAX_CHARACTERS:]) for line in lines][-3:]
+        shown = (HIDDEN if self._quotes(line) else line for line in last)
+        joined = " ".join(dict.fromkeys(filter(None, shown)))
+        return joined if len(joined) <= MAX_CHARACTERS else "…" + joined[1 - MAX_CHARACTERS :]
 
     def _quotes(self, line: str) -> bool:
         starts = range(0, len(line) - _BLOCK + 1, _BLOCK)
@@ -54,8 +52,3 @@ def _forms(text: str) -> Iterable[str]:
     yield one_line(text)
     yield one_line(json.dumps(text)[1:-1])
     yield one_line(json.dumps(text, ensure_ascii=False)[1:-1])
-
-
-def _last_lines(text: str) -> list[str]:
-    lines = [line.strip() for line in text.splitlines()]
-    return [line[-MAX_CHARACTERS:] for line in lines if line][-3:]

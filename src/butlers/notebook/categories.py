@@ -54,12 +54,12 @@ def _points(key: set[str], content: set[str]) -> Counter[MemoryCategory]:
 
 def _phrases(text: str) -> set[str]:
     """List every word and every pair of neighbours; `dbPassword` is read as one word and as two."""
-    found: set[str] = set()
+    phrases: set[str] = set()
     whole = _APOSTROPHE.sub("", text)
     for reading in {whole, _HUMP.sub(" ", whole)}:
         single = words(reading)
-        found.update(single, map(" ".join, zip(single, single[1:], strict=False)))
-    return found
+        phrases.update(single, map(" ".join, zip(single, single[1:], strict=False)))
+    return phrases
 
 
 _Sign = tuple[MemoryCategory, str]

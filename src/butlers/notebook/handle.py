@@ -51,10 +51,9 @@ class KnownFrequencies:
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """An open notebook; the `db` of the functions that work on it.
+    """An open notebook, the `db` of the functions that work on it; any thread may use it.
 
-    Async calls run on `worker`, so that the event loop never waits for the disk or another writer;
-    without one they run on the loop's default executor. Any thread may use it.
+    Async calls run on `worker`, else on the default executor, never on the event loop.
     """
 
     sqlite: SqliteDatabase

@@ -54,10 +54,10 @@ class MemoryManager:
     """
 
     def __init__(self, db: Notebook, options: MemoryManagerOptions | None = None) -> None:
-        given = options or {}
+        chosen = options or {}
         self.db, self._lock, self._stamp = db, db.sqlite.lock, db.sqlite.stamp
-        self._cache: LRUCache[_Cached] = LRUCache(**given.get("cache", {}))
-        self._deep_search_fn = given.get("deep_search_fn")
+        self._cache: LRUCache[_Cached] = LRUCache(**chosen.get("cache", {}))
+        self._deep_search_fn = chosen.get("deep_search_fn")
         try:
             ensure_memory_schema(db)
             core.adopt_notes(db)

@@ -59,24 +59,21 @@ def find_matching(
     frequencies = corpora.frequencies(db, owner, query.terms)
     unknown = [term for term in query.terms if not frequencies[term]]
     known = [word for word in query.words if word not in unknown]
-    found = _by_id(fetch(match_any(known + _holders(db, owner, _pairs(unknown)), unknown)))
-    if known and len(found) < enough:
+    rows = _by_id(fetch(match_any(known + _holders(db, owner, _pairs(unknown)), unknown)))
+    if known and len(rows) < enough:
         wider = fetch(match_any(_holders(db, owner, _pairs(known)), query.words))
-        found |= {key: row for key, row in _by_id(wider).items() if key not in found}
-    if not found and (inside := _holders(db, owner, _spaced(query.words))):
-        found = _by_id(fetch(match_any(inside)))
-    return list(found.values())
+        rows |= {key: row for key, row in _by_id(wider).items() if key not in rows}
+    if not rows and (inside := _holders(db, owner, _spaced(query.words))):
+        rows = _by_id(fetch(match_any(inside)))
+    return list(rows.values())
 
 
 def stand_ins(terms: Iterable[str], vocabulary: Collection[str]) -> dict[str, list[str]]:
-    """Map each query term to the terms it matches: itself, else prefixes or pairs.
-
-    If no term matches anything, match inside of words.
-    """
-    found = {term: _likes(term, vocabulary) for term in terms}
-    if any(found.values()):
-        return found
-    return {term: _having(_spaced([term]), vocabulary) for term in found}
+    """Map each query term to the terms it matches: itself, prefixes, pairs, or inside of words."""
+    matches = {term: _likes(term, vocabulary) for term in terms}
+    if any(matches.values()):
+        return matches
+    return {term: _having(_spaced([term]), vocabulary) for term in matches}
 
 
 def _likes(term: str, vocabulary: Collection[str]) -> list[str]:

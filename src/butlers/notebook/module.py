@@ -23,11 +23,7 @@ SUMMARIZE_CRON = "30 4 * * *"
 
 
 class NotebookModule(Module):
-    """Keyed notes, in an SQLite file in the butler's own directory.
-
-    All work on the file runs on one thread of its own: waiting for another process blocks neither
-    the event loop nor shared threads.
-    """
+    """Keyed notes in an SQLite file of the butler's directory, used on a thread of its own."""
 
     name: ClassVar[str] = "notebook"
     settings_model: ClassVar[type[BaseModel]] = NotebookModuleConfig

@@ -67,11 +67,11 @@ class FoundNotes(Output):
     @classmethod
     def of(cls, result: SearchResult, agent: str) -> Self:
         """Present results to the agent."""
-        found = [
+        notes = [
             FoundNote(memory=Note.of(hit.memory, agent), score=hit.score, source=hit.source)
             for hit in result.memories
         ]
-        return cls(memories=found, mode=result.mode, total_candidates=result.total_candidates)
+        return cls(memories=notes, mode=result.mode, total_candidates=result.total_candidates)
 
 
 class Summarized(Output):

@@ -75,15 +75,13 @@ def _alike(
 def _candidates(db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str, int]) -> list[Row]:
     """Fetch other notes that contain the note's rarest shared terms."""
     frequencies = corpora.frequencies(db, owner, counts)
-    shared = [(documents, term) for term, documents in frequencies.items() if documents > 1]
-    rarest = sorted(shared)[:_MOST_TERMS]
+    shared = sorted((documents, term) for term, documents in frequencies.items() if documents > 1)
+    rarest = shared[:_MOST_TERMS]
     if not rarest:
         return []
     # The rarest terms while ranking all they match stays cheap; if it never is, the latest notes.
-    postings = accumulate(documents for documents, _ in rarest)
-    cheap = [
-        term for (_, term), most in zip(rarest, postings, strict=True) if most <= _MOST_POSTINGS
-    ]
+    sizes = accumulate(documents for documents, _ in rarest)
+    cheap = [term for (_, term), size in zip(rarest, sizes, strict=True) if size <= _MOST_POSTINGS]
     query = _QUERIES["matching_notes" if cheap else "latest_matching_notes"]
     match = match_any(cheap or [term for _, term in rarest])
     within = {"first": owner.first, "last": owner.last, "limit": _CANDIDATES}

@@ -11,7 +11,7 @@ where d.memory_id <> :memory_id and d.terms is not null
 order by f.rank, f.number;
 
 -- latest_matching_notes --
--- The owner's other notes with any of the terms, the last written first: no ranking of them all.
+-- The owner's other notes with any of the terms, last written first, without ranking.
 with matching as (
   select rowid as number from memory_fts
   where memory_fts match :match and rowid between :first and :last
@@ -23,22 +23,22 @@ where d.memory_id <> :memory_id and d.terms is not null
 order by f.number desc;
 
 -- unlink_note --
--- Nothing refers to the note or from it.
+-- Delete the references to a note and from it.
 delete from memory_cross_refs where source_id = :memory_id or target_id = :memory_id;
 
 -- insert_reference --
--- One note refers to another.
+-- Insert a reference from one note to another.
 insert into memory_cross_refs (source_id, target_id, score, created_at)
 values (:source_id, :target_id, :score, :now);
 
 -- weakest_references --
--- The weakest reference of those among these sources that have no room for another.
+-- The weakest reference of each of these sources that has no free one.
 select r.source_id, min(r.score) from memory_cross_refs r
 where r.source_id in (select s.value from json_each(:sources) s)
 group by r.source_id having count(*) >= :most order by r.source_id;
 
 -- drop_weakest_reference --
--- A source makes room for a stronger reference.
+-- Delete the weakest reference of a source.
 delete from memory_cross_refs
 where source_id = :source_id and target_id = (
   select r.target_id from memory_cross_refs r where r.source_id = :source_id

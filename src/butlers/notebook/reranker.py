@@ -86,10 +86,7 @@ def answer_schema(candidates: int) -> dict[str, Any]:
 
 
 def read_ranking(answer: str, candidates: Sequence[AgentMemory]) -> list[ScoredMemory]:
-    """Read the ranked candidates, each once, best first; Unavailable without a ranking.
-
-    A line with an unknown note or a score outside 0 to 1 is left out.
-    """
+    """Read the ranked candidates, each once, best first; Unavailable without a valid ranking."""
     try:
         ranking = _Answer.model_validate(json.loads(answer)).ranking
     except (ValueError, RecursionError):
@@ -105,14 +102,9 @@ def read_ranking(answer: str, candidates: Sequence[AgentMemory]) -> list[ScoredM
 
 def _note(number: int, memory: AgentMemory) -> str:
     key = html.escape(one_line(memory.key), quote=True)
-    return f'<note number="{number}" key="{key}">{_excerpt(memory)}</note>'
-
-
-def _excerpt(memory: AgentMemory) -> str:
-    """Cut a note for the prompt; show nothing of a credential."""
-    if categorize(memory.key, memory.content).category is MemoryCategory.CREDENTIAL:
-        return _WITHHELD
-    return _escaped(memory.content, _MAX_NOTE_CHARS)
+    is_secret = categorize(memory.key, memory.content).category is MemoryCategory.CREDENTIAL
+    content = _WITHHELD if is_secret else _escaped(memory.content, _MAX_NOTE_CHARS)
+    return f'<note number="{number}" key="{key}">{content}</note>'
 
 
 def _escaped(text: str, limit: int) -> str:

@@ -51,20 +51,20 @@ create table if not exists memory_frequencies (
 ) without rowid;
 
 -- memory_texts --
--- What the full-text index holds of a live note.
+-- The texts of live notes for the full-text index.
 create view if not exists memory_texts as
   select d.number, m.id as memory_id, m.agent_id, m.key, m.content
   from memory_documents d join agent_memories m on m.id = d.memory_id;
 
 -- memory_fts --
--- The words of live notes; marks belong to words, as they do in tokens.py.
+-- The words of live notes; marks belong to words, as in tokenizer.py.
 create virtual table if not exists memory_fts using fts5 (
   key, content, content = 'memory_texts', content_rowid = 'number',
   tokenize = "unicode61 remove_diacritics 2 categories 'L* N* M*'"
 );
 
 -- memory_texts_entered --
--- A note enters the index at the end of its owner's range.
+-- Add a note to the index at the end of its owner's range.
 create trigger if not exists memory_texts_entered instead of insert on memory_texts
 begin
   insert into memory_owners (agent_id)
@@ -85,7 +85,7 @@ begin
 end;
 
 -- agent_memories_leaving --
--- Before the change, while the index can still be told the words it has to forget.
+-- Before the change, while the words to remove from the index are still known.
 create trigger if not exists agent_memories_leaving
 before update of id, agent_id, key, content, archived on agent_memories
 begin
@@ -143,6 +143,6 @@ begin
 end;
 
 -- adopted --
--- Notes that were there before the index enter it.
+-- Index the notes that are older than the index.
 update agent_memories set archived = archived
 where archived = 0 and id not in (select memory_id from memory_documents);

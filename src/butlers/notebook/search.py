@@ -93,18 +93,18 @@ async def search(
 
 
 def _checked(opts: SearchOptions | FastSearchOptions | None) -> _Options:
-    given = dict(opts or {})
-    unknown = given.keys() - _Options.__slots__
+    chosen = dict(opts or {})
+    unknown = chosen.keys() - _Options.__slots__
     if unknown:
         raise InvalidInput(f"unknown search options {sorted(unknown)}; use {_Options.__slots__}")
-    limit = checked_limit(given.get("limit", DEFAULT_LIMIT))
-    similarity = given.get("min_similarity", 0.0)
+    limit = checked_limit(chosen.get("limit", DEFAULT_LIMIT))
+    similarity = chosen.get("min_similarity", 0.0)
     if not isinstance(similarity, int | float) or not 0 <= similarity <= 1:
         raise InvalidInput(f"min_similarity is {similarity!r}; give a number from 0 to 1")
-    mode, modes = given.get("mode") or NoteSearchMode.FAST, [mode.value for mode in NoteSearchMode]
+    mode, modes = chosen.get("mode") or NoteSearchMode.FAST, [mode.value for mode in NoteSearchMode]
     if mode not in modes:
         raise InvalidInput(f"mode is {mode!r}; give one of {modes}")
-    category = str(given.get("category") or "") or None
+    category = str(chosen.get("category") or "") or None
     return _Options(limit, NoteSearchMode(mode), category, similarity)
 
 
@@ -139,8 +139,8 @@ def _candidates(
         return db.sqlite.fetch(_QUERIES["candidates"], match=match, **within)
 
     fetches = (of_category, of_any) if options.category else (of_any,)
-    found = (find_matching(db, owner, query, options.limit, fetch) for fetch in fetches)
-    rows = next(filter(None, found), [])
+    results = (find_matching(db, owner, query, options.limit, fetch) for fetch in fetches)
+    rows = next(filter(None, results), [])
     return [(note(row), json.loads(row[COLUMNS])) for row in rows[: options.candidates]]
 
 

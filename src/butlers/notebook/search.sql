@@ -1,5 +1,5 @@
 -- candidates --
--- The owner's notes that hold any of the terms, by relevance, each with the terms it is weighed by.
+-- The owner's notes with any of the terms, by relevance, each with the terms it is weighed by.
 with matching as (
   select rowid as number, rank from memory_fts
   where memory_fts match :match and rowid between :first and :last
@@ -12,7 +12,7 @@ from matching f join memory_documents d on d.number = f.number
 order by f.rank, f.number;
 
 -- candidates_of_category --
--- The same among the notes of one category.
+-- The owner's notes of one category with any of the terms, by relevance.
 with matching as (
   select f.rowid as number, f.rank as rank, d.memory_id, d.leading_terms, d.terms
   from memory_fts f join memory_documents d on d.number = f.rowid

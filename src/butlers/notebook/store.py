@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from typing import Any
 
 from butlers.db import queries
@@ -79,25 +79,15 @@ def get_category(db: Notebook, memory_id: str) -> CategoryResult | None:
 
 def set_category(db: Notebook, memory_id: str, result: CategoryResult) -> None:
     """Store the category of a note."""
-    db.sqlite.execute(
-        _QUERIES["set_category"],
-        memory_id=memory_id,
-        category=result.category,
-        confidence=result.confidence,
-        now=db.now_text(),
-    )
+    values = {"memory_id": memory_id, "now": db.now_text(), **asdict(result)}
+    db.sqlite.execute(_QUERIES["set_category"], **values)
 
 
 def set_embedding(db: Notebook, memory_id: str, weights: Mapping[str, float]) -> None:
     """Store the TF-IDF weights of a note, and its heaviest terms for people."""
     heaviest = sorted(weights, key=lambda term: (-weights[term], term))[:_VOCABULARY_TERMS]
-    db.sqlite.execute(
-        _QUERIES["set_embedding"],
-        memory_id=memory_id,
-        vector=json.dumps(weights, ensure_ascii=False),
-        vocabulary=",".join(heaviest),
-        now=db.now_text(),
-    )
+    values = {"vector": json.dumps(weights, ensure_ascii=False), "vocabulary": ",".join(heaviest)}
+    db.sqlite.execute(_QUERIES["set_embedding"], memory_id=memory_id, now=db.now_text(), **values)
 
 
 def file_stats(db: Notebook) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""The term index: counts of terms per note, kept up to date by writes.
-
-`renew_notes` recounts the notes of files that an earlier version wrote.
-"""
+"""The term index: counts of terms per note, kept up to date by writes."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -113,10 +110,7 @@ _RENEWED_AT_ONCE = 200
 
 
 def renew_notes(db: Notebook) -> None:
-    """Recount and recategorize the notes of an older file; leave a read-only file as it is.
-
-    Others may use the file meanwhile. If interrupted, it starts again and skips what is done.
-    """
+    """Recount and recategorize the notes of an earlier version's file, unless it is read-only."""
     try:
         version = db.sqlite.fetch_one(_QUERIES["get_version"])
         if version is None or version[0] < VERSION:

@@ -3,7 +3,7 @@
 select number, documents from memory_owners where agent_id = :agent_id;
 
 -- count_terms --
--- The terms of a live note; counting them is the trigger's work.
+-- Store the terms of a live note; a trigger counts them.
 update memory_documents set leading_terms = :leading_terms, terms = :terms
 where memory_id = :memory_id;
 
@@ -14,16 +14,16 @@ from memory_documents d join agent_memories m on m.id = d.memory_id
 where d.terms is null order by d.number limit :limit;
 
 -- document_frequencies --
--- In how many of an owner's live notes each of the terms stands.
+-- How many of an owner's live notes contain each of the terms.
 select f.term, f.documents
 from json_each(:terms) t cross join memory_frequencies f on f.owner = :owner and f.term = t.value;
 
 -- get_version --
--- The version whose ways of counting and categorizing every note of the file follows.
+-- The version by which the notes of the file were counted and categorized.
 pragma user_version;
 
 -- set_version --
--- Every note follows version 1.
+-- All notes are counted and categorized by version 1.
 pragma user_version = 1;
 
 -- following_notes --
@@ -34,5 +34,5 @@ from agent_memories m left join memory_documents d on d.memory_id = m.id
 where m.id > :id order by m.id limit :limit;
 
 -- reenter_note --
--- A live note leaves the index and enters it again, with its terms still to be counted.
+-- Index a live note again, with its terms still to be counted.
 update agent_memories set archived = archived where id = :memory_id;

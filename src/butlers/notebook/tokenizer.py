@@ -31,8 +31,8 @@ class _Letters(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        kept = unicodedata.category(character)[0] in "LNM"
-        self[code] = character if kept else " "
+        is_letter = unicodedata.category(character)[0] in "LNM"
+        self[code] = character if is_letter else " "
         return self[code]
 
 

@@ -47,7 +47,10 @@ class FileChange:
         if read(self.path) != self.before:
             raise Conflict(f"{self.path} was changed meanwhile; run the command again")
         if self.after is None:
-            _delete(self.path)
+            self.path.unlink(missing_ok=True)
+            if self.path.parent.name in _OWN_DIRECTORIES:
+                with contextlib.suppress(OSError):  # it has other files
+                    self.path.parent.rmdir()
         elif self.is_needed:
             _write(self.path, self.after)
 
@@ -111,13 +114,6 @@ def _parsed_json(path: Path, text: str | None) -> dict[str, Any]:
 
 def _damaged(path: Path, why: str) -> Unavailable:
     return Unavailable(f"{path} cannot be changed safely ({why}); repair it. Nothing was changed")
-
-
-def _delete(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    if path.parent.name in _OWN_DIRECTORIES:
-        with contextlib.suppress(OSError):  # it holds something else
-            path.parent.rmdir()
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from butlers.atomic_files import replace_file
-from butlers.llm.envelopes import parse_object
+from butlers.llm.envelopes import mapping, parse_object
 from butlers.sessions.agent_connections import Client, Connection, Scope, user_directory
 from butlers.sessions.projects import identify
 
@@ -146,8 +146,7 @@ def _beginning(file: Path) -> tuple[str, str]:
         texts = (line.decode("utf-8", "replace") for line in islice(lines, _FIRST_LINES))
         for record in filter(None, map(parse_object, texts)):
             started_at = started_at or str(record.get("timestamp") or "")
-            payload = record.get("payload")
-            fields = payload if isinstance(payload, dict) else record
+            fields = mapping(record.get("payload")) or record
             if fields.get("thread_source", "user") != "user":
                 return "", ""
             cwd = cwd or str(fields.get("cwd") or "")

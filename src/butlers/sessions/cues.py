@@ -71,10 +71,12 @@ _REMEMBER = _compiled(
 _REMEMBER_AFTER, _REMEMBER_BACK = _compiled(_ASKING["after"]), _compiled(_ASKING["back"])
 _NEVER = _compiled(_TABLES["never"]["any"])
 _QUESTION, _ASKED_KINDLY = (_compiled(_TABLES["question"][name]) for name in ("any", "kind"))
-_STANDING, _NOT_STANDING = _all(_TABLES["standing"], "not"), _compiled(_TABLES["standing"]["not"])
-_DECISION, _NOT_DECIDED = _all(_TABLES["decision"], "not"), _compiled(_TABLES["decision"]["not"])
-_NAME, _WHO = _all(_TABLES["name"]), _all(_IDENTITY)
-_PREFERENCE = _all(_TABLES["preference"])
+_STATEMENTS = {
+    kind: (_all(_TABLES[kind], "not"), _compiled(_TABLES[kind].get("not", ())))
+    for kind in CueKind
+    if kind not in (CueKind.CORRECTION, CueKind.REMEMBER)
+}
+"""The expressions of each kind, and its exceptions; the first kind that matches counts."""
 _SHAPES = ("declared", "contrast", "order")
 _CORRECTION = _all(_TABLES["correction"], *_SHAPES)
 _DECLARED, _CONTRAST, _ORDER = (_compiled(_TABLES["correction"][name]) for name in _SHAPES)
@@ -134,16 +136,10 @@ def may_be_kept(sentence: str) -> bool:
 
 
 def _statement(text: str) -> Cue | None:
-    if _matches(_STANDING, text) and not _matches(_NOT_STANDING, text):
-        return Cue(CueKind.STANDING, text)
-    if _matches(_NAME, text):
-        return Cue(CueKind.NAME, text)
-    if who := _matches(_WHO, text):
-        return Cue(CueKind.IDENTITY, text, who.groupdict().get("what") or "")
-    if _matches(_PREFERENCE, text):
-        return Cue(CueKind.PREFERENCE, text)
-    if _matches(_DECISION, text) and not _matches(_NOT_DECIDED, text):
-        return Cue(CueKind.DECISION, text)
+    for kind, (patterns, exceptions) in _STATEMENTS.items():
+        match = _matches(patterns, text)
+        if match and not _matches(exceptions, text):
+            return Cue(kind, text, match.groupdict().get("what") or "")
     return None
 
 

@@ -39,14 +39,14 @@ class Echo:
     def without(self, text: str) -> str:
         """Return the text with a short mark for every sentence that repeats a memory."""
         repeated = self._repeated_places(text)
-        kept: list[str] = []
+        sentences: list[str] = []
         for match in _SENTENCE.finditer(text):
             sentence = match[0]
             if not self._is_echo(match, repeated):
-                kept.append(sentence)
-            elif not kept or not kept[-1].endswith(RECALLED):
-                kept.append(sentence[: len(sentence) - len(sentence.lstrip())] + RECALLED)
-        return "".join(kept).strip()
+                sentences.append(sentence)
+            elif not sentences or not sentences[-1].endswith(RECALLED):
+                sentences.append(sentence[: len(sentence) - len(sentence.lstrip())] + RECALLED)
+        return "".join(sentences).strip()
 
     def covers(self, text: str) -> bool:
         """Whether nearly all words of a text repeat memories."""

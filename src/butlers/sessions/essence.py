@@ -20,24 +20,10 @@ from butlers.kernel.text import normalise_whitespace
 from butlers.memory.flows.session_parts import NewPart, Part, last_part, session_key, store_part
 from butlers.memory.model import NewEpisode
 from butlers.memory.operations import OperationContext
-from butlers.sessions import cues
+from butlers.sessions import cues, spoken, transcripts
 from butlers.sessions.echo import RECALLED, Echo
-from butlers.sessions.spoken import (
-    SpokenStatement,
-    candidates,
-    own_sentences,
-    statements,
-    unlisted,
-    without_pasted,
-)
-from butlers.sessions.transcripts import (
-    Speaker,
-    Transcript,
-    Utterance,
-    instant_of,
-    own_words,
-    utc_instant,
-)
+from butlers.sessions.spoken import SpokenStatement
+from butlers.sessions.transcripts import Speaker, Transcript, Utterance, own_words
 
 MAX_CHARACTERS = 8_000
 _REQUEST, _WHOLE, _STATED, _OUTCOME, _OUTCOME_BETWEEN = 2_000, 2_000, 3_000, 2_800, 800
@@ -62,21 +48,14 @@ class Essence:
     statements: tuple[SpokenStatement, ...] = ()
 
 
-@dataclass(slots=True)
-class _Words:
-    """The words of a turn: statements, other lines kept whole, and the rest."""
-
-    stated: list[str]
-    whole: list[str]
-    rest: str
-
-
 @dataclass(frozen=True, slots=True)
 class _UserTurn:
     """What the user said in one turn, and the agent's last answer to it."""
 
     at: str
-    words: _Words
+    stated: list[str]
+    whole: list[str]
+    rest: str
     statements: tuple[SpokenStatement, ...]
     secrets: int
     answer: str
@@ -84,8 +63,8 @@ class _UserTurn:
 
     def length(self, limit: int) -> int:
         """Return its greatest length when at most `limit` characters of the rest are shown."""
-        whole = sum(len(line) + 1 for line in (*self.words.stated, *self.words.whole))
-        return whole + min(limit, len(self.words.rest)) + len("Request: \n")
+        whole = sum(len(line) + 1 for line in (*self.stated, *self.whole))
+        return whole + min(limit, len(self.rest)) + len("Request: \n")
 
 
 def of_exchange(prompt: str, answer: str, recalled: Iterable[str]) -> Essence | None:
@@ -123,35 +102,35 @@ def _turn(said: Utterance, answers: Sequence[Utterance], echo: Echo) -> _UserTur
     # Masked before it is cut: half a secret is not recognised.
     text = said.text
     clean = masked(text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}")
-    shown = normalise_whitespace(without_pasted(clean.text))
-    own = list(map(normalise_whitespace, own_sentences(clean.text)))
-    stated = [one for one in statements(own) if not echo.covers(one.text)]
-    words = _set_apart(shown, list(map(unlisted, own)), {one.text for one in stated})
+    shown = normalise_whitespace(spoken.without_pasted(clean.text))
+    own = list(map(normalise_whitespace, spoken.own_sentences(clean.text)))
+    stated = [one for one in spoken.statements(own) if not echo.covers(one.text)]
+    words = _set_apart(shown, list(map(spoken.unlisted, own)), {one.text for one in stated})
     # Nothing is drawn from an episode that the episode does not say.
-    lines = "\n".join(words.stated)
+    lines = "\n".join(words[0])
     drawn = tuple(one for one in stated if one.text in lines)
     last = answers[-1] if answers else said
-    return _UserTurn(said.at, words, drawn, clean.count, last.text if answers else "", last.at)
+    return _UserTurn(said.at, *words, drawn, clean.count, last.text if answers else "", last.at)
 
 
-def _set_apart(shown: str, own: Sequence[str], stated: set[str]) -> _Words:
-    """Divide the words of a turn into statements, lines kept whole, and the rest."""
+def _set_apart(
+    shown: str, own: Sequence[str], stated: set[str]
+) -> tuple[list[str], list[str], str]:
+    """Divide the words of a turn into statements, other lines kept whole, and the rest."""
     if len(shown) <= _WHOLE and cues.turns_back(shown):
-        whole = [f"Correction: {shown}"]
-        return _Words(whole, [], "") if stated else _Words([], whole, "")
-    words, used = _Words([], [], shown), 0
+        lines = [f"Correction: {shown}"]
+        return (lines, [], "") if stated else ([], lines, "")
+    sure_lines, whole, rest, used = list[str](), list[str](), shown, 0
     for sentence in own:
         sure = sentence in stated
         line = f"Stated: {sentence}" if sure else f"Said: {sentence}"
         limit = _STATED if sure else _WHOLE
         if used + len(line) < limit and (sure or cues.may_state(sentence)):
-            (words.stated if sure else words.whole).append(line)
-            words.rest = words.rest.replace(sentence, "", 1)
+            (sure_lines if sure else whole).append(line)
+            rest = rest.replace(sentence, "", 1)
             used += len(line) + 1
-    words.rest = normalise_whitespace(words.rest)
-    if used and not any(map(str.isalnum, words.rest)):
-        words.rest = ""
-    return words
+    rest = normalise_whitespace(rest)
+    return sure_lines, whole, rest if not used or any(map(str.isalnum, rest)) else ""
 
 
 def _packed(turns: Sequence[_UserTurn], limit: int) -> Iterator[list[_UserTurn]]:
@@ -172,10 +151,9 @@ def _packed(turns: Sequence[_UserTurn], limit: int) -> Iterator[list[_UserTurn]]
 def _essence(
     part: Sequence[_UserTurn], limit: int, echo: Echo, *, opens: bool, ends: bool
 ) -> Essence:
-    words = [turn.words for turn in part]
-    lines = [line for one in words for line in one.stated]
-    lines += [line for one in words for line in one.whole]
-    first, *later = [one.rest for one in words if one.rest] or [""]
+    lines = [line for turn in part for line in turn.stated]
+    lines += [line for turn in part for line in turn.whole]
+    first, *later = [turn.rest for turn in part if turn.rest] or [""]
     lines += [f"Request: {_ends(first, _REQUEST if opens else limit)}"] if first else []
     lines += [f"Then: {_ends(rest, limit)}" for rest in later]
     room = MAX_CHARACTERS - sum(len(line) + 1 for line in lines) - len("Outcome: ")
@@ -186,7 +164,7 @@ def _essence(
         sum(turn.secrets for turn in part) + secrets,
         part[-1].at,
         part[-1].through,
-        tuple(one for turn in part for one in turn.statements),
+        tuple(statement for turn in part for statement in turn.statements),
     )
 
 
@@ -227,8 +205,7 @@ async def store_session(
         for essence in await asyncio.to_thread(of_transcript, rest):
             after = await store_essence(ctx, session, essence, after, metadata)
             if after is None:
-                # Another process stored a part first: look again at what is left.
-                break
+                break  # another process stored a part first: look again at what is left
             newest = after.episode_id
         else:
             return newest
@@ -253,10 +230,10 @@ async def store_essence(
         session_id,
         metadata={**metadata, "session": session, "through": essence.through},
         idempotency_key=f"{key}:{after.through}" if after else key,
-        said_at=utc_instant(instant_of(essence.asked_at)),
+        said_at=transcripts.utc_instant(transcripts.instant_of(essence.asked_at)),
     )
     stated = essence.statements if memory.settings.statements.enabled else ()
-    memories = candidates(stated, scope, session, metadata)
+    memories = spoken.candidates(stated, scope, session, metadata)
     new = NewPart(session, after, essence.through, episode, memories)
     stored = await store_part(memory, new, ctx.lineage)
     if stored is not None:

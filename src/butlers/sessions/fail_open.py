@@ -23,10 +23,7 @@ _abandoned: set["asyncio.Future[object]"] = set()
 async def forgiven(
     what: str, operation: Callable[[], Awaitable[T]], *, otherwise: Default, seconds: float
 ) -> T | Default:
-    """Return the operation's result, or `otherwise` if it fails or takes longer than `seconds`.
-
-    The failure is logged without any content of memories.
-    """
+    """Return the operation's result; log a failure or delay and return `otherwise` instead."""
 
     async def begun() -> T:
         return await operation()

@@ -165,9 +165,9 @@ class SessionLog:
         stored: Sequence[UUID] = (),
         outcome: SessionOutcome = SessionOutcome.RUNNING,
     ) -> None:
-        """Record what a hook reports of a connected agent's session; told and stored add up.
+        """Record what a hook reports of an agent's session, which only the hook ends.
 
-        Only its hook ends such a session, for it runs in no process of ours.
+        `told` and `stored` are added to those recorded before.
         """
         now = self.clock()
         record = SessionRecord(
@@ -186,10 +186,7 @@ class SessionLog:
         await self.write(caller.tenant_id, record)
 
     async def end_interrupted(self, tenant_id: str) -> int:
-        """Mark sessions of dead processes of this machine as interrupted; return how many.
-
-        Call it before this process starts sessions: what has its number is of a dead one.
-        """
+        """Mark sessions of this machine's dead processes as interrupted; call it at the start."""
         async with self.database().transaction(tenant_id) as tx:
             gone = [row["worker"] for row in await _running(tx) if _is_gone(row["worker"])]
             return await _interrupt(tx, workers=gone, now=self.clock(), reason=GONE)

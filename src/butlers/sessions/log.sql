@@ -1,5 +1,5 @@
 -- write --
--- A session as far as it is known; one that is known already goes on, told as what it is now.
+-- Insert a session, or update it; memories told and stored are added.
 insert into session_log (
   tenant_id, id, kind, asked_by, agent, model, project, asked, outcome, reason, worker,
   started_at, ends_by, ended_at, input_tokens, output_tokens, cost_usd, had_memory, had_tools,
@@ -25,7 +25,7 @@ on conflict (tenant_id, id) do update set
 where session_log.kind = excluded.kind and session_log.asked_by = excluded.asked_by
 
 -- prune --
--- Only the newest sessions of a tenant are kept.
+-- Delete all but the newest sessions of a tenant.
 delete from session_log
 where tenant_id = :tenant_id and (started_at, id) <= (
   select started_at, id from session_log
@@ -34,7 +34,7 @@ where tenant_id = :tenant_id and (started_at, id) <= (
 )
 
 -- {row} --
--- A session; one that goes on for longer than it may has lost its process.
+-- A session; one that runs for longer than it may has lost its process.
 id, kind, asked_by, agent, model, project, asked,
 case when outcome = 'running' and ends_by < :now then 'interrupted' else outcome end as outcome,
 reason, worker, started_at, ends_by, ended_at, input_tokens, output_tokens, cost_usd,
@@ -49,7 +49,7 @@ order by started_at desc, id desc
 limit :limit
 
 -- get --
--- The sessions whose id begins so: one, or two where that names more than one.
+-- The sessions whose id has this prefix, at most two.
 select {row}
 from session_log
 where tenant_id = :tenant_id and starts_with(id, :id)
@@ -57,18 +57,18 @@ order by id
 limit 2
 
 -- running --
--- The processes that have sessions under way.
+-- The processes with running sessions.
 select distinct worker
 from session_log
 where tenant_id = :tenant_id and outcome = 'running'
 order by worker
 
 -- interrupt --
--- Sessions whose process is gone have ended without an answer.
+-- Mark the sessions of dead processes as interrupted.
 update session_log
 set outcome = 'interrupted', ended_at = :now, reason = :reason
 where tenant_id = :tenant_id and outcome = 'running' and worker = any(:workers)
 
 -- erase --
--- Sessions are on record no more.
+-- Delete sessions.
 delete from session_log where tenant_id = :tenant_id and id = any(:ids)

@@ -39,10 +39,7 @@ def identify(directory: str) -> dict[str, Any]:
 
 
 def _keys(top: str, common: str, left: int) -> list[str]:
-    """List the keys of a repository's remote, if it has one, and its own.
-
-    A clone of a repository on this machine has the keys of that repository.
-    """
+    """List the keys of a repository: of its remote or the local repository cloned, and its own."""
     address = _address(common)
     own = _own("repository", common)
     if address is None:
@@ -56,28 +53,28 @@ def _keys(top: str, common: str, left: int) -> list[str]:
     return [*_keys(origin[0], origin[1], left - 1), own]
 
 
-def _repository(place: str) -> tuple[str, str | None]:
+def _repository(path: str) -> tuple[str, str | None]:
     """Return the root of the working tree around a directory, and the git directory it shares."""
     while True:
-        git = os.path.join(place, ".git")
+        git = os.path.join(path, ".git")
         if os.path.isdir(git):
-            return place, git
+            return path, git
         if os.path.isfile(git):
-            return place, _shared(place, git)
-        if all(os.path.exists(os.path.join(place, name)) for name in ("HEAD", "objects", "refs")):
-            return place, place  # a bare repository
-        above = os.path.dirname(place)
-        if above == place:
-            return place, None
-        place = above
+            return path, _shared(path, git)
+        if all(os.path.exists(os.path.join(path, name)) for name in ("HEAD", "objects", "refs")):
+            return path, path  # a bare repository
+        above = os.path.dirname(path)
+        if above == path:
+            return path, None
+        path = above
 
 
-def _shared(place: str, file: str) -> str | None:
+def _shared(path: str, file: str) -> str | None:
     """Return the git directory that a `.git` file points to, of a worktree or a submodule."""
     pointer = _text(file).strip()
     if not pointer.startswith("gitdir:"):
         return None
-    git = os.path.realpath(os.path.join(place, pointer.removeprefix("gitdir:").strip()))
+    git = os.path.realpath(os.path.join(path, pointer.removeprefix("gitdir:").strip()))
     common = _text(os.path.join(git, "commondir")).strip()
     return os.path.realpath(os.path.join(git, common)) if common else git
 
@@ -87,9 +84,9 @@ def _address(common: str) -> str | None:
     remotes: dict[str, str] = {}
     section, name = "", ""
     for line in _text(os.path.join(common, "config")).splitlines():
-        if found := _SECTION.match(line):
-            section, name = found[1].lower(), found[2] or ""
-            line = line[found.end() :]
+        if header := _SECTION.match(line):
+            section, name = header[1].lower(), header[2] or ""
+            line = line[header.end() :]
         key, _, value = line.partition("=")
         if section == "remote" and key.strip().lower() == "url" and value.strip():
             remotes.setdefault(name, value.strip().strip('"'))
@@ -120,18 +117,18 @@ def _normalised(address: str) -> str:
     return f"{host}/{path.lower() if host in _CASELESS else path}"
 
 
-def _own(kind: str, place: str) -> str:
+def _own(kind: str, path: str) -> str:
     """Return a key that stays when a directory is renamed; its path where nothing does."""
     try:
-        number, born = os.stat(place).st_ino, _born(place)
+        number, born = os.stat(path).st_ino, _born(path)
     except OSError:
         born = 0
-    return f"{kind}:{number}-{born}" if born else f"{kind}:{place}"
+    return f"{kind}:{number}-{born}" if born else f"{kind}:{path}"
 
 
-def _born(place: str) -> int:
+def _born(path: str) -> int:
     """Return when a directory was made, in nanoseconds; 0 if unknown. Inodes alone are reused."""
-    born = getattr(os.stat(place), "st_birthtime", None)
+    born = getattr(os.stat(path), "st_birthtime", None)
     if born is not None:
         return int(born * 1_000_000_000)
     # Imported only for projects without a remote.
@@ -140,7 +137,7 @@ def _born(place: str) -> int:
     status = (ctypes.c_uint32 * 64)()
     try:
         statx = ctypes.CDLL(None).statx
-        if statx(_AT_FDCWD, os.fsencode(place), 0, _STATX_BTIME, ctypes.byref(status)) != 0:
+        if statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, ctypes.byref(status)) != 0:
             return 0
     except (OSError, AttributeError):
         return 0

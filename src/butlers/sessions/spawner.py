@@ -73,7 +73,7 @@ class AnsweredSession:
 
     record: SessionRecord
     question: SessionRequest
-    told: Injection
+    injection: Injection
     completion: Completion
 
 
@@ -98,19 +98,21 @@ class Spawner:
         record = self._begun(question, model)
         async with self._on_record(record):
             context = await self.memory.context(question.prompt, self._caller(record))
-            told = context or Injection()
+            injection = context or Injection()
             # Written before the answer, which may never come.
-            record = replace(record, had_memory=context is not None, told=told.ids)
+            record = replace(record, had_memory=context is not None, told=injection.ids)
             await self._write(record)
-            completion = await self._answered(model, question, record, [instructions, told.text])
-        return AnsweredSession(record, question, told, completion)
+            completion = await self._answered(
+                model, question, record, [instructions, injection.text]
+            )
+        return AnsweredSession(record, question, injection, completion)
 
     async def remember(self, session: AnsweredSession) -> tuple[SessionRecord, UUID | None]:
         """Store the end of a session and its episode; return both, None if there is no episode."""
         record, answer = session.record, session.completion
         caller = self._caller(record)
         episode = await self.memory.remember_exchange(
-            UUID(record.id), session.question.prompt, answer.text, session.told.text, caller
+            UUID(record.id), session.question.prompt, answer.text, session.injection.text, caller
         )
         answered = replace(record, model=answer.model or record.model)
         return await self._end(answered, SessionOutcome.OK, usage=answer.usage), episode
@@ -160,7 +162,9 @@ class Spawner:
             await to_its_end(self._end(record, SessionOutcome.INTERRUPTED, STOPPED))
             raise
         except CompletionFailed as failure:
-            outcome = SessionOutcome.CUT_OFF if _is_cut_off(failure) else SessionOutcome.FAILED
+            late = isinstance(failure, NotReached) and failure.timed_out
+            is_cut_off = late or isinstance(failure, CutOff)
+            outcome = SessionOutcome.CUT_OFF if is_cut_off else SessionOutcome.FAILED
             await self._end(record, outcome, str(failure), failure.usage)
             raise
         except ButlersError as error:
@@ -168,20 +172,16 @@ class Spawner:
             raise
 
     async def _answered(
-        self,
-        model: LanguageModel,
-        question: SessionRequest,
-        record: SessionRecord,
-        system: list[str],
+        self, model: LanguageModel, request: SessionRequest, record: SessionRecord, texts: list[str]
     ) -> Completion:
         with self.session_tokens.lent(self._caller(record), self._longest_seconds) as tools:
             if tools is not None and isinstance(model, ToolUser):
-                model, system = model.using(tools), [*system, _TOOLS]
+                model, texts = model.using(tools), [*texts, _TOOLS]
             return await model.complete(
-                question.prompt,
-                system="\n\n".join(filter(None, system)),
+                request.prompt,
+                system="\n\n".join(filter(None, texts)),
                 timeout_seconds=self.settings.runtime.timeout_seconds,
-                label=question.label,
+                label=request.label,
             )
 
     async def _end(
@@ -255,8 +255,3 @@ class _ForgivenSpending(Spending):
         if number != _UNCOUNTED:
             settled = partial(super().settle, number, outcome, usage)
             await forgiven("cost of a session", settled, otherwise=None, seconds=_ACCOUNT_SECONDS)
-
-
-def _is_cut_off(failure: CompletionFailed) -> bool:
-    late = isinstance(failure, NotReached) and failure.timed_out
-    return late or isinstance(failure, CutOff)

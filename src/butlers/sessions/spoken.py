@@ -6,16 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from butlers.memory.model import NewFact, NewRule, Origin, Permanence
-from butlers.sessions.cues import (
-    Cue,
-    CueKind,
-    asks_to_remember,
-    disagrees,
-    may_be_kept,
-    points_back,
-    stated,
-    to_remember,
-)
+from butlers.sessions import cues
+from butlers.sessions.cues import Cue, CueKind
 
 _FENCED = re.compile(
     r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
@@ -97,7 +89,7 @@ def _sentences(text: str) -> list[str]:
 def _announces(text: str) -> bool:
     """Whether the last line announces what follows, and not by asking to remember it."""
     line = text.rstrip().rpartition("\n")[2]
-    return line.endswith((":", "：")) and not asks_to_remember(line)
+    return line.endswith((":", "：")) and not cues.asks_to_remember(line)
 
 
 def _goes_on(text: str, start: int, end: re.Match[str]) -> bool:
@@ -165,18 +157,18 @@ def statements(sentences: Sequence[str]) -> Iterator[SpokenStatement]:
     for sentence in sentences:
         plain = unlisted(sentence)
         text, is_item = _QUOTED.sub("…", plain), plain != sentence
-        opens_list = asks_to_remember(text) and text.endswith((":", "："))
+        opens_list = cues.asks_to_remember(text) and text.endswith((":", "："))
         listing = opens_list or (listing and is_item)
-        cue = stated(text, disagreed=disagreed)
-        if cue is None and listing and is_item and may_be_kept(text):
-            cue = to_remember(text)
+        cue = cues.stated(text, disagreed=disagreed)
+        if cue is None and listing and is_item and cues.may_be_kept(text):
+            cue = cues.to_remember(text)
         if cue is not None:
             yield SpokenStatement(plain, cue)
-        elif points_back(text) and before:
-            yield SpokenStatement(before, to_remember(before))
+        elif cues.points_back(text) and before:
+            yield SpokenStatement(before, cues.to_remember(before))
         # "Remember that" means the sentence before, unless it was kept already or cannot be.
-        before = plain if cue is None and may_be_kept(text) else ""
-        disagreed = disagreed or disagrees(text)
+        before = plain if cue is None and cues.may_be_kept(text) else ""
+        disagreed = disagreed or cues.disagrees(text)
 
 
 def candidates(

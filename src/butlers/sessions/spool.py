@@ -10,7 +10,8 @@ import json
 import os
 import signal
 import stat
-from typing import Any
+from collections.abc import Iterator
+from typing import IO, Any
 
 from butlers.clock import utc_now
 
@@ -28,27 +29,26 @@ _COPYING_SECONDS = 300
 _PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
 
 
-def keep(home: str, told: dict[str, Any], *, ended: bool) -> str:
+def keep(home: str, entry: dict[str, Any], *, ended: bool) -> str:
     """Write the entry of a session; return its name, or "" if nothing was written.
 
-    `told` has butler, session, cwd, project, path and event. The next entry of a session under way
-    replaces it; that of an ended session stays until the daemon has stored it.
+    `entry` has butler, session, cwd, project, path and event.
     """
-    spool, path = os.path.join(home, DIRECTORY), told["path"]
+    spool, path = os.path.join(home, DIRECTORY), entry["path"]
     size = _size(path)
-    if not _is_word(told["butler"]) or not _is_word(told["session"]) or (ended and size is None):
+    if not _is_word(entry["butler"]) or not _is_word(entry["session"]) or (ended and size is None):
         return ""
     os.makedirs(spool, _PRIVATE_DIRECTORY, exist_ok=True)
-    under_way = entry_name(told["butler"], told["session"], OPEN)
+    under_way = entry_name(entry["butler"], entry["session"], OPEN)
     known = read_entry(os.path.join(spool, under_way))
     if not ended and _holds(spool, known, path):
-        write_entry(spool, under_way, {**told, "held": known["held"]})
+        write_entry(spool, under_way, {**entry, "held": known["held"]})
         return under_way
     if not has_room(spool, size or 0):
-        _note_refusal(home, told, size or 0, ended)
+        _note_refusal(home, entry, size or 0, ended)
         return ""
-    name = entry_name(told["butler"], told["session"], fresh()) if ended else under_way
-    _write_holding(spool, name, told, lasting=ended)
+    name = entry_name(entry["butler"], entry["session"], fresh()) if ended else under_way
+    _write_holding(spool, name, entry, lasting=ended)
     if ended:
         _remove(os.path.join(spool, under_way))
     if known.get("held"):
@@ -76,13 +76,14 @@ def read_entry(path: str) -> dict[str, Any]:
     return entry if isinstance(entry, dict) else {}
 
 
-def note(file: str, told: dict[str, Any]) -> None:
+def note(file: str, entry: dict[str, Any]) -> None:
     """Append a line to a file of notes; the oldest are dropped when it is full."""
-    line = json.dumps({"at": utc_now().isoformat(timespec="seconds"), **told}) + "\n"
+    line = json.dumps({"at": utc_now().isoformat(timespec="seconds"), **entry}) + "\n"
     if (_size(file) or 0) > MAX_NOTES_BYTES:
         with open(file, encoding="utf-8") as notes:
             newest = notes.readlines()
-        _replace(file, "".join(newest[len(newest) // 2 :]))
+        with _draft_of(file) as draft:
+            draft.writelines(note.encode() for note in newest[len(newest) // 2 :])
     handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _PRIVATE)
     try:
         os.write(handle, line.encode())
@@ -102,48 +103,35 @@ def detached(seconds: float) -> bool:
     return True
 
 
-def _write_holding(spool: str, name: str, told: dict[str, Any], *, lasting: bool) -> None:
+def _write_holding(spool: str, name: str, entry: dict[str, Any], *, lasting: bool) -> None:
     """Write an entry and link its transcript; where that fails, a child process copies it."""
-    path, held = told["path"], f"{told['butler']}~{told['session']}~{fresh()}{HELD}"
-    place = os.path.join(spool, held)
+    path, held = entry["path"], f"{entry['butler']}~{entry['session']}~{fresh()}{HELD}"
+    link = os.path.join(spool, held)
     linked = False
     with contextlib.suppress(OSError):  # another file system, or not written yet
-        os.link(path, place)
+        os.link(path, link)
         linked = True
     copied = not linked and lasting
     try:
-        entry = {**told, "held": held if linked or copied else ""}
-        write_entry(spool, name, entry, lasting=lasting)
+        written = {**entry, "held": held if linked or copied else ""}
+        write_entry(spool, name, written, lasting=lasting)
     except OSError:
-        _remove(place)
+        _remove(link)
         raise
     if copied and detached(_COPYING_SECONDS):
         try:
-            _copy(path, place, os.path.join(spool, name))
+            with open(path, "rb") as source, _draft_of(link, lasting=True) as copy:
+                while piece := source.read(_PIECE_BYTES):
+                    copy.write(piece)
+                os.stat(os.path.join(spool, name))  # fails if it was stored meanwhile
         finally:
             os._exit(0)
 
 
-def _copy(path: str, place: str, entry: str) -> None:
-    draft = f"{place}.{fresh()}"
-    try:
-        with open(path, "rb") as source, open(os.open(draft, _NEW, _PRIVATE), "wb") as copy:
-            while piece := source.read(_PIECE_BYTES):
-                copy.write(piece)
-            copy.flush()
-            os.fsync(copy.fileno())
-        if os.path.exists(entry):  # else it was stored meanwhile
-            os.rename(draft, place)
-    finally:
-        _remove(draft)
-
-
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-
-
 def write_entry(spool: str, name: str, entry: dict[str, Any], *, lasting: bool = False) -> None:
     """Write an entry atomically; if lasting, it is on the disk when this returns."""
-    _replace(os.path.join(spool, name), json.dumps(entry), lasting=lasting)
+    with _draft_of(os.path.join(spool, name), lasting=lasting) as draft:
+        draft.write(json.dumps(entry).encode())
     if lasting:
         directory = os.open(spool, os.O_RDONLY)
         try:
@@ -152,11 +140,14 @@ def write_entry(spool: str, name: str, entry: dict[str, Any], *, lasting: bool =
             os.close(directory)
 
 
-def _replace(file: str, text: str, *, lasting: bool = False) -> None:
+@contextlib.contextmanager
+def _draft_of(file: str, *, lasting: bool = False) -> Iterator[IO[bytes]]:
+    """Open a draft that replaces a file at the end, or is removed on an error."""
     draft = os.path.join(os.path.dirname(file), f".{fresh()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
-        with open(os.open(draft, _NEW, _PRIVATE), "wb") as stream:
-            stream.write(text.encode())
+        with open(os.open(draft, flags, _PRIVATE), "wb") as stream:
+            yield stream
             stream.flush()
             if lasting:
                 os.fsync(stream.fileno())
@@ -185,10 +176,10 @@ def has_room(spool: str, size: int) -> bool:
     return entries < MAX_ENTRIES and size <= MAX_BYTES
 
 
-def _note_refusal(home: str, told: dict[str, Any], size: int, ended: bool) -> None:
+def _note_refusal(home: str, entry: dict[str, Any], size: int, ended: bool) -> None:
     if ended:
         why = f"the spool is full ({MAX_ENTRIES} sessions or {MAX_BYTES // 1024**2} MB)"
-        refused = {"butler": told["butler"], "session": told["session"], "path": told["path"]}
+        refused = {"butler": entry["butler"], "session": entry["session"], "path": entry["path"]}
         note(os.path.join(home, DIRECTORY, REFUSED), {**refused, "bytes": size, "why": why})
 
 

@@ -91,11 +91,11 @@ class SpoolEntries:
         """Whether the spool takes one more entry."""
         return spool.has_room(str(self._spool), 0)
 
-    def leave(self, told: dict[str, Any]) -> None:
+    def leave(self, entry: dict[str, Any]) -> None:
         """Add an entry for a session whose transcript stays where its agent has it."""
         self._spool.mkdir(mode=0o700, exist_ok=True)
-        name = spool.entry_name(told["butler"], told["session"], spool.fresh())
-        spool.write_entry(str(self._spool), name, {**told, "held": ""}, lasting=True)
+        name = spool.entry_name(entry["butler"], entry["session"], spool.fresh())
+        spool.write_entry(str(self._spool), name, {**entry, "held": ""}, lasting=True)
 
     def begin(self, arrival: Arrival) -> Arrival:
         """Claim an entry; the try is counted before it is made, for it may crash the process."""

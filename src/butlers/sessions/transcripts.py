@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from butlers.llm.envelopes import parse_object
+from butlers.llm.envelopes import mapping, parse_object
 
 MEMORY_TITLE = "# Memory Context"
 """The first line of every block of memories, wherever it is injected."""
@@ -116,8 +116,8 @@ def own_words(text: str) -> str:
 def _claude(transcript: Transcript, record: Mapping[str, Any], at: str) -> None:
     if record.get("isSidechain"):
         return
-    attachment, message = record.get("attachment"), record.get("message")
-    if isinstance(attachment, dict) and attachment.get("type") == "hook_additional_context":
+    attachment, message = mapping(record.get("attachment")), record.get("message")
+    if attachment.get("type") == "hook_additional_context":
         _recall(transcript, _texts(attachment.get("content")))
     if record.get("type") not in tuple(Speaker) or not isinstance(message, dict):
         return
