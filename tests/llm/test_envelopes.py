@@ -51,7 +51,7 @@ def envelope(**changes: Any) -> str:
 
 async def test_claude_is_understood(tmp_path: Path):
     completion = await played(tmp_path, "claude", envelope())
-    assert completion == Completion("plain", Usage(7, 3, 0.25), "s1")
+    assert completion == Completion("plain", Usage(7, 3, 0.25))
 
 
 async def test_structured_output_of_claude_goes_before_its_words(tmp_path: Path):
@@ -127,7 +127,7 @@ async def test_codex_is_understood_among_noise(tmp_path: Path):
     started = {"type": "thread.started", "thread_id": "t1"}
     said = "noise\n[]\n{\n" + events({"type": 3}, started, {"usage": "x"}, TURN) + "\n\u2028"
     completion = await played(tmp_path, "codex", said, b" the answer\n")
-    assert completion == Completion("the answer", Usage(4, 2, None), "t1")
+    assert completion == Completion("the answer", Usage(4, 2, None))
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ class ScriptedModel:
             said = said(prompt)
         if not isinstance(said, str):
             said = await said
-        return Completion(said, Usage(10, 5, 0.001), "session-1")
+        return Completion(said, Usage(10, 5, 0.001))
 
 
 def failing() -> ScriptedModel:

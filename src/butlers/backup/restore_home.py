@@ -212,19 +212,16 @@ def _alone_in(home: Home) -> Iterator[Home]:
             stack.enter_context(locked(building.root, fcntl.LOCK_NB))
         except BlockingIOError:
             raise Conflict(f"another process is restoring into {home.root}") from None
-        stack.callback(_leave, building, home if is_new else None)
-        yield building
-
-
-def _leave(building: Home, made: Home | None) -> None:
-    """Remove what is not complete, and the home if it was created for nothing."""
-    if building.root.exists() and not (building.root / _WHOLE).exists():
-        _clear(building)
-        with suppress(OSError):
-            building.root.rmdir()
-    if made is not None:
-        with suppress(OSError):
-            made.root.rmdir()
+        try:
+            yield building
+        finally:
+            if building.root.exists() and not (building.root / _WHOLE).exists():
+                _clear(building)
+                with suppress(OSError):
+                    building.root.rmdir()
+            if is_new:
+                with suppress(OSError):  # not empty: the restore succeeded
+                    home.root.rmdir()
 
 
 def _clear(building: Home) -> None:

@@ -64,25 +64,6 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
-    """How often in a row the model did not answer, the last time, and whether one is running."""
-
-    times: int = 0
-    last_at: datetime | None = None
-    asking: bool = False
-
-    def rest(self, now: datetime) -> str | None:
-        """Say why the model is not asked now, or None; pauses double while it does not answer."""
-        if not self.times or self.last_at is None:
-            return None
-        until = self.last_at + min(_SHORTEST_REST * 2 ** min(self.times - 1, 20), _LONGEST_REST)
-        away = f"the language model did not answer {self.times} times in a row"
-        if until > now:
-            return f"{away}; it is asked again after {until:%Y-%m-%d %H:%M} UTC"
-        return f"{away}; it is being tried just now" if self.asking else None
-
-
-@dataclass(frozen=True, slots=True)
 class DaySpent:
     """What one day cost, as far as runtimes report it."""
 
@@ -114,6 +95,17 @@ def refusal(
     if spent.under_way and (limits.tokens or limits.cost_usd):
         return "a completion is under way whose cost is not known yet; try again when it has ended"
     return None
+
+
+def rest(times: int, last_at: datetime | None, asking: bool, now: datetime) -> str | None:
+    """Say why a model that did not answer is not asked now, or None; pauses double each time."""
+    if not times or last_at is None:
+        return None
+    until = last_at + min(_SHORTEST_REST * 2 ** min(times - 1, 20), _LONGEST_REST)
+    away = f"the language model did not answer {times} times in a row"
+    if until > now:
+        return f"{away}; it is asked again after {until:%Y-%m-%d %H:%M} UTC"
+    return f"{away}; it is being tried just now" if asking else None
 
 
 def amount(number: float) -> str:
@@ -186,7 +178,7 @@ class Spending:
 
     async def _refuse(self, tx: Transaction, now: datetime) -> None:
         row = await tx.fetch_one(_SQL["unanswered"], account=self.account, now=now)
-        resting = Unanswered(**(row or {})).rest(now)
+        resting = rest(**row, now=now) if row else None
         if resting is not None and self.account is BudgetAccount.MODULES:
             raise NotReached(resting)
         reason = refusal(self.limits, await self._spent(tx, now, None), self.section)

@@ -94,8 +94,7 @@ class ClaudeRuntime(AgentRuntime):
             reason = text_of(envelope.get("result")) or text_of(envelope.get("subtype"))
             shown = redaction.line(reason) or result.ending
             raise failure(reason, f"claude failed: {shown}", usage)
-        session_id = text_of(envelope.get("session_id")) or None
-        return completion_of("claude", _answer(envelope), usage, session_id, _model(envelope))
+        return completion_of("claude", _answer(envelope), usage, _model(envelope))
 
 
 def _model(envelope: Mapping[str, Any]) -> str:

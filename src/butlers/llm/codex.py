@@ -91,9 +91,7 @@ class CodexRuntime(AgentRuntime):
             message = f"codex {result.ending}: {redaction.line(reason)}"
             raise failure(reason, message, usage)
         text = read_answer("codex", request.files / _ANSWER, usage)
-        threads = (text_of(event.get("thread_id")) for event in events)
-        thread = next(filter(None, threads), None)
-        return completion_of("codex", text, usage, thread)
+        return completion_of("codex", text, usage)
 
 
 def _settings(

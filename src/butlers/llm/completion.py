@@ -28,7 +28,6 @@ class Completion:
 
     text: str
     usage: Usage
-    session_id: str | None = None
     model: str = ""
     """The model that answered, if the runtime reports it."""
 
@@ -148,11 +147,9 @@ class RuntimeOptions:
         return key
 
 
-def completion_of(
-    name: str, text: str, usage: Usage, session_id: str | None = None, model: str = ""
-) -> Completion:
+def completion_of(name: str, text: str, usage: Usage, model: str = "") -> Completion:
     """Make a completion of a runtime's text; CompletionFailed if it is empty."""
     answer = clean(text).strip()
     if not answer:
         raise CompletionFailed(f"{name} gave an empty answer; it is asked again later", usage)
-    return Completion(answer, usage, session_id, model)
+    return Completion(answer, usage, model)

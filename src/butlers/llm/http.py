@@ -211,4 +211,4 @@ def _completion(status: int, content: str, redaction: Redaction) -> Completion:
     if choice.get("finish_reason") == "length":
         raise CutOff("the answer was cut off at the model's output limit", usage)
     text, model = text_of(message.get("content")), text_of(envelope.get("model"))
-    return completion_of("the server", text, usage, model=model)
+    return completion_of("the server", text, usage, model)

@@ -60,17 +60,13 @@ def write(db: Notebook, agent_id: str, key: str, content: str) -> EnrichedMemory
     return store.enriched(memory, category)
 
 
-def adopt_notes(db: Notebook) -> int:
-    """Index and categorize notes written without the index; return how many."""
-    adopted = 0
+def adopt_notes(db: Notebook) -> None:
+    """Index and categorize notes written without the index."""
     while terms.find_uncounted(db, 1):
         with db.sqlite.transaction():
-            waiting = terms.find_uncounted(db, _ADOPTED_AT_ONCE)
-            for memory in waiting:
+            for memory in terms.find_uncounted(db, _ADOPTED_AT_ONCE):
                 counts = term_counts(memory.key, memory.content)
                 _enrich(db, memory, categorize(memory.key, memory.content), counts)
-        adopted += len(waiting)
-    return adopted
 
 
 def _enrich(

@@ -22,11 +22,11 @@ from butlers.notebook.outputs import (
     Summarized,
 )
 from butlers.notebook.related import MOST_REFERENCES
+from butlers.notebook.search import DEFAULT_LIMIT
 from butlers.notebook.summarize import OLDER_THAN_DAYS, summarize_everybody, summarize_old_memories
 from butlers.operation import Audience, Input, OperationEffect, OperationTable, Route, Toolset
 
 OPERATIONS = OperationTable("note_")
-DEFAULT_LIMIT = 10
 _OWN_API = {"python": "butlers.notebook offers it under the names of the notebook's contract"}
 _declare = partial(OPERATIONS.add, left_out=_OWN_API)
 
@@ -243,11 +243,10 @@ async def summarize(ctx: NotebookContext, params: Summarize) -> dict[str, Any]:
 
     Returns {agents, archived, errors}.
     """
-    given = params.older_than_days
-    days = OLDER_THAN_DAYS if given is None else given
+    db, days = ctx.manager.db, params.older_than_days
+    days = OLDER_THAN_DAYS if days is None else days
     if params.everybody:
-        return await summarize_everybody(ctx.manager.db, days)
-    db = ctx.manager.db
+        return await summarize_everybody(db, days)
     archived = await db.apart(summarize_old_memories, db, ctx.owner, days)
     return {"agents": 1, "archived": archived, "errors": []}
 
