@@ -1,4 +1,4 @@
-"""How memories hang together."""
+"""Link memories to each other, and list links."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,7 +39,11 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
     relation: str,
     lineage: Lineage,
 ) -> bool:
-    """Link two memories of the caller's tenant; false when they are linked so already."""
+    """Link two memories of the caller's tenant; false when they are linked so already.
+
+    Refuses missing memories, a link to itself, and a `depends_on` link between episodes, in a
+    circle, or from a memory that is more trusted than the caller. Records `link_created`.
+    """
     link = Link(
         checked_ref("source", source_type, source_id),
         checked_word("relation", relation, Relation),
@@ -56,7 +60,7 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
 
 
 async def link_in(work: UnitOfWork, link: Link) -> bool:
-    """Link two memories that are there; false when they are linked so already."""
+    """Link two memories that exist; false when they are linked so already."""
     now = work.now
     added = await links.insert(work.tx, link, now)
     if added:
@@ -65,7 +69,7 @@ async def link_in(work: UnitOfWork, link: Link) -> bool:
 
 
 async def rest_in(work: UnitOfWork, ref: MemoryRef, grounds: Sequence[MemoryRef]) -> None:
-    """Let a memory rest on others: when one of them falls, it falls into doubt."""
+    """Let a memory depend on others: when one is no longer current, it is in doubt."""
     for ground in grounds:
         link = Link(ref, Relation.DEPENDS_ON, ground)
         await _must_exist(work.tx, "depends_on", ground)
@@ -76,8 +80,7 @@ async def rest_in(work: UnitOfWork, ref: MemoryRef, grounds: Sequence[MemoryRef]
 async def derive_in(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID]) -> None:
     """Link a memory to the episodes it comes from."""
     for id in episode_ids:
-        source = MemoryRef(MemoryType.EPISODE, id)
-        await link_in(work, Link(ref, Relation.DERIVED_FROM, source))
+        await link_in(work, Link(ref, Relation.DERIVED_FROM, MemoryRef(MemoryType.EPISODE, id)))
 
 
 async def get_links(
@@ -87,7 +90,7 @@ async def get_links(
     direction: str,
     lineage: Lineage,
 ) -> list[dict[str, Any]]:
-    """The links that leave a memory, lead to it, or both, oldest first."""
+    """List the links from a memory, to it, or both, oldest first."""
     ref = checked_ref("memory", memory_type, memory_id)
     wanted = checked_word("direction", direction, Direction)
     async with memory.transaction(lineage) as tx:
@@ -100,20 +103,19 @@ async def _must_exist(tx: Transaction, field: str, ref: MemoryRef) -> None:
 
 
 async def _must_carry(work: UnitOfWork, link: Link) -> None:
-    """Refuse what cannot be a ground, and a caller who would put what is more trusted in doubt."""
-    resting, ground = link.source, link.target
-    if MemoryType.EPISODE in (resting.type, ground.type):
+    """Refuse what cannot be depended on, and to put what is more trusted in doubt."""
+    source, ground = link.source, link.target
+    if MemoryType.EPISODE in (source.type, ground.type):
         raise InvalidInput("depends_on: found an episode; valid are facts and rules")
-    await must_reach(work, resting, "let others decide about")
-    rests = {"types": [resting.type], "ids": [resting.id], "kind": ground.type, "id": ground.id}
-    if ground == resting or await links.depends_on(work.tx, **rests):
-        raise Conflict(f"depends_on: {ground.type} {ground.id} rests on {resting.id} itself")
+    await must_reach(work, source, "let others decide about")
+    circle = {"types": [source.type], "ids": [source.id], "kind": ground.type, "id": ground.id}
+    if ground == source or await links.depends_on(work.tx, **circle):
+        raise Conflict(f"depends_on: {ground.type} {ground.id} depends on {source.id} itself")
     known = await links.get_relation(work.tx, link)
     if known not in (None, Relation.DEPENDS_ON):
-        raise Conflict(f"{resting.id} is linked to {ground.id} already, by {known}")
+        raise Conflict(f"{source.id} is linked to {ground.id} already, by {known}")
 
 
 def link_event(kind: EventType, link: Mapping[str, Any]) -> Event:
-    """That a link was drawn or removed; it stands with the source."""
-    payload = {name: str(value) for name, value in link.items()}
-    return Event(kind, link["source_id"], payload)
+    """Make the event of a link that was added or removed; its subject is the source."""
+    return Event(kind, link["source_id"], {name: str(value) for name, value in link.items()})

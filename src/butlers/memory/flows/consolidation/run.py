@@ -25,10 +25,9 @@ from butlers.memory.flows.consolidation.answer import (
     failed,
     read_known,
     take_answer,
-    unfinished,
 )
-from butlers.memory.flows.consolidation.lease import Claimed, GivenBack
-from butlers.memory.flows.consolidation.report import ConsolidationReport
+from butlers.memory.flows.consolidation.lease import Claimed
+from butlers.memory.flows.consolidation.report import Applied, ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.policy.consolidation import (
@@ -81,24 +80,28 @@ async def consolidate_batch(
     try:
         if isinstance(model, HasBudget):
             model = model.for_tenant(lineage.tenant_id)
-            await _affordable(model)
+            await _check_budget(model)
         reach = Reach(await model.context_tokens() if isinstance(model, Bounded) else 0)
         most = memory.in_time.get((lineage.tenant_id, butler))
         appetite = leases.appetite_of(memory, reach, most)
         claimed = await leases.claim(memory, butler, lineage, appetite)
         if not claimed.episodes:
-            return EpisodeBatchOutcome(_abandoned(claimed), Stop.BUTLER)
+            lost = claimed.abandoned
+            report = ConsolidationReport(
+                episodes_failed=lost.failed, episodes_dead_lettered=lost.dead_lettered
+            )
+            return EpisodeBatchOutcome(report, Stop.BUTLER)
         return await _settled(memory, model, claimed, reach, lineage)
     except _NoSession as error:
         return EpisodeBatchOutcome(ConsolidationReport(errors=[f"{butler}: {error}"]), error.stop)
     except Exception as error:  # noqa: BLE001 - one group's failure must not block the others
-        _log.warning("consolidation_group_failed", butler=butler, error=_name(error))
+        _log.warning("consolidation_group_failed", butler=butler, error=type(error).__name__)
         return EpisodeBatchOutcome(
-            ConsolidationReport(errors=[f"{butler}: {safe_message(error)}"]), Stop.BUTLER
+            ConsolidationReport(errors=[f"{butler}: {_safe_message(error)}"]), Stop.BUTLER
         )
 
 
-async def _affordable(model: HasBudget) -> None:
+async def _check_budget(model: HasBudget) -> None:
     """Check the budget before any episode is claimed; a spent one is no attempt."""
     try:
         await model.check()
@@ -119,10 +122,13 @@ async def _settled(
     except _NoSession as error:
         _log.warning("consolidation_not_attempted", butler=claimed.butler, error=str(error))
         await _let_go(memory, claimed, error, lineage)
-        return EpisodeBatchOutcome(unfinished(claimed, GivenBack(0, 0), [str(error)]), error.stop)
+        report = ConsolidationReport.of_batch(claimed, Applied(errors=[str(error)]))
+        return EpisodeBatchOutcome(report, error.stop)
     except Exception as error:  # noqa: BLE001 - whatever failed, the attempt counts as failed
-        _log.warning("consolidation_attempt_failed", butler=claimed.butler, error=_name(error))
-        return EpisodeBatchOutcome(await failed(memory, claimed, [safe_message(error)], lineage))
+        _log.warning(
+            "consolidation_attempt_failed", butler=claimed.butler, error=type(error).__name__
+        )
+        return EpisodeBatchOutcome(await failed(memory, claimed, [_safe_message(error)], lineage))
 
 
 async def _attempt(
@@ -163,19 +169,10 @@ async def _let_go(memory: Memory, claimed: Claimed, error: _NoSession, lineage: 
         await leases.release(memory, claimed.lease, lineage)
 
 
-def _abandoned(claimed: Claimed) -> ConsolidationReport:
-    return ConsolidationReport(
-        episodes_failed=claimed.failed, episodes_dead_lettered=claimed.dead_lettered
-    )
-
-
-def _name(error: Exception) -> str:
-    return type(error).__name__
-
-
-def safe_message(error: Exception) -> str:
+def _safe_message(error: Exception) -> str:
     """Return what may be shown of an error: our messages carry no content, others' might."""
-    return str(error) if isinstance(error, ButlersError) else f"unexpected {_name(error)}"
+    is_ours = isinstance(error, ButlersError)
+    return str(error) if is_ours else f"unexpected {type(error).__name__}"
 
 
 # After so many failures in a row a butler waits for the next run.
@@ -252,7 +249,7 @@ class _Run:
             _log.warning(
                 "consolidation_failed", tenant=lineage.tenant_id, error=type(error).__name__
             )
-            self._note(lineage.tenant_id, ConsolidationReport(errors=[safe_message(error)]))
+            self._note(lineage.tenant_id, ConsolidationReport(errors=[_safe_message(error)]))
             return None
         for row in rows:
             if (lineage.tenant_id, row["butler"]) not in self._finished:
