@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from butlers.clock import Clock, ClockDoubt, undoubted, utc_now
@@ -13,7 +14,8 @@ from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import Conflict, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
-from butlers.kernel.text import clean
+from butlers.kernel.text import clean, preprocess_text
+from butlers.kernel.words import prepared
 from butlers.memory.model import Event, EventSubject, Lineage, VersionState
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.memory.store import embeddings, events, search
@@ -36,6 +38,12 @@ class Embedding:
 
     vector: list[float]
     version_id: UUID
+
+    def columns(self, text: str) -> dict[str, Any]:
+        """Return the columns by which a text is searched: its vector and its words."""
+        words = prepared(preprocess_text(text))
+        version = {"embedding_version_id": self.version_id}
+        return {"embedding": self.vector, **version, "searchable": words}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +89,8 @@ class Memory:
         default_factory=lambda: LRUCache(_PROFILES, _PROFILES_LIVE_MS)
     )
     """The latest profile of each tenant; every search reports whether it is outdated."""
-    in_time: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many episodes at once a model manages before its timeout, by tenant and butler."""
+    batch_sizes: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many episodes at once a model answers before its timeout, by tenant and butler."""
     write_rate: WriteRate = field(default_factory=WriteRate)
     """How fast each token stores."""
     predicate_vectors: LRUCache[list[float]] = field(

@@ -6,19 +6,17 @@ from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, Trust
 from butlers.memory.store import episodes, facts, rules
 
-_TRUST_OF = {
-    MemoryType.EPISODE: episodes.get_trust,
-    MemoryType.FACT: facts.get_trust,
-    MemoryType.RULE: rules.get_trust,
-}
+STORES = {MemoryType.EPISODE: episodes, MemoryType.FACT: facts, MemoryType.RULE: rules}
+"""The statements of each type of memory."""
 
 
 async def is_more_trusted(tx: Transaction, ref: MemoryRef, than: Trust) -> bool:
     """Return whether a memory is more trusted than this; a missing one is not."""
-    return (await _TRUST_OF[ref.type](tx, id=ref.id) or 0) > than
+    trust: int = await STORES[ref.type].get_trust(tx, id=ref.id) or 0
+    return trust > than
 
 
-async def must_reach(work: UnitOfWork, ref: MemoryRef, what: str) -> None:
+async def refuse_more_trusted(work: UnitOfWork, ref: MemoryRef, what: str) -> None:
     """Raise Conflict if a memory is more trusted than the caller."""
     if await is_more_trusted(work.tx, ref, work.lineage.trust):
         raise Conflict(

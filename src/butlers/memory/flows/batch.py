@@ -13,7 +13,7 @@ from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Unavailable
 from butlers.memory.flows.conflict_detection import embed_predicates
 from butlers.memory.flows.entity_linking import hold_all
-from butlers.memory.flows.remember import paced, store_in
+from butlers.memory.flows.remember import rate_checked, store_in
 from butlers.memory.flows.results import Stored
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import Lineage, New, NewFact
@@ -109,7 +109,7 @@ async def _prepare(
         try:
             if isinstance(new, ButlersError):
                 raise new
-            kept = paced(memory, checked_new(new, memory.settings), lineage)
+            kept = rate_checked(memory, checked_new(new, memory.settings), lineage)
             checked.append((place, kept, masked_between(new, kept)))
         except ButlersError as error:
             results[place] = BatchResult(place, error=str(error))

@@ -132,7 +132,9 @@ async def list_page(
     Refuses unknown words, a limit above MAX_LIMIT, and times without an offset.
     """
     listing, states = _LISTINGS[type(where)]
-    values, limit = _checked(where, states), inputs.checked_limit(wanted.limit, MAX_LIMIT)
+    words, fields = {**_WORDS, "state": states}, asdict(where).items()
+    values = {k: None if value is None else _checked(k, value, words) for k, value in fields}
+    limit = inputs.checked_limit(wanted.limit, MAX_LIMIT)
     place = inputs.decode(wanted.cursor)
     window = PageWindow(
         limit + 1,
@@ -185,15 +187,8 @@ def page_of(rows: list[Row], limit: int) -> Page:
     return Page([as_json(row) for row in shown], inputs.encode(last) if last else None)
 
 
-def _checked(where: Filter, states: type[StrEnum]) -> dict[str, Any]:
-    """Check the fields of a filter: words, lines and ids."""
-    return {
-        name: value if value is None else _field(name, value, {**_WORDS, "state": states})
-        for name, value in asdict(where).items()
-    }
-
-
-def _field(name: str, value: str | UUID, words: Mapping[str, type[StrEnum]]) -> str | UUID:
+def _checked(name: str, value: str | UUID, words: Mapping[str, type[StrEnum]]) -> str | UUID:
+    """Check a field of a filter: a word, a scope, a line or an id."""
     if name in words:
         return inputs.checked_word(name, str(value), words[name])
     if name in _SCOPES:

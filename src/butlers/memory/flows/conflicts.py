@@ -75,10 +75,10 @@ async def settle(
         raise InvalidInput("since: is given where holds is 'since', and only there")
     async with memory.transaction(lineage) as tx:
         await facts.hold_keys(tx, *(FactKey(**row) for row in await conflicts.find_keys(tx, id=id)))
-        held = await conflicts.lock(tx, id=id)
-        if held is None:
+        conflict = await conflicts.lock(tx, id=id)
+        if conflict is None:
             raise NotFound(f"conflict_id: no conflict {id} is open; list those that are")
-        work = _Settling(memory, tx, lineage, held)
+        work = _Settling(memory, tx, lineage, conflict)
         if holds is Settlement.NEWER:
             await work.newer_holds()
         elif holds in (Settlement.OLDER, Settlement.SAME):
@@ -86,26 +86,26 @@ async def settle(
         elif since is not None:
             await work.newer_since(since)
         await _record_settled(work, holds)
-    return {"settled": holds, "newer_id": held["newer_id"], "older_id": held["older_id"]}
+    return {"settled": holds, "newer_id": conflict["newer_id"], "older_id": conflict["older_id"]}
 
 
 @dataclass(frozen=True, slots=True)
 class _Settling(UnitOfWork):
     """A locked conflict that is being settled."""
 
-    held: Row
+    conflict: Row
 
     def fact(self, side: str) -> MemoryRef:
         """The fact on one side."""
-        return MemoryRef(MemoryType.FACT, self.held[f"{side}_id"])
+        return MemoryRef(MemoryType.FACT, self.conflict[f"{side}_id"])
 
     def window(self, side: str) -> Window:
         """The validity window of the fact on one side."""
-        return Window(self.held[f"{side}_from"], self.held[f"{side}_to"])
+        return Window(self.conflict[f"{side}_from"], self.conflict[f"{side}_to"])
 
     def begins(self, side: str) -> datetime:
         """When the fact on one side began to hold, or was stored."""
-        begins: datetime = self.held[f"{side}_from"] or self.held[f"{side}_at"]
+        begins: datetime = self.conflict[f"{side}_from"] or self.conflict[f"{side}_at"]
         return begins
 
     async def newer_holds(self) -> None:
@@ -114,7 +114,7 @@ class _Settling(UnitOfWork):
         await confirm_in(self, self.fact("newer"))
 
     async def older_holds(self) -> None:
-        """Give the newer fact an empty window: it never held."""
+        """Give the newer fact an empty window: it never was valid."""
         at = self.begins("newer")
         await self._supersede("newer", Window(at, at))
         await confirm_in(self, self.fact("older"))
@@ -134,10 +134,10 @@ class _Settling(UnitOfWork):
     async def _supersede(self, side: str, window: Window) -> None:
         loser, winner = self.fact(side), self.fact(_OTHER[side])
         before = await conflicts.supersede(self.tx, id=loser.id, **asdict(window))
-        assert before is not None, "both facts of an open conflict are active, and held"
+        assert before is not None, "both facts of an open conflict are active, and locked"
         await links.insert(self.tx, Link(winner, Relation.SUPERSEDES, loser), self.now)
         payload = {"from": before["was"], "to": "superseded", "superseded_by": str(winner.id)}
-        payload |= {"conflict": str(self.held["id"]), **moved_window(self.window(side), window)}
+        payload |= {"conflict": str(self.conflict["id"]), **moved_window(self.window(side), window)}
         await self.record(Event(EventType.FACT_SUPERSEDED, loser.id, payload))
 
     async def _bound(self, side: str, window: Window) -> None:
@@ -148,20 +148,20 @@ class _Settling(UnitOfWork):
                 "correct or forget that one first"
             )
         moved = moved_window(self.window(side), window)
-        payload = {"conflict": str(self.held["id"]), **moved}
+        payload = {"conflict": str(self.conflict["id"]), **moved}
         await self.record(Event(EventType.FACT_BOUNDED, fact.id, payload))
 
 
 async def _record_settled(work: _Settling, holds: Settlement) -> None:
     """Store the settlement, record it, and learn how many values the predicates have."""
-    held, by = work.held, work.lineage.actor
-    await conflicts.settle(work.tx, id=held["id"], settled_as=holds, now=work.now, settled_by=by)
-    sides = {name: str(held[name]) for name in ("newer_id", "older_id")}
-    payload = {"from": "open", "to": holds, "kind": held["kind"], **sides}
-    await work.record(Event(EventType.CONFLICT_SETTLED, held["id"], payload))
-    if held["kind"] == ConflictKind.CONFLICT:
+    conflict, by = work.conflict, {"now": work.now, "settled_by": work.lineage.actor}
+    await conflicts.settle(work.tx, id=conflict["id"], settled_as=holds, **by)
+    sides = {name: str(conflict[name]) for name in ("newer_id", "older_id")}
+    payload = {"from": "open", "to": holds, "kind": conflict["kind"], **sides}
+    await work.record(Event(EventType.CONFLICT_SETTLED, conflict["id"], payload))
+    if conflict["kind"] == ConflictKind.CONFLICT:
         learned = Holds.MANY if holds is Settlement.BOTH else Holds.ONE
-        for predicate in sorted({held["newer_predicate"], held["older_predicate"]}):
+        for predicate in sorted({conflict["newer_predicate"], conflict["older_predicate"]}):
             # What everybody knows of a city is not unlearned by one who has two homes.
             if holds_of(predicate, {}) is None:
                 await _set_predicate(work, predicate, learned, told=False)

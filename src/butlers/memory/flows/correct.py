@@ -9,7 +9,7 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, NotFound
 from butlers.kernel.text import says_the_same
 from butlers.memory.flows.fact_windows import existing_fact, inherit_sources
-from butlers.memory.flows.proposals import let_fact_wait
+from butlers.memory.flows.proposals import propose_fact
 from butlers.memory.flows.remember import insert_fact
 from butlers.memory.flows.results import StoredFact, with_doubts
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
@@ -120,7 +120,7 @@ async def _lock_fact(
 async def _propose(work: UnitOfWork, new: NewFact, wrong: ExistingFact) -> StoredFact:
     """Propose to supersede a more trusted fact: from approval on, if that is valid now."""
     window = OPEN if wrong.window.holds(work.now) else wrong.window
-    waiting = await let_fact_wait(work, replace(new, **asdict(window)), wrong.id)
+    waiting = await propose_fact(work, replace(new, **asdict(window)), wrong.id)
     return StoredFact(waiting.id, None, waiting.why)
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Transaction
 from butlers.kernel.json_values import EXCERPT, as_json
-from butlers.memory.flows.authority import must_reach
+from butlers.memory.flows.authority import refuse_more_trusted
 from butlers.memory.flows.links import link_event
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import NOW, EventType, Lineage, MemoryRef, Then
@@ -60,7 +60,7 @@ async def clear_doubt(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
     """
     now = memory.now()
     async with memory.begin(lineage) as work:
-        await must_reach(work, ref, "settle")
+        await refuse_more_trusted(work, ref, "settle")
         removed = await links.unlink(work.tx, kind=ref.type, id=ref.id, now=now)
         for row in removed:
             await work.record(link_event(EventType.LINK_REMOVED, row), now)

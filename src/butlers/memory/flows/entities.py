@@ -89,7 +89,7 @@ async def update_entity(
     names = (*filter(None, [changes.get("canonical_name")]), *changes.get("aliases", ()))
     async with memory.begin(lineage) as work:
         await entity_linking.hold_names(work.tx, names)
-        before = living(entity_id, (await entities.hold(work.tx, entity_id)).get(entity_id))
+        before = unmerged(entity_id, (await entities.hold(work.tx, entity_id)).get(entity_id))
         joined = policy.joined_metadata(before["metadata"], changes.get("metadata", {}))
         after = {**before, **changes, "metadata": joined}
         is_renamed = after["canonical_name"] != before["canonical_name"]
@@ -103,7 +103,7 @@ async def update_entity(
     return _entity_view({**after, "updated_at": now})
 
 
-def living(entity_id: UUID, row: Row | None, role: str = "entity") -> Row:
+def unmerged(entity_id: UUID, row: Row | None, role: str = "entity") -> Row:
     """Return the row of an entity; raise if it is missing or was merged away."""
     if row is None:
         raise NotFound(f"{role}_id: entity {entity_id} does not exist; create it first")

@@ -1,7 +1,7 @@
 """Move facts to an entity: where two would be current under one key, one is superseded."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -17,26 +17,23 @@ from butlers.memory.store.events import Transition
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Facts that move to an entity, the overlapping facts of both sides, and who supersedes whom.
-
-    `rivals` are the overlapping rows, `rivalries` the decisions between them.
-    """
+    """Facts that move to an entity, the overlapping facts of both sides, and which one wins."""
 
     ids: list[UUID]
     target_id: UUID
-    rivals: list[Row]
-    rivalries: list[FactMerge]
+    overlapping: list[Row]
+    merges: list[FactMerge]
 
     def within(self, trust: Trust) -> "Move":
         """Leave out the facts for which a fact of more than this trust would be superseded."""
-        denied = [merge for merge in self.rivalries if merge.loser["trust"] > trust]
+        denied = [merge for merge in self.merges if merge.loser["trust"] > trust]
         sides = {row["id"] for merge in denied for row in (merge.winner, merge.loser)}
-        stay = {row["id"] for row in self.rivals if row["id"] in sides and not row["is_own"]}
+        stay = {row["id"] for row in self.overlapping if row["id"] in sides and not row["is_own"]}
         if not stay:
             return self
-        rivals = [row for row in self.rivals if row["id"] not in stay]
+        rows = [row for row in self.overlapping if row["id"] not in stay]
         ids = [id for id in self.ids if id not in stay]
-        return replace(self, ids=ids, rivals=rivals, rivalries=settled(rivals)).within(trust)
+        return Move(ids, self.target_id, rows, settled(rows)).within(trust)
 
     @property
     def pairs(self) -> list[list[str | None]]:
@@ -45,7 +42,7 @@ class Move:
         Winner, loser, what the winner had superseded before, the loser's window, and the winner's
         new `valid_from`, if it was open.
         """
-        return [_pair(merge) for merge in self.rivalries]
+        return [_pair(merge) for merge in self.merges]
 
 
 async def planned(tx: Transaction, ids: Sequence[UUID], target_id: UUID, now: datetime) -> Move:
@@ -54,8 +51,8 @@ async def planned(tx: Transaction, ids: Sequence[UUID], target_id: UUID, now: da
     The caller must hold the entity, so that it gains no other fact meanwhile.
     """
     await entities.hold_facts(tx, ids=ids, target_id=target_id)
-    rivals = await entities.find_overlapping_facts(tx, ids=ids, target_id=target_id, now=now)
-    return Move(list(ids), target_id, rivals, settled(rivals))
+    overlapping = await entities.find_overlapping_facts(tx, ids=ids, target_id=target_id, now=now)
+    return Move(list(ids), target_id, overlapping, settled(overlapping))
 
 
 async def carry_out(work: UnitOfWork, move: Move, now: datetime) -> None:
@@ -63,11 +60,11 @@ async def carry_out(work: UnitOfWork, move: Move, now: datetime) -> None:
 
     Records `fact_superseded` for each loser, `fact_bounded` for each winner that begins later.
     """
-    winners = [merge.winner["id"] for merge in move.rivalries]
-    losers = [merge.loser["id"] for merge in move.rivalries]
+    winners = [merge.winner["id"] for merge in move.merges]
+    losers = [merge.loser["id"] for merge in move.merges]
     if losers:
         ended = await entities.supersede_facts(work.tx, winners=winners, losers=losers)
-        await _begin(work, move.rivalries, now)
+        await _begin(work, move.merges, now)
         await entities.succeed(work.tx, winners=winners, losers=losers)
         await links.supersede(work.tx, winners=winners, losers=losers, now=now)
         after = {row["id"]: window_of(row) for row in ended}
@@ -78,14 +75,14 @@ async def carry_out(work: UnitOfWork, move: Move, now: datetime) -> None:
                 "superseded_by": str(merge.winner["id"]),
                 **moved_window(window_of(merge.loser), after[merge.loser["id"]]),
             }
-            for merge in move.rivalries
+            for merge in move.merges
         }
         await work.record_all(Transition(EventType.FACT_SUPERSEDED, payloads), now)
     await entities.repoint(work.tx, ids=move.ids, target_id=move.target_id)
 
 
 async def _begin(work: UnitOfWork, merges: Iterable[FactMerge], now: datetime) -> None:
-    """Let each winner that was told later begin when it was told."""
+    """Let each winner that was stored later begin then."""
     begun = {merge.winner["id"]: merge for merge in merges if merge.since is not None}
     if not begun:
         return

@@ -119,7 +119,9 @@ async def _create_implicitly(
 
     None is created for less trusted facts, for what is no name, and where a merged entity has it.
     """
-    others = [row for row in unlinked if _says_more(row, new)]
+    key = (new.scope, new.predicate)
+    current = [row for row in unlinked if row["validity"] == Validity.ACTIVE]
+    others = [row for row in current if (row["scope"], row["predicate"]) != key]
     if not others or provenance.quarantined or provenance.trust <= Trust.TOOL:
         return NOT_LINKED
     name = naming.as_name(new.subject)
@@ -175,9 +177,3 @@ def _by_name(rows: Iterable[Row]) -> dict[str, set[UUID]]:
 
 def _key(subject: str) -> str:
     return naming.as_name(subject).lower()
-
-
-def _says_more(row: Row, new: NewFact) -> bool:
-    """Return whether a fact is current and has another key than the new one."""
-    key = (row["scope"], row["predicate"])
-    return row["validity"] == Validity.ACTIVE and key != (new.scope, new.predicate)

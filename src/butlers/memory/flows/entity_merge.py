@@ -8,7 +8,7 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.memory.flows import entity_fact_merge, entity_linking
 from butlers.memory.flows.authority import must_be_trusted
-from butlers.memory.flows.entities import living
+from butlers.memory.flows.entities import unmerged
 from butlers.memory.flows.undo_entities import Parted, unmerge_in
 from butlers.memory.flows.undo_plan import UndoContext
 from butlers.memory.handle import Memory
@@ -85,12 +85,12 @@ class _Plan:
 
     @property
     def counts(self) -> dict[str, Any]:
-        lost_by_source = sum(not merge.loser["is_own"] for merge in self.move.rivalries)
+        lost_by_source = sum(not merge.loser["is_own"] for merge in self.move.merges)
         return {
             "source_entity_id": str(self.source["id"]),
             "target_entity_id": str(self.target["id"]),
             "facts_repointed": len(self.move.ids) - lost_by_source,
-            "facts_superseded": len(self.move.rivalries),
+            "facts_superseded": len(self.move.merges),
             "aliases_added": len(self.new_aliases),
         }
 
@@ -106,7 +106,7 @@ async def merge_entities(
     async with memory.begin(lineage) as work:
         await _hold_names(work.tx, source_id, target_id)
         plan = await _plan(memory, work.tx, source_id, target_id)
-        if any(merge.loser["trust"] > lineage.trust for merge in plan.move.rivalries):
+        if any(merge.loser["trust"] > lineage.trust for merge in plan.move.merges):
             raise Conflict(
                 "a fact that is more trusted than this caller would be superseded; "
                 "ask the person who runs the home to merge them"
@@ -129,12 +129,12 @@ async def preview_merge(
     # Planning locks rows, which only the primary can do.
     async with memory.original.transaction(lineage) as tx:
         plan = await _plan(memory, tx, source_id, target_id)
-        lost = {merge.loser["id"] for merge in plan.move.rivalries}
+        lost = {merge.loser["id"] for merge in plan.move.merges}
         moving = [id for id in plan.move.ids if id not in lost][:_MOST_SHOWN]
         rows = await facts.find(tx, ids=moving, now=memory.now())
     rivalries = [
         {"stays": _fact(merge.winner), "gives_way": _fact(merge.loser), "why": merge.why}
-        for merge in plan.move.rivalries[:_MOST_SHOWN]
+        for merge in plan.move.merges[:_MOST_SHOWN]
     ]
     return MergePreview(**plan.counts, rivalries=rivalries, repointed=list(map(_fact, rows)))
 
@@ -178,8 +178,8 @@ async def _plan(memory: Memory, tx: Transaction, source_id: UUID, target_id: UUI
             "an entity cannot be merged into itself"
         )
     held = await entities.hold(tx, source_id, target_id)
-    source = living(source_id, held.get(source_id), "source_entity")
-    target = living(target_id, held.get(target_id), "target_entity")
+    source = unmerged(source_id, held.get(source_id), "source_entity")
+    target = unmerged(target_id, held.get(target_id), "target_entity")
     moving = await entities.find_facts(tx, id=source_id)
     return _Plan(
         source, target, await entity_fact_merge.planned(tx, moving, target_id, memory.now())

@@ -37,31 +37,31 @@ async def resolve_entity(
         rows = await entities.find_by_name(
             tx, limit=MAX_CANDIDATES, favoured=tuple(hints.domain_scores), **named
         )
-        found = [candidate(row, row["name_match"]) for row in rows]
+        candidates = [candidate(row, row["name_match"]) for row in rows]
         if enable_fuzzy and len(named["name"]) >= policy.MIN_FUZZY_NAME:
-            found += await _find_similar(tx, named, found)
-        extra = await _extra_scores(tx, found, hints)
-    return policy.ranked(found, extra)
+            candidates += await _find_similar(tx, named, candidates)
+        extra = await _extra_scores(tx, candidates, hints)
+    return policy.ranked(candidates, extra)
 
 
 async def ranked_bearers(
     tx: Transaction, bearers: Sequence[Row], name: str, new: NewFact
 ) -> list[dict[str, Any]]:
     """Rank entities of one name by how well a fact fits them."""
-    found = []
+    candidates = []
     for row in bearers:
         is_own = row["canonical_name"].lower() == name.lower()
-        found.append(candidate(row, NameMatch.EXACT if is_own else NameMatch.ALIAS))
-    extra = await _extra_scores(tx, found, Hints(new.searchable_text))
+        candidates.append(candidate(row, NameMatch.EXACT if is_own else NameMatch.ALIAS))
+    extra = await _extra_scores(tx, candidates, Hints(new.searchable_text))
     shown = ("entity_id", "canonical_name", "entity_type", "score")
-    return [{key: one[key] for key in shown} for one in policy.ranked(found, extra)]
+    return [{key: one[key] for key in shown} for one in policy.ranked(candidates, extra)]
 
 
 async def _find_similar(
-    tx: Transaction, named: dict[str, Any], found: list[dict[str, Any]]
+    tx: Transaction, named: dict[str, Any], candidates: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Find entities spelled like the name: by pg_trgm, or else in Python."""
-    ids, limit = [one["entity_id"] for one in found], MAX_CANDIDATES - len(found)
+    ids, limit = [found["entity_id"] for found in candidates], MAX_CANDIDATES - len(candidates)
     if await entities.has_trigrams(tx):
         wanted = {"found": ids, "threshold": policy.FUZZY_THRESHOLD, "limit": limit}
         rows = await entities.find_similar(tx, **named, **wanted)
@@ -74,10 +74,10 @@ async def _find_similar(
 
 
 async def _extra_scores(
-    tx: Transaction, found: list[dict[str, Any]], hints: Hints
+    tx: Transaction, candidates: list[dict[str, Any]], hints: Hints
 ) -> dict[UUID, float]:
     """Score each candidate by the hints."""
-    ids = [one["entity_id"] for one in found]
+    ids = [found["entity_id"] for found in candidates]
     extra = {entity_id: hints.domain_scores.get(entity_id, 0.0) for entity_id in ids}
     terms = frozenset(await entities.keywords(tx, text=hints.text) if hints.text else ())
     if terms:

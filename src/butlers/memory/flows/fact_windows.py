@@ -37,7 +37,7 @@ def window_of(row: Row | NewFact) -> Window:
     return Window(row["valid_from"], row["valid_to"])
 
 
-async def in_time(tx: Transaction, new: NewFact, now: datetime) -> NewFact:
+async def with_window(tx: Transaction, new: NewFact, now: datetime) -> NewFact:
     """Add the validity window that a fact's words state.
 
     Without a current fact beside it, one that is not valid now stays undated: nothing better is

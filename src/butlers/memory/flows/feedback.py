@@ -12,10 +12,9 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
 from butlers.kernel.json_values import as_json
 from butlers.kernel.secret_policy import admitted
-from butlers.kernel.text import clean, preprocess_text
-from butlers.kernel.words import prepared
-from butlers.memory.flows.authority import is_more_trusted
-from butlers.memory.flows.proposals import let_confirmation_wait
+from butlers.kernel.text import clean
+from butlers.memory.flows.authority import STORES, is_more_trusted
+from butlers.memory.flows.proposals import propose_confirmation
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Event,
@@ -30,7 +29,7 @@ from butlers.memory.policy import inputs, maturity
 from butlers.memory.policy.attachments import checked_document, checked_ref
 from butlers.memory.policy.maturity import Author, Mark, RuleState
 from butlers.memory.policy.trust import with_origin
-from butlers.memory.store import facts, rules
+from butlers.memory.store import rules
 
 _log = structlog.get_logger(__name__)
 
@@ -68,16 +67,9 @@ async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
         if maturity.warning(content, reasons) != warning:
             return None
         kept = {k: v for k, v in held["metadata"].items() if k != "needs_inversion"}
-        await rules.invert(
-            work.tx,
-            id=held["id"],
-            now=now,
-            content=warning,
-            metadata=kept | {"original_content": content},
-            embedding=embedding.vector,
-            embedding_version_id=embedding.version_id,
-            searchable=prepared(preprocess_text(warning)),
-        )
+        metadata = kept | {"original_content": content}
+        columns = {"content": warning, "metadata": metadata, **embedding.columns(warning)}
+        await rules.invert(work.tx, id=held["id"], now=now, **columns)
         [inverted] = await rules.find(work.tx, ids=[held["id"]], now=now)
         payload = {"from": held["maturity"], "to": Maturity.ANTI_PATTERN}
         payload |= {"original_content": content, "reasons": reasons}
@@ -116,7 +108,7 @@ async def confirm_memory(
     async with memory.begin(lineage) as work:
         if not await is_more_trusted(work.tx, ref, lineage.trust):
             return await confirm_in(work, ref)
-        waiting = await let_confirmation_wait(work, ref)
+        waiting = await propose_confirmation(work, ref)
     raise Conflict(
         f"{ref.type} {ref.id} comes from somebody more trusted; the confirmation waits for "
         f"{waiting.why}"
@@ -125,8 +117,8 @@ async def confirm_memory(
 
 async def confirm_in(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID] = ()) -> bool:
     """Confirm a fact or rule and record that; false when there is no current one."""
-    now, store = work.now, facts if ref.type is MemoryType.FACT else rules
-    before = await store.confirm(work.tx, id=ref.id, now=now)
+    now = work.now
+    before: Row | None = await STORES[ref.type].confirm(work.tx, id=ref.id, now=now)
     if before is None:
         return False
     payload: dict[str, Any] = {"last_confirmed_at": moved_time(before["was_confirmed_at"], now)}

@@ -7,9 +7,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict
-from butlers.kernel.text import preprocess_text
-from butlers.kernel.words import prepared
-from butlers.memory.flows.authority import must_reach
+from butlers.memory.flows.authority import refuse_more_trusted
 from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.fact_windows import find_existing, moved_window, window_of
 from butlers.memory.flows.feedback import moved_time
@@ -59,11 +57,12 @@ async def forget_memory(
     """
     ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
     async with memory.begin(lineage) as work:
-        await must_reach(work, ref, "forget")
+        await refuse_more_trusted(work, ref, "forget")
         if forgotten := await forget_in(work.tx, ref, now):
             await work.record(forgotten, now)
         rows = await episodes.find_sources(work.tx, kind=ref.type, id=ref.id, now=now)
-        gone = {row["id"] for row in rows if with_sources and _may_go(row, lineage)}
+        unused = [row for row in rows if not row["serves"] and row["trust"] <= lineage.trust]
+        gone = {row["id"] for row in unused if with_sources}
         for id in gone:
             event = await forget_in(work.tx, MemoryRef(MemoryType.EPISODE, id), work.now)
             assert event is not None, "it existed a moment ago, and is locked"
@@ -72,10 +71,6 @@ async def forget_memory(
     excerpts = {row["id"]: excerpt_of({"memory_type": MemoryType.EPISODE, **row}) for row in rows}
     left = [excerpt for id, excerpt in excerpts.items() if id not in gone]
     return Forgotten(forgotten is not None, left, [excerpts[id] for id in gone], in_doubt)
-
-
-def _may_go(source: Row, lineage: Lineage) -> bool:
-    return not source["serves"] and source["trust"] <= lineage.trust
 
 
 async def forget_in(tx: Transaction, ref: MemoryRef, now: datetime) -> Event | None:
@@ -105,7 +100,7 @@ async def restore_memory(
     if ref.type is MemoryType.EPISODE:
         return await _restore_episode(memory, ref.id, lineage)
     async with memory.begin(lineage) as work:
-        await must_reach(work, ref, "restore")
+        await refuse_more_trusted(work, ref, "restore")
         if restored := await restore_in(work.tx, ref, work.now):
             await work.record(restored)
     return restored is not None
@@ -151,8 +146,7 @@ async def _restore_binned(
     await lock_names(tx, "bin", str(episode_id))
     if await retention.get_binned_content(tx, id=episode_id) is None:
         return None
-    columns = {"embedding": embedding.vector, "embedding_version_id": embedding.version_id}
-    columns |= {"searchable": prepared(preprocess_text(text)), "expires_at": until}
+    columns = {"expires_at": until, **embedding.columns(text)}
     state = await retention.restore_binned(tx, id=episode_id, **columns)
     if state is None:
         raise Conflict(f"episode {episode_id} cannot be restored: it was stored again since")

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.kernel.json_values import as_json
+from butlers.memory.flows.authority import STORES
 from butlers.memory.flows.doubts import grounds_in
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
@@ -32,11 +33,6 @@ SHOWN = 100
 """The maximum number of predecessors, successors and applications of an explanation."""
 
 _CONFIRMED = (EventType.FACT_CONFIRMED, EventType.RULE_CONFIRMED)
-_FIND = {
-    MemoryType.EPISODE: episodes.find,
-    MemoryType.FACT: facts.find,
-    MemoryType.RULE: rules.find,
-}
 
 
 async def memory_history(
@@ -59,7 +55,7 @@ async def stored_by(
 
 
 async def _find(tx: Transaction, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
-    rows = await _FIND[ref.type](tx, ids=[ref.id], now=now)
+    rows = await STORES[ref.type].find(tx, ids=[ref.id], now=now)
     return dict(rows[0]) if rows else None
 
 
@@ -168,7 +164,7 @@ def _application(row: Row) -> dict[str, Any]:
 
 
 MOST_FAULTS = 20
-# A stretch takes about a second, so that no statement of a long story runs out of time.
+# A stretch takes about a second.
 STRETCH = 10_000
 
 
@@ -183,7 +179,11 @@ async def verify_events(
         head = await events.get_chain_head(tx)
         last = head["number"] if head else 0
         known = await events.get_chain_number(tx, head=since_head) if since_head else None
-        parts = await _verify_chain(tx, last)
+        # A stretch at a time, so that no statement of a long chain runs out of time.
+        parts: list[Row] = [
+            await events.verify_chain(tx, after=after, limit=STRETCH, most=MOST_FAULTS)
+            for after in range(0, last, STRETCH)
+        ]
         added = await events.find_unchained(tx, most=MOST_FAULTS)
     if since_head and known is None:
         parts.insert(0, {"faulty": 1, "faults": [_fault("head")]})
@@ -197,12 +197,6 @@ async def verify_events(
         "head": head["head"] if head else None,
         "since_head": None if known is None else last - known,
     }
-
-
-async def _verify_chain(tx: Transaction, last: int) -> list[Row]:
-    """Verify the chain up to its last number, a stretch at a time."""
-    wanted = {"limit": STRETCH, "most": MOST_FAULTS}
-    return [await events.verify_chain(tx, after=n, **wanted) for n in range(0, last, STRETCH)]
 
 
 def _fault(kind: str, event_id: UUID | None = None, at: datetime | None = None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from uuid import UUID
 from butlers.db.postgres import Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
-from butlers.memory.flows.authority import must_reach
+from butlers.memory.flows.authority import STORES, refuse_more_trusted
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Direction,
@@ -21,13 +21,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.inputs import checked_word
-from butlers.memory.store import episodes, facts, links, rules
-
-_EXISTS = {
-    MemoryType.EPISODE: episodes.exists,
-    MemoryType.FACT: facts.exists,
-    MemoryType.RULE: rules.exists,
-}
+from butlers.memory.store import links
 
 
 async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields of the contract
@@ -55,7 +49,7 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
         await _must_exist(work.tx, "source_id", link.source)
         await _must_exist(work.tx, "target_id", link.target)
         if link.relation is Relation.DEPENDS_ON:
-            await _must_carry(work, link)
+            await _check_ground(work, link)
         return await link_in(work, link)
 
 
@@ -68,12 +62,12 @@ async def link_in(work: UnitOfWork, link: Link) -> bool:
     return added
 
 
-async def rest_in(work: UnitOfWork, ref: MemoryRef, grounds: Sequence[MemoryRef]) -> None:
+async def depend_in(work: UnitOfWork, ref: MemoryRef, grounds: Sequence[MemoryRef]) -> None:
     """Let a memory depend on others: when one is no longer current, it is in doubt."""
     for ground in grounds:
         link = Link(ref, Relation.DEPENDS_ON, ground)
         await _must_exist(work.tx, "depends_on", ground)
-        await _must_carry(work, link)
+        await _check_ground(work, link)
         await link_in(work, link)
 
 
@@ -98,16 +92,16 @@ async def get_links(
 
 
 async def _must_exist(tx: Transaction, field: str, ref: MemoryRef) -> None:
-    if not await _EXISTS[ref.type](tx, id=ref.id):
+    if not await STORES[ref.type].exists(tx, id=ref.id):
         raise NotFound(f"{field}: {ref.type} {ref.id} does not exist; link memories that are there")
 
 
-async def _must_carry(work: UnitOfWork, link: Link) -> None:
+async def _check_ground(work: UnitOfWork, link: Link) -> None:
     """Refuse what cannot be depended on, and to put what is more trusted in doubt."""
     source, ground = link.source, link.target
     if MemoryType.EPISODE in (source.type, ground.type):
         raise InvalidInput("depends_on: found an episode; valid are facts and rules")
-    await must_reach(work, source, "let others decide about")
+    await refuse_more_trusted(work, source, "let others decide about")
     circle = {"types": [source.type], "ids": [source.id], "kind": ground.type, "id": ground.id}
     if ground == source or await links.depends_on(work.tx, **circle):
         raise Conflict(f"depends_on: {ground.type} {ground.id} depends on {source.id} itself")

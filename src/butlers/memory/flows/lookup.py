@@ -52,7 +52,8 @@ async def find_known(
     memory: Memory, given: str | UUID, kind: str | None, lineage: Lineage
 ) -> KnownId | None:
     """Find the memory or entity of an id or partial id, past ones too; several are a Conflict."""
-    low, high = _range(given)
+    digits = checked_beginning(given).replace("-", "")
+    low, high = (UUID(digits.ljust(_WHOLE, digit)) for digit in "0f")
     wanted = None if kind is None else checked_word("memory_type", kind, EventSubject)
     async with memory.transaction(lineage) as tx:
         rows = await browse.find_between(tx, low=low, high=high, limit=_SHOWN)
@@ -135,12 +136,6 @@ def whole_id(given: str | UUID) -> UUID | None:
     """Return the id, or None for a partial one."""
     digits = str(given).replace("-", "")
     return UUID(digits) if len(digits) == _WHOLE else None
-
-
-def _range(given: str | UUID) -> tuple[UUID, UUID]:
-    """Return the lowest and highest id with this beginning."""
-    digits = checked_beginning(given).replace("-", "")
-    return UUID(digits.ljust(_WHOLE, "0")), UUID(digits.ljust(_WHOLE, "f"))
 
 
 async def memory_detail(

@@ -103,23 +103,23 @@ async def propose_in(work: UnitOfWork, proposal: Proposal, reason: str) -> bool:
     return made == 1
 
 
-async def let_fact_wait(work: UnitOfWork, new: NewFact, holder_id: UUID) -> PendingProposal:
+async def propose_fact(work: UnitOfWork, new: NewFact, holder_id: UUID) -> PendingProposal:
     """Propose a fact that may not supersede a more trusted one; once, however often stored."""
     key = (new.scope, str(new.entity_id), new.subject, new.predicate, new.content)
     values = proposed_values(new)
     more = (values.get(name) for name in ("valid_from", "valid_to", "depends_on"))
     once = f"stored:{_digest(*key, *filter(None, more))}"
     sources = [new.source_episode_id] if new.source_episode_id else []
-    return await _let_wait(work, _fact_proposal(work.memory.butler, new, sources, once, holder_id))
+    return await _propose(work, _fact_proposal(work.memory.butler, new, sources, once, holder_id))
 
 
-async def let_confirmation_wait(work: UnitOfWork, ref: MemoryRef) -> PendingProposal:
+async def propose_confirmation(work: UnitOfWork, ref: MemoryRef) -> PendingProposal:
     """Propose a confirmation by a less trusted caller; once, however often it is made."""
     once = f"confirmed:{_digest(ref.type, str(ref.id), work.lineage.actor)}"
-    return await _let_wait(work, _confirmation_proposal(work.memory.butler, ref, (), once))
+    return await _propose(work, _confirmation_proposal(work.memory.butler, ref, (), once))
 
 
-async def _let_wait(work: UnitOfWork, proposal: Proposal) -> PendingProposal:
+async def _propose(work: UnitOfWork, proposal: Proposal) -> PendingProposal:
     await propose_in(work, proposal, LESS_TRUSTED)
     key = proposal.idempotency_key
     row = await proposals.get_by_idempotency_key(work.tx, idempotency_key=key)

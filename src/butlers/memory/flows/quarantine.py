@@ -10,10 +10,10 @@ from butlers.memory.flows.conflict_detection import detect_conflicts
 from butlers.memory.flows.fact_windows import (
     close_overlapping,
     find_placement,
-    in_time,
     moved_window,
     record_closed,
     window_of,
+    with_window,
 )
 from butlers.memory.flows.forget import forget_in
 from butlers.memory.handle import Memory, UnitOfWork
@@ -84,7 +84,7 @@ async def _release(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str,
         return None
     new = NewFact(**row)
     await facts.hold_keys(work.tx, FactKey.of(new))
-    new = await in_time(work.tx, new, now)
+    new = await with_window(work.tx, new, now)
     place = await find_placement(work.tx, new, now)
     await close_overlapping(work.tx, place)
     at = {"supersedes_id": place.replaced, "now": now, **asdict(place.window)}

@@ -6,8 +6,6 @@ from typing import Any, TypeVar, assert_never
 from uuid import UUID
 
 from butlers.errors import NotFound
-from butlers.kernel.text import preprocess_text
-from butlers.kernel.words import prepared
 from butlers.memory import limits
 from butlers.memory.flows import links as linkage
 from butlers.memory.flows.conflict_detection import detect_conflicts, embed_predicates
@@ -16,7 +14,6 @@ from butlers.memory.flows.fact_windows import (
     close_overlapping,
     confirm_by,
     find_placement,
-    in_time,
     inherit_history,
     merged_with,
     more_trusted,
@@ -24,8 +21,9 @@ from butlers.memory.flows.fact_windows import (
     record_closed,
     stated_window,
     window_of,
+    with_window,
 )
-from butlers.memory.flows.proposals import let_fact_wait
+from butlers.memory.flows.proposals import propose_fact
 from butlers.memory.flows.results import (
     Stored,
     StoredEpisode,
@@ -70,7 +68,7 @@ T = TypeVar("T", bound=New)
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
     """Store an episode; it expires after the configured days. Records `episode_created`."""
-    given, new = new, paced(memory, checked_episode(new, memory.settings), lineage)
+    given, new = new, rate_checked(memory, checked_episode(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.begin(lineage) as work:
         stored = await store_episode_in(work, new, embedding)
@@ -100,7 +98,7 @@ async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFa
     Where that fact is more trusted, a proposal waits instead. Locks the names and the key.
     Records `fact_created`, and the events of what it supersedes, bounds, links and conflicts with.
     """
-    given, new = new, paced(memory, checked_fact(new, memory.settings), lineage)
+    given, new = new, rate_checked(memory, checked_fact(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     await embed_predicates(memory, [new], lineage)
     async with memory.begin(lineage) as work:
@@ -125,11 +123,11 @@ async def _store_linked(
     if provenance.quarantined:
         return await insert_fact(work, new, embedding, provenance, Placement(window_of(new)))
     await facts.hold_keys(work.tx, FactKey.of(new))
-    new = await in_time(work.tx, new, work.now)
+    new = await with_window(work.tx, new, work.now)
     place = await find_placement(work.tx, new, work.now)
     holder = more_trusted(place, provenance.trust)
     if holder is not None:
-        waiting = await let_fact_wait(work, new, holder.id)
+        waiting = await propose_fact(work, new, holder.id)
         return StoredFact(waiting.id, None, waiting.why)
     if place.same is None:
         return await insert_fact(work, new, embedding, provenance, place)
@@ -169,14 +167,14 @@ async def insert_fact(
     await facts.insert(work.tx, confirmed_at=confirmed_at or now, **more, **row)
     await work.record(_fact_created(fact_id, new, place, provenance), now)
     await record_closed(work, fact_id, place)
-    await linkage.rest_in(work, MemoryRef(MemoryType.FACT, fact_id), new.depends_on)
+    await linkage.depend_in(work, MemoryRef(MemoryType.FACT, fact_id), new.depends_on)
     conflicts = () if provenance.quarantined else await detect_conflicts(work, fact_id, new)
     return StoredFact(fact_id, replaced, _waits(provenance), conflicts=conflicts, **shown)
 
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
     """Store a rule, which starts as a candidate. Records `rule_created`."""
-    given, new = new, paced(memory, checked_rule(new, memory.settings), lineage)
+    given, new = new, rate_checked(memory, checked_rule(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.begin(lineage) as work:
         stored = await store_rule_in(work, new, embedding)
@@ -193,7 +191,7 @@ async def store_rule_in(work: UnitOfWork, new: NewRule, embedding: Embedding) ->
     payload = {"to": "candidate", "scope": new.scope}
     payload |= {**_source_payload(new), **_provenance_payload(provenance)}
     await work.record(Event(EventType.RULE_CREATED, rule_id, payload), now)
-    await linkage.rest_in(work, MemoryRef(MemoryType.RULE, rule_id), new.depends_on)
+    await linkage.depend_in(work, MemoryRef(MemoryType.RULE, rule_id), new.depends_on)
     return StoredRule(rule_id, _waits(provenance))
 
 
@@ -210,7 +208,7 @@ async def store_in(work: UnitOfWork, new: New, embedding: Embedding) -> Stored:
             assert_never(new)
 
 
-def paced(memory: Memory, new: T, lineage: Lineage) -> T:
+def rate_checked(memory: Memory, new: T, lineage: Lineage) -> T:
     """Mark a memory as doubtful if its caller stores more than the rate limit allows."""
     most = limits.MAX_WRITES_PER_MINUTE if memory.settings.quarantine.enabled else 0
     is_flood = memory.write_rate.is_flood(lineage, most, memory.now())
@@ -237,10 +235,8 @@ def _row(
     return {
         **stored_values(new),
         **asdict(provenance),
+        **embedding.columns(new.searchable_text),
         "id": memory_id,
-        "embedding": embedding.vector,
-        "embedding_version_id": embedding.version_id,
-        "searchable": prepared(preprocess_text(new.searchable_text)),
         "now": now,
     }
 

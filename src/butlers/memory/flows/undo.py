@@ -11,8 +11,6 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict
-from butlers.kernel.text import preprocess_text
-from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import must_be_a_person
 from butlers.memory.flows.forget import forget_in, restore_in, revive_in
 from butlers.memory.flows.links import link_event
@@ -45,15 +43,18 @@ async def undo_source(memory: Memory, source: UndoSource, lineage: Lineage) -> U
     async with memory.begin(lineage) as work:
         plan = await plan_of(memory, work.tx, source)
         work = UndoContext(memory, work.tx, lineage)
-        await _hold_keys(work.tx, plan)
-        # Whoever held them before may have changed what there is to take back.
+        ids = [row["id"] for row in (*plan.replaced, *plan.forgotten)]
+        keys = await undo.find_keys(work.tx, ids=ids)
+        await facts.hold_keys(work.tx, *(FactKey(**row) for row in keys))
+        # Who had the locks before may have changed what there is to undo.
         plan = await plan_of(memory, work.tx, source)
         await _forget(work, plan)
         plan = replace(plan, replaced=await _revive(work, plan))
         plan = replace(plan, forgotten=await _recover(work, plan))
         await _unmark(work, plan, vectors)
         await _unconfirm(work, plan)
-        await _unlink(work, plan)
+        for row in await undo.unlink(work.tx, ids=plan.ids, **source.values()):
+            await work.record(link_event(EventType.LINK_REMOVED, row))
         await conflicts.reopen(work.tx, **source.values())
         await conflicts.delete_predicate_rules(work.tx, **source.values())
         undone, left = await undo_entities(work, plan.entities, plan.ids)
@@ -73,13 +74,6 @@ async def _vectors(memory: Memory, source: UndoSource, lineage: Lineage) -> dict
             words |= {rule_id: content} if content else {}
     made = await memory.embed_all(list(words.values()), lineage)
     return dict(zip(words, made, strict=True))
-
-
-async def _hold_keys(tx: Transaction, plan: UndoPlan) -> None:
-    """Lock the keys before the rows, in the order that storing does."""
-    ids = [row["id"] for row in (*plan.replaced, *plan.forgotten)]
-    keys = await undo.find_keys(tx, ids=ids)
-    await facts.hold_keys(tx, *(FactKey(**row) for row in keys))
 
 
 async def _forget(work: UndoContext, plan: UndoPlan) -> None:
@@ -162,9 +156,7 @@ async def _reword(
     made = vectors.get(rule_id)
     if made is None:
         raise Conflict(f"rule {rule_id} changed meanwhile; nothing was taken back, try again")
-    vector = {"embedding": made.vector, "embedding_version_id": made.version_id}
-    words = prepared(preprocess_text(content))
-    await undo.reword(work.tx, id=rule_id, content=content, searchable=words, **vector)
+    await undo.reword(work.tx, id=rule_id, content=content, **made.columns(content))
 
 
 async def _remarked(
@@ -177,11 +169,6 @@ async def _remarked(
     marks = await rules.find_counted_applications(tx, rule_id=rule_id)
     kept = [row for row in marks if row["id"] not in gone]
     return rule, undoing.unmarked(rule, kept, memory.settings.rules)
-
-
-async def _unlink(work: UndoContext, plan: UndoPlan) -> None:
-    for row in await undo.unlink(work.tx, ids=plan.ids, **plan.source.values()):
-        await work.record(link_event(EventType.LINK_REMOVED, row))
 
 
 def _by(rows: Sequence[Row], name: str) -> dict[UUID, list[Row]]:

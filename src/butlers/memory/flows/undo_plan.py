@@ -124,12 +124,14 @@ class UndoPlan:
     def report(self, *, applied: bool) -> UndoReport:
         """Report the plan as an undo's result.
 
-        Unlinking a fact is no change of an entity, and a helpful mark counts as a mark only.
+        Unlinking a fact is no change of an entity; a helpful mark is no confirmation; a merge that
+        did not record what it moved stays.
         """
         present = [row for row in self.taken if row["state"] not in GONE]
         kinds = [row["kind"] for row in present]
         changes = [row for row in self.entities if row["event_type"] != EventType.FACT_ANCHORED]
-        left = sum(_is_for_good(row) for row in changes)
+        merges = [row for row in changes if row["event_type"] == EventType.ENTITY_MERGE]
+        left = sum(not row["payload"].get("moved") for row in merges)
         events = [row["event_type"] for row in self.confirmations]
         return UndoReport(
             applied,
@@ -173,12 +175,6 @@ def _window_before(row: Row) -> Window:
     if recorded is not None:
         return Window.heard(recorded)
     return Window(None if window_of(row).is_empty else row["valid_from"], None)
-
-
-def _is_for_good(change: Row) -> bool:
-    """Whether a merge cannot be undone, because nothing recorded what it moved."""
-    merged = change["event_type"] == EventType.ENTITY_MERGE
-    return merged and not change["payload"].get("moved")
 
 
 def _named(row: Row) -> dict[str, Any]:

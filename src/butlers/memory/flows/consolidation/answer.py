@@ -16,7 +16,7 @@ from butlers.kernel.mentions import Mentions
 from butlers.memory import limits
 from butlers.memory.flows.consolidation import lease as leases
 from butlers.memory.flows.consolidation.apply import apply
-from butlers.memory.flows.consolidation.lease import Appetite, Claimed
+from butlers.memory.flows.consolidation.lease import Claimed, ClaimLimits
 from butlers.memory.flows.consolidation.report import Applied, ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import EntityType, Lineage, Maturity, Permanence
@@ -77,16 +77,16 @@ def _known_memories(
 
 
 async def take_answer(
-    memory: Memory, claimed: Claimed, asked: ConsolidationPrompt, answer: str, lineage: Lineage
+    memory: Memory, claimed: Claimed, prompt: ConsolidationPrompt, answer: str, lineage: Lineage
 ) -> ConsolidationReport:
     """Parse, plan and apply an answer; one without any usable entry is a failed attempt."""
-    result = parse_consolidation(answer, asked.shown)
-    if asked.is_quoted:
+    result = parse_consolidation(answer, prompt.shown)
+    if prompt.is_quoted:
         result = in_their_words(result, claimed.episodes)
     butler, known_to_all = claimed.butler, await _known_to_all(memory, result, lineage)
-    batch = EpisodeBatch(butler, claimed.episodes, asked.instructions, known_to_all)
-    planned = plan(result, batch, asked.known, memory.settings)
-    applied = await apply(memory, claimed, asked.known, planned, lineage)
+    batch = EpisodeBatch(butler, claimed.episodes, prompt.instructions, known_to_all)
+    planned = plan(result, batch, prompt.known, memory.settings)
+    applied = await apply(memory, claimed, prompt.known, planned, lineage)
     if applied.errors and not applied.effects:
         _log.warning("consolidation_attempt_failed", butler=butler, errors=len(applied.errors))
         return await failed(memory, claimed, applied.errors, lineage)
@@ -178,9 +178,9 @@ async def claim_episodes(memory: Memory, limit: int, lineage: Lineage) -> Episod
     whole = sum(row["episodes"] for row in rows)
     for row in rows:
         run_id = f"agent:{memory.new_id()}"
-        most = min(limit, limits.CONSOLIDATION_BATCH)
-        appetite = Appetite(run_id, most, MAX_CHARS, CLAIM_SECONDS)
-        claimed = await leases.claim(memory, row["butler"], lineage, appetite)
+        episodes = min(limit, limits.CONSOLIDATION_BATCH)
+        most = ClaimLimits(run_id, episodes, MAX_CHARS, CLAIM_SECONDS)
+        claimed = await leases.claim(memory, row["butler"], lineage, most)
         if claimed.episodes:
             return await _present_claim(memory, claimed, whole - len(claimed.episodes), lineage)
     return EpisodeClaim(None, None, 0, 0, None, "Nothing waits to be read.")
@@ -194,8 +194,8 @@ async def submit(
     Raises Conflict when the claim is over. After any other error the claim lasts: try again.
     """
     id = checked_id("claim_id", claim_id)
-    claimed, asked = await _get_claim(memory, id, lineage)
-    return await take_answer(memory, claimed, asked, json.dumps(answer), lineage)
+    claimed, prompt = await _get_claim(memory, id, lineage)
+    return await take_answer(memory, claimed, prompt, json.dumps(answer), lineage)
 
 
 async def _present_claim(

@@ -16,7 +16,12 @@ from butlers.memory.flows.conflict_detection import embed_predicates
 from butlers.memory.flows.consolidation.lease import TAKEN_OVER, Claimed, give_back_in
 from butlers.memory.flows.consolidation.report import ActionEffect, Applied
 from butlers.memory.flows.entity_linking import hold_all
-from butlers.memory.flows.fact_windows import confirm_by, find_placement, in_time, window_of
+from butlers.memory.flows.fact_windows import (
+    confirm_by,
+    find_placement,
+    window_of,
+    with_window,
+)
 from butlers.memory.flows.links import derive_in
 from butlers.memory.flows.proposals import proposal_of, propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
@@ -160,7 +165,7 @@ async def _do(work: _ApplyContext, action: Action, embedding: Embedding | None) 
 async def _store_fact(work: _ApplyContext, action: StoreFact, embedding: Embedding) -> ActionEffect:
     """Store a fact, or confirm one that says the same."""
     now = work.now
-    new = await in_time(work.tx, await _with_circumstances(work.tx, action.new), now)
+    new = await with_window(work.tx, await _with_circumstances(work.tx, action.new), now)
     holder = await facts.get_active(work.tx, FactKey.of(new), now)
     place = await find_placement(work.tx, new, now)
     changed = [change.of.id for change in place.changes]
@@ -186,10 +191,9 @@ def _find_same(
     if holder is not None and says_the_same(holder["content"], new.content):
         return cast(UUID, holder["id"])
     for fact in work.known.facts.values() if action.target_id is None else ():
-        same = new.entity_id is not None and fact.entity_id == new.entity_id
-        if (same or says_the_same(fact.subject, new.subject)) and says_the_same(
-            fact.content, new.content
-        ):
+        same_entity = new.entity_id is not None and fact.entity_id == new.entity_id
+        same_subject = same_entity or says_the_same(fact.subject, new.subject)
+        if same_subject and says_the_same(fact.content, new.content):
             return fact.id
     return None
 
@@ -222,8 +226,8 @@ def _check_replaceable(
     work: _ApplyContext, action: StoreFact, holder: Row | None, overlapping: Sequence[Row]
 ) -> None:
     """Refuse to replace a target that is gone, or anything the prompt did not show."""
-    holder_id = holder["id"] if holder else None
-    if action.target_id is not None and holder_id != action.target_id:
+    target_id = action.target_id
+    if target_id is not None and (holder is None or holder["id"] != target_id):
         raise NotFound(f"fact {action.target_id} is not active any more; it was left as it is")
     for row in overlapping:
         same = says_the_same(row["content"], action.new.content)
@@ -281,16 +285,15 @@ async def _settle(
 
     The others are given back and tried again, fewer at a time.
     """
-    applied, lease = work.applied, claimed.lease
+    applied, run_id = work.applied, claimed.lease.run_id
     dealt_with = applied.cited | plan.nothing_in
     read = [row for row in held if not applied.errors or row["id"] in dealt_with]
-    applied.consolidated = await consolidation.consolidate(
-        work.tx, run_id=lease.run_id, episode_ids=tuple(row["id"] for row in read)
-    )
+    done = Lease(run_id, tuple(row["id"] for row in read))
+    applied.consolidated = await consolidation.consolidate(work.tx, **asdict(done))
     created = [{"type": ref.type, "id": str(ref.id)} for ref in applied.created]
     outcome = {"to": ConsolidationStatus.CONSOLIDATED, "created": created}
     payloads = {row["id"]: {"from": row["was"], **outcome} for row in read}
     await work.record_all(Transition(EventType.EPISODE_CONSOLIDATED, payloads))
     if rest := tuple(row["id"] for row in held if row not in read):
-        back, why = Lease(lease.run_id, rest), "; ".join(applied.errors)
-        applied.back = await give_back_in(work, back, why)
+        why = "; ".join(applied.errors)
+        applied.back = await give_back_in(work, Lease(run_id, rest), why)

@@ -1,4 +1,4 @@
-"""Lease episodes to whoever reads them: claim, renew, give back; list and requeue dead letters."""
+"""Lease episodes to a run or agent: claim, renew, give back; list and requeue dead letters."""
 
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict, dataclass
@@ -47,7 +47,7 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Appetite:
+class ClaimLimits:
     """The limits of a claim: its run, episodes, characters and seconds."""
 
     run_id: str
@@ -56,11 +56,11 @@ class Appetite:
     seconds: float
 
 
-def appetite_of(memory: Memory, reach: Reach, most: int | None = None) -> Appetite:
+def claim_limits(memory: Memory, reach: Reach, most: int | None = None) -> ClaimLimits:
     """Return the limits of a run's claim for a model of such a reach."""
-    batch = limits.CONSOLIDATION_BATCH
+    batch, seconds = limits.CONSOLIDATION_BATCH, limits.CONSOLIDATION_LEASE_SECONDS
     episodes = min(reach.episodes(batch), most or batch)
-    return Appetite(str(memory.new_id()), episodes, reach.chars, limits.CONSOLIDATION_LEASE_SECONDS)
+    return ClaimLimits(str(memory.new_id()), episodes, reach.chars, seconds)
 
 
 async def find_waiting(memory: Memory, lineage: Lineage) -> list[Row]:
@@ -69,7 +69,7 @@ async def find_waiting(memory: Memory, lineage: Lineage) -> list[Row]:
         return await consolidation.find_waiting(tx, now=memory.now())
 
 
-async def claim(memory: Memory, butler: str, lineage: Lineage, appetite: Appetite) -> Claimed:
+async def claim(memory: Memory, butler: str, lineage: Lineage, most: ClaimLimits) -> Claimed:
     """Lease the oldest due episodes of a butler to a run.
 
     A lease that ran out counts as a failed attempt, so that an episode that kills every run
@@ -85,15 +85,15 @@ async def claim(memory: Memory, butler: str, lineage: Lineage, appetite: Appetit
         abandoned = await _record_failures(work, lapsed, now)
         rows = await consolidation.claim(
             work.tx,
-            run_id=appetite.run_id,
+            run_id=most.run_id,
             butler=butler,
-            batch_size=appetite.episodes,
-            max_chars=appetite.chars,
-            until=now + timedelta(seconds=appetite.seconds),
+            batch_size=most.episodes,
+            max_chars=most.chars,
+            until=now + timedelta(seconds=most.seconds),
             now=now,
         )
     episodes = tuple(EpisodeToRead(**row) for row in rows)
-    lease = Lease(appetite.run_id, tuple(episode.id for episode in episodes))
+    lease = Lease(most.run_id, tuple(episode.id for episode in episodes))
     return Claimed(butler, lease, episodes, abandoned)
 
 

@@ -111,7 +111,8 @@ async def empty_bin(memory: Memory, lineage: Lineage) -> int:
 
     async def step(work: UnitOfWork) -> int:
         rows = await retention.empty_bin(work.tx, until=until, limit=BATCH)
-        payloads = {row["id"]: _deleted(row) for row in rows}
+        binned = {row["id"]: (row["binned_at"].isoformat(), row["reason"]) for row in rows}
+        payloads = {id: {"binned_at": at, "reason": why} for id, (at, why) in binned.items()}
         return await work.record_all(Transition(EventType.EPISODE_DELETED, payloads), now)
 
     return await _repeat(memory, lineage, step)
@@ -126,10 +127,6 @@ def _removed(row: Row) -> dict[str, Any]:
         "created_at": row["created_at"].isoformat(),
         "expires_at": expires_at.isoformat() if expires_at else None,
     }
-
-
-def _deleted(row: Row) -> dict[str, Any]:
-    return {"binned_at": row["binned_at"].isoformat(), "reason": row["reason"]}
 
 
 async def count_unread(memory: Memory, lineage: Lineage) -> Unread:
