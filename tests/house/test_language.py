@@ -32,7 +32,6 @@ SUBJECTS = {
     "entities": "entities",
     "entity_resolution": "the entity that a name means",
     "erase": "erasing",
-    "events": "the audit trail",
     "feedback": "confirming, marking, forgetting",
     "fleet": "all butlers together",
     "handle": "what a module's flows work with",

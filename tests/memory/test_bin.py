@@ -63,9 +63,7 @@ async def test_what_lies_there_shows_nowhere_else(memory, lineage, owner, gone):
     assert await found(memory, lineage, "boiler") == []
     assert await recall.get_memory(memory, MemoryType.EPISODE, gone, lineage) is None
     assert (await browse.memory_stats(memory, None, lineage))["episodes"]["total"] == 0
-    listed = await browse.browse_episodes(
-        memory, browse.EpisodeFilter(), browse.PageRequest(), lineage
-    )
+    listed = await browse.list_page(memory, browse.EpisodeFilter(), browse.PageRequest(), lineage)
     assert list(listed.items) == []
     for table in ("episodes", "index_memories", "index_words", "index_vectors"):
         assert await owner.fetchval(f"select count(*) from {table}") == 0, table

@@ -15,10 +15,7 @@ from butlers.memory.flows.browse import (
     PageRequest,
     RuleFilter,
     activity_after,
-    browse_entities,
-    browse_episodes,
-    browse_facts,
-    browse_rules,
+    list_page,
     recent_activity,
 )
 from butlers.memory.flows.entity_merge import merge_entities
@@ -61,7 +58,7 @@ async def test_pages_neither_repeat_nor_leave_out(memory, lineage, clock):
     stored = await store_facts(memory, lineage, 4)  # all at one instant
     clock.advance(hours=1)
     stored += await store_facts(memory, lineage, 3, predicate="owns")
-    pages = await walk(browse_facts, memory, FactFilter(), lineage, 3)
+    pages = await walk(list_page, memory, FactFilter(), lineage, 3)
     assert [len(page) for page in pages] == [3, 3, 1]
     newest_first = [*sorted(map(str, stored[4:])), *sorted(map(str, stored[:4]))]
     assert [one for page in pages for one in page] == newest_first
@@ -69,17 +66,17 @@ async def test_pages_neither_repeat_nor_leave_out(memory, lineage, clock):
 
 async def test_what_is_stored_meanwhile_does_not_move_the_pages(memory, lineage, clock):
     stored = await store_facts(memory, lineage, 3)
-    first = await browse_facts(memory, FactFilter(), PageRequest(2), lineage)
+    first = await list_page(memory, FactFilter(), PageRequest(2), lineage)
     clock.advance(seconds=1)
     await store_facts(memory, lineage, 2, predicate="owns")
-    rest = await browse_facts(memory, FactFilter(), PageRequest(2, first.next_cursor), lineage)
+    rest = await list_page(memory, FactFilter(), PageRequest(2, first.next_cursor), lineage)
     assert {item["id"] for item in first.items + rest.items} == set(map(str, stored))
     assert rest.next_cursor is None
 
 
 async def test_a_full_last_page_has_no_next(memory, lineage):
     await store_facts(memory, lineage, 2)
-    page = await browse_facts(memory, FactFilter(), PageRequest(2), lineage)
+    page = await list_page(memory, FactFilter(), PageRequest(2), lineage)
     assert len(page.items) == 2
     assert page.next_cursor is None
 
@@ -97,7 +94,7 @@ async def test_facts_by_state(memory, lineage, owner):
         "expired": set(),
     }  # fmt: skip
     for state, stored in expected.items():
-        assert await ids(browse_facts, memory, FactFilter(state=state), lineage) == stored
+        assert await ids(list_page, memory, FactFilter(state=state), lineage) == stored
 
 
 async def test_facts_by_everything_else(memory, lineage):
@@ -116,9 +113,9 @@ async def test_facts_by_everything_else(memory, lineage):
         FactFilter(tag="50%_?"),
         FactFilter(entity_id=entity),
     ):
-        assert await ids(browse_facts, memory, where, lineage) == {special}
-    assert await ids(browse_facts, memory, FactFilter(scope="global"), lineage) == {plain}
-    assert await ids(browse_facts, memory, FactFilter(subject="An"), lineage) == set()
+        assert await ids(list_page, memory, where, lineage) == {special}
+    assert await ids(list_page, memory, FactFilter(scope="global"), lineage) == {plain}
+    assert await ids(list_page, memory, FactFilter(subject="An"), lineage) == set()
 
 
 async def test_by_time(memory, lineage, clock):
@@ -133,13 +130,13 @@ async def test_by_time(memory, lineage, clock):
         (PageRequest(created_after=start, created_before=day), {first}),
         (PageRequest(created_after=day, created_before=day), set()),
     ):
-        assert await ids(browse_facts, memory, FactFilter(), lineage, wanted) == stored
+        assert await ids(list_page, memory, FactFilter(), lineage, wanted) == stored
 
 
 async def test_a_fact_is_shown_with_its_confidence_now_and_an_excerpt(memory, lineage, clock):
     await store_facts(memory, lineage, 1, content="long " * 1000)
     clock.advance(days=30)
-    (fact,) = (await browse_facts(memory, FactFilter(), PageRequest(), lineage)).items
+    (fact,) = (await list_page(memory, FactFilter(), PageRequest(), lineage)).items
     assert fact["effective_confidence"] == pytest.approx(0.7866, abs=1e-4)
     assert len(fact["content"]) == 2000
     assert fact["content_length"] == 4999
@@ -149,7 +146,7 @@ async def test_a_fact_is_shown_with_its_confidence_now_and_an_excerpt(memory, li
 async def test_looking_is_not_a_use(memory, lineage):
     await store_facts(memory, lineage, 1)
     for _ in range(2):
-        (fact,) = (await browse_facts(memory, FactFilter(), PageRequest(), lineage)).items
+        (fact,) = (await list_page(memory, FactFilter(), PageRequest(), lineage)).items
         assert fact["reference_count"] == 0
 
 
@@ -168,8 +165,8 @@ async def test_rules(memory, lineage, owner):
         (RuleFilter(tag="t2"), {stored[2]}),
         (RuleFilter(scope="kitchen"), set()),
     ):
-        assert await ids(browse_rules, memory, where, lineage) == found
-    pages = await walk(browse_rules, memory, RuleFilter(), lineage, 2)
+        assert await ids(list_page, memory, where, lineage) == found
+    pages = await walk(list_page, memory, RuleFilter(), lineage, 2)
     assert [len(page) for page in pages] == [2, 1]
 
 
@@ -196,7 +193,7 @@ async def test_episodes(memory, lineage, owner):
         (EpisodeFilter(butler="kitchen"), {three}),
         (EpisodeFilter(session_id=session), {two, three}),
     ):
-        assert await ids(browse_episodes, memory, where, lineage) == found
+        assert await ids(list_page, memory, where, lineage) == found
 
 
 async def test_entities(memory, lineage):
@@ -213,10 +210,8 @@ async def test_entities(memory, lineage):
         (EntityFilter(name="ie%"), {ann}),
         (EntityFilter(name="%"), {ann}),
     ):
-        assert await ids(browse_entities, memory, where, lineage) == found
-    shown = (
-        await browse_entities(memory, EntityFilter(name="Annie%"), PageRequest(), lineage)
-    ).items
+        assert await ids(list_page, memory, where, lineage) == found
+    shown = (await list_page(memory, EntityFilter(name="Annie%"), PageRequest(), lineage)).items
     assert shown[0]["active_facts"] == 1
 
 
@@ -254,10 +249,10 @@ async def test_another_tenant_sees_and_infers_nothing(memory, lineage, stranger)
     await remember.store_episode(memory, NewEpisode("episode", "general"), lineage)
     await entities.create_entity(memory, "Ann", "person", None, None, lineage)
     for browse, where in (
-        (browse_facts, FactFilter()),
-        (browse_rules, RuleFilter()),
-        (browse_episodes, EpisodeFilter()),
-        (browse_entities, EntityFilter()),
+        (list_page, FactFilter()),
+        (list_page, RuleFilter()),
+        (list_page, EpisodeFilter()),
+        (list_page, EntityFilter()),
     ):
         assert await ids(browse, memory, where, stranger) == set()
         cursor = (await browse(memory, where, PageRequest(1), lineage)).next_cursor
@@ -284,7 +279,7 @@ async def test_another_tenant_sees_and_infers_nothing(memory, lineage, stranger)
 )
 async def test_a_filter_that_cannot_match_is_refused_by_name(memory, lineage, where, field):
     with pytest.raises(InvalidInput, match=f"^{field}: found"):
-        await browse_facts(memory, where, PageRequest(), lineage)
+        await list_page(memory, where, PageRequest(), lineage)
 
 
 @pytest.mark.parametrize(
@@ -300,13 +295,13 @@ async def test_a_filter_that_cannot_match_is_refused_by_name(memory, lineage, wh
 )
 async def test_a_page_that_cannot_be_is_refused_by_name(memory, lineage, wanted, field):
     with pytest.raises(InvalidInput, match=f"^{field}: found"):
-        await browse_facts(memory, FactFilter(), wanted, lineage)
+        await list_page(memory, FactFilter(), wanted, lineage)
 
 
 async def test_a_time_without_offset_is_refused(memory, lineage, clock):
     naive = clock().replace(tzinfo=None)
     with pytest.raises(InvalidInput, match="^created_after: found"):
-        await browse_facts(memory, FactFilter(), PageRequest(created_after=naive), lineage)
+        await list_page(memory, FactFilter(), PageRequest(created_after=naive), lineage)
 
 
 def test_a_cursor_names_its_place_and_no_other_text_does(clock):

@@ -4,7 +4,7 @@ import pytest
 
 from butlers.errors import BudgetExhausted
 from butlers.llm import CompletionFailed, NotReached
-from butlers.memory.flows.consolidation.lease import appetite_of, claim
+from butlers.memory.flows.consolidation.lease import claim, claim_limits
 from butlers.memory.flows.consolidation.run import consolidate_all, run_consolidation
 from butlers.memory.flows.entities import create_entity
 from butlers.memory.policy.consolidation import Reach
@@ -189,7 +189,7 @@ async def test_a_lease_that_ran_out_twice_is_halved_too(memory, lineage, owner, 
         await tell(memory, lineage, f"Person{number} likes tea")
     taken = []
     for _ in range(4):
-        claimed = await claim(memory, "general", lineage, appetite_of(memory, Reach()))
+        claimed = await claim(memory, "general", lineage, claim_limits(memory, Reach()))
         taken.append(len(claimed.episodes))
         clock.advance(seconds=301)
     assert taken == [4, 4, 2, 1]

@@ -11,7 +11,7 @@ import pytest
 
 from butlers.clock import utc_now
 from butlers.memory.flows import forget
-from butlers.memory.flows.consolidation.lease import ABANDONED, TAKEN_OVER, appetite_of, claim
+from butlers.memory.flows.consolidation.lease import ABANDONED, TAKEN_OVER, claim, claim_limits
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.policy.consolidation import Reach
 from db.databases import connected, until_waiting
@@ -271,5 +271,5 @@ async def test_an_episode_that_kills_every_run_ends_as_a_dead_letter(memory, lin
 
 async def _die_thinking(memory, lineage):
     """Claim, and never be heard of again."""
-    claimed = await claim(memory, "general", lineage, appetite_of(memory, Reach()))
+    claimed = await claim(memory, "general", lineage, claim_limits(memory, Reach()))
     assert len(claimed.episodes) == 1

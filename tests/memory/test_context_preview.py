@@ -6,7 +6,7 @@ import pytest
 
 from butlers.embedding import get_embedding_engine
 from butlers.kernel.token_count import count_tokens
-from butlers.memory.flows.browse import FactFilter, PageRequest, browse_facts
+from butlers.memory.flows.browse import FactFilter, PageRequest, list_page
 from butlers.memory.flows.context import ContextQuery, build_context, preview_context
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
 from butlers.memory.model import NewEpisode, NewFact, NewRule
@@ -58,8 +58,8 @@ async def test_each_line_says_why_it_is_there(memory, lineage, stored):
 
 async def test_a_preview_is_not_a_use(memory, lineage, stored):
     await preview_context(memory, ContextQuery("tea for Ann", "general"), lineage)
-    shown = (await browse_facts(memory, FactFilter(), PageRequest(), lineage)).items
+    shown = (await list_page(memory, FactFilter(), PageRequest(), lineage)).items
     assert {fact["reference_count"] for fact in shown} == {0}
     await build_context(memory, ContextQuery("tea for Ann", "general"), lineage)
-    shown = (await browse_facts(memory, FactFilter(), PageRequest(), lineage)).items
+    shown = (await list_page(memory, FactFilter(), PageRequest(), lineage)).items
     assert {fact["reference_count"] for fact in shown} == {1}

@@ -114,7 +114,7 @@ async def test_what_cannot_carry_is_refused(memory, lineage, stranger, dinner):
             memory, source.type, source.id, target.type, target.id, "depends_on", who
         )
 
-    with pytest.raises(Conflict, match="rests on"):
+    with pytest.raises(Conflict, match="depends on"):
         await rest(diet, rice)
     with pytest.raises(InvalidInput):
         await rest(diet, diet)

@@ -157,7 +157,7 @@ async def test_a_project_nobody_knows_or_several_are_called_is_refused(memory, l
     await scope_of(memory, Project(("repository:3",), "shop"), lineage)
     with pytest.raises(NotFound, match="butlers project list"):
         await projects.get_project(memory, "nothing", lineage)
-    with pytest.raises(InvalidInput, match="several are called"):
+    with pytest.raises(InvalidInput, match="the name of several"):
         await projects.share_project(memory, "shop", True, lineage)
     with pytest.raises(NotFound):
         await projects.share_project(memory, "shop", True, stranger)

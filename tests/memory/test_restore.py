@@ -9,8 +9,7 @@ from butlers.memory.flows.browse import (
     FactFilter,
     PageRequest,
     RuleFilter,
-    browse_facts,
-    browse_rules,
+    list_page,
 )
 from butlers.memory.flows.forget import forget_memory, restore_memory
 from butlers.memory.flows.history import memory_history
@@ -21,7 +20,7 @@ TEA = NewFact("Ann", "likes", "tea")
 
 
 async def state(memory, lineage, fact_id):
-    shown = (await browse_facts(memory, FactFilter(), PageRequest(), lineage)).items
+    shown = (await list_page(memory, FactFilter(), PageRequest(), lineage)).items
     return next(fact["state"] for fact in shown if fact["id"] == str(fact_id))
 
 
@@ -76,7 +75,7 @@ async def test_a_forgotten_rule_is_in_use_again(memory, lineage):
     assert not await restore_memory(memory, "rule", rule, lineage)
     await forget_memory(memory, "rule", rule, lineage)
     assert await restore_memory(memory, "rule", rule, lineage)
-    in_use = await browse_rules(memory, RuleFilter(state="active"), PageRequest(), lineage)
+    in_use = await list_page(memory, RuleFilter(state="active"), PageRequest(), lineage)
     assert [one["id"] for one in in_use.items] == [str(rule)]
     event = await last_event(memory, lineage, rule)
     assert (event["event_type"], event["payload"]) == (

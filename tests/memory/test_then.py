@@ -88,7 +88,7 @@ async def test_a_time_has_its_own_truth_and_its_own_beliefs(memory, owner, linea
     clock.advance(hours=1)
     assert await found(memory, lineage, Then(FEBRUARY)) == [story]
     assert (await found(memory, lineage, Then(None, FEBRUARY)))[0] == "Oslo"
-    listed = await browse.browse_facts(
+    listed = await browse.list_page(
         memory,
         browse.FactFilter(subject="Ann"),
         browse.PageRequest(),
@@ -96,7 +96,7 @@ async def test_a_time_has_its_own_truth_and_its_own_beliefs(memory, owner, linea
         Then(None, FEBRUARY),
     )
     assert [one["content"] for one in listed.items] == ["Oslo"]
-    now = await browse.browse_facts(
+    now = await browse.list_page(
         memory, browse.FactFilter(), browse.PageRequest(), lineage, Then(MAY)
     )
     assert [one["content"] for one in now.items] == ["Berlin"]

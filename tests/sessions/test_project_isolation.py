@@ -164,7 +164,7 @@ def test_a_project_is_shared_on_purpose_and_taken_back(
     tell(daemon, places["family"], f"Remember: {ALLERGY}.", "shared", tmp_path)
     command = ("project", "share", "family", "--home", daemon.home.root)
     ambiguous = butlers(*command)
-    assert ambiguous.returncode == 1 and "several are called" in ambiguous.stderr
+    assert ambiguous.returncode == 1 and "the name of several" in ambiguous.stderr
     id = next(
         one["id"] for one in projects(daemon) if "remote:github.com/ida/family" in one["keys"]
     )

@@ -1,10 +1,11 @@
-"""The handle every flow is given: database, embedder, settings, clock and ids in one place."""
+"""The handle that every flow takes: database, embedder, settings, clock and ids."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from butlers.clock import Clock, ClockDoubt, undoubted, utc_now
@@ -13,7 +14,8 @@ from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import Conflict, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
-from butlers.kernel.text import clean
+from butlers.kernel.text import clean, preprocess_text
+from butlers.kernel.words import prepared
 from butlers.memory.model import Event, EventSubject, Lineage, VersionState
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.memory.store import embeddings, events, search
@@ -24,8 +26,8 @@ from butlers.memory.uses import Uses
 from butlers.memory.write_rate import WriteRate
 
 _COUNTS, _COUNTS_LIVE_MS = 256, 30_000
-# Whoever serves more tenants than this in turn asks for each anew, a round trip more.
-_STANDINGS, _STANDINGS_LIVE_MS = 4_096, 300_000
+# With more tenants than this, some profiles are loaded again: one more round trip.
+_PROFILES, _PROFILES_LIVE_MS = 4_096, 300_000
 # A home knows some hundred predicates; 1.5 kB each.
 _WORD_VECTORS, _WORD_VECTORS_LIVE_MS = 2_048, 24 * 3_600_000
 
@@ -37,6 +39,12 @@ class Embedding:
     vector: list[float]
     version_id: UUID
 
+    def columns(self, text: str) -> dict[str, Any]:
+        """Return the columns by which a text is searched: its vector and its words."""
+        words = prepared(preprocess_text(text))
+        version = {"embedding_version_id": self.version_id}
+        return {"embedding": self.vector, **version, "searchable": words}
+
 
 @dataclass(frozen=True, slots=True)
 class QueryVectors:
@@ -47,7 +55,7 @@ class QueryVectors:
 
 
 def installed_embedder(version: ModelVersion) -> Embedder | None:
-    """The embedder of a version by the directory it was registered with; None if it is gone."""
+    """Return the embedder of a version by its registered directory; None if it is gone."""
     engine = get_embedding_engine(version.directory)
     try:
         return engine if version.made_by(engine) else None
@@ -57,7 +65,7 @@ def installed_embedder(version: ModelVersion) -> Embedder | None:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """All counts of a tenant at an instant, and the newest events there were then."""
+    """All counts of a tenant at a time, and the newest events then."""
 
     row: Row
     at: datetime
@@ -66,7 +74,7 @@ class Counted:
 
 @dataclass(slots=True)
 class Memory:
-    """One butler's memory; flows are functions that take it first."""
+    """One butler's memory, with what its process caches; flows take it first."""
 
     database: Database
     embedder: Callable[[], Embedder]
@@ -76,21 +84,23 @@ class Memory:
     new_id: NewId = new_id
     embedders: Callable[[ModelVersion], Embedder | None] = installed_embedder
     counts: LRUCache[Counted] = field(default_factory=lambda: LRUCache(_COUNTS, _COUNTS_LIVE_MS))
-    """What was counted last for a tenant; for the flow that counts."""
-    standings: LRUCache[TenantProfile] = field(
-        default_factory=lambda: LRUCache(_STANDINGS, _STANDINGS_LIVE_MS)
+    """The latest counts of each tenant."""
+    profiles: LRUCache[TenantProfile] = field(
+        default_factory=lambda: LRUCache(_PROFILES, _PROFILES_LIVE_MS)
     )
-    """What was known last of a tenant; every search says whether it still is so."""
-    in_time: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many episodes at once a model may manage in time, by tenant and butler."""
-    pace: WriteRate = field(default_factory=WriteRate)
+    """The latest profile of each tenant; every search reports whether it is outdated."""
+    batch_sizes: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many episodes at once a model answers before its timeout, by tenant and butler."""
+    write_rate: WriteRate = field(default_factory=WriteRate)
     """How fast each token stores."""
-    words: LRUCache[list[float]] = field(
+    predicate_vectors: LRUCache[list[float]] = field(
         default_factory=lambda: LRUCache(_WORD_VECTORS, _WORD_VECTORS_LIVE_MS)
     )
     """The vectors of predicates, by model and words; facts of one subject are compared by them."""
-    met: LRUCache[bool] = field(default_factory=lambda: LRUCache(_STANDINGS, _WORD_VECTORS_LIVE_MS))
-    """Subjects whose predicates are among them, by tenant and name."""
+    embedded_subjects: LRUCache[bool] = field(
+        default_factory=lambda: LRUCache(_PROFILES, _WORD_VECTORS_LIVE_MS)
+    )
+    """Subjects whose predicates are embedded, by tenant and name."""
     noted: Uses | None = None
     clock_doubt: ClockDoubt = undoubted
 
@@ -100,36 +110,33 @@ class Memory:
 
     @property
     def uses(self) -> Uses:
-        """What was told and is not yet counted; the same for all handles made from one another."""
+        """The uses that are not counted yet; shared by all handles made from one another."""
         assert self.noted is not None
         return self.noted
 
     def now(self) -> datetime:
-        """This instant."""
+        """Return the current time."""
         return self.clock()
 
     async def believe_clock(self) -> None:
-        """Raise Conflict where nothing may be done on the clock's word alone."""
+        """Raise Conflict while the clock is in doubt."""
         doubt = await self.clock_doubt()
         if doubt is not None:
             raise Conflict(doubt)
 
     def reader(self, tenant_id: str, *, current: bool = False) -> "Memory":
-        """The same memory to read from, which may be a copy that lags a little.
-
-        What it tells is counted at the original.
-        """
+        """Return this memory for reading, perhaps from a replica; uses count at the primary."""
         memory = replace(self, database=self.database.reader(tenant_id, current=current))
         memory.noted = self.noted
         return memory
 
     @property
     def original(self) -> "Memory":
-        """The same memory where it can be written to, for whoever was given it to read."""
+        """This memory at the primary, where it can be written to."""
         return replace(self, database=self.uses.database)
 
     async def settled(self, tenant_id: str) -> None:
-        """What was told and can be seen here is counted; a copy has that only later."""
+        """Wait until a tenant's uses are counted; a replica gets them later."""
         if not self.database.is_replica:
             await self.uses.settle(tenant_id)
 
@@ -137,7 +144,7 @@ class Memory:
     async def transaction(
         self, lineage: Lineage, *, snapshot: bool = False
     ) -> AsyncIterator[Transaction]:
-        """One transaction in which only the caller's tenant exists, what it used counted."""
+        """Open a transaction that sees only the caller's tenant, with its uses counted."""
         await self.settled(lineage.tenant_id)
         actor = clean(lineage.actor)
         async with self.database.transaction(lineage.tenant_id, actor, snapshot=snapshot) as tx:
@@ -145,84 +152,83 @@ class Memory:
 
     @asynccontextmanager
     async def begin(self, lineage: Lineage) -> AsyncIterator["UnitOfWork"]:
-        """Open a transaction of the caller's tenant, with all that a flow needs in it."""
+        """Open a transaction of the caller's tenant as a unit of work."""
         async with self.transaction(lineage) as tx:
             yield UnitOfWork(self, tx, lineage)
 
     async def embed(self, text: str, lineage: Lineage) -> Embedding:
-        """The vector of a text, made while no connection is held."""
+        """Embed a text; call it while no connection is held."""
         return (await self.embed_all([text], lineage))[0]
 
     async def embed_all(self, texts: Sequence[str], lineage: Lineage) -> list[Embedding]:
-        """The vectors of several texts, by the model that the tenant uses."""
+        """Embed several texts with the model that the tenant uses."""
         if not texts:
             return []
         version, engine = self._in_use(await self.versions(lineage))
         vectors = await self.vectors(engine, texts)
-        version_id = version.id if version else await self._registered(engine, lineage)
+        version_id = version.id if version else await self._register(engine, lineage)
         return [Embedding(vector, version_id) for vector in vectors]
 
     async def embed_question(
         self, texts: Sequence[str], standing: TenantProfile
     ) -> QueryVectors | None:
-        """A query's vectors; None for a tenant that has nothing to compare them with."""
+        """Embed a query's texts; None for a tenant that has nothing to compare them with."""
         version, engine = self._in_use(standing.versions)
         if version is None:
             return None
         if len(texts) > 1:
             return QueryVectors(await self.vectors(engine, texts), version.id)
-        # By itself it may have been embedded a moment ago, as for the butler asked before this one.
+        # A single text may have been embedded a moment ago, for another butler.
         vectors = [await engine.embed_async(texts[0])]
         self._check_length(vectors)
         return QueryVectors(vectors, version.id)
 
     async def vectors(self, engine: Embedder, texts: Sequence[str]) -> list[list[float]]:
-        """Bare vectors by one model, of the length that the tables hold."""
+        """Embed texts with one model; refuse vectors of a length that the tables cannot hold."""
         vectors = await engine.embed_batch_async(list(texts))
         self._check_length(vectors)
         return vectors
 
     async def word_vectors(self, words: Sequence[str]) -> list[list[float]]:
-        """The vectors of a few words each, by the configured model; made once."""
-        engine = self.embedder()
-        known = {one: self.words.get(f"{engine.version} {one}") for one in words}
-        missing = [one for one, vector in known.items() if vector is None]
+        """Embed predicates with the configured model, each once."""
+        engine, cache = self.embedder(), self.predicate_vectors
+        known = {word: cache.get(f"{engine.version} {word}") for word in words}
+        missing = [word for word, vector in known.items() if vector is None]
         if missing:
-            for one, made in zip(missing, await self.vectors(engine, missing), strict=True):
-                known[one] = made
-                self.words.set(f"{engine.version} {one}", made)
-        return [vector for one in words if (vector := known[one]) is not None]
+            for word, made in zip(missing, await self.vectors(engine, missing), strict=True):
+                known[word] = made
+                cache.set(f"{engine.version} {word}", made)
+        return [vector for word in words if (vector := known[word]) is not None]
 
     async def standing(self, lineage: Lineage, *, anew: bool = False) -> TenantProfile:
-        """What is remembered of the tenant; whoever finds it outdated has it asked `anew`."""
-        known = None if anew else self.standings.get(lineage.tenant_id)
-        if known is None:
-            known = await search.load_tenant_profile(self.database, lineage.tenant_id)
-            self.standings.set(lineage.tenant_id, known)
-        return known
+        """Return the tenant's profile, cached; `anew` loads one that proved outdated."""
+        profile = None if anew else self.profiles.get(lineage.tenant_id)
+        if profile is None:
+            profile = await search.load_tenant_profile(self.database, lineage.tenant_id)
+            self.profiles.set(lineage.tenant_id, profile)
+        return profile
 
     async def versions(self, lineage: Lineage) -> list[ModelVersion]:
-        """The models the tenant knows; asked anew each time, since another process may move it."""
+        """Load the tenant's models, each time, since another process may move it."""
         async with self.transaction(lineage) as tx:
             return await embeddings.find_versions(tx)
 
     def engine_of(self, version: ModelVersion) -> Embedder | None:
-        """The embedder of a version, or None where this process cannot have it."""
+        """Return the embedder of a version, or None if this process cannot load it."""
         configured = self.embedder()
         return configured if version.made_by(configured) else self.embedders(version)
 
     def _in_use(self, versions: Sequence[ModelVersion]) -> tuple[ModelVersion | None, Embedder]:
-        """The current version and its embedder; where that cannot be had, the configured ones.
+        """Return the current version and its embedder, or else the configured ones.
 
         A tenant is moved to another configured model by re-embedding, not by the setting alone.
         """
         for version in versions:
-            if version.state is VersionState.CURRENT:
-                engine = self.engine_of(version)
-                if engine is not None:
-                    return version, engine
+            if version.state is VersionState.CURRENT and (engine := self.engine_of(version)):
+                return version, engine
         configured = self.embedder()
-        return next((one for one in versions if one.made_by(configured)), None), configured
+        made = (version for version in versions if version.made_by(configured))
+        return next(made, None), configured
 
     def _check_length(self, vectors: Sequence[Sequence[float]]) -> None:
         if vectors and len(vectors[0]) != self.settings.embedding_dimensions:
@@ -231,22 +237,20 @@ class Memory:
                 f"modules.memory.embedding_dimensions says {self.settings.embedding_dimensions}"
             )
 
-    async def _registered(self, engine: Embedder, lineage: Lineage) -> UUID:
-        place = self.settings.embedding_model_directory
+    async def _register(self, engine: Embedder, lineage: Lineage) -> UUID:
+        path, id = self.settings.embedding_model_directory, self.new_id()
         # Another process may have started elsewhere: only the whole path means the same to it.
-        directory = str(Path(place).expanduser().resolve()) if place else ""
+        directory = str(Path(path).expanduser().resolve()) if path else ""
         async with self.transaction(lineage) as tx:
-            return await embeddings.register_version(
-                tx, self.new_id(), engine, directory, self.now()
-            )
+            return await embeddings.register_version(tx, id, engine, directory, self.now())
 
 
 @dataclass(frozen=True, slots=True)
 class UnitOfWork:
-    """What a flow needs while its transaction lasts: `async with memory.begin(lineage) as work`.
+    """A transaction with what a flow needs in it: `async with memory.begin(lineage) as work`.
 
-    Functions that run inside somebody's transaction take it first; statements take `work.tx`.
-    A flow that needs more while it lasts extends it by fields of its own.
+    Functions that run inside a transaction take it first; statements take `work.tx`. A flow that
+    needs more extends it by fields of its own.
     """
 
     memory: Memory
@@ -255,7 +259,7 @@ class UnitOfWork:
 
     @property
     def now(self) -> datetime:
-        """This instant; read it after waiting for locks, and once for what shall bear one time."""
+        """The current time; read it after waiting for locks, once for what shall have one time."""
         return self.memory.now()
 
     @property
@@ -264,17 +268,16 @@ class UnitOfWork:
         return self.memory.settings
 
     def new_id(self) -> UUID:
-        """An id for a new row."""
+        """Return an id for a new row."""
         return self.memory.new_id()
 
     async def record(self, event: Event, now: datetime | None = None) -> None:
-        """Append an event to the audit stream, as of `now` or this instant."""
+        """Append an event to the audit stream, as of `now` or the current time."""
         await self.record_all(Transition(event.type, {event.subject_id: event.payload}), now)
 
     async def record_all(self, transition: Transition, now: datetime | None = None) -> int:
-        """Append an event for each of several memories; how many there were."""
-        if transition.type.subject is EventSubject.ENTITY:
-            # Somebody may have another name now.
-            self.memory.standings.delete(self.lineage.tenant_id)
+        """Append an event for each of several memories; return how many there were."""
+        if transition.type.subject is EventSubject.ENTITY:  # the profile holds names
+            self.memory.profiles.delete(self.lineage.tenant_id)
         new_id = self.memory.new_id
         return await events.append(self.tx, new_id, transition, self.lineage, now or self.now)

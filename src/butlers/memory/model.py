@@ -1,12 +1,11 @@
-"""The words of the memory module: its vocabularies and its values."""
+"""The vocabularies and values of the memory module."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
+from uuid import UUID
 
-from butlers.memory.events import Event as Event
-from butlers.memory.events import EventSubject as EventSubject
-from butlers.memory.events import EventType as EventType
 from butlers.memory.records import MemoryRef as MemoryRef
 from butlers.memory.records import MemoryType as MemoryType
 from butlers.memory.records import New as New
@@ -40,7 +39,7 @@ class Maturity(StrEnum):
 
 
 class ConsolidationStatus(StrEnum):
-    """Where an episode stands on its way to knowledge."""
+    """Whether an episode was consolidated."""
 
     PENDING = "pending"
     CONSOLIDATED = "consolidated"
@@ -56,7 +55,7 @@ class RemovalReason(StrEnum):
 
 
 class Relation(StrEnum):
-    """What one memory is to another."""
+    """How one memory relates to another."""
 
     DERIVED_FROM = "derived_from"
     SUPPORTS = "supports"
@@ -67,7 +66,7 @@ class Relation(StrEnum):
 
 
 class Direction(StrEnum):
-    """Which links of a memory are meant."""
+    """Which links of a memory to list."""
 
     OUTGOING = "outgoing"
     INCOMING = "incoming"
@@ -84,7 +83,7 @@ class EntityType(StrEnum):
 
 
 class SearchMode(StrEnum):
-    """How to look for memories."""
+    """How to search memories."""
 
     SEMANTIC = "semantic"
     KEYWORD = "keyword"
@@ -92,7 +91,7 @@ class SearchMode(StrEnum):
 
 
 class RuleOutcome(StrEnum):
-    """What came of applying a rule."""
+    """The outcome of applying a rule."""
 
     HELPFUL = "helpful"
     HARMFUL = "harmful"
@@ -116,14 +115,14 @@ class ProposalStatus(StrEnum):
 
 
 class ConflictKind(StrEnum):
-    """What two facts may be to each other."""
+    """Whether two facts contradict or repeat each other."""
 
     CONFLICT = "conflict"
     SAME = "same"
 
 
 class Settlement(StrEnum):
-    """What somebody said of two facts: which of them holds, or until and since when each does."""
+    """How a conflict was settled: which fact holds, both, the newer since a time, or same."""
 
     NEWER = "newer"
     OLDER = "older"
@@ -140,7 +139,7 @@ class Holds(StrEnum):
 
 
 class VersionState(StrEnum):
-    """What a model's vectors are to a tenant."""
+    """How a tenant uses a model's vectors."""
 
     CURRENT = "current"
     BUILDING = "building"
@@ -150,7 +149,7 @@ class VersionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """Of which time something is asked: when it held, and when it was believed; None is now."""
+    """The time of a query: when a fact was valid, and when it was known; None is now."""
 
     as_of: datetime | None = None
     known_at: datetime | None = None
@@ -159,7 +158,7 @@ class Then:
         return self.as_of is not None or self.known_at is not None
 
     def at(self, now: datetime) -> datetime:
-        """The moment that is asked about."""
+        """Return the time that the query is about."""
         return self.as_of or self.known_at or now
 
 
@@ -173,3 +172,90 @@ class Link:
     source: MemoryRef
     relation: Relation
     target: MemoryRef
+
+
+class EventSubject(StrEnum):
+    """What an event is about."""
+
+    EPISODE = "episode"
+    FACT = "fact"
+    RULE = "rule"
+    ENTITY = "entity"
+    LINK = "link"
+    PROPOSAL = "proposal"
+    PROJECT = "project"
+    CONFLICT = "conflict"
+
+
+class EventType(StrEnum):
+    """The types of events; `docs/events.md` documents their payloads."""
+
+    EPISODE_CREATED = "episode_created"
+    EPISODE_CONSOLIDATED = "episode_consolidated"
+    EPISODE_CONSOLIDATION_FAILED = "episode_consolidation_failed"
+    EPISODE_DEAD_LETTERED = "episode_dead_lettered"
+    EPISODE_REQUEUED = "episode_requeued"
+    EPISODE_KEPT = "episode_kept"
+    EPISODE_FORGOTTEN = "episode_forgotten"
+    EPISODE_EXPIRED = "episode_expired"
+    EPISODE_EVICTED = "episode_evicted"
+    EPISODE_RESTORED = "episode_restored"
+    EPISODE_DELETED = "episode_deleted"
+    EPISODE_ACCEPTED = "episode_accepted"
+    FACT_CREATED = "fact_created"
+    FACT_SUPERSEDED = "fact_superseded"
+    FACT_BOUNDED = "fact_bounded"
+    FACT_CONFIRMED = "fact_confirmed"
+    FACT_RETRACTED = "fact_retracted"
+    FACT_RESTORED = "fact_restored"
+    FACT_FADING = "fact_fading"
+    FACT_RECOVERED = "fact_recovered"
+    FACT_EXPIRED = "fact_expired"
+    FACT_ACCEPTED = "fact_accepted"
+    FACT_UNCONFIRMED = "fact_unconfirmed"
+    FACT_ANCHORED = "fact_anchored"
+    RULE_CREATED = "rule_created"
+    RULE_CONFIRMED = "rule_confirmed"
+    RULE_FORGOTTEN = "rule_forgotten"
+    RULE_RESTORED = "rule_restored"
+    RULE_FADING = "rule_fading"
+    RULE_RECOVERED = "rule_recovered"
+    RULE_MARKED_HELPFUL = "rule_marked_helpful"
+    RULE_MARKED_HARMFUL = "rule_marked_harmful"
+    RULE_PROMOTED = "rule_promoted"
+    RULE_DEMOTED = "rule_demoted"
+    RULE_INVERTED = "rule_inverted"
+    RULE_ACCEPTED = "rule_accepted"
+    RULE_UNCONFIRMED = "rule_unconfirmed"
+    RULE_UNMARKED = "rule_unmarked"
+    LINK_CREATED = "link_created"
+    LINK_REMOVED = "link_removed"
+    ENTITY_CREATED = "entity_created"
+    ENTITY_UPDATED = "entity_updated"
+    ENTITY_REMOVED = "entity_removed"
+    ENTITY_MERGE = "entity_merge"
+    ENTITY_PARTED = "entity_parted"
+    MEMORY_ERASED = "memory_erased"
+    PROPOSAL_MADE = "proposal_made"
+    PROPOSAL_ACCEPTED = "proposal_accepted"
+    PROPOSAL_DECLINED = "proposal_declined"
+    PROJECT_SHARED = "project_shared"
+    PROJECT_MOVED = "project_moved"
+    CONFLICT_FOUND = "conflict_found"
+    CONFLICT_SETTLED = "conflict_settled"
+    MEMORY_PREDICATE_TOLD = "memory_predicate_told"
+
+    @property
+    def subject(self) -> EventSubject | None:
+        """The subject of the event, by its first word; None for the whole memory."""
+        first = self.partition("_")[0]
+        return None if first == "memory" else EventSubject(first)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of the audit stream; without an id, of the whole memory."""
+
+    type: EventType
+    subject_id: UUID | None
+    payload: dict[str, Any] = field(default_factory=dict)

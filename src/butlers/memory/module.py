@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import structlog
 from pydantic import BaseModel
@@ -46,7 +46,7 @@ class MemoryModule(Module):
         self._memory: Memory | None = None
 
     async def on_startup(self, config: BaseModel | None, database: Database) -> None:
-        """Take hold of settings and database; the model is loaded when a tool first needs it."""
+        """Open the memory; the embedding model is loaded when it is first needed."""
         self._database = database
         if isinstance(config, MemoryModuleConfig):
             self.config = config
@@ -62,7 +62,7 @@ class MemoryModule(Module):
         await self._keep_unread(self.environment.tenant_id, at_once=True)
 
     async def on_shutdown(self) -> None:
-        """Let go of database and model, once what was used is counted."""
+        """Close the memory, once its uses are counted."""
         if self._memory is not None:
             await self._memory.uses.settle_all()
         self._database = None
@@ -71,39 +71,37 @@ class MemoryModule(Module):
 
     @property
     def memory(self) -> Memory:
-        """The handle for the flows."""
+        """The handle that flows take."""
         if self._memory is None:
             raise Unavailable(f"the memory of butler {self.environment.butler} is not started")
         return self._memory
 
     def operation_context(self, caller: Caller, request_id: str | None = None) -> OperationContext:
-        """Where its operations are called on a caller's behalf."""
+        """Return the context in which operations run for a caller."""
         return OperationContext.of(self.memory, caller, request_id, self.environment.language_model)
 
     def jobs(self) -> Sequence[Job]:
-        """Consolidation, decay sweep and episode cleanup."""
+        """Return consolidation, decay sweep and episode cleanup."""
         model = self.environment.language_model
         return memory_jobs(lambda: self.memory, model, self.config.schedule)
 
     async def warm_up(self) -> None:
-        """Load the embedding model: an agent's first session should not start without memory.
-
-        What nobody has read is kept for every tenant, however much it is.
-        """
+        """Keep every tenant's unread episodes, and load the embedding model."""
         for tenant_id in await self.memory.database.tenants():
             await self._keep_unread(tenant_id)
         await self._get_embedding_engine().embed_async(" ")
 
     async def health(self) -> Health:
-        """Well when the database answers."""
+        """Report health: ok when the database answers."""
         database = self.memory.database
         await database.ping()
-        told = {"embedding_model": self.config.embedding_model}
-        troubles = database.replica_problems()
-        return Health(ok=True, details=told | ({"replicas": troubles} if troubles else {}))
+        details: dict[str, Any] = {"embedding_model": self.config.embedding_model}
+        if problems := database.replica_problems():
+            details["replicas"] = problems
+        return Health(ok=True, details=details)
 
     async def _keep_unread(self, tenant_id: str, *, at_once: bool = False) -> None:
-        """Whatever expired unread while nobody was there is found again; reading needs no write."""
+        """Restore episodes that expired unread while the process was down; log a failure."""
         try:
             await keep_unread(self.memory, Lineage(tenant_id, "start"), at_once=at_once)
         except ButlersError as error:

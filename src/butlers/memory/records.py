@@ -1,10 +1,9 @@
 """The columns of episodes, facts and rules, declared once.
 
 A field of `NewEpisode`, `NewFact` or `NewRule` is a column that a caller may fill; `column()` says
-where else it goes. What the product fills itself stands in `EPISODE`, `FACT` and `RULE`. Inserting,
-copying and reading (`FRAGMENTS`, mentioned in `store/*.sql` and `schema/*.sql`), a fact said again,
-a correction and a proposal derive from here; an export takes every column that PostgreSQL does not
-make itself. A new column is added in the schema, in a revision, and here.
+what else uses it. `EPISODE`, `FACT` and `RULE` add the columns that the product fills. Inserting,
+copying, reading (`FRAGMENTS`, used in `store/*.sql` and `schema/*.sql`), restating, correcting and
+proposing derive from here. To add a column, add it to the schema, to a migration, and here.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +25,7 @@ class MemoryType(StrEnum):
 
 
 class Permanence(StrEnum):
-    """How long something stays true unless it is confirmed again, the longest first."""
+    """How long a memory stays true unless it is confirmed, the longest first."""
 
     PERMANENT = "permanent"
     STABLE = "stable"
@@ -44,39 +43,39 @@ class MemoryRef:
 
 
 Restate = Callable[[Any, Any], Any]
-"""From the value given and the one before: the value of a fact that is said again."""
+"""Merges the given value of a restated fact with the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a memory's table, and where it goes beside the table."""
+    """One column of a memory's table, and what else uses it."""
 
     name: str
     value: str | None = None
-    """The SQL that storing writes, `:name` by default; empty where the table's default does."""
+    """The SQL of the stored value, `:name` by default; empty for the table's default."""
     shown: bool = True
-    """Told to whoever reads the whole memory, beside its id and its text."""
+    """Part of the whole memory that readers get, besides id and text."""
     copied: bool = True
-    """Taken over where a fact that held twice is stored a second time."""
+    """Copied when a fact is stored a second time, for a second window."""
     is_stored: bool = True
-    """False for what a caller says that is kept elsewhere, or not at all."""
+    """False for input that is stored elsewhere, or not at all."""
     corrected: bool = True
     """Taken over by the correction of a fact."""
     of_source: bool = False
-    """Tells of who said it: not taken over by a correction that says something else."""
+    """Describes the source: not taken over by a correction that says something else."""
     proposed: bool = True
-    """Kept by a proposal, for whoever accepts it."""
+    """Part of a proposal."""
     restated: Restate | None = None
-    """How a fact said again inherits it; None: it has what was said now."""
+    """How a restated fact inherits it; None: it has the new value."""
 
     @property
     def sql(self) -> str:
-        """What storing writes into it."""
+        """The SQL of the stored value."""
         return f":{self.name}" if self.value is None else self.value
 
 
 def column(default: Any = MISSING, *, factory: Any = MISSING, **goes: Any) -> Any:
-    """A field of a record that goes elsewhere than an ordinary column does."""
+    """Declare a field whose column is used otherwise than an ordinary one."""
     return field(default=default, default_factory=factory, metadata=goes)
 
 
@@ -97,13 +96,13 @@ def _joined(given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, An
 
 
 def without_status(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata without what the product notes there of a memory that fades."""
+    """Return metadata without the status of a fading memory."""
     return {name: value for name, value in metadata.items() if name != "status"}
 
 
 @dataclass(frozen=True, slots=True)
 class NewEpisode:
-    """An episode to be stored; `doubt` says why it would wait, if a program says it."""
+    """An episode to store; `doubt` is why it is quarantined if a program stores it."""
 
     content: str
     butler: str
@@ -119,13 +118,13 @@ class NewEpisode:
 
     @property
     def searchable_text(self) -> str:
-        """What is embedded and indexed."""
+        """The text that is embedded and indexed."""
         return self.content
 
 
 @dataclass(frozen=True, slots=True)
 class NewFact:
-    """A fact to be stored."""
+    """A fact to store."""
 
     subject: str
     predicate: str
@@ -154,13 +153,13 @@ class NewFact:
 
     @property
     def searchable_text(self) -> str:
-        """What is embedded and indexed."""
+        """The text that is embedded and indexed."""
         return f"{self.subject} {self.predicate} {self.content}"
 
 
 @dataclass(frozen=True, slots=True)
 class NewRule:
-    """A rule to be stored."""
+    """A rule to store."""
 
     content: str
     scope: str = "global"
@@ -176,7 +175,7 @@ class NewRule:
 
     @property
     def searchable_text(self) -> str:
-        """What is embedded and indexed."""
+        """The text that is embedded and indexed."""
         return self.content
 
 
@@ -185,7 +184,7 @@ New = NewEpisode | NewFact | NewRule
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Who said a memory, how far that is trusted, who stored it, and why it is held, if it is."""
+    """Who said a memory, how far it is trusted, who stored it, and why it is quarantined."""
 
     origin: Origin
     trust: Trust
@@ -194,10 +193,10 @@ class Provenance:
 
 
 INPUT: dict[type[New], dict[str, Column]] = {
-    record: {one.name: Column(one.name, **one.metadata) for one in fields(record)}
+    record: {field.name: Column(field.name, **field.metadata) for field in fields(record)}
     for record in (NewEpisode, NewFact, NewRule)
 }
-"""What a caller may say of each kind of memory, by the field's name."""
+"""The columns that a caller may fill, by the field's name."""
 
 _SAME_FOR_ALL = (
     Column("id", shown=False),
@@ -207,15 +206,16 @@ _SAME_FOR_ALL = (
     Column("reference_count", "", copied=False),
     Column("created_at", ":now"),
     Column("last_referenced_at", "", copied=False),
-    *(Column(one.name) for one in fields(Provenance)),
+    *(Column(field.name) for field in fields(Provenance)),
 )
 
 
 def _record(record: type[New], *own: Column) -> tuple[Column, ...]:
-    """Every column of a kind, those that a caller fills first."""
-    known = {name: one for name, one in INPUT[record].items() if one.is_stored}
-    known |= {one.name: one for one in _SAME_FOR_ALL if one.name not in known}
-    return tuple({**known, **{one.name: one for one in own}}.values())
+    """Return every column of a kind, those that a caller fills first."""
+    columns = {name: column for name, column in INPUT[record].items() if column.is_stored}
+    for column in _SAME_FOR_ALL:
+        columns.setdefault(column.name, column)
+    return tuple((columns | {column.name: column for column in own}).values())
 
 
 EPISODE = _record(
@@ -256,31 +256,30 @@ RULE = _record(
 )
 
 _TEXT = ("subject", "predicate", "content")
-_MADE_ANEW = ("tenant_id", "embedding", "embedding_version_id", "search_vector", "expires_at")
-"""What an episode that comes out of the bin has of its own."""
+_NOT_BINNED = ("tenant_id", "embedding", "embedding_version_id", "search_vector", "expires_at")
+"""Columns that an episode gets anew when it is restored from the bin."""
 _OLDER = {"origin": "coalesce(e.origin, 'agent')", "trust": "coalesce(e.trust, 4)"}
-"""What episodes that went into the bin long ago do not say."""
-_ANOTHER = {"id": ":copy_id", "created_at": ":now"} | {
-    name: f":{name}" for name in ("valid_from", "valid_to")
-}
-"""What the copy of a fact for another window has of its own."""
+"""Columns that episodes binned long ago lack."""
+_COPY = {"id": ":copy_id", "created_at": ":now"}
+_COPY |= {name: f":{name}" for name in ("valid_from", "valid_to")}
+"""Columns that the copy of a fact for another window has of its own."""
 
 
 def _fragments() -> dict[str, str]:
-    """The lists of columns that statements mention, by `{name}`."""
+    """Return the lists of columns that statements use as `{name}`."""
     lists: dict[str, list[str]] = {}
     for kind, record in (("episode", EPISODE), ("fact", FACT), ("rule", RULE)):
-        stored = [one for one in record if one.sql]
-        lists[f"new_{kind}"] = [one.name for one in stored]
-        lists[f"new_{kind}_values"] = [one.sql for one in stored]
+        stored = [column for column in record if column.sql]
+        lists[f"new_{kind}"] = [column.name for column in stored]
+        lists[f"new_{kind}_values"] = [column.sql for column in stored]
         skipped = (*_TEXT, "butler", "session_id") if kind == "episode" else _TEXT
-        shown = [one.name for one in record if one.shown and one.name not in skipped]
+        shown = [column.name for column in record if column.shown and column.name not in skipped]
         lists[f"{kind}_columns"] = shown
         lists[f"m_{kind}_columns"] = [f"m.{name}" for name in shown]
-    copied = [one.name for one in FACT if one.sql and one.copied]
-    lists |= {"copied": copied, "copy": [_ANOTHER.get(name, name) for name in copied]}
-    kept = [one.name for one in EPISODE if one.name not in _MADE_ANEW]
-    lists |= {"binned": kept, "from_bin": [_OLDER.get(name, f"e.{name}") for name in kept]}
+    copied = [column.name for column in FACT if column.sql and column.copied]
+    lists |= {"copied": copied, "copy": [_COPY.get(name, name) for name in copied]}
+    binned = [column.name for column in EPISODE if column.name not in _NOT_BINNED]
+    lists |= {"binned": binned, "from_bin": [_OLDER.get(name, f"e.{name}") for name in binned]}
     return {f"{{{name}}}": ", ".join(parts) for name, parts in lists.items()}
 
 
@@ -288,5 +287,5 @@ FRAGMENTS = _fragments()
 
 
 def stored_values(new: New) -> dict[str, Any]:
-    """What a caller says of a memory, by the columns it goes into."""
+    """Return what a caller gave for a memory, by column."""
     return {name: value for name, value in asdict(new).items() if INPUT[type(new)][name].is_stored}

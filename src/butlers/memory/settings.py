@@ -23,7 +23,7 @@ BUNDLED_MODEL = "all-MiniLM-L6-v2"
 STORED_DIMENSIONS = 384
 ROUNDING = 1e-6
 
-# What one tenant may use of the day's completions: half of them, or so many if that is more.
+# One tenant may use half of a day's completions, or this many if that is more.
 TENANT_LEAST_RUNS = 24
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -118,28 +118,19 @@ class RulesConfig(SettingsSection):
 
     @model_validator(mode="after")
     def _thresholds_rise_with_maturity(self) -> Self:
-        refuse([*self._easier_to_prove_than_to_establish(), *self._harmful_yet_established()])
-        return self
-
-    def _easier_to_prove_than_to_establish(self) -> list[Fault]:
-        lower, upper = self.promote_to_established, self.promote_to_proven
-        return [
-            Fault(
-                f"promote_to_proven.{key}",
-                getattr(upper, key),
-                f"must be at least promote_to_established.{key}, which is {getattr(lower, key)}",
-            )
-            for key in ("min_successes", "min_effectiveness")
-            if getattr(upper, key) < getattr(lower, key)
-        ]
-
-    def _harmful_yet_established(self) -> list[Fault]:
-        least = self.promote_to_established.min_effectiveness
+        lower, upper, faults = self.promote_to_established, self.promote_to_proven, []
+        for key in ("min_successes", "min_effectiveness"):
+            least, found = getattr(lower, key), getattr(upper, key)
+            if found < least:
+                valid = f"must be at least promote_to_established.{key}, which is {least}"
+                faults.append(Fault(f"promote_to_proven.{key}", found, valid))
         most = self.harmful_to_antipattern.max_effectiveness
-        if most < least:
-            return []
-        valid = f"must be below promote_to_established.min_effectiveness, which is {least}"
-        return [Fault("harmful_to_antipattern.max_effectiveness", most, valid)]
+        if most >= lower.min_effectiveness:
+            least = lower.min_effectiveness
+            valid = f"must be below promote_to_established.min_effectiveness, which is {least}"
+            faults.append(Fault("harmful_to_antipattern.max_effectiveness", most, valid))
+        refuse(faults)
+        return self
 
 
 class ScoreWeights(InlineSection):
@@ -281,18 +272,15 @@ class MemoryModuleConfig(ModuleSection):
         return (Check("embedding model", self.embedding_model_directory, prove_model),)
 
     @model_validator(mode="after")
-    def _the_model_can_be_had_and_stored(self) -> Self:
-        refuse([*self._unstorable(), *self._unobtainable()])
+    def _the_model_can_be_loaded_and_stored(self) -> Self:
+        dimensions, model, faults = self.embedding_dimensions, self.embedding_model, []
+        if dimensions != STORED_DIMENSIONS:
+            valid = f"must be {STORED_DIMENSIONS}, the length of the vectors in the memory tables"
+            faults.append(Fault("embedding_dimensions", dimensions, valid))
+        if model != BUNDLED_MODEL and not self.embedding_model_directory:
+            valid = (
+                f'must be "{BUNDLED_MODEL}", or embedding_model_directory must name its directory'
+            )
+            faults.append(Fault("embedding_model", model, valid))
+        refuse(faults)
         return self
-
-    def _unstorable(self) -> list[Fault]:
-        if self.embedding_dimensions == STORED_DIMENSIONS:
-            return []
-        valid = f"must be {STORED_DIMENSIONS}, the length of the vectors in the memory tables"
-        return [Fault("embedding_dimensions", self.embedding_dimensions, valid)]
-
-    def _unobtainable(self) -> list[Fault]:
-        if self.embedding_model_directory or self.embedding_model == BUNDLED_MODEL:
-            return []
-        valid = f'must be "{BUNDLED_MODEL}", or embedding_model_directory must name its directory'
-        return [Fault("embedding_model", self.embedding_model, valid)]

@@ -1,4 +1,4 @@
-"""Who says something to a memory, and how far that is trusted."""
+"""Who stores a memory, and how far that is trusted."""
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -15,7 +15,7 @@ class Trust(IntEnum):
 
 
 class Origin(StrEnum):
-    """Who said a memory; the first three stand level."""
+    """Who said a memory; the first three are trusted alike."""
 
     OPERATOR = "operator"
     USER = "user"
@@ -26,7 +26,7 @@ class Origin(StrEnum):
 
     @property
     def trust(self) -> Trust:
-        """How far it is trusted, whoever brings it."""
+        """How far it is trusted at most."""
         return Trust.__members__.get(self.name, Trust.STATED)
 
     @property
@@ -37,9 +37,9 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """On whose behalf something happens: the tenant, who asked, in which request.
+    """On whose behalf something happens: the tenant, the caller and the request.
 
-    `origin` is what the caller says by itself; nothing it stores is trusted beyond `ceiling`.
+    `origin` is that of what the caller says; nothing it stores is trusted beyond `ceiling`.
     """
 
     tenant_id: str

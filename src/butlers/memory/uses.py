@@ -1,4 +1,4 @@
-"""Counting uses after the answer: reading needs no write, and never waits for one."""
+"""Count uses after the answer, so that reading never waits for a write."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -15,7 +15,7 @@ from butlers.memory.store import search
 Work = Callable[[Transaction], Awaitable[object]]
 
 _log = structlog.get_logger(__name__)
-# A writer that takes longer is waiting for somebody else; reading goes on without its counts.
+# A writer that takes longer waits for a lock; reading goes on without its counts.
 _PATIENCE_SECONDS, _SHUTDOWN_SECONDS = 2.0, 10.0
 
 
@@ -26,7 +26,7 @@ class _Used:
 
 
 class Uses:
-    """Uses that wait to be written, tenant by tenant, in batches; and what else reading leaves.
+    """Uses that wait to be written, in batches by tenant, and other writes that follow a read.
 
     A crash may lose the last ones, and a disk that cannot be written loses all.
     """
@@ -38,7 +38,7 @@ class Uses:
         self._writers: dict[str, asyncio.Task[None]] = {}
 
     def count(self, tenant_id: str, refs: Iterable[MemoryRef], now: datetime) -> None:
-        """Note that these were told; written soon, with whatever else is noted till then."""
+        """Count a use of each of these memories; written soon, together with later ones."""
         waiting = self._waiting.setdefault(tenant_id, {})
         for ref in refs:
             before = waiting.get(ref)
@@ -47,18 +47,18 @@ class Uses:
             self._begin(tenant_id)
 
     def later(self, tenant_id: str, name: str, work: Work) -> None:
-        """Have something else written soon; once, if it is asked for twice till then."""
+        """Run other work in a transaction soon; once, if asked for twice until then."""
         self._works.setdefault(tenant_id, {})[name] = work
         self._begin(tenant_id)
 
     async def settle(self, tenant_id: str, patience: float = _PATIENCE_SECONDS) -> None:
-        """Wait until what was noted for a tenant is written, so that the next reader sees it."""
+        """Wait until a tenant's uses are written, so that the next reader sees them."""
         writer = self._writer(tenant_id)
         if writer is not None and writer is not asyncio.current_task():
             await asyncio.wait([writer], timeout=patience)
 
     async def settle_all(self) -> None:
-        """Wait for every tenant's, as long as a shutdown may take: nobody is kept waiting."""
+        """Wait for every tenant's uses, as long as a shutdown may take."""
         for tenant_id in list(self._writers):
             await self.settle(tenant_id, _SHUTDOWN_SECONDS)
 
@@ -67,7 +67,7 @@ class Uses:
             self._writers[tenant_id] = asyncio.create_task(self._write(tenant_id))
 
     def _writer(self, tenant_id: str) -> asyncio.Task[None] | None:
-        """Who writes for a tenant now; one of a loop that has ended never will."""
+        """Return the task that writes for a tenant; none of an event loop that has ended."""
         writer = self._writers.get(tenant_id)
         here = writer is not None and writer.get_loop() is asyncio.get_running_loop()
         return writer if here else None

@@ -1,4 +1,4 @@
-"""How fast each token stores: a flood from one source is not believed."""
+"""Rate limit of writes: what one token stores beyond it is quarantined."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class WriteRate:
     _stored: LRUCache[deque[datetime]] = field(default_factory=lambda: LRUCache(_SOURCES, _LIVE_MS))
 
     def is_flood(self, lineage: Lineage, most: int, now: datetime) -> bool:
-        """Whether what a token stores now is too much; people and programs at home are free."""
+        """Count a write; return whether its token exceeds `most` a minute. Only tokens count."""
         if not most or lineage.origin is not Origin.AGENT or not lineage.actor.startswith("token:"):
             return False
         name = f"{lineage.tenant_id}\x1f{lineage.actor}"

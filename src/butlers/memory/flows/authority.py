@@ -1,4 +1,4 @@
-"""What a caller may not do to a memory that is more trusted than it."""
+"""Refuse what a caller may not do: by its trust, or because only a person may."""
 
 from butlers.db.postgres import Transaction
 from butlers.errors import Conflict
@@ -6,20 +6,18 @@ from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, Trust
 from butlers.memory.store import episodes, facts, rules
 
-_TRUST_OF = {
-    MemoryType.EPISODE: episodes.get_trust,
-    MemoryType.FACT: facts.get_trust,
-    MemoryType.RULE: rules.get_trust,
-}
+STORES = {MemoryType.EPISODE: episodes, MemoryType.FACT: facts, MemoryType.RULE: rules}
+"""The statements of each type of memory."""
 
 
 async def is_more_trusted(tx: Transaction, ref: MemoryRef, than: Trust) -> bool:
-    """Whether a memory is more trusted than somebody; one that does not exist is not."""
-    return (await _TRUST_OF[ref.type](tx, id=ref.id) or 0) > than
+    """Return whether a memory is more trusted than this; a missing one is not."""
+    trust: int = await STORES[ref.type].get_trust(tx, id=ref.id) or 0
+    return trust > than
 
 
-async def must_reach(work: UnitOfWork, ref: MemoryRef, what: str) -> None:
-    """Conflict where a memory is more trusted than who would do something to it."""
+async def refuse_more_trusted(work: UnitOfWork, ref: MemoryRef, what: str) -> None:
+    """Raise Conflict if a memory is more trusted than the caller."""
     if await is_more_trusted(work.tx, ref, work.lineage.trust):
         raise Conflict(
             f"{ref.type} {ref.id} comes from somebody more trusted than this caller, "
@@ -28,13 +26,13 @@ async def must_reach(work: UnitOfWork, ref: MemoryRef, what: str) -> None:
 
 
 def must_be_trusted(lineage: Lineage, what: str) -> None:
-    """Conflict for a caller of less than full trust."""
+    """Raise Conflict for a caller of low trust."""
     if lineage.trust < Trust.STATED:
         raise Conflict(f"a caller of low trust may not {what}; a person has to")
 
 
 def must_be_a_person(lineage: Lineage, what: str) -> None:
-    """Conflict for whoever is no person: an agent does not judge what was held back from it."""
+    """Raise Conflict for a program: agents do not judge what is held back from them."""
     if not lineage.origin.is_person:
         raise Conflict(
             f"only a person may {what}: `butlers memory …` at a terminal, or signed in to the pages"

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import NamedQuery
+from butlers.db.statements import Rows
 from butlers.errors import InvalidInput
 from butlers.kernel.json_values import as_json
 from butlers.memory.handle import Counted, Memory
@@ -65,8 +66,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class FactFilter:
-    """Which facts; None leaves a filter out. Subject, predicate and tag match exactly, a scope
-    each of those it names."""
+    """Which facts; None leaves a filter out. Subject, predicate and tag match exactly."""
 
     state: str | None = None
     scope: str | None = None
@@ -106,6 +106,15 @@ class EntityFilter:
     name: str | None = None
 
 
+Filter = FactFilter | RuleFilter | EpisodeFilter | EntityFilter
+_LISTINGS: dict[type[Filter], tuple[NamedQuery, type[StrEnum]]] = {
+    FactFilter: (browse.FACTS, FactState),
+    RuleFilter: (browse.RULES, RuleUse),
+    EpisodeFilter: (browse.EPISODES, EpisodeState),
+    EntityFilter: (browse.ENTITIES, EntityState),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """Items, and the cursor of the next page; None on the last."""
@@ -114,73 +123,20 @@ class Page:
     next_cursor: str | None
 
 
-async def browse_facts(
-    memory: Memory, where: FactFilter, wanted: PageRequest, lineage: Lineage, then: Then = NOW
+async def list_page(
+    memory: Memory, where: Filter, wanted: PageRequest, lineage: Lineage, then: Then = NOW
 ) -> Page:
-    """List facts, newest first, each with its state and its confidence now or then."""
-    return await _browse(memory, browse.FACTS, _checked(where, FactState), wanted, lineage, then)
+    """List the facts, rules, episodes or entities that pass a filter, newest first.
 
-
-async def browse_rules(
-    memory: Memory, where: RuleFilter, wanted: PageRequest, lineage: Lineage
-) -> Page:
-    """List rules, newest first, each with its state and its confidence now."""
-    return await _browse(memory, browse.RULES, _checked(where, RuleUse), wanted, lineage)
-
-
-async def browse_episodes(
-    memory: Memory, where: EpisodeFilter, wanted: PageRequest, lineage: Lineage
-) -> Page:
-    """List episodes, newest first, each with its consolidation status."""
-    return await _browse(memory, browse.EPISODES, _checked(where, EpisodeState), wanted, lineage)
-
-
-async def browse_entities(
-    memory: Memory, where: EntityFilter, wanted: PageRequest, lineage: Lineage
-) -> Page:
-    """List entities, newest first, merged ones included, each with its number of current facts."""
-    return await _browse(memory, browse.ENTITIES, _checked(where, EntityState), wanted, lineage)
-
-
-async def recent_activity(memory: Memory, limit: int, cursor: str | None, lineage: Lineage) -> Page:
-    """List events, newest first; the cursor is the id of the oldest event seen."""
-    inputs.checked_limit(limit, MAX_LIMIT)
-    seen = None if cursor is None else inputs.checked_id("cursor", cursor)
-    async with memory.transaction(lineage) as tx:
-        if seen is not None and not await events.exists(tx, id=seen):
-            raise _unknown_event("cursor", seen)
-        rows = await events.find_before(tx, event_id=seen, limit=limit + 1)
-    more = len(rows) > limit
-    items = [as_json(row) for row in rows[:limit]]
-    return Page(items, items[-1]["id"] if more else None)
-
-
-async def activity_after(
-    memory: Memory, event_id: str | UUID, limit: int, lineage: Lineage
-) -> Page:
-    """List events after one, newest first; a cursor means that there are more."""
-    inputs.checked_limit(limit, MAX_LIMIT)
-    seen = inputs.checked_id("after", event_id)
-    async with memory.transaction(lineage) as tx:
-        if not await events.exists(tx, id=seen):
-            raise _unknown_event("after", seen)
-        rows = await events.find_after(tx, event_id=seen, limit=limit + 1)
-    items = [as_json(row) for row in reversed(rows[:limit])]
-    return Page(items, items[0]["id"] if len(rows) > limit else None)
-
-
-async def _browse(
-    memory: Memory,
-    listing: NamedQuery,
-    where: Mapping[str, Any],
-    wanted: PageRequest,
-    lineage: Lineage,
-    then: Then = NOW,
-) -> Page:
+    Each has its state and its confidence now or then; an entity its number of current facts.
+    Refuses unknown words, a limit above MAX_LIMIT, and times without an offset.
+    """
+    listing, states = _LISTINGS[type(where)]
+    words, fields = {**_WORDS, "state": states}, asdict(where).items()
+    values = {k: None if value is None else _checked(k, value, words) for k, value in fields}
     limit = inputs.checked_limit(wanted.limit, MAX_LIMIT)
     place = inputs.decode(wanted.cursor)
     window = PageWindow(
-        # One more than wanted tells whether there is a next page.
         limit + 1,
         then.at(memory.now()),
         place.created_at if place else None,
@@ -191,8 +147,36 @@ async def _browse(
         then.known_at,
     )
     async with memory.transaction(lineage) as tx:
-        rows = await browse.find(tx, listing, where, window)
-    return page_of(rows, limit)
+        return page_of(await browse.find(tx, listing, values, window), limit)
+
+
+async def recent_activity(memory: Memory, limit: int, cursor: str | None, lineage: Lineage) -> Page:
+    """List events, newest first; the cursor is the id of the oldest event seen."""
+    rows = await _events(memory, events.find_before, limit, ("cursor", cursor), lineage)
+    items = [as_json(row) for row in rows[:limit]]
+    return Page(items, items[-1]["id"] if len(rows) > limit else None)
+
+
+async def activity_after(
+    memory: Memory, event_id: str | UUID, limit: int, lineage: Lineage
+) -> Page:
+    """List events after one, newest first; a cursor means that there are more."""
+    rows = await _events(memory, events.find_after, limit, ("after", event_id), lineage)
+    items = [as_json(row) for row in reversed(rows[:limit])]
+    return Page(items, items[0]["id"] if len(rows) > limit else None)
+
+
+async def _events(
+    memory: Memory, find: Rows, limit: int, seen: tuple[str, str | UUID | None], lineage: Lineage
+) -> list[Row]:
+    """Load events from one that was seen on, one more than the limit to know if there are more."""
+    inputs.checked_limit(limit, MAX_LIMIT)
+    field, given = seen
+    id = None if given is None else inputs.checked_id(field, given)
+    async with memory.transaction(lineage) as tx:
+        if id is not None and not await events.exists(tx, id=id):
+            raise InvalidInput(f"{field}: found {id}; valid is the id of an event you were shown")
+        return await find(tx, event_id=id, limit=limit + 1)
 
 
 def page_of(rows: list[Row], limit: int) -> Page:
@@ -203,17 +187,8 @@ def page_of(rows: list[Row], limit: int) -> Page:
     return Page([as_json(row) for row in shown], inputs.encode(last) if last else None)
 
 
-def _checked(
-    where: FactFilter | RuleFilter | EpisodeFilter | EntityFilter, states: type[StrEnum]
-) -> dict[str, Any]:
-    """Check the fields of a filter: words, lines and ids."""
-    return {
-        name: value if value is None else _field(name, value, {**_WORDS, "state": states})
-        for name, value in asdict(where).items()
-    }
-
-
-def _field(name: str, value: str | UUID, words: Mapping[str, type[StrEnum]]) -> str | UUID:
+def _checked(name: str, value: str | UUID, words: Mapping[str, type[StrEnum]]) -> str | UUID:
+    """Check a field of a filter: a word, a scope, a line or an id."""
     if name in words:
         return inputs.checked_word(name, str(value), words[name])
     if name in _SCOPES:
@@ -230,10 +205,6 @@ def _aware(field: str, value: datetime | None) -> datetime | None:
             "2026-01-31T12:00:00Z"
         )
     return value
-
-
-def _unknown_event(field: str, event_id: UUID) -> InvalidInput:
-    return InvalidInput(f"{field}: found {event_id}; valid is the id of an event you were shown")
 
 
 _COMPARED_EVENTS = 15
@@ -260,9 +231,8 @@ async def memory_overview(
     async with memory.transaction(lineage) as tx:
         newest = await events.find_before(tx, event_id=None, limit=max(shown, _COMPARED_EVENTS))
         # Counted after the events were read: the next call notices what happens in between.
-        counted = await _counted(
-            memory, tx, tuple(event["id"] for event in newest[:_COMPARED_EVENTS])
-        )
+        compared = tuple(event["id"] for event in newest[:_COMPARED_EVENTS])
+        counted = await _counted(memory, tx, compared)
     return _overview(counted, memory.now()), [dict(event) for event in newest[:shown]]
 
 
@@ -271,12 +241,12 @@ async def _counted(memory: Memory, tx: Transaction, newest: tuple[UUID, ...]) ->
 
     Several events are compared, because one may be committed after a later one.
     """
-    kept = memory.counts.get(tx.tenant_id)
-    if kept is None or kept.events != newest:
+    counted = memory.counts.get(tx.tenant_id)
+    if counted is None or counted.events != newest:
         now = memory.now()
-        kept = Counted(await browse.count_memories(tx, scope=None, now=now), now, newest)
-        memory.counts.set(tx.tenant_id, kept)
-    return kept
+        counted = Counted(await browse.count_memories(tx, scope=None, now=now), now, newest)
+        memory.counts.set(tx.tenant_id, counted)
+    return counted
 
 
 def _overview(counted: Counted, now: datetime) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Conflict detection: whether a stored fact contradicts or repeats others about its subject.
 
-Writers about the same subject take turns, so that of two at once the second sees the first. A
+Writers about the same subject lock it, so that of two at once the second sees the first. A
 conflict refuses, replaces and merges nothing: somebody settles it later.
 """
 
@@ -12,14 +12,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row
 from butlers.memory.handle import Memory, UnitOfWork
-from butlers.memory.model import (
-    ConflictKind,
-    Event,
-    EventType,
-    Holds,
-    Lineage,
-    NewFact,
-)
+from butlers.memory.model import ConflictKind, Event, EventType, Holds, Lineage, NewFact
 from butlers.memory.policy.conflict_rules import Clash, ComparedFact, Nearness, compare
 from butlers.memory.policy.fact_statements import LONGEST_READ, predicate_words, same_property
 from butlers.memory.policy.naming import spellings
@@ -36,7 +29,7 @@ _MOST_CONFLICTS = 3
 
 @dataclass(frozen=True, slots=True)
 class FoundConflict:
-    """A conflict of a stored fact, as the caller gets it."""
+    """A conflict of a stored fact, as callers get it."""
 
     id: UUID
     kind: ConflictKind
@@ -47,28 +40,21 @@ class FoundConflict:
 
 async def embed_predicates(memory: Memory, news: Iterable[object], lineage: Lineage) -> None:
     """Embed the predicates that comparing these facts needs, before a transaction begins."""
-    told = [new for new in news if isinstance(new, NewFact)]
-    predicates = {new.predicate for new in told}
-    strangers = {
-        f"{lineage.tenant_id} {new.entity_id or new.subject}": new
-        for new in told
-        if memory.met.get(f"{lineage.tenant_id} {new.entity_id or new.subject}") is None
+    facts = [new for new in news if isinstance(new, NewFact)]
+    predicates = {new.predicate for new in facts}
+    subjects = {f"{lineage.tenant_id} {new.entity_id or new.subject}": new for new in facts}
+    unknown = {
+        key: new for key, new in subjects.items() if memory.embedded_subjects.get(key) is None
     }
-    if strangers:
-        predicates |= await _predicates_of(memory, strangers.values(), lineage)
+    if unknown:
+        names = {name for new in unknown.values() for name in spellings(new.subject)}
+        ids = [new.entity_id for new in unknown.values() if new.entity_id is not None]
+        about = {"names": sorted(names), "entity_ids": ids, "limit": _KNOWN_PREDICATES}
+        async with memory.transaction(lineage) as tx:
+            predicates |= {row["predicate"] for row in await conflicts.find_predicates(tx, **about)}
     await memory.word_vectors(sorted(map(predicate_words, predicates)))
-    for name in strangers:
-        memory.met.set(name, True)
-
-
-async def _predicates_of(memory: Memory, news: Iterable[NewFact], lineage: Lineage) -> set[str]:
-    """Load the predicates of subjects seen for the first time."""
-    news = list(news)
-    names = {name for new in news for name in spellings(new.subject)}
-    entities = {new.entity_id for new in news if new.entity_id is not None}
-    about = {"names": sorted(names), "entity_ids": list(entities), "limit": _KNOWN_PREDICATES}
-    async with memory.transaction(lineage) as tx:
-        return {row["predicate"] for row in await conflicts.find_predicates(tx, **about)}
+    for key in unknown:
+        memory.embedded_subjects.set(key, True)
 
 
 async def detect_conflicts(
@@ -86,42 +72,35 @@ async def detect_conflicts(
         )
     else:
         rows = await conflicts.find_comparable_by_entity(work.tx, **wanted)
-    said = ComparedFact(new.subject, new.predicate, new.content)
-    found = await _compared(work.memory, said, list({row["id"]: row for row in rows}.values()))
-    best = sorted(found, key=lambda one: (-one[1].score, one[0]["id"]))[:_MOST_CONFLICTS]
+    newer = ComparedFact(new.subject, new.predicate, new.content)
+    found = await _compare(work.memory, newer, list({row["id"]: row for row in rows}.values()))
+    best = sorted(found, key=lambda pair: (-pair[1].score, pair[0]["id"]))[:_MOST_CONFLICTS]
     return tuple([await _record_conflict(work, fact_id, row, clash) for row, clash in best])
 
 
-async def _compared(
+async def _compare(
     memory: Memory, newer: ComparedFact, beside: Sequence[Row]
 ) -> list[tuple[Row, Clash]]:
+    """Return the rows that a fact is in conflict with, and how."""
     if not beside:
         return []
     predicates = sorted({newer.predicate, *(row["predicate"] for row in beside)})
     # Rarely one is missing: another process stored it this very moment.
     vectors = await memory.word_vectors([predicate_words(one) for one in predicates])
     near = dict(zip(predicates, vectors, strict=True))
-    holds = _predicate_facts(newer, beside)
+    # Whether each predicate has one value or many, as set or learned.
+    known = [(row["predicate"], row["holds"]) for row in beside]
+    known += [(newer.predicate, beside[0]["own_holds"])]
+    holds = {predicate: Holds(value) for predicate, value in known if value}
     found = []
     for row in beside:
         older = ComparedFact(row["subject"], row["predicate"], row["content"])
-        alike = _cosine(near[older.predicate], near[newer.predicate])
+        # The vectors have length 1, so that their product is the cosine.
+        alike = float(sum(map(mul, near[older.predicate], near[newer.predicate])))
         clash = compare(older, newer, Nearness(alike, row["near"]), holds)
         if clash is not None:
             found.append((row, clash))
     return found
-
-
-def _predicate_facts(newer: ComparedFact, beside: Sequence[Row]) -> dict[str, Holds]:
-    """Whether each predicate has one value or many, as set or learned."""
-    told = [(row["predicate"], row["holds"]) for row in beside]
-    told += [(newer.predicate, beside[0]["own_holds"])]
-    return {predicate: Holds(holds) for predicate, holds in told if holds}
-
-
-def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """The cosine of two unit vectors."""
-    return float(sum(map(mul, one, other)))
 
 
 async def _record_conflict(
@@ -129,11 +108,10 @@ async def _record_conflict(
 ) -> FoundConflict:
     id, now = work.new_id(), work.now
     pair = {"newer_id": fact_id, "older_id": older["id"]}
-    said = {"kind": clash.kind, "score": round(clash.score, 3)}
-    if await conflicts.insert(work.tx, id=id, why=clash.why, now=now, **pair, **said):
-        payload: dict[str, Any] = {"to": "open", **said}
+    scored = {"kind": clash.kind, "score": round(clash.score, 3)}
+    if await conflicts.insert(work.tx, id=id, why=clash.why, now=now, **pair, **scored):
+        payload: dict[str, Any] = {"to": "open", **scored}
         payload |= {name: str(value) for name, value in pair.items()}
-        event = Event(EventType.CONFLICT_FOUND, id, payload)
-        await work.record(event, now)
+        await work.record(Event(EventType.CONFLICT_FOUND, id, payload), now)
     says = f"{older['subject']} {older['predicate']}: {older['content']}"
     return FoundConflict(id, clash.kind, older["id"], says, clash.why)

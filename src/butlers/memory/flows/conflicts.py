@@ -5,7 +5,7 @@ The fact that does not hold is superseded by the other; nothing else changes.
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, assert_never
+from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row
@@ -75,44 +75,49 @@ async def settle(
         raise InvalidInput("since: is given where holds is 'since', and only there")
     async with memory.transaction(lineage) as tx:
         await facts.hold_keys(tx, *(FactKey(**row) for row in await conflicts.find_keys(tx, id=id)))
-        held = await conflicts.lock(tx, id=id)
-        if held is None:
+        conflict = await conflicts.lock(tx, id=id)
+        if conflict is None:
             raise NotFound(f"conflict_id: no conflict {id} is open; list those that are")
-        settling = _Settling(memory, tx, lineage, held)
-        await _apply(settling, holds, since)
-        await _record_settled(settling, holds)
-    return {"settled": holds, "newer_id": held["newer_id"], "older_id": held["older_id"]}
+        work = _Settling(memory, tx, lineage, conflict)
+        if holds is Settlement.NEWER:
+            await work.newer_holds()
+        elif holds in (Settlement.OLDER, Settlement.SAME):
+            await work.older_holds()
+        elif since is not None:
+            await work.newer_since(since)
+        await _record_settled(work, holds)
+    return {"settled": holds, "newer_id": conflict["newer_id"], "older_id": conflict["older_id"]}
 
 
 @dataclass(frozen=True, slots=True)
 class _Settling(UnitOfWork):
     """A locked conflict that is being settled."""
 
-    held: Row
+    conflict: Row
 
     def fact(self, side: str) -> MemoryRef:
         """The fact on one side."""
-        return MemoryRef(MemoryType.FACT, self.held[f"{side}_id"])
+        return MemoryRef(MemoryType.FACT, self.conflict[f"{side}_id"])
 
     def window(self, side: str) -> Window:
         """The validity window of the fact on one side."""
-        return Window(self.held[f"{side}_from"], self.held[f"{side}_to"])
+        return Window(self.conflict[f"{side}_from"], self.conflict[f"{side}_to"])
 
     def begins(self, side: str) -> datetime:
         """When the fact on one side began to hold, or was stored."""
-        begins: datetime = self.held[f"{side}_from"] or self.held[f"{side}_at"]
+        begins: datetime = self.conflict[f"{side}_from"] or self.conflict[f"{side}_at"]
         return begins
 
     async def newer_holds(self) -> None:
         """End the older fact when the newer began."""
-        await self._give_way("older", self.window("older").until(self.begins("newer")))
-        await self._confirm("newer")
+        await self._supersede("older", self.window("older").until(self.begins("newer")))
+        await confirm_in(self, self.fact("newer"))
 
     async def older_holds(self) -> None:
-        """Give the newer fact an empty window: it never held."""
+        """Give the newer fact an empty window: it never was valid."""
         at = self.begins("newer")
-        await self._give_way("newer", Window(at, at))
-        await self._confirm("older")
+        await self._supersede("newer", Window(at, at))
+        await confirm_in(self, self.fact("older"))
 
     async def newer_since(self, since: datetime) -> None:
         """End the older fact when the newer begins, in the past or the future."""
@@ -122,20 +127,18 @@ class _Settling(UnitOfWork):
                 f"since: found {since.isoformat()}; valid is a time at which the older fact has "
                 "begun and the newer one has not ended"
             )
-        if since <= self.now:
-            await self._give_way("older", older.until(since))
-        else:
-            await self._bound("older", older.until(since))
+        end_older = self._supersede if since <= self.now else self._bound
+        await end_older("older", older.until(since))
         await self._bound("newer", Window(since, newer.valid_to))
 
-    async def _give_way(self, side: str, window: Window) -> None:
+    async def _supersede(self, side: str, window: Window) -> None:
         loser, winner = self.fact(side), self.fact(_OTHER[side])
         before = await conflicts.supersede(self.tx, id=loser.id, **asdict(window))
-        assert before is not None, "both facts of an open conflict are active, and held"
+        assert before is not None, "both facts of an open conflict are active, and locked"
         await links.insert(self.tx, Link(winner, Relation.SUPERSEDES, loser), self.now)
         payload = {"from": before["was"], "to": "superseded", "superseded_by": str(winner.id)}
-        payload |= {"conflict": str(self.held["id"]), **moved_window(self.window(side), window)}
-        await self._record(EventType.FACT_SUPERSEDED, loser, payload)
+        payload |= {"conflict": str(self.conflict["id"]), **moved_window(self.window(side), window)}
+        await self.record(Event(EventType.FACT_SUPERSEDED, loser.id, payload))
 
     async def _bound(self, side: str, window: Window) -> None:
         fact = self.fact(side)
@@ -145,55 +148,35 @@ class _Settling(UnitOfWork):
                 "correct or forget that one first"
             )
         moved = moved_window(self.window(side), window)
-        payload = {"conflict": str(self.held["id"]), **moved}
-        await self._record(EventType.FACT_BOUNDED, fact, payload)
-
-    async def _confirm(self, side: str) -> None:
-        await confirm_in(self, self.fact(side))
-
-    async def _record(self, kind: EventType, fact: MemoryRef, payload: dict[str, Any]) -> None:
-        event = Event(kind, fact.id, payload)
-        await self.record(event)
+        payload = {"conflict": str(self.conflict["id"]), **moved}
+        await self.record(Event(EventType.FACT_BOUNDED, fact.id, payload))
 
 
-async def _apply(one: _Settling, holds: Settlement, since: datetime | None) -> None:
-    match holds:
-        case Settlement.NEWER:
-            await one.newer_holds()
-        case Settlement.OLDER | Settlement.SAME:
-            await one.older_holds()
-        case Settlement.SINCE:
-            assert since is not None, "which was checked"
-            await one.newer_since(since)
-        case Settlement.BOTH:
-            pass
-        case _:
-            assert_never(holds)
-
-
-async def _record_settled(one: _Settling, holds: Settlement) -> None:
+async def _record_settled(work: _Settling, holds: Settlement) -> None:
     """Store the settlement, record it, and learn how many values the predicates have."""
-    held, by = one.held, one.lineage.actor
-    await conflicts.settle(one.tx, id=held["id"], settled_as=holds, now=one.now, settled_by=by)
-    sides = {name: str(held[name]) for name in ("newer_id", "older_id")}
-    payload = {"from": "open", "to": holds, "kind": held["kind"], **sides}
-    event = Event(EventType.CONFLICT_SETTLED, held["id"], payload)
-    await one.record(event)
-    if held["kind"] == ConflictKind.CONFLICT:
-        shown = Holds.MANY if holds is Settlement.BOTH else Holds.ONE
-        for predicate in sorted({held["newer_predicate"], held["older_predicate"]}):
+    conflict, by = work.conflict, {"now": work.now, "settled_by": work.lineage.actor}
+    await conflicts.settle(work.tx, id=conflict["id"], settled_as=holds, **by)
+    sides = {name: str(conflict[name]) for name in ("newer_id", "older_id")}
+    payload = {"from": "open", "to": holds, "kind": conflict["kind"], **sides}
+    await work.record(Event(EventType.CONFLICT_SETTLED, conflict["id"], payload))
+    if conflict["kind"] == ConflictKind.CONFLICT:
+        learned = Holds.MANY if holds is Settlement.BOTH else Holds.ONE
+        for predicate in sorted({conflict["newer_predicate"], conflict["older_predicate"]}):
             # What everybody knows of a city is not unlearned by one who has two homes.
             if holds_of(predicate, {}) is None:
-                await _set_predicate(one, predicate, shown, told=False)
+                await _set_predicate(work, predicate, learned, told=False)
 
 
 async def set_predicate(
     memory: Memory, predicate: str, holds: Holds, lineage: Lineage
 ) -> dict[str, Any]:
-    """Set whether a predicate has one value at a time or many, for facts stored from now on."""
+    """Set whether a predicate has one value at a time or many, for facts stored from now on.
+
+    Refuses callers of low trust. Records `memory_predicate_told`.
+    """
     must_be_trusted(lineage, "say what a predicate holds")
-    said = admitted(memory.settings.secrets, "predicate", predicate)
-    name = inputs.checked_line("predicate", said, inputs.MAX_PREDICATE)
+    allowed = admitted(memory.settings.secrets, "predicate", predicate)
+    name = inputs.checked_line("predicate", allowed, inputs.MAX_PREDICATE)
     async with memory.begin(lineage) as work:
         await _set_predicate(work, name, holds, told=True)
     return {"predicate": name, "holds": holds}
@@ -202,15 +185,12 @@ async def set_predicate(
 async def find_predicates(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
     """List what was set for predicates, or learned from settled conflicts."""
     async with memory.transaction(lineage) as tx:
-        return [
-            as_json(row) for row in await conflicts.find_predicate_rules(tx, limit=MOST_PREDICATES)
-        ]
+        rows = await conflicts.find_predicate_rules(tx, limit=MOST_PREDICATES)
+    return list(map(as_json, rows))
 
 
 async def _set_predicate(work: UnitOfWork, predicate: str, holds: Holds, *, told: bool) -> None:
-    now, said = work.now, {"predicate": predicate, "told": told}
-    if await conflicts.set_predicate_rule(
-        work.tx, holds=holds, told_by=work.lineage.actor, now=now, **said
-    ):
-        event = Event(EventType.MEMORY_PREDICATE_TOLD, None, {"to": holds, **said})
-        await work.record(event, now)
+    now, rule = work.now, {"predicate": predicate, "told": told}
+    by = work.lineage.actor
+    if await conflicts.set_predicate_rule(work.tx, holds=holds, told_by=by, now=now, **rule):
+        await work.record(Event(EventType.MEMORY_PREDICATE_TOLD, None, {"to": holds, **rule}), now)

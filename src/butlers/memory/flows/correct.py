@@ -1,6 +1,6 @@
-"""Putting a fact right: a new one takes its place, and the old one stays readable."""
+"""Correct a fact: a new one supersedes it, and the old one stays readable."""
 
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -8,8 +8,8 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, NotFound
 from butlers.kernel.text import says_the_same
-from butlers.memory.flows.fact_windows import columns, existing_fact, inherit_sources
-from butlers.memory.flows.proposals import let_fact_wait
+from butlers.memory.flows.fact_windows import existing_fact, inherit_sources
+from butlers.memory.flows.proposals import propose_fact
 from butlers.memory.flows.remember import insert_fact
 from butlers.memory.flows.results import StoredFact, with_doubts
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
@@ -28,7 +28,6 @@ from butlers.memory.records import INPUT, without_status
 from butlers.memory.store import entities, facts
 from butlers.memory.store.facts import FactKey
 
-_IN_USE = ("active", "fading")
 _OF_THE_SOURCE = [name for name, column in INPUT[NewFact].items() if column.of_source]
 
 
@@ -41,7 +40,11 @@ async def correct_fact(
     importance: float | None = None,
     permanence: str | None = None,
 ) -> StoredFact:
-    """Store what a fact should have said under the same key; what is not given stays as it was."""
+    """Store what a fact should have said, under the same key; what is not given stays.
+
+    Refuses a fact that is not current. Correcting a more trusted fact waits as a proposal. Locks
+    the entity and the key. Records `fact_created` and `fact_superseded`.
+    """
     wanted = inputs.checked_id("fact_id", fact_id)
     new = await _corrected(memory, wanted, content, lineage)
     if importance is not None:
@@ -51,54 +54,51 @@ async def correct_fact(
     given, new = new, checked_fact(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.begin(lineage) as work:
-        stored = await with_doubts(work, await _put_right(work, wanted, new, embedding))
+        stored = await with_doubts(work, await _correct(work, wanted, new, embedding))
     return replace(stored, masked=masked_between(given, new))
 
 
 async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage) -> StoredFact:
-    """Let a fact say again what the one it replaced said; both stay readable."""
+    """Store again what the fact that this one superseded said; both stay readable.
+
+    Refuses a fact that is not current or superseded none. Locks and records as a correction does.
+    """
     wanted = inputs.checked_id("fact_id", fact_id)
     async with memory.transaction(lineage) as tx:
-        new = _said_again(await _replaced_by(tx, wanted, memory.now()))
+        new = _as_new(await _superseded_by(tx, wanted, memory.now()))
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.begin(lineage) as work:
-        return await _take_back(work, wanted, new, embedding)
+        return await _revert(work, wanted, new, embedding)
 
 
-async def _put_right(
-    work: UnitOfWork, fact_id: UUID, new: NewFact, embedding: Embedding
-) -> StoredFact:
-    """Store a correction for the time of what it corrects, which then never held."""
+async def _correct(work: UnitOfWork, fact_id: UUID, new: NewFact, made: Embedding) -> StoredFact:
+    """Store a correction for the window of the wrong fact, which then never was valid."""
     wrong, others = await _lock_fact(work, fact_id, new)
     provenance = trust.provenance(new, work.lineage)
-    if provenance.quarantined:
-        place = Placement(wrong.window)
-    else:
-        place = place_exactly(wrong.window, others, work.now, wrong)
+    place = Placement(wrong.window)
+    if not provenance.quarantined:
         if wrong.trust > provenance.trust:
-            return await _wait(work, new, wrong)
-    stored = await insert_fact(work, new, embedding, provenance, place)
+            return await _propose(work, new, wrong)
+        place = place_exactly(wrong.window, others, work.now, wrong)
+    stored = await insert_fact(work, new, made, provenance, place)
     await facts.inherit(work.tx, id=stored.id, before_id=fact_id)
     if wrong.says_same:
         await inherit_sources(work, stored.id, fact_id)
     return stored
 
 
-async def _take_back(
-    work: UnitOfWork, fact_id: UUID, new: NewFact, embedding: Embedding
-) -> StoredFact:
-    """Store what was replaced once more: for its time, from its sources, as sure as it was."""
-    now = work.now
-    wrong, others = await _lock_fact(work, fact_id, new)
-    before = await _replaced_by(work.tx, fact_id, now)
-    free = [one for one in others if one.id != before["id"]]
+async def _revert(work: UnitOfWork, fact_id: UUID, new: NewFact, made: Embedding) -> StoredFact:
+    """Store a superseded fact again: for its window, with its sources and provenance."""
+    now, (wrong, others) = work.now, await _lock_fact(work, fact_id, new)
+    before = await _superseded_by(work.tx, fact_id, now)
+    free = [fact for fact in others if fact.id != before["id"]]
     window = room(_window_before(before, wrong.window), free, now) or wrong.window
     place = place_exactly(window, others, now, wrong)
     if wrong.trust > work.lineage.trust:
-        return await _wait(work, new, wrong)
-    provenance = Provenance(**{one.name: before[one.name] for one in fields(Provenance)})
+        return await _propose(work, new, wrong)
+    provenance = Provenance(**{field.name: before[field.name] for field in fields(Provenance)})
     confirmed_at = before["last_confirmed_at"]
-    stored = await insert_fact(work, new, embedding, provenance, place, confirmed_at)
+    stored = await insert_fact(work, new, made, provenance, place, confirmed_at)
     await facts.inherit(work.tx, id=stored.id, before_id=fact_id)
     await inherit_sources(work, stored.id, before["id"])
     return stored
@@ -107,70 +107,65 @@ async def _take_back(
 async def _lock_fact(
     work: UnitOfWork, fact_id: UUID, new: NewFact
 ) -> tuple[ExistingFact, list[ExistingFact]]:
-    """The fact that is put right, under its key, and what else is told of that."""
+    """Lock a fact's key; return the fact, checked again, and the others of the key."""
     if new.entity_id is not None:
         await entities.lock_unmerged(work.tx, new.entity_id)
     await facts.hold_keys(work.tx, FactKey.of(new))
-    # Whoever was quicker meanwhile is not overwritten unseen.
-    _in_use(fact_id, await facts.find(work.tx, ids=[fact_id], now=work.now))
-    told = await facts.find_by_key(work.tx, FactKey.of(new), new.content)
-    found = {one.id: one for one in map(existing_fact, told)}
-    return found.pop(fact_id), list(found.values())
+    await _get_current(work.tx, fact_id, work.now)
+    rows = await facts.find_by_key(work.tx, FactKey.of(new), new.content)
+    known = {fact.id: fact for fact in map(existing_fact, rows)}
+    return known.pop(fact_id), list(known.values())
 
 
-async def _wait(work: UnitOfWork, new: NewFact, wrong: ExistingFact) -> StoredFact:
-    """What may not replace a more trusted fact waits, to hold from a yes on if that one holds."""
+async def _propose(work: UnitOfWork, new: NewFact, wrong: ExistingFact) -> StoredFact:
+    """Propose to supersede a more trusted fact: from approval on, if that is valid now."""
     window = OPEN if wrong.window.holds(work.now) else wrong.window
-    new = replace(new, **columns(window))
-    waiting = await let_fact_wait(work, new, wrong.id)
+    waiting = await propose_fact(work, replace(new, **asdict(window)), wrong.id)
     return StoredFact(waiting.id, None, waiting.why)
 
 
 async def _corrected(memory: Memory, fact_id: UUID, content: str, lineage: Lineage) -> NewFact:
-    """What stands in the place of a fact; unless it says the same, its source said otherwise."""
+    """Build the correction of a fact; unless it says the same, it has no source."""
     async with memory.transaction(lineage) as tx:
-        before = _in_use(fact_id, await facts.find(tx, ids=[fact_id], now=memory.now()))
+        before = await _get_current(tx, fact_id, memory.now())
     same = says_the_same(before["content"], content)
-    other: dict[str, Any] = {} if same else dict.fromkeys(_OF_THE_SOURCE)
-    other |= {"content": content, "source_butler": memory.butler, "confidence": 1.0}
-    return replace(_said_again(before), **other)
+    changes: dict[str, Any] = {} if same else dict.fromkeys(_OF_THE_SOURCE)
+    changes |= {"content": content, "source_butler": memory.butler, "confidence": 1.0}
+    return replace(_as_new(before), **changes)
 
 
-def _said_again(before: Row) -> NewFact:
-    """A fact as it was told, to be told again."""
-    columns = (one for one in INPUT[NewFact].values() if one.is_stored and one.corrected)
-    fact = NewFact(**{one.name: before[one.name] for one in columns})
+def _as_new(before: Row) -> NewFact:
+    """Return a stored fact as a new one."""
+    columns = (one.name for one in INPUT[NewFact].values() if one.is_stored and one.corrected)
+    fact = NewFact(**{name: before[name] for name in columns})
     permanence, metadata = Permanence(fact.permanence), without_status(fact.metadata)
     return replace(fact, permanence=permanence, tags=tuple(fact.tags), metadata=metadata)
 
 
-async def _replaced_by(tx: Transaction, fact_id: UUID, now: datetime) -> Row:
-    """The fact that another replaced."""
-    found = await facts.find(tx, ids=[fact_id], now=now)
-    if not found:
-        raise NotFound(f"fact_id: fact {fact_id} does not exist; search for the fact")
-    _in_use(fact_id, found)
-    replaced = found[0]["supersedes_id"]
+async def _superseded_by(tx: Transaction, fact_id: UUID, now: datetime) -> Row:
+    """Load the fact that a current one superseded, with its `window_before` that."""
+    replaced = (await _get_current(tx, fact_id, now))["supersedes_id"]
     before = await facts.find(tx, ids=[replaced], now=now) if replaced else []
     if not before:
         raise Conflict("this fact replaced no other, so there is nothing to go back to")
-    told = await facts.get_window_before(tx, id=replaced, by=str(fact_id))
-    return {**before[0], "window_before": told}
+    window = await facts.get_window_before(tx, id=replaced, by=str(fact_id))
+    return {**before[0], "window_before": window}
 
 
 def _window_before(before: Row, instead: Window) -> Window:
-    """When a fact held before it gave way, as the audit stream has it."""
+    """Return the window of a fact before it was superseded, as its event recorded it."""
     if before["window_before"] is None:
         return Window(before["valid_from"], instead.valid_to)
     return Window.heard(before["window_before"])
 
 
-def _in_use(fact_id: UUID, found: list[Row]) -> Row:
-    if not found:
+async def _get_current(tx: Transaction, fact_id: UUID, now: datetime) -> Row:
+    rows = await facts.find(tx, ids=[fact_id], now=now)
+    if not rows:
         raise NotFound(f"fact_id: fact {fact_id} does not exist; search for the fact to correct")
-    if found[0]["state"] not in _IN_USE:
+    if rows[0]["state"] not in ("active", "fading"):
         raise Conflict(
-            f"fact_id: fact {fact_id} is {found[0]['state']}; correct the fact that holds now, "
+            f"fact_id: fact {fact_id} is {rows[0]['state']}; correct the fact that holds now, "
             "or store a new one"
         )
-    return found[0]
+    return rows[0]

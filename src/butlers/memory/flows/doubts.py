@@ -1,13 +1,14 @@
 """Memories in doubt: they depend on something that is no longer current."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Transaction
 from butlers.kernel.json_values import EXCERPT, as_json
-from butlers.memory.flows.authority import must_reach
+from butlers.memory.flows.authority import refuse_more_trusted
 from butlers.memory.flows.links import link_event
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import NOW, EventType, Lineage, MemoryRef, Then
@@ -30,12 +31,11 @@ async def find_in_doubt(work: UnitOfWork, refs: Sequence[MemoryRef]) -> list[dic
 
 async def list_doubts(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
     """List memories in doubt, newest first, each with what it depends on that is not current."""
-    async with memory.begin(lineage) as work:
-        rows = await links.find_doubted(work.tx, now=memory.now(), limit=limit, excerpt=EXCERPT)
-        fell = await grounds_in(
-            work.tx, {id for row in rows for id in row["in_doubt"]}, memory.now()
-        )
-    return [as_json({**row, "because": [fell[id] for id in row["in_doubt"]]}) for row in rows]
+    async with memory.transaction(lineage) as tx:
+        rows = await links.find_doubted(tx, now=memory.now(), limit=limit, excerpt=EXCERPT)
+        ids = {id for row in rows for id in row["in_doubt"]}
+        grounds = await grounds_in(tx, ids, memory.now())
+    return [as_json({**row, "because": [grounds[id] for id in row["in_doubt"]]}) for row in rows]
 
 
 async def count_doubts(memory: Memory, lineage: Lineage) -> int:
@@ -48,12 +48,9 @@ async def grounds_in(
     tx: Transaction, ids: set[UUID], now: datetime, then: Then = NOW
 ) -> Mapping[UUID, Mapping[str, Any]]:
     """Load what memories depend on, and its state; of a deleted one only the id."""
-    at = {"now": now, "as_of": then.as_of, "known_at": then.known_at}
-    rows = await links.find_grounds(tx, ids=list(ids), excerpt=EXCERPT, **at)
-    gone: dict[UUID, dict[str, Any]] = {
-        id: {"id": id, "state": "gone", "stands": False} for id in ids
-    }
-    return gone | {row["id"]: dict(row) for row in rows}
+    wanted = {"ids": list(ids), "excerpt": EXCERPT, "now": now, **asdict(then)}
+    gone = {id: dict[str, Any](id=id, state="gone", stands=False) for id in ids}
+    return gone | {row["id"]: dict(row) for row in await links.find_grounds(tx, **wanted)}
 
 
 async def clear_doubt(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
@@ -63,7 +60,7 @@ async def clear_doubt(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
     """
     now = memory.now()
     async with memory.begin(lineage) as work:
-        await must_reach(work, ref, "settle")
+        await refuse_more_trusted(work, ref, "settle")
         removed = await links.unlink(work.tx, kind=ref.type, id=ref.id, now=now)
         for row in removed:
             await work.record(link_event(EventType.LINK_REMOVED, row), now)

@@ -31,12 +31,8 @@ async def create_entity(
     """
     kind = inputs.checked_word("entity_type", entity_type, EntityType)
     now, secrets = memory.now(), memory.settings.secrets
-    new: dict[str, Any] = {
-        "canonical_name": policy.kept_name("canonical_name", canonical_name, secrets),
-        "entity_type": kind.value,
-        "aliases": policy.kept_aliases(aliases or (), secrets),
-        "metadata": policy.kept_metadata(metadata or {}, secrets),
-    }
+    new = _checked_fields(secrets, canonical_name, aliases or (), metadata or {})
+    new["entity_type"] = kind.value
     names = (new["canonical_name"], *new["aliases"])
     async with memory.begin(lineage) as work:
         await entity_linking.hold_names(work.tx, names)
@@ -85,14 +81,20 @@ async def update_entity(
     Refuses a missing or merged entity and a taken name. Locks the names; links facts that bear
     them. Records `entity_updated`.
     """
-    changes = _checked_changes(memory.settings.secrets, canonical_name, aliases, metadata)
+    changes = _checked_fields(memory.settings.secrets, canonical_name, aliases, metadata)
+    if not changes:
+        raise InvalidInput(
+            "entity_update: found nothing to change; give canonical_name, aliases or metadata"
+        )
     names = (*filter(None, [changes.get("canonical_name")]), *changes.get("aliases", ()))
     async with memory.begin(lineage) as work:
         await entity_linking.hold_names(work.tx, names)
-        before = living(entity_id, (await entities.hold(work.tx, entity_id)).get(entity_id))
+        before = unmerged(entity_id, (await entities.hold(work.tx, entity_id)).get(entity_id))
         joined = policy.joined_metadata(before["metadata"], changes.get("metadata", {}))
         after = {**before, **changes, "metadata": joined}
-        await _refuse_taken_name(work.tx, before, after)
+        is_renamed = after["canonical_name"] != before["canonical_name"]
+        if is_renamed and (bearer := await _bearer(work.tx, after)):
+            raise _taken(after, bearer)
         now = memory.now()
         await entities.update(work.tx, entity_id, after, now)
         await work.record(_updated(before, changes), now)
@@ -101,7 +103,7 @@ async def update_entity(
     return _entity_view({**after, "updated_at": now})
 
 
-def living(entity_id: UUID, row: Row | None, role: str = "entity") -> Row:
+def unmerged(entity_id: UUID, row: Row | None, role: str = "entity") -> Row:
     """Return the row of an entity; raise if it is missing or was merged away."""
     if row is None:
         raise NotFound(f"{role}_id: entity {entity_id} does not exist; create it first")
@@ -113,33 +115,21 @@ def living(entity_id: UUID, row: Row | None, role: str = "entity") -> Row:
     return row
 
 
-def _checked_changes(
+def _checked_fields(
     secrets: Secrets,
     canonical_name: str | None,
     aliases: Sequence[str] | None,
     metadata: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Check the fields that were given."""
-    changes: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if canonical_name is not None:
-        changes["canonical_name"] = policy.kept_name("canonical_name", canonical_name, secrets)
+        fields["canonical_name"] = policy.kept_name("canonical_name", canonical_name, secrets)
     if aliases is not None:
-        changes["aliases"] = policy.kept_aliases(aliases, secrets)
+        fields["aliases"] = policy.kept_aliases(aliases, secrets)
     if metadata is not None:
-        changes["metadata"] = policy.kept_metadata(metadata, secrets)
-    if not changes:
-        raise InvalidInput(
-            "entity_update: found nothing to change; give canonical_name, aliases or metadata"
-        )
-    return changes
-
-
-async def _refuse_taken_name(tx: Transaction, before: Row, after: Row) -> None:
-    if after["canonical_name"] == before["canonical_name"]:
-        return
-    bearer = await _bearer(tx, after)
-    if bearer is not None:
-        raise _taken(after, bearer)
+        fields["metadata"] = policy.kept_metadata(metadata, secrets)
+    return fields
 
 
 async def _bearer(tx: Transaction, wanted: Row) -> Row | None:
@@ -151,13 +141,13 @@ async def _bearer(tx: Transaction, wanted: Row) -> Row | None:
 def _taken(wanted: Row, bearer: Row | None) -> Conflict:
     """Refuse a taken name, naming the entity that has it."""
     name, kind = wanted["canonical_name"], wanted["entity_type"]
-    said = f"canonical_name: an entity named {name!r} of type {kind!r} exists already"
+    exists = f"canonical_name: an entity named {name!r} of type {kind!r} exists already"
     if bearer is None:
-        return Conflict(f"{said}; choose another name")
+        return Conflict(f"{exists}; choose another name")
     merged_into = bearer["metadata"].get(policy.MERGED_INTO)
     gone = f" and was merged into {merged_into}" if merged_into else ""
     return Conflict(
-        f"{said}: it is {bearer['id']}{gone}; use {merged_into or 'it'} or choose another name"
+        f"{exists}: it is {bearer['id']}{gone}; use {merged_into or 'it'} or choose another name"
     )
 
 
@@ -165,20 +155,12 @@ def _updated(before: Row, changes: dict[str, Any]) -> Event:
     """Make the event of a change: the fields before and after."""
     was = {field: before[field] for field in changes}
     if "metadata" in changes:
-        kept = before["metadata"]
-        was["metadata"] = {key: kept[key] for key in changes["metadata"] if key in kept}
-    payload = {"from": was, "to": changes}
-    return Event(EventType.ENTITY_UPDATED, before["id"], payload)
+        old = before["metadata"]
+        was["metadata"] = {key: old[key] for key in changes["metadata"] if key in old}
+    return Event(EventType.ENTITY_UPDATED, before["id"], {"from": was, "to": changes})
 
 
 def _entity_view(row: Row) -> dict[str, Any]:
     """Return an entity as callers get it."""
-    return {
-        "entity_id": str(row["id"]),
-        "canonical_name": row["canonical_name"],
-        "entity_type": row["entity_type"],
-        "aliases": list(row["aliases"]),
-        "metadata": row["metadata"],
-        "created_at": row["created_at"],
-        "updated_at": row["updated_at"],
-    }
+    shown = ("canonical_name", "entity_type", "aliases", "metadata", "created_at", "updated_at")
+    return {"entity_id": str(row["id"]), **{name: row[name] for name in shown}}

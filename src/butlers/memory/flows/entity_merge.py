@@ -8,13 +8,12 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.memory.flows import entity_fact_merge, entity_linking
 from butlers.memory.flows.authority import must_be_trusted
-from butlers.memory.flows.entities import living
+from butlers.memory.flows.entities import unmerged
 from butlers.memory.flows.undo_entities import Parted, unmerge_in
 from butlers.memory.flows.undo_plan import UndoContext
 from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventType, Lineage
 from butlers.memory.policy import entities as policy
-from butlers.memory.policy.entities import FactMerge
 from butlers.memory.store import entities, facts
 
 # How many facts a preview lists, moved ones and superseded ones each.
@@ -74,14 +73,6 @@ class _Plan:
         metadata = {**self.source["metadata"], policy.MERGED_INTO: str(self.target["id"])}
         return {**self.source, "metadata": metadata}
 
-    def check(self, lineage: Lineage) -> None:
-        """Raise Conflict if a fact would be superseded that is more trusted than the caller."""
-        if any(one.loser["trust"] > lineage.trust for one in self.move.rivalries):
-            raise Conflict(
-                "a fact that is more trusted than this caller would be superseded; "
-                "ask the person who runs the home to merge them"
-            )
-
     @property
     def moved(self) -> dict[str, Any]:
         """What undoing the merge needs."""
@@ -93,17 +84,13 @@ class _Plan:
         }
 
     @property
-    def report(self) -> MergeReport:
-        return MergeReport(**self.counts)
-
-    @property
     def counts(self) -> dict[str, Any]:
-        lost_by_source = sum(not one.loser["is_own"] for one in self.move.rivalries)
+        lost_by_source = sum(not merge.loser["is_own"] for merge in self.move.merges)
         return {
             "source_entity_id": str(self.source["id"]),
             "target_entity_id": str(self.target["id"]),
             "facts_repointed": len(self.move.ids) - lost_by_source,
-            "facts_superseded": len(self.move.rivalries),
+            "facts_superseded": len(self.move.merges),
             "aliases_added": len(self.new_aliases),
         }
 
@@ -119,32 +106,37 @@ async def merge_entities(
     async with memory.begin(lineage) as work:
         await _hold_names(work.tx, source_id, target_id)
         plan = await _plan(memory, work.tx, source_id, target_id)
-        plan.check(lineage)
+        if any(merge.loser["trust"] > lineage.trust for merge in plan.move.merges):
+            raise Conflict(
+                "a fact that is more trusted than this caller would be superseded; "
+                "ask the person who runs the home to merge them"
+            )
         now = memory.now()
         # Every fact moves, superseded ones too: nothing is left behind at the tombstone.
         await entity_fact_merge.carry_out(work, plan.move, now)
         await entities.update(work.tx, target_id, plan.merged_target, now)
         await entities.update(work.tx, source_id, plan.tombstone, now)
-        told = {**plan.counts, "moved": plan.moved}
-        merged = Event(EventType.ENTITY_MERGE, target_id, told)
-        await work.record(merged, now)
+        payload = {**plan.counts, "moved": plan.moved}
+        await work.record(Event(EventType.ENTITY_MERGE, target_id, payload), now)
         await entity_linking.adopt_named(work, target_id, plan.names)
-    return plan.report
+    return MergeReport(**plan.counts)
 
 
 async def preview_merge(
     memory: Memory, source_id: UUID, target_id: UUID, lineage: Lineage
 ) -> MergePreview:
     """Return what a merge would do now, or raise what it would raise. Nothing changes."""
-    now = memory.now()
-    # What would be merged is locked while that is planned, which only the original can do.
+    # Planning locks rows, which only the primary can do.
     async with memory.original.transaction(lineage) as tx:
         plan = await _plan(memory, tx, source_id, target_id)
-        lost = {one.loser["id"] for one in plan.move.rivalries}
+        lost = {merge.loser["id"] for merge in plan.move.merges}
         moving = [id for id in plan.move.ids if id not in lost][:_MOST_SHOWN]
-        rows = await facts.find(tx, ids=moving, now=now)
-    shown = [_rivalry(one) for one in plan.move.rivalries[:_MOST_SHOWN]]
-    return MergePreview(**plan.counts, rivalries=shown, repointed=[_fact(row) for row in rows])
+        rows = await facts.find(tx, ids=moving, now=memory.now())
+    rivalries = [
+        {"stays": _fact(merge.winner), "gives_way": _fact(merge.loser), "why": merge.why}
+        for merge in plan.move.merges[:_MOST_SHOWN]
+    ]
+    return MergePreview(**plan.counts, rivalries=rivalries, repointed=list(map(_fact, rows)))
 
 
 async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) -> Parted:
@@ -157,7 +149,10 @@ async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) ->
     async with memory.transaction(lineage) as tx:
         if await entities.get(tx, id=entity_id) is None:
             raise NotFound(f"entity_id: entity {entity_id} does not exist")
-        merge = await _held_merge(tx, entity_id)
+        merge = await entities.get_merge(tx, id=entity_id)
+        if merge is not None:
+            await _hold_names(tx, UUID(merge["source_entity_id"]), UUID(merge["target_entity_id"]))
+            merge = await entities.get_merge(tx, id=entity_id)
         if merge is None:
             raise Conflict(f"entity {entity_id} is no part of a merge that can be taken back")
         parted = await unmerge_in(UndoContext(memory, tx, lineage), merge)
@@ -168,44 +163,27 @@ async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) ->
     return parted
 
 
-async def _held_merge(tx: Transaction, entity_id: UUID) -> Row | None:
-    """Lock the names of both sides, then read the last merge of an entity."""
-    merge = await entities.get_merge(tx, id=entity_id)
-    if merge is None:
-        return None
-    await _hold_names(tx, UUID(merge["source_entity_id"]), UUID(merge["target_entity_id"]))
-    return await entities.get_merge(tx, id=entity_id)
-
-
 async def _hold_names(tx: Transaction, *ids: UUID) -> None:
     """Lock the names of entities, so that nobody stores a fact under them meanwhile."""
     rows = [await entities.get(tx, id=id) for id in ids]
-    known = [(row["canonical_name"], *row["aliases"]) for row in rows if row is not None]
-    await entity_linking.hold_names(tx, [name for names in known for name in names])
+    named = [(row["canonical_name"], *row["aliases"]) for row in rows if row is not None]
+    await entity_linking.hold_names(tx, [name for names in named for name in names])
 
 
 async def _plan(memory: Memory, tx: Transaction, source_id: UUID, target_id: UUID) -> _Plan:
-    """Hold both entities and their facts, and decide between facts that would share a key.
-
-    Storing a fact holds the entity it names, so from here on neither gains another one.
-    """
+    """Lock both entities and their facts, and decide between facts that would share a key."""
     if source_id == target_id:
         raise InvalidInput(
             f"target_entity_id: found {target_id}, which is the source; "
             "an entity cannot be merged into itself"
         )
     held = await entities.hold(tx, source_id, target_id)
-    source = living(source_id, held.get(source_id), "source_entity")
-    target = living(target_id, held.get(target_id), "target_entity")
+    source = unmerged(source_id, held.get(source_id), "source_entity")
+    target = unmerged(target_id, held.get(target_id), "target_entity")
     moving = await entities.find_facts(tx, id=source_id)
     return _Plan(
         source, target, await entity_fact_merge.planned(tx, moving, target_id, memory.now())
     )
-
-
-def _rivalry(rivalry: FactMerge) -> dict[str, Any]:
-    sides = {"stays": rivalry.winner, "gives_way": rivalry.loser}
-    return {**{name: _fact(row) for name, row in sides.items()}, "why": rivalry.why}
 
 
 def _fact(row: Row) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
@@ -21,15 +20,6 @@ MAX_FACTS = 500
 MAX_MEASURED = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class NameSearch:
-    """A name to resolve, and the entities preferred among equals."""
-
-    name: str
-    entity_type: str | None
-    favoured: tuple[UUID, ...]
-
-
 async def resolve_entity(
     memory: Memory,
     name: str,
@@ -41,74 +31,53 @@ async def resolve_entity(
 ) -> list[dict[str, Any]]:
     """Return the entities that a name may mean, best score first; nothing is created."""
     hints = policy.checked_hints(context_hints)
-    search = _checked_search(name, entity_type, hints)
+    kind = entity_type and inputs.checked_word("entity_type", entity_type, EntityType).value
+    named: dict[str, Any] = {"name": names.checked_name("name", name), "entity_type": kind}
     async with memory.transaction(lineage) as tx:
-        found = await _find_by_name(tx, search)
-        if enable_fuzzy and len(search.name) >= policy.MIN_FUZZY_NAME:
-            found += await _find_fuzzily(tx, search, found)
-        extra = await _extra_scores(tx, found, hints)
-    return policy.ranked(found, extra)
+        rows = await entities.find_by_name(
+            tx, limit=MAX_CANDIDATES, favoured=tuple(hints.domain_scores), **named
+        )
+        candidates = [candidate(row, row["name_match"]) for row in rows]
+        if enable_fuzzy and len(named["name"]) >= policy.MIN_FUZZY_NAME:
+            candidates += await _find_similar(tx, named, candidates)
+        extra = await _extra_scores(tx, candidates, hints)
+    return policy.ranked(candidates, extra)
 
 
 async def ranked_bearers(
     tx: Transaction, bearers: Sequence[Row], name: str, new: NewFact
 ) -> list[dict[str, Any]]:
     """Rank entities of one name by how well a fact fits them."""
-    found = [candidate(row, _match(row, name)) for row in bearers]
-    extra = await _extra_scores(tx, found, Hints(new.searchable_text))
+    candidates = []
+    for row in bearers:
+        is_own = row["canonical_name"].lower() == name.lower()
+        candidates.append(candidate(row, NameMatch.EXACT if is_own else NameMatch.ALIAS))
+    extra = await _extra_scores(tx, candidates, Hints(new.searchable_text))
     shown = ("entity_id", "canonical_name", "entity_type", "score")
-    return [{key: one[key] for key in shown} for one in policy.ranked(found, extra)]
+    return [{key: one[key] for key in shown} for one in policy.ranked(candidates, extra)]
 
 
-def _match(row: Row, name: str) -> NameMatch:
-    own = row["canonical_name"].lower() == name.lower()
-    return NameMatch.EXACT if own else NameMatch.ALIAS
-
-
-def _checked_search(name: str, entity_type: str | None, hints: Hints) -> NameSearch:
-    kind = entity_type and inputs.checked_word("entity_type", entity_type, EntityType).value
-    return NameSearch(names.checked_name("name", name), kind, tuple(hints.domain_scores))
-
-
-async def _find_by_name(tx: Transaction, search: NameSearch) -> list[dict[str, Any]]:
-    rows = await entities.find_by_name(tx, limit=MAX_CANDIDATES, **asdict(search))
-    return [candidate(row, row["name_match"]) for row in rows]
-
-
-async def _find_fuzzily(
-    tx: Transaction, search: NameSearch, found: list[dict[str, Any]]
+async def _find_similar(
+    tx: Transaction, named: dict[str, Any], candidates: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Find entities spelled like the name: by pg_trgm, or else in Python."""
-    ids, limit = [one["entity_id"] for one in found], MAX_CANDIDATES - len(found)
+    ids, limit = [found["entity_id"] for found in candidates], MAX_CANDIDATES - len(candidates)
     if await entities.has_trigrams(tx):
-        measure = FuzzyMeasure.PG_TRGM
-        rows = await entities.find_similar(
-            tx,
-            name=search.name,
-            entity_type=search.entity_type,
-            found=ids,
-            threshold=policy.FUZZY_THRESHOLD,
-            limit=limit,
-        )
-    else:
-        measure = FuzzyMeasure.PRODUCT
-        rows = await _measure(tx, search, ids, limit)
-    return [candidate(row, NameMatch.FUZZY, measure) for row in rows]
-
-
-async def _measure(tx: Transaction, search: NameSearch, ids: list[UUID], limit: int) -> list[Row]:
-    rows = await entities.find_unmerged(
-        tx, entity_type=search.entity_type, found=ids, limit=MAX_MEASURED
-    )
+        wanted = {"found": ids, "threshold": policy.FUZZY_THRESHOLD, "limit": limit}
+        rows = await entities.find_similar(tx, **named, **wanted)
+        return [candidate(row, NameMatch.FUZZY, FuzzyMeasure.PG_TRGM) for row in rows]
+    kind = named["entity_type"]
+    rows = await entities.find_unmerged(tx, entity_type=kind, found=ids, limit=MAX_MEASURED)
     # Many names take a moment, in which the event loop has others to serve.
-    return await asyncio.to_thread(policy.similar, rows, search.name, limit)
+    rows = await asyncio.to_thread(policy.similar, rows, named["name"], limit)
+    return [candidate(row, NameMatch.FUZZY, FuzzyMeasure.PRODUCT) for row in rows]
 
 
 async def _extra_scores(
-    tx: Transaction, found: list[dict[str, Any]], hints: Hints
+    tx: Transaction, candidates: list[dict[str, Any]], hints: Hints
 ) -> dict[UUID, float]:
     """Score each candidate by the hints."""
-    ids = [one["entity_id"] for one in found]
+    ids = [found["entity_id"] for found in candidates]
     extra = {entity_id: hints.domain_scores.get(entity_id, 0.0) for entity_id in ids}
     terms = frozenset(await entities.keywords(tx, text=hints.text) if hints.text else ())
     if terms:

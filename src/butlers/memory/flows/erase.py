@@ -27,14 +27,9 @@ _ORDER = (
     "project", "predicate",
 )  # fmt: skip
 _REWORDED = {
-    "entity": ("aliases", "metadata"),
-    "rule": ("tags", "metadata"),
-    "project": ("name", "keys", "places"),
-}
-_REWORD = {
-    "entity": rows.reword_entity,
-    "rule": rows.reword_rule,
-    "project": rows.reword_project,
+    "entity": (rows.reword_entity, ("aliases", "metadata")),
+    "rule": (rows.reword_rule, ("tags", "metadata")),
+    "project": (rows.reword_project, ("name", "keys", "places")),
 }
 
 
@@ -53,7 +48,7 @@ async def erase(memory: Memory, wanted: ErasureRequest, lineage: Lineage) -> Sel
             payload = {"counts": selection.counts, "event_ids": selection.events}
             await work.record(Event(EventType.MEMORY_ERASED, None, payload))
     memory.counts.delete(lineage.tenant_id)
-    memory.standings.delete(lineage.tenant_id)
+    memory.profiles.delete(lineage.tenant_id)
     return selection
 
 
@@ -65,7 +60,7 @@ async def _erase(tx: Transaction, selection: Selection, wanted: ErasureRequest) 
         elif ids:
             await rows.erase(tx, kind=_BY_NAME[kind].table, keys=ids)
     for (kind, id), row in selection.reworded.items():
-        await _REWORD[kind](tx, id=id, **row)
+        await _REWORDED[kind][0](tx, id=id, **row)
     await rows.erase_events(tx, ids=list(map(UUID, selection.events)))
     await rows.erase_names(tx, names=list(selection.names))
     if wanted.everything:
@@ -78,7 +73,7 @@ async def _select(tx: Transaction, wanted: ErasureRequest) -> Selection:
     if wanted.entity_id is not None and not persons:
         raise NotFound(f"entity: there is no entity {wanted.entity_id}")
     if wanted.everything:
-        names = tuple(name for one in entities for name in (one["canonical_name"], *one["aliases"]))
+        names = tuple(name for row in entities for name in (row["canonical_name"], *row["aliases"]))
     selection = Selection(Mentions(names), names)
     await _select_rows(tx, wanted, selection, persons)
     await _select_events(tx, wanted, selection)
@@ -97,10 +92,10 @@ async def _select_rows(
             why = erasure.reason(wanted, kind, row, selection.mentions, persons)
             if why:
                 selection.add(kind, id, why, row, written)
-            elif kind in _REWORDED:
+                continue
+            others[kind, id] = row
+            if kind in _REWORDED:
                 _reword(selection, kind, id, row)
-            if not why:
-                others[kind, id] = row
     links = [
         (row["source_type"], str(row["source_id"]), str(row["target_id"]))
         for row in await rows.find_links(tx)
@@ -114,10 +109,10 @@ async def _select_rows(
 
 def _reword(selection: Selection, kind: str, id: str, row: dict[str, Any]) -> None:
     """Keep a row that only mentions a person, without the name."""
-    told = {name: row[name] for name in _REWORDED[kind]}
-    bare = erasure.without_names(told, selection.mentions)
-    if bare != told:
-        selection.reworded[kind, id] = bare
+    columns = {name: row[name] for name in _REWORDED[kind][1]}
+    reworded = erasure.without_names(columns, selection.mentions)
+    if reworded != columns:
+        selection.reworded[kind, id] = reworded
 
 
 async def _select_events(tx: Transaction, wanted: ErasureRequest, selection: Selection) -> None:
@@ -127,8 +122,8 @@ async def _select_events(tx: Transaction, wanted: ErasureRequest, selection: Sel
         memory_id, payload = event["memory_id"], event["payload"]
         if memory_id and wanted.keeps(memory_id):
             continue
-        told_of = memory_id in erased or (of_session and event["request_id"] == of_session)
-        if wanted.everything or told_of or selection.mentions.in_value(payload):
+        is_about = memory_id in erased or (of_session and event["request_id"] == of_session)
+        if wanted.everything or is_about or selection.mentions.in_value(payload):
             selection.events.append(event["id"])
 
 

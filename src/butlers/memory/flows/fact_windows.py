@@ -1,14 +1,14 @@
-"""Placing a fact among others of its key: their windows close, or it inherits what it repeats."""
+"""Place a fact among others of its key: close their windows, or inherit what it repeats."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import NotFound
-from butlers.memory.flows.feedback import confirm_in
+from butlers.memory.flows.feedback import confirm_in, moved_time
 from butlers.memory.flows.links import link_in
 from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import (
@@ -24,46 +24,49 @@ from butlers.memory.model import (
 from butlers.memory.policy import validity
 from butlers.memory.policy.inputs import MAX_TAGS
 from butlers.memory.policy.spoken_window import dated
-from butlers.memory.policy.validity import ExistingFact, Placement, Window, WindowChange
+from butlers.memory.policy.validity import ExistingFact, Placement, Window
 from butlers.memory.records import INPUT
 from butlers.memory.store import facts, links
 from butlers.memory.store.facts import FactKey
 
 
 def window_of(row: Row | NewFact) -> Window:
-    """When something holds, as its row or its teller says."""
+    """Return the validity window of a row or a new fact."""
     if isinstance(row, NewFact):
         return Window(row.valid_from, row.valid_to)
     return Window(row["valid_from"], row["valid_to"])
 
 
-async def in_time(tx: Transaction, new: NewFact, now: datetime) -> NewFact:
-    """A fact with the time that its statement tells of; one of another time than now only beside a
-    fact that holds now, for else it is the best that is known."""
-    told = dated(new, now)
-    if window_of(told).holds(now):
-        return told
-    return told if await facts.get_active(tx, FactKey.of(new), now) else new
+async def with_window(tx: Transaction, new: NewFact, now: datetime) -> NewFact:
+    """Add the validity window that a fact's words state.
+
+    Without a current fact beside it, one that is not valid now stays undated: nothing better is
+    known.
+    """
+    dated_fact = dated(new, now)
+    if window_of(dated_fact).holds(now) or await facts.get_active(tx, FactKey.of(new), now):
+        return dated_fact
+    return new
 
 
 async def find_placement(tx: Transaction, new: NewFact, now: datetime) -> Placement:
-    """Where a new fact goes, under a held key."""
+    """Find the window of a new fact and what it changes; its key must be locked."""
     wanted, key = window_of(new), FactKey.of(new)
-    found = await facts.find_active(tx, key, new.content)
-    # What holds now leaves no room for anything replaced or faded, of which there may be much.
-    if not wanted.is_open or not any(window_of(row).holds(now) for row in found):
-        found = await facts.find_by_key(tx, key, new.content)
-    return validity.place_fact(wanted, list(map(existing_fact, found)), now, new.said_at)
+    rows = await facts.find_active(tx, key, new.content)
+    # A current fact leaves no room for superseded or expired ones, of which there may be many.
+    if not wanted.is_open or not any(window_of(row).holds(now) for row in rows):
+        rows = await facts.find_by_key(tx, key, new.content)
+    return validity.place_fact(wanted, list(map(existing_fact, rows)), now, new.said_at)
 
 
-async def find_standing(tx: Transaction, key: FactKey, *without: UUID) -> list[ExistingFact]:
-    """What is told of a key at any time, but for some."""
-    told = await facts.find_by_key(tx, key, "")
-    return [existing_fact(row) for row in told if row["id"] not in without]
+async def find_existing(tx: Transaction, key: FactKey, *without: UUID) -> list[ExistingFact]:
+    """Load the facts of a key, past and present, except some."""
+    rows = await facts.find_by_key(tx, key, "")
+    return [existing_fact(row) for row in rows if row["id"] not in without]
 
 
 def existing_fact(row: Row) -> ExistingFact:
-    """A fact as policy knows it."""
+    """Build the policy's view of a stored fact."""
     return ExistingFact(
         row["id"],
         window_of(row),
@@ -75,104 +78,77 @@ def existing_fact(row: Row) -> ExistingFact:
     )
 
 
-def stronger(place: Placement, trust: int) -> ExistingFact | None:
-    """What a fact may not change: the more trusted, unless it has faded."""
-    met = (one.of for one in place.changes if one.of.was != Validity.EXPIRED)
-    return next((one for one in met if one.trust > trust), None)
+def more_trusted(place: Placement, trust: int) -> ExistingFact | None:
+    """Return a fact that the new one may not change: more trusted, and not expired."""
+    changed = (change.of for change in place.changes if change.of.was != Validity.EXPIRED)
+    return next((fact for fact in changed if fact.trust > trust), None)
 
 
 async def close_overlapping(tx: Transaction, place: Placement) -> None:
-    """What a fact changes holds at another time, or gives way, before the fact is there."""
-    for one in place.changes:
-        state = _validity(one)
-        await facts.set_window(tx, id=one.of.id, validity=state, **columns(one.window))
+    """Write the new windows of the facts that a new one changes, before that is inserted."""
+    for change in place.changes:
+        was = change.of.was if change.of.was in set(Validity) else Validity.ACTIVE
+        state = Validity.SUPERSEDED if change.gives_way else was
+        await facts.set_window(tx, id=change.of.id, validity=state, **asdict(change.window))
 
 
 async def record_closed(work: UnitOfWork, fact_id: UUID, place: Placement) -> None:
-    """Tell the audit stream what a fact changed; link it to what it replaced."""
+    """Record `fact_superseded` or `fact_bounded` for each change; link what was superseded."""
     now = work.now
-    for one in place.changes:
-        await _record_change(work, fact_id, one)
-        if one.gives_way:
-            await links.insert(work.tx, _link(fact_id, Relation.SUPERSEDES, one.of.id), now)
-        if one.copy is not None:
-            await _copy(work, one.of.id, one.copy)
-
-
-def columns(window: Window) -> dict[str, Any]:
-    """A window as its columns."""
-    return {"valid_from": window.valid_from, "valid_to": window.valid_to}
+    for change in place.changes:
+        fact, payload = change.of, moved_window(change.of.window, change.window)
+        if change.gives_way:
+            payload |= {"from": fact.was, "to": "superseded", "superseded_by": str(fact_id)}
+            await work.record(Event(EventType.FACT_SUPERSEDED, fact.id, payload))
+            await links.insert(work.tx, _link(fact_id, Relation.SUPERSEDES, fact.id), now)
+        else:
+            payload |= {"bounded_by": str(fact_id)}
+            await work.record(Event(EventType.FACT_BOUNDED, fact.id, payload))
+        if change.copy is not None:
+            await _copy(work, fact.id, change.copy)
 
 
 def stated_window(window: Window) -> dict[str, Any]:
-    """What an event tells of when a fact holds, where that is known."""
+    """Return the ends of a window that are known, for an event."""
     named = zip(("valid_from", "valid_to"), window.told(), strict=True)
     return {name: at for name, at in named if at is not None}
 
 
 def moved_window(before: Window, after: Window) -> dict[str, Any]:
-    """What an event tells of a window that has changed."""
+    """Return a changed window, for an event."""
     return {"window": {"from": before.told(), "to": after.told()}}
 
 
-async def _record_change(work: UnitOfWork, fact_id: UUID, one: WindowChange) -> None:
-    payload = moved_window(one.of.window, one.window)
-    if one.gives_way:
-        payload |= {"from": one.of.was, "to": "superseded", "superseded_by": str(fact_id)}
-        kind = EventType.FACT_SUPERSEDED
-    else:
-        payload |= {"bounded_by": str(fact_id)}
-        kind = EventType.FACT_BOUNDED
-    event = Event(kind, one.of.id, payload)
-    await work.record(event)
-
-
 async def _copy(work: UnitOfWork, fact_id: UUID, window: Window) -> None:
-    """A fact that held twice is there twice, the second time drawn from the first."""
+    """Store a fact a second time, for a second window; the copy is derived from the first."""
     copy_id, now = work.new_id(), work.now
-    await facts.copy(work.tx, id=fact_id, copy_id=copy_id, now=now, **columns(window))
-    copied = (await facts.find(work.tx, ids=[copy_id], now=now))[0]
-    payload = {
-        "to": copied["state"],
-        **{name: copied[name] for name in ("subject", "predicate", "scope", "permanence")},
-        "supersedes": None,
-        "source_butler": copied["source_butler"],
-        "source_episode_id": copied["source_episode_id"] and str(copied["source_episode_id"]),
-        **stated_window(window),
-        "copy_of": str(fact_id),
-    }
-    event = Event(EventType.FACT_CREATED, copy_id, payload)
-    await work.record(event, now)
+    await facts.copy(work.tx, id=fact_id, copy_id=copy_id, now=now, **asdict(window))
+    [row] = await facts.find(work.tx, ids=[copy_id], now=now)
+    source, same = row["source_episode_id"], ("subject", "predicate", "scope", "permanence")
+    payload = {name: row[name] for name in (*same, "source_butler")} | stated_window(window)
+    payload |= {"to": row["state"], "supersedes": None, "copy_of": str(fact_id)}
+    payload["source_episode_id"] = source and str(source)
+    await work.record(Event(EventType.FACT_CREATED, copy_id, payload), now)
     await link_in(work, _link(copy_id, Relation.DERIVED_FROM, fact_id))
-    for source in await links.find_sources(work.tx, id=fact_id):
-        await link_in(work, _drawn(copy_id, source))
+    await inherit_sources(work, copy_id, fact_id)
 
 
 async def inherit_sources(work: UnitOfWork, fact_id: UUID, before_id: UUID) -> list[UUID]:
-    """Draw a fact from whatever another was drawn from; which memories these are."""
-    found = await links.find_sources(work.tx, id=before_id)
-    for source in found:
-        await link_in(work, _drawn(fact_id, source))
-    return [source["id"] for source in found]
-
-
-def _drawn(fact_id: UUID, source: Row) -> Link:
-    target = MemoryRef(MemoryType(source["kind"]), source["id"])
-    return Link(MemoryRef(MemoryType.FACT, fact_id), Relation.DERIVED_FROM, target)
+    """Derive a fact from what another is derived from; return the ids of these sources."""
+    sources = await links.find_sources(work.tx, id=before_id)
+    for row in sources:
+        source = MemoryRef(MemoryType(row["kind"]), row["id"])
+        fact = MemoryRef(MemoryType.FACT, fact_id)
+        await link_in(work, Link(fact, Relation.DERIVED_FROM, source))
+    return [row["id"] for row in sources]
 
 
 def _link(source: UUID, relation: Relation, target: UUID) -> Link:
     return Link(MemoryRef(MemoryType.FACT, source), relation, MemoryRef(MemoryType.FACT, target))
 
 
-def _validity(one: WindowChange) -> str:
-    if one.gives_way:
-        return Validity.SUPERSEDED
-    return one.of.was if one.of.was in set(Validity) else Validity.ACTIVE
-
-
 def merged_with(new: NewFact, before: Row) -> NewFact:
-    """A fact with what the one before it had, where that is more."""
+    """Return a restated fact with what it inherits from the one before."""
     inherited = {
         name: column.restated(getattr(new, name), before[name])
         for name, column in INPUT[NewFact].items()
@@ -182,33 +158,29 @@ def merged_with(new: NewFact, before: Row) -> NewFact:
 
 
 def only_confirms(new: NewFact, before: Row, place: Placement) -> bool:
-    """Whether a fact says nothing beyond the one before it."""
-    said = merged_with(new, before)
-    raised = (said.importance, said.permanence) != (before["importance"], before["permanence"])
-    noted = set(said.tags) != set(before["tags"]) or bool(new.metadata)
-    return not raised and not noted and place.window == window_of(before)
+    """Return whether a fact says nothing beyond the one before it."""
+    merged = merged_with(new, before)
+    raised = (merged.importance, merged.permanence) != (before["importance"], before["permanence"])
+    annotated = set(merged.tags) != set(before["tags"]) or bool(new.metadata)
+    return not raised and not annotated and place.window == window_of(before)
 
 
 async def confirm_by(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID]) -> None:
-    """Confirm a memory and keep which episodes did."""
+    """Confirm a memory and link the episodes that support it."""
     if not await confirm_in(work, ref, episode_ids):
         raise NotFound(f"{ref.type} {ref.id} is not in use any more; it was left as it is")
     for id in episode_ids:
-        said = Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, ref)
-        await link_in(work, said)
+        await link_in(work, Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, ref))
 
 
 async def inherit_history(work: UnitOfWork, before: Row, fact_id: UUID) -> None:
-    """Give a fact the uses and sources of the one before it, and tell that it was confirmed."""
+    """Give a fact the uses and sources of the one before it. Records `fact_confirmed`."""
     now = work.now
     await facts.inherit(work.tx, id=fact_id, before_id=before["id"])
     sources = await inherit_sources(work, fact_id, before["id"])
-    drawn = {*sources, before["source_episode_id"]} - {None}
-    was = before["last_confirmed_at"]
     payload = {
-        "last_confirmed_at": {"from": was and was.isoformat(), "to": now.isoformat()},
+        "last_confirmed_at": moved_time(before["last_confirmed_at"], now),
         "same_as": str(before["id"]),
-        "inherited": sorted(map(str, drawn)),
+        "inherited": sorted(map(str, {*sources, before["source_episode_id"]} - {None})),
     }
-    event = Event(EventType.FACT_CONFIRMED, fact_id, payload)
-    await work.record(event, now)
+    await work.record(Event(EventType.FACT_CONFIRMED, fact_id, payload), now)

@@ -11,11 +11,10 @@ import structlog
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
 from butlers.kernel.json_values import as_json
-from butlers.kernel.secret_policy import Secrets, admitted
-from butlers.kernel.text import clean, preprocess_text
-from butlers.kernel.words import prepared
-from butlers.memory.flows.authority import is_more_trusted
-from butlers.memory.flows.proposals import let_confirmation_wait
+from butlers.kernel.secret_policy import admitted
+from butlers.kernel.text import clean
+from butlers.memory.flows.authority import STORES, is_more_trusted
+from butlers.memory.flows.proposals import propose_confirmation
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Event,
@@ -30,7 +29,7 @@ from butlers.memory.policy import inputs, maturity
 from butlers.memory.policy.attachments import checked_document, checked_ref
 from butlers.memory.policy.maturity import Author, Mark, RuleState
 from butlers.memory.policy.trust import with_origin
-from butlers.memory.store import facts, rules
+from butlers.memory.store import rules
 
 _log = structlog.get_logger(__name__)
 
@@ -68,16 +67,9 @@ async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
         if maturity.warning(content, reasons) != warning:
             return None
         kept = {k: v for k, v in held["metadata"].items() if k != "needs_inversion"}
-        await rules.invert(
-            work.tx,
-            id=held["id"],
-            now=now,
-            content=warning,
-            metadata=kept | {"original_content": content},
-            embedding=embedding.vector,
-            embedding_version_id=embedding.version_id,
-            searchable=prepared(preprocess_text(warning)),
-        )
+        metadata = kept | {"original_content": content}
+        columns = {"content": warning, "metadata": metadata, **embedding.columns(warning)}
+        await rules.invert(work.tx, id=held["id"], now=now, **columns)
         [inverted] = await rules.find(work.tx, ids=[held["id"]], now=now)
         payload = {"from": held["maturity"], "to": Maturity.ANTI_PATTERN}
         payload |= {"original_content": content, "reasons": reasons}
@@ -85,11 +77,12 @@ async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
     return inverted
 
 
-_MARKED = {
-    RuleOutcome.HELPFUL: EventType.RULE_MARKED_HELPFUL,
-    RuleOutcome.HARMFUL: EventType.RULE_MARKED_HARMFUL,
-}
 _MOVED = {RuleOutcome.HELPFUL: EventType.RULE_PROMOTED, RuleOutcome.HARMFUL: EventType.RULE_DEMOTED}
+_UNMARKABLE = {
+    "forgotten": "was forgotten; it takes no more marks",
+    "quarantined": "is in quarantine; it takes no marks",
+}
+_RECOVERED = {"from": "fading", "to": "active"}
 _COUNTED = ("applied_count", "success_count", "harmful_count", "effectiveness_score")
 
 
@@ -106,7 +99,7 @@ class Application:
 async def confirm_memory(
     memory: Memory, memory_type: str, memory_id: str | UUID, lineage: Lineage
 ) -> bool:
-    """Confirm a fact or rule: it decays from now, and fades no more; false when none is in use."""
+    """Confirm a fact or rule: its confidence is full again; false when there is no current one."""
     ref = checked_ref("memory", memory_type, memory_id)
     if ref.type is MemoryType.EPISODE:
         raise InvalidInput(
@@ -115,7 +108,7 @@ async def confirm_memory(
     async with memory.begin(lineage) as work:
         if not await is_more_trusted(work.tx, ref, lineage.trust):
             return await confirm_in(work, ref)
-        waiting = await let_confirmation_wait(work, ref)
+        waiting = await propose_confirmation(work, ref)
     raise Conflict(
         f"{ref.type} {ref.id} comes from somebody more trusted; the confirmation waits for "
         f"{waiting.why}"
@@ -123,15 +116,19 @@ async def confirm_memory(
 
 
 async def confirm_in(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID] = ()) -> bool:
-    """Confirm a fact or rule within a transaction; false when none is in use."""
+    """Confirm a fact or rule and record that; false when there is no current one."""
     now = work.now
-    store = facts if ref.type is MemoryType.FACT else rules
-    before = await store.confirm(work.tx, id=ref.id, now=now)
+    before: Row | None = await STORES[ref.type].confirm(work.tx, id=ref.id, now=now)
     if before is None:
         return False
-    await work.record(_confirmed(ref, before, now, episode_ids), now)
+    payload: dict[str, Any] = {"last_confirmed_at": moved_time(before["was_confirmed_at"], now)}
+    if before.get("was_confidence", 1.0) < 1.0:
+        payload["confidence"] = {"from": before["was_confidence"], "to": 1.0}
+    if episode_ids:
+        payload["episodes"] = sorted(map(str, episode_ids))
+    await work.record(Event(EventType(f"{ref.type}_confirmed"), ref.id, payload), now)
     if before["was"] == "fading":
-        await work.record(_recovered(ref), now)
+        await work.record(Event(EventType(f"{ref.type}_recovered"), ref.id, _RECOVERED), now)
     return True
 
 
@@ -212,10 +209,8 @@ async def _lock_rule(tx: Transaction, rule_id: UUID, now: datetime) -> Row:
     rule = await rules.lock(tx, id=rule_id, now=now)
     if rule is None:
         raise NotFound(f"rule_id: rule {rule_id} does not exist; search for the rule to mark")
-    if rule["state"] == "forgotten":
-        raise NotFound(f"rule_id: rule {rule_id} was forgotten; it takes no more marks")
-    if rule["state"] == "quarantined":
-        raise NotFound(f"rule_id: rule {rule_id} is in quarantine; it takes no marks")
+    if reason := _UNMARKABLE.get(rule["state"]):
+        raise NotFound(f"rule_id: rule {rule_id} {reason}")
     return rule
 
 
@@ -226,20 +221,14 @@ def _application(
     reason: str | None,
     context: Mapping[str, Any] | None,
 ) -> Application:
-    secrets = memory.settings.secrets
-    return Application(
-        rule_id=inputs.checked_id("rule_id", rule_id),
-        outcome=outcome,
-        reason=_checked_reason(reason, secrets),
-        context=checked_document("context", context or {}, secrets),
-    )
-
-
-def _checked_reason(reason: str | None, secrets: Secrets) -> str | None:
-    """Check a reason; a blank one is none."""
-    if reason is None or not clean(reason).strip():
-        return None
-    return inputs.checked_text("reason", admitted(secrets, "reason", reason), inputs.MAX_REASON)
+    """Check the fields of an application; a blank reason is none."""
+    secrets, id = memory.settings.secrets, inputs.checked_id("rule_id", rule_id)
+    reason = reason if reason and clean(reason).strip() else None
+    if reason is not None:
+        allowed = admitted(secrets, "reason", reason)
+        reason = inputs.checked_text("reason", allowed, inputs.MAX_REASON)
+    document = checked_document("context", context or {}, secrets)
+    return Application(id, outcome, reason, document)
 
 
 def _columns(before: Row, after: RuleState, use: Application, now: datetime) -> dict[str, Any]:
@@ -256,30 +245,16 @@ def _columns(before: Row, after: RuleState, use: Application, now: datetime) -> 
     return columns | {"metadata": metadata}
 
 
-def _confirmed(ref: MemoryRef, before: Row, now: datetime, episode_ids: Sequence[UUID]) -> Event:
-    kind = EventType.FACT_CONFIRMED if ref.type is MemoryType.FACT else EventType.RULE_CONFIRMED
-    payload: dict[str, Any] = {"last_confirmed_at": _moved(before["was_confirmed_at"], now)}
-    if before.get("was_confidence", 1.0) < 1.0:
-        payload["confidence"] = {"from": before["was_confidence"], "to": 1.0}
-    if episode_ids:
-        payload["episodes"] = sorted(map(str, episode_ids))
-    return Event(kind, ref.id, payload)
-
-
-def _moved(was: datetime | None, now: datetime) -> dict[str, str | None]:
+def moved_time(was: datetime | None, now: datetime) -> dict[str, str | None]:
+    """Return a changed time, for an event."""
     return {"from": was.isoformat() if was else None, "to": now.isoformat()}
-
-
-def _recovered(ref: MemoryRef) -> Event:
-    kind = EventType.FACT_RECOVERED if ref.type is MemoryType.FACT else EventType.RULE_RECOVERED
-    return Event(kind, ref.id, {"from": "fading", "to": "active"})
 
 
 def _mark_result(before: Row, marked: Row, use: Application) -> Iterator[Event]:
     """Make the events of a mark that counts."""
     yield _marked(before, marked, use)
     if before["state"] == "fading" and marked["state"] == "active":
-        yield _recovered(MemoryRef(MemoryType.RULE, use.rule_id))
+        yield Event(EventType.RULE_RECOVERED, use.rule_id, _RECOVERED)
     if marked["maturity"] != before["maturity"]:
         payload = {"from": before["maturity"], "to": marked["maturity"]}
         yield Event(_MOVED[use.outcome], use.rule_id, payload)
@@ -295,5 +270,5 @@ def _marked(before: Row, marked: Row, use: Application, *, counted: bool = True)
         payload["counted"] = False
     elif use.outcome is RuleOutcome.HELPFUL:
         was, now = before["last_confirmed_at"], marked["last_confirmed_at"]
-        payload["last_confirmed_at"] = _moved(was, now)
-    return Event(_MARKED[use.outcome], use.rule_id, payload)
+        payload["last_confirmed_at"] = moved_time(was, now)
+    return Event(EventType(f"rule_marked_{use.outcome}"), use.rule_id, payload)

@@ -1,4 +1,4 @@
-"""How memories hang together."""
+"""Link memories to each other, and list links."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from uuid import UUID
 from butlers.db.postgres import Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
-from butlers.memory.flows.authority import must_reach
+from butlers.memory.flows.authority import STORES, refuse_more_trusted
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Direction,
@@ -21,13 +21,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.inputs import checked_word
-from butlers.memory.store import episodes, facts, links, rules
-
-_EXISTS = {
-    MemoryType.EPISODE: episodes.exists,
-    MemoryType.FACT: facts.exists,
-    MemoryType.RULE: rules.exists,
-}
+from butlers.memory.store import links
 
 
 async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields of the contract
@@ -39,7 +33,11 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
     relation: str,
     lineage: Lineage,
 ) -> bool:
-    """Link two memories of the caller's tenant; false when they are linked so already."""
+    """Link two memories of the caller's tenant; false when they are linked so already.
+
+    Refuses missing memories, a link to itself, and a `depends_on` link between episodes, in a
+    circle, or from a memory that is more trusted than the caller. Records `link_created`.
+    """
     link = Link(
         checked_ref("source", source_type, source_id),
         checked_word("relation", relation, Relation),
@@ -51,12 +49,12 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
         await _must_exist(work.tx, "source_id", link.source)
         await _must_exist(work.tx, "target_id", link.target)
         if link.relation is Relation.DEPENDS_ON:
-            await _must_carry(work, link)
+            await _check_ground(work, link)
         return await link_in(work, link)
 
 
 async def link_in(work: UnitOfWork, link: Link) -> bool:
-    """Link two memories that are there; false when they are linked so already."""
+    """Link two memories that exist; false when they are linked so already."""
     now = work.now
     added = await links.insert(work.tx, link, now)
     if added:
@@ -64,20 +62,19 @@ async def link_in(work: UnitOfWork, link: Link) -> bool:
     return added
 
 
-async def rest_in(work: UnitOfWork, ref: MemoryRef, grounds: Sequence[MemoryRef]) -> None:
-    """Let a memory rest on others: when one of them falls, it falls into doubt."""
+async def depend_in(work: UnitOfWork, ref: MemoryRef, grounds: Sequence[MemoryRef]) -> None:
+    """Let a memory depend on others: when one is no longer current, it is in doubt."""
     for ground in grounds:
         link = Link(ref, Relation.DEPENDS_ON, ground)
         await _must_exist(work.tx, "depends_on", ground)
-        await _must_carry(work, link)
+        await _check_ground(work, link)
         await link_in(work, link)
 
 
 async def derive_in(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID]) -> None:
     """Link a memory to the episodes it comes from."""
     for id in episode_ids:
-        source = MemoryRef(MemoryType.EPISODE, id)
-        await link_in(work, Link(ref, Relation.DERIVED_FROM, source))
+        await link_in(work, Link(ref, Relation.DERIVED_FROM, MemoryRef(MemoryType.EPISODE, id)))
 
 
 async def get_links(
@@ -87,7 +84,7 @@ async def get_links(
     direction: str,
     lineage: Lineage,
 ) -> list[dict[str, Any]]:
-    """The links that leave a memory, lead to it, or both, oldest first."""
+    """List the links from a memory, to it, or both, oldest first."""
     ref = checked_ref("memory", memory_type, memory_id)
     wanted = checked_word("direction", direction, Direction)
     async with memory.transaction(lineage) as tx:
@@ -95,25 +92,24 @@ async def get_links(
 
 
 async def _must_exist(tx: Transaction, field: str, ref: MemoryRef) -> None:
-    if not await _EXISTS[ref.type](tx, id=ref.id):
+    if not await STORES[ref.type].exists(tx, id=ref.id):
         raise NotFound(f"{field}: {ref.type} {ref.id} does not exist; link memories that are there")
 
 
-async def _must_carry(work: UnitOfWork, link: Link) -> None:
-    """Refuse what cannot be a ground, and a caller who would put what is more trusted in doubt."""
-    resting, ground = link.source, link.target
-    if MemoryType.EPISODE in (resting.type, ground.type):
+async def _check_ground(work: UnitOfWork, link: Link) -> None:
+    """Refuse what cannot be depended on, and to put what is more trusted in doubt."""
+    source, ground = link.source, link.target
+    if MemoryType.EPISODE in (source.type, ground.type):
         raise InvalidInput("depends_on: found an episode; valid are facts and rules")
-    await must_reach(work, resting, "let others decide about")
-    rests = {"types": [resting.type], "ids": [resting.id], "kind": ground.type, "id": ground.id}
-    if ground == resting or await links.depends_on(work.tx, **rests):
-        raise Conflict(f"depends_on: {ground.type} {ground.id} rests on {resting.id} itself")
+    await refuse_more_trusted(work, source, "let others decide about")
+    circle = {"types": [source.type], "ids": [source.id], "kind": ground.type, "id": ground.id}
+    if ground == source or await links.depends_on(work.tx, **circle):
+        raise Conflict(f"depends_on: {ground.type} {ground.id} depends on {source.id} itself")
     known = await links.get_relation(work.tx, link)
     if known not in (None, Relation.DEPENDS_ON):
-        raise Conflict(f"{resting.id} is linked to {ground.id} already, by {known}")
+        raise Conflict(f"{source.id} is linked to {ground.id} already, by {known}")
 
 
 def link_event(kind: EventType, link: Mapping[str, Any]) -> Event:
-    """That a link was drawn or removed; it stands with the source."""
-    payload = {name: str(value) for name, value in link.items()}
-    return Event(kind, link["source_id"], payload)
+    """Make the event of a link that was added or removed; its subject is the source."""
+    return Event(kind, link["source_id"], {name: str(value) for name, value in link.items()})

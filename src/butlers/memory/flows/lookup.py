@@ -2,16 +2,16 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Row, Transaction
+from butlers.db.postgres import Transaction
 from butlers.errors import Conflict, InvalidInput
 from butlers.kernel.json_values import as_json
-from butlers.memory.flows.browse import MAX_LIMIT, FactFilter, PageRequest, browse_facts
+from butlers.memory.flows.browse import MAX_LIMIT, FactFilter, PageRequest, list_page
 from butlers.memory.flows.entities import get_entity
 from butlers.memory.flows.history import explain_memory, memory_history
 from butlers.memory.handle import Memory
@@ -36,6 +36,7 @@ VALID_ID = f"valid is an id, or at least its first {SHORTEST} digits (0 to 9, a 
 _SHOWN = 5
 _OWN = (NameMatch.EXACT, NameMatch.ALIAS)
 _WHOLE = 32
+_UNFADING = timedelta(days=365)
 _BEGINNING = re.compile(rf"[0-9a-f]{{{SHORTEST},{_WHOLE}}}")
 
 
@@ -51,14 +52,19 @@ async def find_known(
     memory: Memory, given: str | UUID, kind: str | None, lineage: Lineage
 ) -> KnownId | None:
     """Find the memory or entity of an id or partial id, past ones too; several are a Conflict."""
-    low, high = _range(given)
+    digits = checked_beginning(given).replace("-", "")
+    low, high = (UUID(digits.ljust(_WHOLE, digit)) for digit in "0f")
     wanted = None if kind is None else checked_word("memory_type", kind, EventSubject)
     async with memory.transaction(lineage) as tx:
         rows = await browse.find_between(tx, low=low, high=high, limit=_SHOWN)
-    found = [row for row in rows if wanted in (None, row["kind"])]
-    if len(found) > 1:
-        raise Conflict(_ambiguous(given, found))
-    return KnownId(EventSubject(found[0]["kind"]), found[0]["id"]) if found else None
+    known = [KnownId(EventSubject(row["kind"]), row["id"]) for row in rows]
+    known = [one for one in known if wanted in (None, one.kind)]
+    if len(known) > 1:
+        named = ", ".join(f"{one.kind} {one.id}" for one in known)
+        raise Conflict(
+            f"memory_id: {given} may mean {named}; name the kind, or give more of the id"
+        )
+    return known[0] if known else None
 
 
 async def find_memory(
@@ -66,10 +72,10 @@ async def find_memory(
 ) -> MemoryRef | None:
     """Find the memory of an id or partial id; None for an entity."""
     wanted = None if memory_type is None else checked_word("memory_type", memory_type, MemoryType)
-    found = await find_known(memory, given, wanted, lineage)
-    if found is None or found.kind.value not in {kind.value for kind in MemoryType}:
+    known = await find_known(memory, given, wanted, lineage)
+    if known is None or known.kind.value not in set(MemoryType):
         return None
-    return MemoryRef(MemoryType(found.kind), found.id)
+    return MemoryRef(MemoryType(known.kind), known.id)
 
 
 async def find_fact_by_key(
@@ -99,9 +105,9 @@ async def _with_entity(tx: Transaction, key: FactKey) -> FactKey:
     if key.entity_id is not None:
         return key
     name = naming.as_name(key.subject)
-    asked = {"name": name, "entity_type": None, "favoured": (), "limit": 2}
-    found = [row for row in await entities.find_by_name(tx, **asked) if row["name_match"] in _OWN]
-    return replace(key, entity_id=found[0]["id"]) if len(found) == 1 else key
+    rows = await entities.find_by_name(tx, name=name, entity_type=None, favoured=(), limit=2)
+    own = [row["id"] for row in rows if row["name_match"] in _OWN]
+    return replace(key, entity_id=own[0]) if len(own) == 1 else key
 
 
 async def scopes_of(
@@ -111,11 +117,11 @@ async def scopes_of(
 
     An entity is in every scope that a fact about it is in.
     """
-    found: defaultdict[UUID, set[str]] = defaultdict(set)
+    scopes: defaultdict[UUID, set[str]] = defaultdict(set)
     async with memory.transaction(lineage) as tx:
         for row in await browse.find_scopes(tx, ids=list(ids)):
-            found[row["id"]].add(row["scope"])
-    return found
+            scopes[row["id"]].add(row["scope"])
+    return scopes
 
 
 def checked_beginning(given: str | UUID) -> str:
@@ -132,25 +138,10 @@ def whole_id(given: str | UUID) -> UUID | None:
     return UUID(digits) if len(digits) == _WHOLE else None
 
 
-def _range(given: str | UUID) -> tuple[UUID, UUID]:
-    """Return the lowest and highest id with this beginning."""
-    digits = checked_beginning(given).replace("-", "")
-    return UUID(digits.ljust(_WHOLE, "0")), UUID(digits.ljust(_WHOLE, "f"))
-
-
-def _ambiguous(given: str | UUID, found: Sequence[Row]) -> str:
-    named = ", ".join(f"{row['kind']} {row['id']}" for row in found)
-    return f"memory_id: {given} may mean {named}; name the kind, or give more of the id"
-
-
-_UNFADING = timedelta(days=365)
-_IN_USE = ("active", "fading")
-
-
 async def memory_detail(
     memory: Memory, ref: MemoryRef, lineage: Lineage, then: Then = NOW
 ) -> dict[str, Any] | None:
-    """A memory with all that explains it, its events, and how its confidence will go."""
+    """Return a memory with what explains it, its events, and a forecast of its confidence."""
     explained = await explain_memory(memory, ref.type, ref.id, lineage, then)
     if explained is None:
         return None
@@ -161,12 +152,12 @@ async def memory_detail(
 
 
 async def entity_detail(memory: Memory, entity_id: UUID, lineage: Lineage) -> dict[str, Any] | None:
-    """An entity with the newest facts about it, past ones included, and its events."""
+    """Return an entity with the newest facts about it, past ones included, and its events."""
     entity = await get_entity(memory, entity_id, lineage)
     if entity is None:
         return None
     wanted = PageRequest(limit=MAX_LIMIT)
-    known = await browse_facts(memory, FactFilter(entity_id=entity_id), wanted, lineage)
+    known = await list_page(memory, FactFilter(entity_id=entity_id), wanted, lineage)
     return {
         "entity": entity,
         "facts": known.items,
@@ -176,15 +167,14 @@ async def entity_detail(memory: Memory, entity_id: UUID, lineage: Lineage) -> di
 
 
 def _forecast(explained: dict[str, Any], now: datetime) -> list[dict[str, Any]]:
-    """The decay curve from the last confirmation to the day it expires; none for the past."""
-    found = explained["memory"]
-    if found.get("state") not in _IN_USE or "decay_rate" not in found:
+    """Return the decay curve from the last confirmation to expiry; empty for the past."""
+    row = explained["memory"]
+    if row.get("state") not in ("active", "fading") or "decay_rate" not in row:
         return []
-    waning = Waning.of({**found, "last_confirmed_at": _instant(found["last_confirmed_at"])})
+    waning = Waning.of({**row, "last_confirmed_at": _instant(row["last_confirmed_at"])})
     start = min(waning.confirmed_at or now, now)
     end = max(_instant(explained["expires_at"]) or start + _UNFADING, now + timedelta(days=1))
-    curve = waning.curve(start, end)
-    return [{"at": at.isoformat(), "confidence": left} for at, left in curve]
+    return [{"at": at.isoformat(), "confidence": left} for at, left in waning.curve(start, end)]
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -1,9 +1,9 @@
-"""A tenant's memory row by row: told for somebody to take along, and brought in again."""
+"""Export a tenant's memory row by row, and import it again."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from butlers.db.driver_errors import translated_errors
@@ -11,23 +11,22 @@ from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Conflict, IntegrityViolation, InvalidInput
 from butlers.kernel.text import preprocess_text
 from butlers.kernel.words import prepared
-from butlers.memory.flows.vectors import OnProgress, embed_missing, work_on
+from butlers.memory.flows.vectors import OnProgress, embed_missing, vector_job
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, VersionState
 from butlers.memory.store import rows
 from butlers.memory.store.rows import KINDS, RowKind
 
 IMPORT = "import"
-"""Who acts when rows are brought in: nobody else may bring events."""
-
+"""The actor of an import: the only one that may import events."""
 BATCH = 200
-"""Rows brought in by one statement."""
+"""Rows imported by one statement."""
 _BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class ImportLine:
-    """A row on its way in: the line it stands on, what it is, and its JSON as it was written."""
+    """A row to import: its line in the file, its kind, and its JSON, parsed and as written."""
 
     number: int
     kind: str
@@ -37,20 +36,20 @@ class ImportLine:
 
 @dataclass(slots=True)
 class Brought:
-    """How many rows of each kind were brought in, and how many were there already."""
+    """How many rows of each kind were imported, and how many existed already."""
 
     stored: dict[str, int]
     known: dict[str, int]
 
 
 async def columns(memory: Memory, lineage: Lineage) -> dict[str, list[str]]:
-    """What is taken along of each kind."""
+    """Return the exported columns of each kind of row."""
     async with memory.transaction(lineage) as tx:
-        return {one.name: await rows.columns_of(tx, kind=one.table) for one in KINDS}
+        return {kind.name: await rows.columns_of(tx, kind=kind.table) for kind in KINDS}
 
 
 async def export_rows(memory: Memory, lineage: Lineage) -> AsyncIterator[tuple[str, str]]:
-    """Every row as its kind and its JSON, all of one moment, in an order that does not change."""
+    """Stream every row as its kind and JSON, from one snapshot, in a fixed order."""
     async with memory.transaction(lineage, snapshot=True) as tx:
         for kind in KINDS:
             async for row in tx.stream(kind.rows.query):
@@ -58,7 +57,7 @@ async def export_rows(memory: Memory, lineage: Lineage) -> AsyncIterator[tuple[s
 
 
 async def bring(memory: Memory, lines: Iterable[ImportLine], lineage: Lineage) -> Brought:
-    """Bring rows in, all or none; a row that is there stays as it is."""
+    """Import rows, all or none; a row that exists stays as it is."""
     brought = Brought({}, {})
     try:
         async with memory.transaction(replace(lineage, actor=IMPORT)) as tx:
@@ -73,24 +72,18 @@ async def bring(memory: Memory, lines: Iterable[ImportLine], lineage: Lineage) -
 
 
 async def embed_brought(memory: Memory, lineage: Lineage, on_progress: OnProgress) -> int:
-    """Give a vector to every memory that has none; how many got one. Cut off, it can go on."""
+    """Embed every memory without a vector; return how many. If it is cut off, run it again."""
     await memory.embed(" ", lineage)  # a tenant without any model has one from here on
     for version in await memory.versions(lineage):
         if version.state is VersionState.CURRENT:
-            return await embed_missing(work_on(memory, lineage, version, on_progress))
+            return await embed_missing(vector_job(memory, lineage, version, on_progress))
     return 0
 
 
 def _batches(lines: Iterable[ImportLine]) -> Iterator[list[ImportLine]]:
-    """Lines that one statement can bring in: of one kind, with the same columns."""
-    for _, same in groupby(lines, key=lambda one: (one.kind, sorted(one.row))):
-        batch: list[ImportLine] = []
-        for line in same:
-            batch.append(line)
-            if len(batch) == BATCH:
-                yield batch
-                batch = []
-        if batch:
+    """Group lines that one statement can import: of one kind, with the same columns."""
+    for _, same in groupby(lines, key=lambda line: (line.kind, sorted(line.row))):
+        while batch := list(islice(same, BATCH)):
             yield batch
 
 
@@ -106,17 +99,17 @@ async def _bring_batch(tx: Transaction, batch: list[ImportLine], brought: Brough
 
 
 async def _enter(tx: Transaction, kind: RowKind, batch: list[ImportLine]) -> int:
-    """Bring in some rows; where that fails it is as if it had not been tried."""
-    told = ",".join(_with_words(kind, line) for line in batch)
+    """Import rows in a savepoint; return how many did not exist yet."""
+    array = f"[{','.join(_with_words(kind, line) for line in batch)}]"
     with translated_errors():
         async with tx.savepoint():
             if kind.name == "event":
-                return await rows.bring_events(tx, rows=f"[{told}]")
-            return await rows.bring(tx, kind=kind.table, rows=f"[{told}]")
+                return await rows.bring_events(tx, rows=array)
+            return await rows.bring(tx, kind=kind.table, rows=array)
 
 
 async def _name_the_line(tx: Transaction, kind: RowKind, batch: list[ImportLine]) -> None:
-    """Say which line of a batch cannot be brought in, and why."""
+    """Raise an error that names the line of a batch that cannot be imported, and why."""
     for line in batch:
         try:
             await _enter(tx, kind, [line])
@@ -130,7 +123,7 @@ async def _name_the_line(tx: Transaction, kind: RowKind, batch: list[ImportLine]
 
 
 def _with_words(kind: RowKind, line: ImportLine) -> str:
-    """A row as it enters, with the text that it is found by."""
+    """Return the JSON of a row with the text that the search index needs."""
     text = rows.searchable(kind, line.row)
     if text is None:
         return line.written
@@ -138,6 +131,6 @@ def _with_words(kind: RowKind, line: ImportLine) -> str:
 
 
 async def known_keys(memory: Memory, keys: list[str], lineage: Lineage) -> set[str]:
-    """Which of these idempotency keys something is stored under."""
+    """Return those of these idempotency keys that are in use."""
     async with memory.transaction(lineage) as tx:
         return {row["idempotency_key"] for row in await rows.known_keys(tx, keys=keys)}

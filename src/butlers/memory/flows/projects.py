@@ -28,7 +28,7 @@ _NOTED = timedelta(minutes=10)
 async def own_scope(memory: Memory, project: Project, lineage: Lineage) -> str:
     """Return the scope that a session in this project stores in; register a new project."""
     async with memory.begin(lineage) as work:
-        return PROJECT + await _met(work, project)
+        return PROJECT + await _register(work, project)
 
 
 async def seen_scopes(memory: Memory, project: Project, lineage: Lineage) -> tuple[str, ...]:
@@ -37,45 +37,37 @@ async def seen_scopes(memory: Memory, project: Project, lineage: Lineage) -> tup
     A new project is registered after the answer.
     """
     async with memory.transaction(lineage) as tx:
-        found = await projects.find_known(tx, keys=project.keys)
-        own = _project_view(found) if found else _id(project)
-        rows = await projects.find_scopes(tx, id=own)
-    if found is None or _has_changed(memory, found, project):
+        row = await projects.find_known(tx, keys=project.keys)
+        own = str(row["moved_to"] or row["id"]) if row else _id(project)
+        seen = {other["id"] for other in await projects.find_scopes(tx, id=own)}
+    if row is None or _has_changed(memory, row, project):
 
-        async def met(tx: Transaction) -> None:
-            await _met(UnitOfWork(memory, tx, lineage), project)
+        async def register(tx: Transaction) -> None:
+            await _register(UnitOfWork(memory, tx, lineage), project)
 
-        memory.uses.later(lineage.tenant_id, f"project {project.keys[0]}", met)
-    return tuple(PROJECT + id for id in sorted({own, *(row["id"] for row in rows)}))
+        memory.uses.later(lineage.tenant_id, f"project {project.keys[0]}", register)
+    return tuple(PROJECT + id for id in sorted({own, *seen}))
 
 
-async def _met(work: UnitOfWork, project: Project) -> str:
+async def _register(work: UnitOfWork, project: Project) -> str:
     """Return the id of a project, or of the one it was moved into; register a new one."""
-    found = await projects.find_known(work.tx, keys=project.keys)
-    if found is None:
+    row = await projects.find_known(work.tx, keys=project.keys)
+    if row is None:
         await _add(work, project)
-        found = await projects.find_known(work.tx, keys=project.keys)
-        if found is None:  # one of the same id, which is known by something else
+        row = await projects.find_known(work.tx, keys=project.keys)
+        if row is None:  # one of the same id, which is known by something else
             raise InvalidInput(f"project: {project.name!r:.80} is known by another name already")
-    elif _has_changed(work.memory, found, project):
-        await projects.touch(
-            work.tx,
-            id=found["id"],
-            keys=_with(found["keys"], project.keys, _MOST_KEYS),
-            places=_with(found["places"], [project.place], _MOST_PLACES),
-            now=work.now,
-        )
-    return _project_view(found)
+    elif _has_changed(work.memory, row, project):
+        keys = _with(row["keys"], project.keys, _MOST_KEYS)
+        places = _with(row["places"], [project.place], _MOST_PLACES)
+        await projects.touch(work.tx, id=row["id"], keys=keys, places=places, now=work.now)
+    return str(row["moved_to"] or row["id"])
 
 
 def _id(project: Project) -> str:
     """Derive the id of a new project from its first key; a plain word such as `personal` is one."""
     surest = project.keys[0]
     return hashlib.sha256(surest.encode()).hexdigest()[:12] if ":" in surest else surest
-
-
-def _project_view(found: Row) -> str:
-    return str(found["moved_to"] or found["id"])
 
 
 async def _add(work: UnitOfWork, project: Project) -> None:
@@ -85,17 +77,16 @@ async def _add(work: UnitOfWork, project: Project) -> None:
     await projects.insert(work.tx, id=id, name=name, keys=keys, places=places, now=work.now)
 
 
-def _has_changed(memory: Memory, found: Row, project: Project) -> bool:
-    known = set(project.keys) <= set(found["keys"]) and (
-        not project.place or [project.place] == found["places"][-1:]
-    )
-    return not known or memory.now() - found["last_seen_at"] > _NOTED
+def _has_changed(memory: Memory, row: Row, project: Project) -> bool:
+    moved = project.place and [project.place] != row["places"][-1:]
+    is_known = set(project.keys) <= set(row["keys"]) and not moved
+    return not is_known or memory.now() - row["last_seen_at"] > _NOTED
 
 
 def _with(known: list[str], more: Any, most: int) -> list[str]:
     """Add new values to known ones, the newest last, up to `most`."""
-    fresh = [one for one in more if one]
-    return [*(one for one in known if one not in fresh), *fresh][-most:]
+    new = [value for value in more if value]
+    return [*(value for value in known if value not in new), *new][-most:]
 
 
 async def find_projects(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
@@ -107,7 +98,7 @@ async def find_projects(memory: Memory, lineage: Lineage) -> list[dict[str, Any]
 async def get_project(memory: Memory, given: str, lineage: Lineage) -> dict[str, Any]:
     """Return a project by its id or name."""
     async with memory.transaction(lineage) as tx:
-        return await _get_project(tx, await _meant(tx, given))
+        return await _get_project(tx, await _resolve(tx, given))
 
 
 async def share_project(
@@ -115,7 +106,7 @@ async def share_project(
 ) -> dict[str, Any]:
     """Share a project's memories with every project, or stop. Records `project_shared`."""
     async with memory.begin(lineage) as work:
-        id = await _meant(work.tx, given)
+        id = await _resolve(work.tx, given)
         before = await _get_project(work.tx, id)
         await projects.share(work.tx, id=id, shared=shared)
         if before["shared"] != shared:
@@ -127,7 +118,7 @@ async def share_project(
 async def move_project(memory: Memory, given: str, to: str, lineage: Lineage) -> dict[str, Any]:
     """Move a project into another, or back to itself. Records `project_moved`."""
     async with memory.begin(lineage) as work:
-        id, target = await _meant(work.tx, given), await _meant(work.tx, to)
+        id, target = await _resolve(work.tx, given), await _resolve(work.tx, to)
         before = await _get_project(work.tx, id)
         await projects.move(work.tx, id=id, to=target)
         after = await _get_project(work.tx, id)
@@ -139,20 +130,20 @@ async def move_project(memory: Memory, given: str, to: str, lineage: Lineage) ->
 
 async def _record(work: UnitOfWork, kind: EventType, id: str, change: dict[str, Any]) -> None:
     """Record an event; a project has no UUID, so the payload names it."""
-    event = Event(kind, None, {"project": id, **change})
-    await work.record(event)
+    await work.record(Event(kind, None, {"project": id, **change}))
 
 
-async def _meant(tx: Transaction, given: str) -> str:
+async def _resolve(tx: Transaction, given: str) -> str:
+    """Return the id of the project of this id or name."""
     rows = await projects.resolve(tx, given=given)
     if not rows:
         raise NotFound(f"there is no project {given!r:.80}; `butlers project list` shows them")
-    found = [str(row["id"]) for row in rows]
-    if len(found) > 1 and found[0] != given:
+    ids = [str(row["id"]) for row in rows]
+    if len(ids) > 1 and ids[0] != given:
         raise InvalidInput(
-            f"project: found {given!r:.80}, which several are called; valid are {', '.join(found)}"
+            f"project: found {given!r:.80}, the name of several; valid are {', '.join(ids)}"
         )
-    return found[0]
+    return ids[0]
 
 
 async def _get_project(tx: Transaction, id: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Quarantine: memories that are returned to nobody until a person has reviewed them."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -8,36 +9,22 @@ from butlers.memory.flows.authority import must_be_a_person
 from butlers.memory.flows.conflict_detection import detect_conflicts
 from butlers.memory.flows.fact_windows import (
     close_overlapping,
-    columns,
     find_placement,
-    in_time,
     moved_window,
     record_closed,
     window_of,
+    with_window,
 )
 from butlers.memory.flows.forget import forget_in
 from butlers.memory.handle import Memory, UnitOfWork
-from butlers.memory.model import (
-    Event,
-    EventType,
-    Lineage,
-    Maturity,
-    MemoryRef,
-    MemoryType,
-    NewFact,
-)
+from butlers.memory.model import Event, EventType, Lineage, MemoryRef, MemoryType, NewFact
 from butlers.memory.store import facts, quarantine
 from butlers.memory.store.facts import FactKey
 
-_ACCEPTED = {
-    MemoryType.EPISODE: EventType.EPISODE_ACCEPTED,
-    MemoryType.FACT: EventType.FACT_ACCEPTED,
-    MemoryType.RULE: EventType.RULE_ACCEPTED,
-}
-_BECOMES = {
-    MemoryType.EPISODE: "pending",
-    MemoryType.FACT: "active",
-    MemoryType.RULE: Maturity.CANDIDATE,
+_RELEASED = {
+    MemoryType.EPISODE: (EventType.EPISODE_ACCEPTED, "pending"),
+    MemoryType.FACT: (EventType.FACT_ACCEPTED, "active"),
+    MemoryType.RULE: (EventType.RULE_ACCEPTED, "candidate"),
 }
 
 
@@ -45,8 +32,7 @@ async def find_quarantined(memory: Memory, limit: int, lineage: Lineage) -> list
     """List quarantined memories with their reasons, oldest first. Only a person may ask."""
     must_be_a_person(lineage, "see what is in quarantine")
     async with memory.transaction(lineage) as tx:
-        found = await quarantine.find(tx, limit=limit, now=memory.now())
-    return [as_json(row) for row in found]
+        return [as_json(row) for row in await quarantine.find(tx, limit=limit, now=memory.now())]
 
 
 async def count_waiting(memory: Memory, lineage: Lineage) -> tuple[int, int]:
@@ -63,12 +49,12 @@ async def release_memory(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bo
     `fact_accepted`, `rule_accepted` or `episode_accepted`.
     """
     must_be_a_person(lineage, "accept what is in quarantine")
-    now = memory.now()
+    now, (event, state) = memory.now(), _RELEASED[ref.type]
     async with memory.begin(lineage) as work:
         released = await _release(work, ref, now)
         if released is not None:
-            payload = {"from": "quarantined", "to": _BECOMES[ref.type], **released}
-            await work.record(Event(_ACCEPTED[ref.type], ref.id, payload), now)
+            payload = {"from": "quarantined", "to": state, **released}
+            await work.record(Event(event, ref.id, payload), now)
     return released is not None
 
 
@@ -79,32 +65,29 @@ async def reject_memory(memory: Memory, ref: MemoryRef, lineage: Lineage) -> boo
     async with memory.begin(lineage) as work:
         if not await quarantine.is_quarantined(work.tx, id=ref.id, now=now):
             return False
-        rejected = await forget_in(work.tx, ref, now)
-        if rejected is not None:
+        if rejected := await forget_in(work.tx, ref, now):
             await work.record(rejected, now)
     return rejected is not None
 
 
 async def _release(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
-    """Release a memory and return the payload of its event; None if it is not quarantined."""
-    if ref.type is MemoryType.EPISODE:
-        return {} if await quarantine.release_episode(work.tx, id=ref.id, now=now) else None
-    if ref.type is MemoryType.RULE:
-        return {} if await quarantine.release_rule(work.tx, id=ref.id, now=now) else None
-    return await _release_fact(work, ref, now)
+    """Release a memory and return the payload of its event; None if it is not quarantined.
 
-
-async def _release_fact(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str, Any] | None:
-    """Make a fact current under its key; a person approved it, so it supersedes others."""
-    held = await quarantine.lock_fact(work.tx, id=ref.id)
-    if held is None:
+    A fact becomes current under its key; since a person approved it, it supersedes others.
+    """
+    if ref.type is not MemoryType.FACT:
+        is_rule = ref.type is MemoryType.RULE
+        release = quarantine.release_rule if is_rule else quarantine.release_episode
+        return {} if await release(work.tx, id=ref.id, now=now) else None
+    row = await quarantine.lock_fact(work.tx, id=ref.id)
+    if row is None:
         return None
-    new = NewFact(**held)
+    new = NewFact(**row)
     await facts.hold_keys(work.tx, FactKey.of(new))
-    new = await in_time(work.tx, new, now)
+    new = await with_window(work.tx, new, now)
     place = await find_placement(work.tx, new, now)
     await close_overlapping(work.tx, place)
-    at = {"supersedes_id": place.replaced, "now": now, **columns(place.window)}
+    at = {"supersedes_id": place.replaced, "now": now, **asdict(place.window)}
     await quarantine.release_fact(work.tx, id=ref.id, **at)
     await record_closed(work, ref.id, place)
     await detect_conflicts(work, ref.id, new)

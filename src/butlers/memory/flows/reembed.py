@@ -1,14 +1,12 @@
-"""Moving a tenant to another embedding model while it is in use, and back.
+"""Move a tenant to another embedding model while it is in use, and back.
 
-The other model's vectors are laid aside, batch after batch, while searches go on with those in
-use; what is already there is the progress, so that a run cut short is simply run again. Once no
-memory is without, one transaction makes the other model the one in use. The old vectors stay
-where they are, and with them the way back, until they are discarded. A query is embedded by the
-model whose vectors it is compared with, whichever that is at the moment.
+The other model's vectors are stored beside those in use, batch after batch, while searches go on;
+a run that is cut short continues where it was. Once every memory has one, one transaction switches
+to the other model. The old vectors stay, so that you can go back, until they are discarded. A query
+is embedded by the model whose vectors it is compared with.
 """
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
@@ -23,8 +21,9 @@ from butlers.memory.flows.vectors import (
     VectorJob,
     embed_few,
     embed_missing,
+    ignore_progress,
     refuse_if_changed,
-    work_on,
+    vector_job,
 )
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, VersionState
@@ -32,9 +31,9 @@ from butlers.memory.store import embeddings
 from butlers.memory.store.embeddings import Counts, ModelVersion
 
 LAST_FEW = 16
-"""Memories of each kind that may be embedded while writers wait for the move."""
+"""Memories of each kind that may be embedded while writers wait for the switch."""
 SETTLED = 500
-"""Vectors brought home in one transaction."""
+"""Vectors moved into the rows of their memories in one transaction."""
 _TRIES = 20
 _PAUSE_SECONDS = 0.05
 
@@ -43,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReembedReport:
-    """What a step of the move did: the version it was about, and how many vectors it made."""
+    """The version that a step was about, how many vectors it made, and whether it is in use."""
 
     version_id: UUID
     embedded: int
@@ -52,25 +51,21 @@ class ReembedReport:
 
 @dataclass(frozen=True, slots=True)
 class VersionStatus:
-    """A model as a tenant knows it, and how much of its memory has a vector of it."""
+    """A model of a tenant, how many memories have a vector of it, and if it can be loaded."""
 
     version: ModelVersion
     counts: Counts
     available: bool
 
 
-def _ignore(done: int, total: int) -> None:
-    """Nobody watches."""
-
-
 async def reembed(
     memory: Memory,
     target: Embedder,
     lineage: Lineage,
-    on_progress: OnProgress = _ignore,
+    on_progress: OnProgress = ignore_progress,
     directory: str = "",
 ) -> ReembedReport:
-    """Move a tenant to another model, from the first vector to the last; resumes what was begun."""
+    """Move a tenant to another model; continue what was begun."""
     started = await start_reembedding(memory, target, lineage, on_progress, directory)
     if started.current:
         return started
@@ -82,10 +77,10 @@ async def reembed_all(
     memory: Memory,
     target: Embedder,
     actor: str,
-    on_progress: OnProgress = _ignore,
+    on_progress: OnProgress = ignore_progress,
     directory: str = "",
 ) -> TenantReports[ReembedReport]:
-    """Move every tenant; one that cannot be moved does not keep the others from it."""
+    """Move every tenant to another model; one that fails stops no other."""
 
     async def move(memory: Memory, lineage: Lineage) -> ReembedReport:
         return await reembed(memory, target, lineage, on_progress, directory)
@@ -97,53 +92,52 @@ async def start_reembedding(
     memory: Memory,
     target: Embedder,
     lineage: Lineage,
-    on_progress: OnProgress = _ignore,
+    on_progress: OnProgress = ignore_progress,
     directory: str = "",
 ) -> ReembedReport:
-    """Lay the target's vectors aside for every memory that has none; searches are not affected.
+    """Make the target's vectors for every memory that has none; searches are not affected.
 
-    For the model already in use this gives a vector to whatever has none.
+    Refuses a second move, another number of dimensions, and a model that cannot be loaded.
     """
     version = await _begin(memory, target, lineage, directory)
-    work = work_on(memory, lineage, version, on_progress)
-    embedded = await embed_missing(work)
+    embedded = await embed_missing(vector_job(memory, lineage, version, on_progress))
     return ReembedReport(version.id, embedded, version.state is VersionState.CURRENT)
 
 
 async def finish_reembedding(
-    memory: Memory, lineage: Lineage, on_progress: OnProgress = _ignore
+    memory: Memory, lineage: Lineage, on_progress: OnProgress = ignore_progress
 ) -> ReembedReport:
-    """Make the model on its way the one in use, once every memory has a vector of it."""
+    """Switch to the model that is being built, once every memory has a vector of it."""
     version = await _version_in(memory, VersionState.BUILDING, lineage)
     if version is None:
         raise NotFound("no other embedding model is on its way; start re-embedding first")
-    work = work_on(memory, lineage, version, on_progress)
-    return ReembedReport(version.id, await _move(work), current=True)
+    embedded = await _switch(vector_job(memory, lineage, version, on_progress))
+    return ReembedReport(version.id, embedded, current=True)
 
 
 async def revert_reembedding(
-    memory: Memory, lineage: Lineage, on_progress: OnProgress = _ignore
+    memory: Memory, lineage: Lineage, on_progress: OnProgress = ignore_progress
 ) -> ReembedReport:
-    """Call off the move under way, or go back to the model used before it."""
+    """Cancel the move that is under way, or go back to the model used before it."""
     building = await _version_in(memory, VersionState.BUILDING, lineage)
     if building is not None:
-        return await _call_off(memory, building, lineage)
+        return await _cancel(memory, building, lineage)
     previous = await _version_in(memory, VersionState.PREVIOUS, lineage)
     if previous is None:
         raise NotFound("there is no embedding model to go back to: its vectors were discarded")
-    work = work_on(memory, lineage, previous, on_progress)
+    job = vector_job(memory, lineage, previous, on_progress)
     # What was stored since the move has no vector of the old model yet.
-    embedded = await embed_missing(work)
-    return ReembedReport(previous.id, embedded + await _move(work), current=True)
+    embedded = await embed_missing(job)
+    return ReembedReport(previous.id, embedded + await _switch(job), current=True)
 
 
 async def discard_previous(memory: Memory, lineage: Lineage) -> int:
-    """Bring the vectors in use home and drop all others: no way back; how many came home."""
+    """Move the vectors in use into the rows, drop all others for good; return how many moved."""
     current = await _version_in(memory, VersionState.CURRENT, lineage)
     if current is None:
         return 0
-    await embed_missing(work_on(memory, lineage, current, _ignore))
-    settled = await _settle(memory, current, lineage)
+    await embed_missing(vector_job(memory, lineage, current, ignore_progress))
+    settled = await _move_into_rows(memory, current, lineage)
     async with memory.transaction(lineage) as tx:
         await embeddings.hold(tx)
         await embeddings.leave(tx, was=VersionState.PREVIOUS, state=VersionState.ASIDE)
@@ -154,22 +148,18 @@ async def discard_previous(memory: Memory, lineage: Lineage) -> int:
 
 
 async def reembedding_status(memory: Memory, lineage: Lineage) -> list[VersionStatus]:
-    """Every model the tenant knows, newest first, with how far it is."""
+    """List the tenant's models, newest first, with their progress."""
     async with memory.transaction(lineage) as tx:
-        known = [
-            (version, await embeddings.count_vectors(tx, version.id))
-            for version in await embeddings.find_versions(tx)
-        ]
-    return [
-        VersionStatus(version, counts, memory.engine_of(version) is not None)
-        for version, counts in known
-    ]
+        versions = await embeddings.find_versions(tx)
+        counts = [await embeddings.count_vectors(tx, version.id) for version in versions]
+    loaded = [memory.engine_of(version) is not None for version in versions]
+    return list(map(VersionStatus, versions, counts, loaded))
 
 
 async def _begin(
     memory: Memory, target: Embedder, lineage: Lineage, directory: str
 ) -> ModelVersion:
-    """The target's version, on its way from now on unless it is already in use."""
+    """Register the target's version; it is being built from now on, unless it is in use."""
     _check_target(memory, target, directory)
     async with memory.transaction(lineage) as tx:
         version_id = await embeddings.register_version(
@@ -179,8 +169,12 @@ async def _begin(
         await embeddings.locate(tx, id=version_id, directory=directory)
         versions = {version.id: version for version in await embeddings.find_versions(tx)}
         version = versions.pop(version_id)
-        _refuse_second_move(versions.values())
-        work_on(memory, lineage, version, _ignore)
+        for other in versions.values():
+            if other.state is VersionState.BUILDING:
+                raise Conflict(
+                    f"a move to {other.name} is under way; finish it or revert it before the next"
+                )
+        vector_job(memory, lineage, version, ignore_progress)  # refuses what cannot be loaded
         if version.state is VersionState.CURRENT:
             return version
         await embeddings.enter(tx, id=version_id, state=VersionState.BUILDING)
@@ -200,65 +194,57 @@ def _check_target(memory: Memory, target: Embedder, directory: str) -> None:
         )
 
 
-def _refuse_second_move(others: Iterable[ModelVersion]) -> None:
-    for version in others:
-        if version.state is VersionState.BUILDING:
-            raise Conflict(
-                f"a move to {version.name} is under way; finish it or revert it before the next"
-            )
-
-
 async def _version_in(memory: Memory, state: VersionState, lineage: Lineage) -> ModelVersion | None:
     versions = await memory.versions(lineage)
     return next((version for version in versions if version.state is state), None)
 
 
-async def _move(work: VectorJob) -> int:
-    """Make the version the one in use, embedding what was stored meanwhile; how many that were."""
+async def _switch(job: VectorJob) -> int:
+    """Switch to the version, embedding what was stored meanwhile; return how many that were."""
     embedded = 0
     for attempt in range(_TRIES):
-        made = await _try_to_move(work)
+        made = await _try_to_switch(job)
         if made is not None:
-            tenant_id, model = work.lineage.tenant_id, work.version.name
+            tenant_id, model = job.lineage.tenant_id, job.version.name
             _log.info("embedding_model_changed", tenant_id=tenant_id, model=model)
-            return embedded + made + await _embed_stragglers(work)
-        embedded += await embed_missing(work)
+            return embedded + made + await _embed_stragglers(job)
+        embedded += await embed_missing(job)
         await asyncio.sleep(_PAUSE_SECONDS * attempt)
     raise Unavailable(
-        f"memories kept changing while moving to {work.version.name}; nothing is lost, "
+        f"memories kept changing while moving to {job.version.name}; nothing is lost, "
         "searches use the old model: try again when less is going on"
     )
 
 
-async def _try_to_move(work: VectorJob) -> int | None:
-    """Move in one transaction, or not at all while more than a few memories have no vector.
+async def _try_to_switch(job: VectorJob) -> int | None:
+    """Switch in one transaction, or return None while too many memories have no vector.
 
-    Writers of vectors are held off, so that none can be missed between looking and moving.
+    Locks out writers of vectors, so that none is missed.
     """
-    async with work.memory.transaction(work.lineage) as tx:
+    made = 0
+    async with job.memory.transaction(job.lineage) as tx:
         await embeddings.hold(tx)
-        await refuse_if_changed(work, tx)
-        made = 0
+        await refuse_if_changed(job, tx)
         for kind in MemoryType:
-            few = await embeddings.find_without(tx, kind, work.version.id, LAST_FEW + 1)
-            if len(few) > LAST_FEW or await embed_few(work, tx, kind, few) < len(few):
+            few = await embeddings.find_without(tx, kind, job.version.id, LAST_FEW + 1)
+            if len(few) > LAST_FEW or await embed_few(job, tx, kind, few) < len(few):
                 return None
             made += len(few)
         await embeddings.leave(tx, was=VersionState.PREVIOUS, state=VersionState.ASIDE)
         await embeddings.leave(tx, was=VersionState.CURRENT, state=VersionState.PREVIOUS)
-        await embeddings.enter(tx, id=work.version.id, state=VersionState.CURRENT)
+        await embeddings.enter(tx, id=job.version.id, state=VersionState.CURRENT)
         return made
 
 
-async def _embed_stragglers(work: VectorJob) -> int:
-    """Give a vector to what was embedded before the move and stored after it."""
-    current = await _version_in(work.memory, VersionState.CURRENT, work.lineage)
-    if current is None or current.id != work.version.id:
+async def _embed_stragglers(job: VectorJob) -> int:
+    """Embed what was embedded before the switch and stored after it."""
+    current = await _version_in(job.memory, VersionState.CURRENT, job.lineage)
+    if current is None or current.id != job.version.id:
         return 0
-    return await embed_missing(work_on(work.memory, work.lineage, current, _ignore))
+    return await embed_missing(vector_job(job.memory, job.lineage, current, ignore_progress))
 
 
-async def _call_off(memory: Memory, building: ModelVersion, lineage: Lineage) -> ReembedReport:
+async def _cancel(memory: Memory, building: ModelVersion, lineage: Lineage) -> ReembedReport:
     async with memory.transaction(lineage) as tx:
         await embeddings.hold(tx)
         await embeddings.enter(tx, id=building.id, state=VersionState.ASIDE)
@@ -266,13 +252,12 @@ async def _call_off(memory: Memory, building: ModelVersion, lineage: Lineage) ->
     return ReembedReport(building.id, 0, current=False)
 
 
-async def _settle(memory: Memory, current: ModelVersion, lineage: Lineage) -> int:
-    settled = 0
+async def _move_into_rows(memory: Memory, current: ModelVersion, lineage: Lineage) -> int:
+    total = 0
     for kind in MemoryType:
-        while True:
+        moved = 1
+        while moved:
             async with memory.transaction(lineage) as tx:
                 moved = await embeddings.move_vectors_home(tx, kind, current.id, SETTLED)
-            settled += moved
-            if not moved:
-                break
-    return settled
+            total += moved
+    return total

@@ -1,39 +1,36 @@
-"""Storing memories: cleaned and embedded first, then one transaction with its events."""
+"""Store memories: check, embed, then write the row and its events in one transaction."""
 
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 from uuid import UUID
 
 from butlers.errors import NotFound
-from butlers.kernel.text import preprocess_text
-from butlers.kernel.words import prepared
 from butlers.memory import limits
 from butlers.memory.flows import links as linkage
 from butlers.memory.flows.conflict_detection import detect_conflicts, embed_predicates
-from butlers.memory.flows.entity_linking import anchored
+from butlers.memory.flows.entity_linking import link_entity
 from butlers.memory.flows.fact_windows import (
     close_overlapping,
-    columns,
     confirm_by,
     find_placement,
-    in_time,
     inherit_history,
     merged_with,
+    more_trusted,
     only_confirms,
     record_closed,
     stated_window,
-    stronger,
     window_of,
+    with_window,
 )
-from butlers.memory.flows.proposals import let_fact_wait
+from butlers.memory.flows.proposals import propose_fact
 from butlers.memory.flows.results import (
+    Stored,
     StoredEpisode,
     StoredFact,
     StoredRule,
-    known_episode,
     known_fact,
-    known_rule,
+    known_row,
     with_doubts,
 )
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
@@ -65,13 +62,13 @@ from butlers.memory.store import episodes, facts, rules
 from butlers.memory.store.facts import FactKey
 from butlers.memory.write_rate import FLOOD
 
-Drawn = TypeVar("Drawn", NewFact, NewRule)
+Derived = TypeVar("Derived", NewFact, NewRule)
 T = TypeVar("T", bound=New)
 
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
-    """Store what happened; it expires after the configured days."""
-    given, new = new, paced(memory, checked_episode(new, memory.settings), lineage)
+    """Store an episode; it expires after the configured days. Records `episode_created`."""
+    given, new = new, rate_checked(memory, checked_episode(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.begin(lineage) as work:
         stored = await store_episode_in(work, new, embedding)
@@ -79,72 +76,74 @@ async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> St
 
 
 async def store_episode_in(
-    work: UnitOfWork, new: NewEpisode, embedding: Embedding, told: dict[str, Any] | None = None
+    work: UnitOfWork, new: NewEpisode, embedding: Embedding, more: dict[str, Any] | None = None
 ) -> StoredEpisode:
-    """Store a checked and embedded episode inside a transaction that may hold more."""
+    """Store a checked and embedded episode in a transaction; `more` goes into its event."""
     now, episode_id = work.now, work.new_id()
     expires_at = now + timedelta(days=work.settings.episodes.default_ttl_days)
     provenance = trust.provenance(new, work.lineage)
     row = _row(episode_id, new, embedding, now, provenance)
     if await episodes.insert(work.tx, expires_at=expires_at, **row) is None:
-        return await known_episode(work.tx, new)
-    payload = {"to": "pending", "butler": new.butler, "importance": new.importance, **(told or {})}
-    event = Event(EventType.EPISODE_CREATED, episode_id, payload | _why(provenance))
-    await work.record(event, now)
+        known = await known_row(work.tx, new)
+        return StoredEpisode(known["id"], known["expires_at"])
+    payload = {"to": "pending", "butler": new.butler, "importance": new.importance, **(more or {})}
+    payload |= _provenance_payload(provenance)
+    await work.record(Event(EventType.EPISODE_CREATED, episode_id, payload), now)
     return StoredEpisode(episode_id, expires_at, _waits(provenance))
 
 
 async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFact:
-    """Store what is true; an active fact with the same key is superseded by it."""
-    given, new = new, paced(memory, checked_fact(new, memory.settings), lineage)
+    """Store a fact; it supersedes the current fact of its key, and inherits what it repeats.
+
+    Where that fact is more trusted, a proposal waits instead. Locks the names and the key.
+    Records `fact_created`, and the events of what it supersedes, bounds, links and conflicts with.
+    """
+    given, new = new, rate_checked(memory, checked_fact(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     await embed_predicates(memory, [new], lineage)
     async with memory.begin(lineage) as work:
-        stored = await store_fact_in(work, new, embedding)
-        stored = await with_doubts(work, stored)
+        stored = await with_doubts(work, await store_fact_in(work, new, embedding))
     return replace(stored, masked=masked_between(given, new))
 
 
 async def store_fact_in(work: UnitOfWork, new: NewFact, embedding: Embedding) -> StoredFact:
-    """Store a checked and embedded fact inside a transaction that may hold more."""
+    """Store a checked and embedded fact in a transaction."""
     known = await known_fact(work.tx, new)
     if known is not None:
         return known
-    new, provenance = await _with_its_source(work, new)
-    new, identity = await anchored(work, new, provenance)
-    stored = await _store_anchored(work, new, embedding, provenance)
+    new, provenance = await _with_source(work, new)
+    new, identity = await link_entity(work, new, provenance)
+    stored = await _store_linked(work, new, embedding, provenance)
     return replace(stored, identity=identity)
 
 
-async def _store_anchored(
+async def _store_linked(
     work: UnitOfWork, new: NewFact, embedding: Embedding, provenance: Provenance
 ) -> StoredFact:
     if provenance.quarantined:
-        place = Placement(window_of(new))
-        return await insert_fact(work, new, embedding, provenance, place)
+        return await insert_fact(work, new, embedding, provenance, Placement(window_of(new)))
     await facts.hold_keys(work.tx, FactKey.of(new))
-    new = await in_time(work.tx, new, work.now)
+    new = await with_window(work.tx, new, work.now)
     place = await find_placement(work.tx, new, work.now)
-    holder = stronger(place, provenance.trust)
+    holder = more_trusted(place, provenance.trust)
     if holder is not None:
-        waiting = await let_fact_wait(work, new, holder.id)
+        waiting = await propose_fact(work, new, holder.id)
         return StoredFact(waiting.id, None, waiting.why)
     if place.same is None:
         return await insert_fact(work, new, embedding, provenance, place)
-    return await _store_again(work, new, embedding, provenance, place)
+    return await _restate(work, new, embedding, provenance, place)
 
 
-async def _store_again(
+async def _restate(
     work: UnitOfWork, new: NewFact, embedding: Embedding, provenance: Provenance, place: Placement
 ) -> StoredFact:
-    """Store what the fact that holds says already: nothing of that one is lost."""
-    before = (await facts.find(work.tx, ids=[place.same], now=work.now))[0]
+    """Store what the current fact says already: supersede it and inherit, or only confirm it."""
+    [before] = await facts.find(work.tx, ids=[place.same], now=work.now)
     if work.settings.facts.same_again == "confirm" and only_confirms(new, before, place):
         sources = [new.source_episode_id] if new.source_episode_id else []
         await confirm_by(work, MemoryRef(MemoryType.FACT, before["id"]), sources)
         return StoredFact(before["id"], None, confirmed=True)
-    told = merged_with(new, before)
-    stored = await insert_fact(work, told, embedding, provenance, place)
+    stored = await insert_fact(work, merged_with(new, before), embedding, provenance, place)
     await inherit_history(work, before, stored.id)
     return replace(stored, confirmed=True)
 
@@ -157,25 +156,25 @@ async def insert_fact(
     place: Placement,
     confirmed_at: datetime | None = None,
 ) -> StoredFact:
-    """Insert a fact in its place: what is told of its key makes room."""
+    """Insert a fact at its place, after closing what it overlaps; then look for conflicts."""
     now, fact_id, replaced = work.now, work.new_id(), place.replaced
-    told = {} if window_of(new).is_open else columns(place.window)
-    new = replace(new, **columns(place.window))
+    window = asdict(place.window)
+    shown = {} if window_of(new).is_open else window
+    new = replace(new, **window)
     await close_overlapping(work.tx, place)
     row = _row(fact_id, new, embedding, now, provenance)
     more = {"supersedes_id": replaced, "decay_rate": confidence.DECAY_RATES[new.permanence]}
     await facts.insert(work.tx, confirmed_at=confirmed_at or now, **more, **row)
     await work.record(_fact_created(fact_id, new, place, provenance), now)
     await record_closed(work, fact_id, place)
-    fact = MemoryRef(MemoryType.FACT, fact_id)
-    await linkage.rest_in(work, fact, new.depends_on)
-    found = () if provenance.quarantined else await detect_conflicts(work, fact_id, new)
-    return StoredFact(fact_id, replaced, _waits(provenance), conflicts=found, **told)
+    await linkage.depend_in(work, MemoryRef(MemoryType.FACT, fact_id), new.depends_on)
+    conflicts = () if provenance.quarantined else await detect_conflicts(work, fact_id, new)
+    return StoredFact(fact_id, replaced, _waits(provenance), conflicts=conflicts, **shown)
 
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
-    """Store how to behave; every rule starts as a candidate."""
-    given, new = new, paced(memory, checked_rule(new, memory.settings), lineage)
+    """Store a rule, which starts as a candidate. Records `rule_created`."""
+    given, new = new, rate_checked(memory, checked_rule(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.begin(lineage) as work:
         stored = await store_rule_in(work, new, embedding)
@@ -183,28 +182,41 @@ async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRu
 
 
 async def store_rule_in(work: UnitOfWork, new: NewRule, embedding: Embedding) -> StoredRule:
-    """Store a checked and embedded rule inside a transaction that may hold more."""
-    new, provenance = await _with_its_source(work, new)
+    """Store a checked and embedded rule in a transaction."""
+    new, provenance = await _with_source(work, new)
     now, rule_id = work.now, work.new_id()
     decay = {"confidence": confidence.RULE_CONFIDENCE, "decay_rate": confidence.RULE_DECAY_RATE}
     if not await rules.insert(work.tx, **decay, **_row(rule_id, new, embedding, now, provenance)):
-        return await known_rule(work.tx, new)
-    payload = {"to": "candidate", "scope": new.scope, **_source(new), **_why(provenance)}
-    event = Event(EventType.RULE_CREATED, rule_id, payload)
-    await work.record(event, now)
-    rule = MemoryRef(MemoryType.RULE, rule_id)
-    await linkage.rest_in(work, rule, new.depends_on)
+        return StoredRule((await known_row(work.tx, new))["id"])
+    payload = {"to": "candidate", "scope": new.scope}
+    payload |= {**_source_payload(new), **_provenance_payload(provenance)}
+    await work.record(Event(EventType.RULE_CREATED, rule_id, payload), now)
+    await linkage.depend_in(work, MemoryRef(MemoryType.RULE, rule_id), new.depends_on)
     return StoredRule(rule_id, _waits(provenance))
 
 
-def paced(memory: Memory, new: T, lineage: Lineage) -> T:
-    """What is stored, doubted where it comes in a flood."""
+async def store_in(work: UnitOfWork, new: New, embedding: Embedding) -> Stored:
+    """Store a checked and embedded memory of any type in a transaction."""
+    match new:
+        case NewEpisode():
+            return await store_episode_in(work, new, embedding)
+        case NewFact():
+            return await store_fact_in(work, new, embedding)
+        case NewRule():
+            return await store_rule_in(work, new, embedding)
+        case _:
+            assert_never(new)
+
+
+def rate_checked(memory: Memory, new: T, lineage: Lineage) -> T:
+    """Mark a memory as doubtful if its caller stores more than the rate limit allows."""
     most = limits.MAX_WRITES_PER_MINUTE if memory.settings.quarantine.enabled else 0
-    return replace(new, doubt=FLOOD) if memory.pace.is_flood(lineage, most, memory.now()) else new
+    is_flood = memory.write_rate.is_flood(lineage, most, memory.now())
+    return replace(new, doubt=FLOOD) if is_flood else new
 
 
-async def _with_its_source(work: UnitOfWork, new: Drawn) -> tuple[Drawn, Provenance]:
-    """What is stored, in the project of the episode it was drawn from, and where it comes from."""
+async def _with_source(work: UnitOfWork, new: Derived) -> tuple[Derived, Provenance]:
+    """Return a memory in the scope of its source episode, and its provenance."""
     if new.source_episode_id is None:
         return new, trust.provenance(new, work.lineage)
     source = await episodes.get_source(work.tx, id=new.source_episode_id)
@@ -219,30 +231,28 @@ async def _with_its_source(work: UnitOfWork, new: Drawn) -> tuple[Drawn, Provena
 def _row(
     memory_id: UUID, new: New, embedding: Embedding, now: datetime, provenance: Provenance
 ) -> dict[str, Any]:
-    """What storing writes into the columns of a new memory."""
+    """Return the columns of a new memory."""
     return {
         **stored_values(new),
         **asdict(provenance),
+        **embedding.columns(new.searchable_text),
         "id": memory_id,
-        "embedding": embedding.vector,
-        "embedding_version_id": embedding.version_id,
-        "searchable": prepared(preprocess_text(new.searchable_text)),
         "now": now,
     }
 
 
-def _why(provenance: Provenance) -> dict[str, Any]:
-    """What an event tells of a memory that was not stated, or is held."""
-    told: dict[str, Any] = {}
+def _provenance_payload(provenance: Provenance) -> dict[str, Any]:
+    """Return what an event says of a memory that is less trusted or quarantined."""
+    payload: dict[str, Any] = {}
     if provenance.trust < Trust.STATED:
-        told = {"origin": provenance.origin, "trust": provenance.trust}
-    return told | ({"quarantined": provenance.quarantined} if provenance.quarantined else {})
+        payload = {"origin": provenance.origin, "trust": provenance.trust}
+    return payload | ({"quarantined": provenance.quarantined} if provenance.quarantined else {})
 
 
 def _waits(provenance: Provenance) -> str | None:
-    held = provenance.quarantined
-    instead = "; how to behave is stored as a rule" if held == DEMAND else ""
-    return f"a person's yes, in quarantine: {held}{instead}" if held else None
+    reason = provenance.quarantined
+    instead = "; how to behave is stored as a rule" if reason == DEMAND else ""
+    return f"a person's yes, in quarantine: {reason}{instead}" if reason else None
 
 
 def _fact_created(fact_id: UUID, new: NewFact, place: Placement, provenance: Provenance) -> Event:
@@ -254,13 +264,13 @@ def _fact_created(fact_id: UUID, new: NewFact, place: Placement, provenance: Pro
         "permanence": new.permanence,
         "supersedes": str(place.replaced) if place.replaced else None,
         **({"entity_id": str(new.entity_id)} if new.entity_id else {}),
-        **_source(new),
+        **_source_payload(new),
         **stated_window(place.window),
-        **_why(provenance),
+        **_provenance_payload(provenance),
     }
     return Event(EventType.FACT_CREATED, fact_id, payload)
 
 
-def _source(new: NewFact | NewRule) -> dict[str, Any]:
+def _source_payload(new: NewFact | NewRule) -> dict[str, Any]:
     episode = new.source_episode_id
     return {"source_butler": new.source_butler, "source_episode_id": episode and str(episode)}

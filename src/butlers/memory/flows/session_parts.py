@@ -1,4 +1,4 @@
-"""Storing what a session leaves, part by part: an episode each, and what was stated in it."""
+"""Store what a session leaves, part by part: an episode each, and what was stated in it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -11,7 +11,7 @@ from butlers.errors import InvalidInput
 from butlers.kernel.text import says_the_same
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.links import derive_in, link_in
-from butlers.memory.flows.remember import store_episode_in, store_fact_in, store_rule_in
+from butlers.memory.flows.remember import store_episode_in, store_in
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     Lineage,
@@ -36,7 +36,7 @@ Candidate = NewFact | NewRule
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How far a session is stored: its last part, the place of that, through when it reaches."""
+    """The last stored part of a session: its episode, its number, and what it reaches through."""
 
     episode_id: UUID
     place: int
@@ -55,60 +55,58 @@ class NewPart:
 
     @property
     def place(self) -> int:
-        """Where it stands among the parts."""
+        """Its number among the parts."""
         return self.after.place + 1 if self.after else 0
 
 
 async def last_part(memory: Memory, session: str, lineage: Lineage) -> Part | None:
-    """The part of a session that was stored last, if any was."""
+    """Return the part of a session that was stored last, if any."""
     async with memory.transaction(lineage) as tx:
         return await _last_part(tx, session)
 
 
 async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | None:
-    """Store a part and what was stated in it, all or nothing; None where another came first.
+    """Store a part and what was stated in it, all or nothing; None if another was stored first.
 
-    A candidate overrides nothing: where a fact or rule says the same it is not stored, and
-    where a fact holds its key it is stored beside it.
+    A candidate supersedes nothing: it is left out where a fact or rule says the same, and stored
+    beside a fact that has its key. Locks the session and the butler's candidates. Events have the
+    session's key as their request id.
     """
-    episode = _heard(checked_episode(replace(new.episode, place=new.place), memory.settings))
+    episode = checked_episode(replace(new.episode, place=new.place), memory.settings)
+    if episode.doubt == DEMAND:  # in a session people may tell their agent what to do
+        episode = replace(episode, doubt="")
     candidates = list(_storable(memory, new))
     texts = [one.searchable_text for one in (episode, *candidates)]
     vector, *vectors = await memory.embed_all(texts, lineage)
-    # Whoever asks for the audit stream's lines of a session finds them by its key.
     lineage = replace(lineage, request_id=session_key(new.session))
     async with memory.begin(lineage) as work:
         await lock_names(work.tx, "session", new.session)
         if await _last_part(work.tx, new.session) != new.after:
             return None
         stored = await _store_episode(work, new, episode, vector)
-        await _suggest_all(work, stored, zip(candidates, vectors, strict=True))
+        await _store_candidates(work, stored, zip(candidates, vectors, strict=True))
     return stored
 
 
-def _heard(episode: NewEpisode) -> NewEpisode:
-    """A session as it is judged: in it people tell their agent what to do, and may."""
-    return replace(episode, doubt="") if episode.doubt == DEMAND else episode
-
-
 def session_key(session: str) -> str:
-    """What a session is known by in the audit stream."""
+    """Return the request id of a session's events."""
     return f"session:{session}"
 
 
 async def _last_part(tx: Transaction, session: str) -> Part | None:
-    found = await episodes.get_last_part(tx, session=session, session_key=session_key(session))
-    return Part(**found) if found else None
+    row = await episodes.get_last_part(tx, session=session, session_key=session_key(session))
+    return Part(**row) if row else None
 
 
 def _storable(memory: Memory, new: NewPart) -> Iterator[Candidate]:
-    """The candidates that can be stored; what is too long for a fact is in its episode."""
+    """Check the candidates; leave out those too long for a fact, which the episode holds."""
     circumstances = {key: getattr(new.episode, key) for key in ("session_id", "said_at")}
     circumstances |= {"place": new.place, "source_butler": memory.butler}
-    for one in new.candidates:
-        known = {name: circumstances[name] for name in circumstances.keys() & INPUT[type(one)]}
+    for candidate in new.candidates:
+        fields = circumstances.keys() & INPUT[type(candidate)]
+        known = {name: circumstances[name] for name in fields}
         with suppress(InvalidInput):
-            checked = checked_new(replace(one, **known), memory.settings)
+            checked = checked_new(replace(candidate, **known), memory.settings)
             assert isinstance(checked, NewFact | NewRule), "a candidate stays what it is"
             yield checked
 
@@ -116,66 +114,48 @@ def _storable(memory: Memory, new: NewPart) -> Iterator[Candidate]:
 async def _store_episode(
     work: UnitOfWork, new: NewPart, episode: NewEpisode, embedding: Embedding
 ) -> Part:
-    """Store the episode of a part, linked to the one before if that is still there."""
+    """Store the episode of a part, linked to the one before if that still exists."""
     before = new.after.episode_id if new.after else None
-    told = {"place": new.place, "through": new.through, "after": before and str(before)}
-    stored = await store_episode_in(work, episode, embedding, told)
+    more = {"place": new.place, "through": new.through, "after": before and str(before)}
+    stored = await store_episode_in(work, episode, embedding, more)
     if before is not None and await episodes.exists(work.tx, id=before):
-        this, that = (MemoryRef(MemoryType.EPISODE, one) for one in (stored.id, before))
-        await link_in(work, Link(this, Relation.RELATED_TO, that))
+        earlier = MemoryRef(MemoryType.EPISODE, before)
+        await link_in(work, Link(stored.ref, Relation.RELATED_TO, earlier))
     return Part(stored.id, new.place, new.through)
 
 
-async def _suggest_all(
+async def _store_candidates(
     work: UnitOfWork, part: Part, candidates: Iterable[tuple[Candidate, Embedding]]
 ) -> None:
-    now = work.now
     drawn = [(replace(one, source_episode_id=part.episode_id), at) for one, at in candidates]
-    # Taken before any is stored: of two sessions at once neither waits for what it keeps back.
+    # Locked before any is stored: of two sessions at once neither waits for what it keeps back.
     await lock_names(work.tx, "candidates", work.memory.butler)
-    drawn = await _about_whom(work.tx, drawn)
-    stated = [_ways(one, now) for one, _ in drawn if isinstance(one, NewFact)]
-    await facts.hold_keys(work.tx, *(FactKey.of(one) for ways in stated for one in ways))
+    linked = iter(await hold_all(work.tx, [one for one, _ in drawn if isinstance(one, NewFact)]))
+    drawn = [(next(linked) if isinstance(one, NewFact) else one, at) for one, at in drawn]
+    keyed = [_with_keys(one, work.now) for one, _ in drawn if isinstance(one, NewFact)]
+    await facts.hold_keys(work.tx, *(FactKey.of(fact) for both in keyed for fact in both))
     for candidate, embedding in drawn:
-        stored = await _suggest(work, candidate, embedding)
-        if stored is not None:
-            await derive_in(work, stored, [part.episode_id])
+        new = await _unless_known(work.tx, candidate, work.now)
+        if new is not None:
+            stored = await store_in(work, new, embedding)
+            await derive_in(work, stored.ref, [part.episode_id])
 
 
-async def _about_whom(
-    tx: Transaction, drawn: Sequence[tuple[Candidate, Embedding]]
-) -> list[tuple[Candidate, Embedding]]:
-    """The facts among them about the entity that each names."""
-    found = iter(await hold_all(tx, [one for one, _ in drawn if isinstance(one, NewFact)]))
-    return [(next(found) if isinstance(one, NewFact) else one, at) for one, at in drawn]
-
-
-async def _suggest(work: UnitOfWork, new: Candidate, embedding: Embedding) -> MemoryRef | None:
-    """Store a candidate unless it is known; what was stored."""
+async def _unless_known(tx: Transaction, new: Candidate, now: datetime) -> Candidate | None:
+    """Return a candidate under a free key; None if it is known, or no key is free."""
     if isinstance(new, NewRule):
-        if await rules.get_same(work.tx, scope=new.scope, content=new.content):
-            return None
-        rule = await store_rule_in(work, new, embedding)
-        return MemoryRef(MemoryType.RULE, rule.id)
-    free = await _free(work.tx, new, work.now)
-    if free is None:
-        return None
-    fact = await store_fact_in(work, free, embedding)
-    return MemoryRef(MemoryType.FACT, fact.id)
-
-
-async def _free(tx: Transaction, new: NewFact, now: datetime) -> NewFact | None:
-    """The fact under a key that nothing holds; None where it is known, or no such key is left."""
-    for way in _ways(new, now):
-        holder = await facts.get_active(tx, FactKey.of(way), now)
+        known = await rules.get_same(tx, scope=new.scope, content=new.content)
+        return None if known else new
+    for fact in _with_keys(new, now):
+        holder = await facts.get_active(tx, FactKey.of(fact), now)
         if holder is None:
-            return way
+            return fact
         if says_the_same(holder["content"], new.content):
             return None
     return None
 
 
-def _ways(new: NewFact, now: datetime) -> tuple[NewFact, NewFact]:
-    """A fact under its own key, and under one with the day it was said, beside what holds."""
+def _with_keys(new: NewFact, now: datetime) -> tuple[NewFact, NewFact]:
+    """Return a fact under its own key, and under one with the day it was said."""
     day = (new.said_at or now).date().isoformat()
     return new, replace(new, predicate=f"{new.predicate[: MAX_PREDICATE - 20]} (said {day})")

@@ -6,36 +6,23 @@ and its confirmations, marks and links are removed: all in one transaction, each
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict
-from butlers.kernel.text import preprocess_text
-from butlers.kernel.words import prepared
 from butlers.memory.flows.authority import must_be_a_person
-from butlers.memory.flows.forget import forget_in, restore_in
+from butlers.memory.flows.forget import forget_in, restore_in, revive_in
+from butlers.memory.flows.links import link_event
 from butlers.memory.flows.proposals import decide_in
 from butlers.memory.flows.undo_entities import undo_entities
 from butlers.memory.flows.undo_plan import GONE, UndoContext, UndoPlan, UndoReport, UndoSource
 from butlers.memory.flows.undo_plan import plan as plan_of
 from butlers.memory.handle import Embedding, Memory
-from butlers.memory.model import (
-    Event,
-    EventType,
-    Lineage,
-    MemoryRef,
-    MemoryType,
-)
+from butlers.memory.model import EventType, Lineage, MemoryRef, MemoryType
 from butlers.memory.policy import undoing
-from butlers.memory.store import conflicts, episodes, facts, links, rules, undo
+from butlers.memory.store import conflicts, facts, links, rules, undo
 from butlers.memory.store.facts import FactKey
-
-_UNCONFIRMED = {
-    MemoryType.FACT: EventType.FACT_UNCONFIRMED,
-    MemoryType.RULE: EventType.RULE_UNCONFIRMED,
-}
 
 
 async def preview_undo(memory: Memory, source: UndoSource, lineage: Lineage) -> UndoReport:
@@ -56,21 +43,24 @@ async def undo_source(memory: Memory, source: UndoSource, lineage: Lineage) -> U
     async with memory.begin(lineage) as work:
         plan = await plan_of(memory, work.tx, source)
         work = UndoContext(memory, work.tx, lineage)
-        await _hold_keys(work.tx, plan)
-        # Whoever held them before may have changed what there is to take back.
+        ids = [row["id"] for row in (*plan.replaced, *plan.forgotten)]
+        keys = await undo.find_keys(work.tx, ids=ids)
+        await facts.hold_keys(work.tx, *(FactKey(**row) for row in keys))
+        # Who had the locks before may have changed what there is to undo.
         plan = await plan_of(memory, work.tx, source)
         await _forget(work, plan)
         plan = replace(plan, replaced=await _revive(work, plan))
         plan = replace(plan, forgotten=await _recover(work, plan))
         await _unmark(work, plan, vectors)
         await _unconfirm(work, plan)
-        await _unlink(work, plan)
+        for row in await undo.unlink(work.tx, ids=plan.ids, **source.values()):
+            await work.record(link_event(EventType.LINK_REMOVED, row))
         await conflicts.reopen(work.tx, **source.values())
         await conflicts.delete_predicate_rules(work.tx, **source.values())
-        came = await undo_entities(work, plan.entities, plan.ids)
+        undone, left = await undo_entities(work, plan.entities, plan.ids)
         for row in plan.proposals:
             await decide_in(work, row["id"], EventType.PROPOSAL_DECLINED)
-    return replace(plan.report(applied=True), entities=came.undone, entities_left=came.left)
+    return replace(plan.report(applied=True), entities=undone, entities_left=left)
 
 
 async def _vectors(memory: Memory, source: UndoSource, lineage: Lineage) -> dict[UUID, Embedding]:
@@ -80,17 +70,10 @@ async def _vectors(memory: Memory, source: UndoSource, lineage: Lineage) -> dict
         words: dict[UUID, str] = {}
         for rule_id, undone in _by(plan.marks, "rule_id").items():
             rule, columns = await _remarked(memory, tx, rule_id, undone)
-            said = undoing.words_of(rule, columns)
-            words |= {rule_id: said} if said else {}
+            content = undoing.words_of(rule, columns)
+            words |= {rule_id: content} if content else {}
     made = await memory.embed_all(list(words.values()), lineage)
     return dict(zip(words, made, strict=True))
-
-
-async def _hold_keys(tx: Transaction, plan: UndoPlan) -> None:
-    """Lock the keys before the rows, in the order that storing does."""
-    ids = [row["id"] for row in (*plan.replaced, *plan.forgotten)]
-    keys = await undo.find_keys(tx, ids=ids)
-    await facts.hold_keys(tx, *(FactKey(**row) for row in keys))
 
 
 async def _forget(work: UndoContext, plan: UndoPlan) -> None:
@@ -99,25 +82,18 @@ async def _forget(work: UndoContext, plan: UndoPlan) -> None:
             continue
         forgotten = await forget_in(work.tx, _ref(row), work.now)
         if forgotten is not None:
-            await work.record_undo(forgotten.type, _ref(row), forgotten.payload)
+            await work.record_undo(forgotten.type, row["id"], forgotten.payload)
 
 
 async def _revive(work: UndoContext, plan: UndoPlan) -> list[Row]:
     """Make superseded facts current again, only the latest of each key; return those."""
-    revived = []
-    for row in plan.replaced:
-        if await work.revive(row, row["was"]):
-            revived.append(row)
-    await _reconnect(work, plan)
-    return revived
-
-
-async def _reconnect(work: UndoContext, plan: UndoPlan) -> None:
-    """Link what superseded an undone fact to what that fact had superseded."""
+    revived = [row for row in plan.replaced if await work.revive(row)]
+    # What superseded an undone fact now supersedes what that fact had superseded.
     moved = await undo.reconnect(work.tx, ids=plan.ids)
     pairs = [(row["id"], row["supersedes_id"]) for row in moved if row["supersedes_id"]]
-    winners, losers = [one for one, _ in pairs], [other for _, other in pairs]
+    winners, losers = [winner for winner, _ in pairs], [loser for _, loser in pairs]
     await links.supersede(work.tx, winners=winners, losers=losers, now=work.now)
+    return revived
 
 
 async def _recover(work: UndoContext, plan: UndoPlan) -> list[Row]:
@@ -125,97 +101,74 @@ async def _recover(work: UndoContext, plan: UndoPlan) -> list[Row]:
     recovered = []
     for row in plan.forgotten:
         try:
-            event = await _recovered(work, _ref(row))
+            if (ref := _ref(row)).type is MemoryType.EPISODE:
+                event = await revive_in(work, ref.id)
+            else:
+                event = await restore_in(work.tx, ref, work.now)
         except Conflict:
             continue
         if event is not None:
-            await work.record_undo(event.type, _ref(row), event.payload)
+            await work.record_undo(event.type, ref.id, event.payload)
             recovered.append(row)
     return recovered
 
 
-async def _recovered(work: UndoContext, ref: MemoryRef) -> Event | None:
-    if ref.type is not MemoryType.EPISODE:
-        return await restore_in(work.tx, ref, work.now)
-    until = work.now + timedelta(days=work.settings.episodes.default_ttl_days)
-    state = await episodes.revive(work.tx, id=ref.id, expires_at=until, now=work.now)
-    payload = {"from": state, "to": state, "expires_at": until.isoformat()}
-    return None if state is None else Event(EventType.EPISODE_RESTORED, ref.id, payload)
-
-
 async def _unconfirm(work: UndoContext, plan: UndoPlan) -> None:
+    """Confirm memories as of their last remaining confirmation."""
+    threshold = work.settings.facts.retrieval_confidence_threshold
     undone = {row["id"] for row in plan.confirmations}
     for memory_id, rows in _by(plan.confirmations, "memory_id").items():
         story = await undo.find_history(work.tx, id=memory_id)
-        gone = [event["id"] for event in story if event["id"] in undone]
+        gone = [str(event["id"]) for event in story if event["id"] in undone]
         if not gone:
             continue
-        ref = MemoryRef(MemoryType(rows[0]["kind"]), memory_id)
         sure = undoing.unconfirmed(story, undone)
-        await _less_sure(work, ref, sure)
         at = sure.confirmed_at
-        payload = {
-            "last_confirmed_at": at and at.isoformat(),
-            "confirmations": list(map(str, gone)),
-        }
-        await work.record_undo(_UNCONFIRMED[ref.type], ref, payload)
-
-
-async def _less_sure(work: UndoContext, ref: MemoryRef, sure: undoing.Sureness) -> None:
-    threshold = work.settings.facts.retrieval_confidence_threshold
-    known = {"id": ref.id, "now": work.now, "threshold": threshold}
-    known["confirmed_at"] = sure.confirmed_at
-    if ref.type is MemoryType.FACT:
-        await undo.unconfirm_fact(work.tx, confidence=sure.confidence, **known)
-    else:
-        await undo.unconfirm_rule(work.tx, **known)
+        known = {"id": memory_id, "now": work.now, "threshold": threshold, "confirmed_at": at}
+        if rows[0]["kind"] == MemoryType.FACT:
+            kind = EventType.FACT_UNCONFIRMED
+            await undo.unconfirm_fact(work.tx, confidence=sure.confidence, **known)
+        else:
+            kind = EventType.RULE_UNCONFIRMED
+            await undo.unconfirm_rule(work.tx, **known)
+        payload = {"last_confirmed_at": at and at.isoformat(), "confirmations": gone}
+        await work.record_undo(kind, memory_id, payload)
 
 
 async def _unmark(work: UndoContext, plan: UndoPlan, vectors: dict[UUID, Embedding]) -> None:
     for rule_id, undone in _by(plan.marks, "rule_id").items():
         rule, columns = await _remarked(work.memory, work.tx, rule_id, undone)
-        said = undoing.words_of(rule, columns)
-        if said is not None:
-            await _reword(work, rule_id, said, vectors)
+        content = undoing.words_of(rule, columns)
+        if content is not None:
+            await _reword(work, rule_id, content, vectors)
         await undo.unmark(work.tx, id=rule_id, **columns)
         payload = {
             "from": rule["maturity"],
             "to": columns["maturity"],
             "applications": [str(row["id"]) for row in undone],
         }
-        await work.record_undo(
-            EventType.RULE_UNMARKED, MemoryRef(MemoryType.RULE, rule_id), payload
-        )
+        await work.record_undo(EventType.RULE_UNMARKED, rule_id, payload)
 
 
 async def _reword(
-    work: UndoContext, rule_id: UUID, said: str, vectors: dict[UUID, Embedding]
+    work: UndoContext, rule_id: UUID, content: str, vectors: dict[UUID, Embedding]
 ) -> None:
     made = vectors.get(rule_id)
     if made is None:
         raise Conflict(f"rule {rule_id} changed meanwhile; nothing was taken back, try again")
-    vector = {"embedding": made.vector, "embedding_version_id": made.version_id}
-    words = prepared(preprocess_text(said))
-    await undo.reword(work.tx, id=rule_id, content=said, searchable=words, **vector)
+    await undo.reword(work.tx, id=rule_id, content=content, **made.columns(content))
 
 
 async def _remarked(
     memory: Memory, tx: Transaction, rule_id: UUID, undone: Sequence[Row]
 ) -> tuple[Row, dict[str, Any]]:
-    """Load a rule, and its columns without some of its marks."""
+    """Lock a rule; return it, and its columns without some of its marks."""
     rule = await rules.lock(tx, id=rule_id, now=memory.now())
     assert rule is not None, "a mark is of a rule that exists"
     gone = {row["id"] for row in undone}
     marks = await rules.find_counted_applications(tx, rule_id=rule_id)
     kept = [row for row in marks if row["id"] not in gone]
     return rule, undoing.unmarked(rule, kept, memory.settings.rules)
-
-
-async def _unlink(work: UndoContext, plan: UndoPlan) -> None:
-    for row in await undo.unlink(work.tx, ids=plan.ids, **plan.source.values()):
-        payload = {key: str(value) for key, value in row.items()}
-        event = Event(EventType.LINK_REMOVED, row["source_id"], payload)
-        await work.record(event)
 
 
 def _by(rows: Sequence[Row], name: str) -> dict[UUID, list[Row]]:

@@ -1,22 +1,16 @@
 """Plan an undo: read everything that came through a source, before any of it is undone."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
-from butlers.memory.flows.fact_windows import columns, find_standing, moved_window, window_of
+from butlers.memory.flows.fact_windows import find_existing, moved_window, window_of
 from butlers.memory.flows.session_parts import session_key
 from butlers.memory.handle import Memory, UnitOfWork
-from butlers.memory.model import (
-    Event,
-    EventType,
-    MemoryRef,
-    MemoryType,
-    Validity,
-)
+from butlers.memory.model import Event, EventType, MemoryType, Validity
 from butlers.memory.policy.validity import Window, room
 from butlers.memory.store import facts, undo
 from butlers.memory.store.facts import FactKey
@@ -67,26 +61,25 @@ class UndoSource:
 class UndoContext(UnitOfWork):
     """A unit of work whose events are marked `undo`."""
 
-    async def record_undo(self, kind: EventType, ref: MemoryRef, payload: dict[str, Any]) -> None:
+    async def record_undo(self, kind: EventType, id: UUID, payload: dict[str, Any]) -> None:
         """Record an event, marked `undo`."""
-        await self.record(Event(kind, ref.id, {**payload, "undo": True}))
+        await self.record(Event(kind, id, {**payload, "undo": True}))
 
-    async def revive(self, row: Row, state: str | None) -> bool:
+    async def revive(self, row: Row) -> bool:
         """Give a superseded fact its window back, as far as it is free; return whether it is."""
         key = FactKey(row["scope"], row["predicate"], row["subject"], row["entity_id"])
-        told = await find_standing(self.tx, key, row["id"])
-        before = window_of(row)
-        window = room(_window_before(row), told, self.now)
+        before, others = window_of(row), await find_existing(self.tx, key, row["id"])
+        window = room(_window_before(row), others, self.now)
         if window is None or (window == before and row["validity"] != Validity.SUPERSEDED):
             return False
         again = row["validity"] == Validity.SUPERSEDED and not window.is_over(self.now)
         validity = Validity.ACTIVE if again else row["validity"]
-        await facts.set_window(self.tx, id=row["id"], validity=validity, **columns(window))
-        moved = moved_window(before, window) if window != before else {}
+        await facts.set_window(self.tx, id=row["id"], validity=validity, **asdict(window))
+        payload = moved_window(before, window) if window != before else {}
         if again:
-            moved |= {"from": "superseded", "to": state or "active"}
+            payload |= {"from": "superseded", "to": row["was"] or "active"}
         kind = EventType.FACT_RESTORED if again else EventType.FACT_BOUNDED
-        await self.record_undo(kind, MemoryRef(MemoryType.FACT, row["id"]), moved)
+        await self.record_undo(kind, row["id"], payload)
         return again or validity == Validity.ACTIVE
 
 
@@ -123,35 +116,37 @@ class UndoPlan:
     links: int
     entities: list[Row]
 
-    def of(self, kind: MemoryType) -> list[UUID]:
-        """The ids of one type that are undone now."""
-        there = (row for row in self.taken if row["state"] not in GONE)
-        return [row["id"] for row in there if row["kind"] == kind]
-
     @property
     def ids(self) -> list[UUID]:
         """The ids of everything that came through the source, forgotten before or not."""
         return [row["id"] for row in self.taken]
 
     def report(self, *, applied: bool) -> UndoReport:
-        """Report the plan as an undo's result."""
-        named = [row for row in self.taken if row["state"] not in GONE][:SHOWN]
-        merges = [row for row in self.entities if _is_for_good(row)]
-        by_marks = [row for row in self.confirmations if _is_mark(row)]
+        """Report the plan as an undo's result.
+
+        Unlinking a fact is no change of an entity; a helpful mark is no confirmation; a merge that
+        did not record what it moved stays.
+        """
+        present = [row for row in self.taken if row["state"] not in GONE]
+        kinds = [row["kind"] for row in present]
+        changes = [row for row in self.entities if row["event_type"] != EventType.FACT_ANCHORED]
+        merges = [row for row in changes if row["event_type"] == EventType.ENTITY_MERGE]
+        left = sum(not row["payload"].get("moved") for row in merges)
+        events = [row["event_type"] for row in self.confirmations]
         return UndoReport(
             applied,
-            episodes=len(self.of(MemoryType.EPISODE)),
-            facts=len(self.of(MemoryType.FACT)),
-            rules=len(self.of(MemoryType.RULE)),
+            episodes=kinds.count(MemoryType.EPISODE),
+            facts=kinds.count(MemoryType.FACT),
+            rules=kinds.count(MemoryType.RULE),
             facts_restored=len(self.replaced),
             forgotten_restored=len(self.forgotten),
-            confirmations=len(self.confirmations) - len(by_marks),
+            confirmations=len(events) - events.count(EventType.RULE_MARKED_HELPFUL),
             marks=len(self.marks),
             links=self.links,
             proposals=len(self.proposals),
-            entities=sum(map(_is_change, self.entities)) - len(merges),
-            entities_left=len(merges),
-            memories=[_named(row) for row in named],
+            entities=len(changes) - left,
+            entities_left=left,
+            memories=[_named(row) for row in present[:SHOWN]],
         )
 
 
@@ -176,28 +171,10 @@ async def plan(memory: Memory, tx: Transaction, source: UndoSource) -> UndoPlan:
 
 def _window_before(row: Row) -> Window:
     """The window of a fact before it was closed; open-ended where no event recorded it."""
-    told = row.get("was_window")
-    if told is not None:
-        return Window.heard(told)
-    begin = None if window_of(row).is_empty else row["valid_from"]
-    return Window(begin, None)
-
-
-def _is_mark(confirmation: Row) -> bool:
-    """Whether a helpful mark confirmed a rule, which is reported as a mark."""
-    marked: bool = confirmation["event_type"] == EventType.RULE_MARKED_HELPFUL
-    return marked
-
-
-def _is_change(row: Row) -> bool:
-    """Whether an event changed an entity, not the entity of a fact."""
-    return bool(row["event_type"] != EventType.FACT_ANCHORED)
-
-
-def _is_for_good(change: Row) -> bool:
-    """Whether a merge cannot be undone, because nothing recorded what it moved."""
-    merged = change["event_type"] == EventType.ENTITY_MERGE
-    return merged and not change["payload"].get("moved")
+    recorded = row.get("was_window")
+    if recorded is not None:
+        return Window.heard(recorded)
+    return Window(None if window_of(row).is_empty else row["valid_from"], None)
 
 
 def _named(row: Row) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Making the vectors of one model for every memory that has none."""
+"""Make the vectors of one model for every memory that has none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +16,16 @@ BATCH = 64
 """Memories embedded at a time."""
 
 OnProgress = Callable[[int, int], None]
-"""Told how many memories have a vector of the version, and how many memories there are."""
+"""Called with the number of memories that have a vector of the version, and of all memories."""
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """Report progress to nobody."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorJob:
-    """A version to make vectors of, by its embedder, for one tenant."""
+    """A model version to make vectors of, by its embedder, for one tenant."""
 
     memory: Memory
     lineage: Lineage
@@ -30,10 +34,10 @@ class VectorJob:
     on_progress: OnProgress
 
 
-def work_on(
+def vector_job(
     memory: Memory, lineage: Lineage, version: ModelVersion, on_progress: OnProgress
 ) -> VectorJob:
-    """The work on a version, if its model can be had."""
+    """Return the job of a version; raise Unavailable if its model cannot be loaded."""
     engine = memory.engine_of(version)
     if engine is None:
         raise Unavailable(
@@ -44,49 +48,51 @@ def work_on(
     return VectorJob(memory, lineage, version, engine, on_progress)
 
 
-async def refuse_if_changed(work: VectorJob, tx: Transaction) -> None:
-    """Go no further with a version that somebody else moved meanwhile."""
-    state = await embeddings.join(tx, work.version.id)
-    if state is not work.version.state:
+async def refuse_if_changed(job: VectorJob, tx: Transaction) -> None:
+    """Raise Conflict if somebody else changed the version's state meanwhile; lock the version."""
+    state = await embeddings.join(tx, job.version.id)
+    if state is not job.version.state:
         raise Conflict(
-            f"{work.version.name} was {work.version.state} when this began and is {state} now: "
+            f"{job.version.name} was {job.version.state} when this began and is {state} now: "
             "somebody else moved to it or called that off; look before starting again"
         )
 
 
-async def embed_missing(work: VectorJob) -> int:
-    """Go once through all memories without a vector of the version; how many got one."""
-    async with work.memory.transaction(work.lineage) as tx:
-        counts = await embeddings.count_vectors(tx, work.version.id)
-    work.on_progress(counts.embedded, counts.memories)
+async def embed_missing(job: VectorJob) -> int:
+    """Embed every memory without a vector of the version, in batches; return how many."""
+    async with job.memory.transaction(job.lineage) as tx:
+        counts = await embeddings.count_vectors(tx, job.version.id)
+    job.on_progress(counts.embedded, counts.memories)
     made = 0
     for kind in MemoryType:
         after = UUID(int=0)
-        while batch := await _batch_after(work, kind, after):
-            made += await _keep_batch(work, kind, batch)
+        while batch := await _batch_after(job, kind, after):
+            made += await _embed_batch(job, kind, batch)
             after = batch[-1].id
-            work.on_progress(min(counts.embedded + made, counts.memories), counts.memories)
+            job.on_progress(min(counts.embedded + made, counts.memories), counts.memories)
     return made
 
 
-async def _batch_after(work: VectorJob, kind: MemoryType, after: UUID) -> list[Wording]:
-    async with work.memory.transaction(work.lineage) as tx:
-        return await embeddings.find_without(tx, kind, work.version.id, BATCH, after)
-
-
-async def _keep_batch(work: VectorJob, kind: MemoryType, batch: list[Wording]) -> int:
-    """Embed a batch while no connection is held, then lay its vectors aside."""
-    vectors = await work.memory.vectors(work.engine, [wording.text for wording in batch])
-    async with work.memory.transaction(work.lineage) as tx:
-        await refuse_if_changed(work, tx)
-        made = list(zip(batch, vectors, strict=True))
-        return await embeddings.keep_vectors(tx, kind, work.version.id, made, work.memory.now())
-
-
-async def embed_few(work: VectorJob, tx: Transaction, kind: MemoryType, few: list[Wording]) -> int:
-    """As many as can be made while others wait, inside a transaction that may hold more."""
+async def embed_few(job: VectorJob, tx: Transaction, kind: MemoryType, few: list[Wording]) -> int:
+    """Embed a few memories inside a transaction, while others wait; return how many."""
     if not few:
         return 0
-    vectors = await work.memory.vectors(work.engine, [wording.text for wording in few])
-    made = list(zip(few, vectors, strict=True))
-    return await embeddings.keep_vectors(tx, kind, work.version.id, made, work.memory.now())
+    vectors, now = await _embed(job, few), job.memory.now()
+    return await embeddings.keep_vectors(tx, kind, job.version.id, vectors, now)
+
+
+async def _batch_after(job: VectorJob, kind: MemoryType, after: UUID) -> list[Wording]:
+    async with job.memory.transaction(job.lineage) as tx:
+        return await embeddings.find_without(tx, kind, job.version.id, BATCH, after)
+
+
+async def _embed_batch(job: VectorJob, kind: MemoryType, batch: list[Wording]) -> int:
+    vectors = await _embed(job, batch)  # while no connection is held
+    async with job.memory.transaction(job.lineage) as tx:
+        await refuse_if_changed(job, tx)
+        return await embeddings.keep_vectors(tx, kind, job.version.id, vectors, job.memory.now())
+
+
+async def _embed(job: VectorJob, batch: list[Wording]) -> list[tuple[Wording, list[float]]]:
+    vectors = await job.memory.vectors(job.engine, [wording.text for wording in batch])
+    return list(zip(batch, vectors, strict=True))

@@ -79,7 +79,7 @@ async def list_facts(ctx: OperationContext, params: ListFacts) -> Page:
     """
     where = browse.FactFilter(**{**params.filters(), "scope": ctx.listed(params.scope)})
     wanted = params.wanted()
-    return await browse.browse_facts(ctx.memory, where, wanted, ctx.lineage, params.then)
+    return await browse.list_page(ctx.memory, where, wanted, ctx.lineage, params.then)
 
 
 class ListRules(Paged):
@@ -109,7 +109,7 @@ async def list_rules(ctx: OperationContext, params: ListRules) -> Page:
     """
     scope = ctx.listed(params.scope)
     where = browse.RuleFilter(**{**params.filters(), "scope": scope})
-    return await browse.browse_rules(ctx.memory, where, params.wanted(), ctx.lineage)
+    return await browse.list_page(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
 class ListEpisodes(Paged):
@@ -139,7 +139,7 @@ async def list_episodes(ctx: OperationContext, params: ListEpisodes) -> Page:
     """
     butler = ctx.listed(params.butler, "butler")
     where = browse.EpisodeFilter(**{**params.filters(), "butler": butler})
-    return await browse.browse_episodes(ctx.memory, where, params.wanted(), ctx.lineage)
+    return await browse.list_page(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
 class ListEntities(Paged):
@@ -166,7 +166,7 @@ async def list_entities(ctx: OperationContext, params: ListEntities) -> Page:
     Returns {items, next_cursor}: each item with its names and its number of current facts.
     """
     where = browse.EntityFilter(**params.filters())
-    return await browse.browse_entities(ctx.memory, where, params.wanted(), ctx.lineage)
+    return await browse.list_page(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
 class ActivityInput(Input):

@@ -16,8 +16,8 @@ from butlers.kernel.mentions import Mentions
 from butlers.memory import limits
 from butlers.memory.flows.consolidation import lease as leases
 from butlers.memory.flows.consolidation.apply import apply
-from butlers.memory.flows.consolidation.lease import Appetite, Claimed, GivenBack
-from butlers.memory.flows.consolidation.report import ActionEffect, Applied, ConsolidationReport
+from butlers.memory.flows.consolidation.lease import Claimed, ClaimLimits
+from butlers.memory.flows.consolidation.report import Applied, ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import EntityType, Lineage, Maturity, Permanence
 from butlers.memory.policy.consolidation import (
@@ -53,91 +53,53 @@ async def read_known(
     memory: Memory, claimed: Claimed, reach: Reach, lineage: Lineage
 ) -> KnownMemories:
     """Load the facts, rules and entities that the prompt shows."""
-    most = (limits.MAX_KNOWN_FACTS, limits.MAX_KNOWN_RULES)
-    most_facts, most_rules = map(reach.known, most)
-    asked = {"butler": claimed.butler, "episode_ids": claimed.lease.episode_ids}
+    ids, most = claimed.lease.episode_ids, reach.known
+    where = {"butler": claimed.butler, "episode_ids": ids}
     async with memory.transaction(lineage) as tx:
-        now = memory.now()
-        facts = await consolidation.find_known_facts(tx, limit=most_facts, now=now, **asked)
-        rules = await consolidation.find_known_rules(tx, limit=most_rules, **asked)
-        named = await consolidation.find_named(
-            tx, limit=reach.known(_MOST_NAMED), episode_ids=claimed.lease.episode_ids
-        )
-    texts = [f"{one.author or ''}\n{one.content}" for one in claimed.episodes]
-    return known_of(facts, rules, [row for row in named if _is_named(row, texts)][:MOST_ENTITIES])
+        current = {"limit": most(limits.MAX_KNOWN_FACTS), "now": memory.now(), **where}
+        facts = await consolidation.find_known_facts(tx, **current)
+        in_use = {"limit": most(limits.MAX_KNOWN_RULES), **where}
+        rules = await consolidation.find_known_rules(tx, **in_use)
+        named = await consolidation.find_named(tx, limit=most(_MOST_NAMED), episode_ids=ids)
+    texts = [f"{episode.author or ''}\n{episode.content}" for episode in claimed.episodes]
+    entities = [row for row in named if _is_named(row, texts)][:MOST_ENTITIES]
+    return _known_memories(facts, rules, entities)
 
 
-def known_of(facts: Sequence[Row], rules: Sequence[Row], entities: Sequence[Row]) -> KnownMemories:
-    """Build the known memories from rows."""
+def _known_memories(
+    facts: Sequence[Row], rules: Sequence[Row], entities: Sequence[Row]
+) -> KnownMemories:
     return KnownMemories(
         facts={row["id"]: _fact(row) for row in facts},
-        rules={
-            row["id"]: KnownRule(row["id"], row["content"], Maturity(row["maturity"]))
-            for row in rules
-        },
+        rules={row["id"]: _rule(row) for row in rules},
         entities={row["id"]: _entity(row) for row in entities},
     )
 
 
 async def take_answer(
-    memory: Memory, claimed: Claimed, asked: ConsolidationPrompt, answer: str, lineage: Lineage
+    memory: Memory, claimed: Claimed, prompt: ConsolidationPrompt, answer: str, lineage: Lineage
 ) -> ConsolidationReport:
     """Parse, plan and apply an answer; one without any usable entry is a failed attempt."""
-    result = parse_consolidation(answer, asked.shown)
-    if asked.is_quoted:
+    result = parse_consolidation(answer, prompt.shown)
+    if prompt.is_quoted:
         result = in_their_words(result, claimed.episodes)
-    known_to_all = await _known_to_all(memory, result, lineage)
-    batch = EpisodeBatch(claimed.butler, claimed.episodes, asked.instructions, known_to_all)
-    planned = plan(result, batch, asked.known, memory.settings)
-    applied = await apply(memory, claimed, asked.known, planned, lineage)
+    butler, known_to_all = claimed.butler, await _known_to_all(memory, result, lineage)
+    batch = EpisodeBatch(butler, claimed.episodes, prompt.instructions, known_to_all)
+    planned = plan(result, batch, prompt.known, memory.settings)
+    applied = await apply(memory, claimed, prompt.known, planned, lineage)
     if applied.errors and not applied.effects:
-        _log.warning(
-            "consolidation_attempt_failed", butler=claimed.butler, errors=len(applied.errors)
-        )
+        _log.warning("consolidation_attempt_failed", butler=butler, errors=len(applied.errors))
         return await failed(memory, claimed, applied.errors, lineage)
-    return _finished(claimed, applied)
+    return ConsolidationReport.of_batch(claimed, applied)
 
 
 async def failed(
     memory: Memory, claimed: Claimed, errors: list[str], lineage: Lineage
 ) -> ConsolidationReport:
     """Count a failed attempt and report it."""
-    back = await leases.give_back(memory, claimed.lease, "; ".join(errors), lineage)
-    return unfinished(claimed, back, errors)
-
-
-def unfinished(claimed: Claimed, back: GivenBack, errors: list[str]) -> ConsolidationReport:
-    """Report episodes that were not consolidated."""
-    return ConsolidationReport(
-        **_group_of(claimed),
-        episodes_failed=back.failed,
-        episodes_dead_lettered=claimed.dead_lettered + back.dead_lettered,
-        errors=[f"{claimed.butler}: {error}" for error in errors],
-    )
-
-
-def _finished(claimed: Claimed, applied: Applied) -> ConsolidationReport:
-    return ConsolidationReport(
-        **_group_of(claimed),
-        facts_created=applied.effects[ActionEffect.FACT_CREATED],
-        facts_updated=applied.effects[ActionEffect.FACT_UPDATED],
-        rules_created=applied.effects[ActionEffect.RULE_CREATED],
-        confirmations_made=applied.effects[ActionEffect.CONFIRMED],
-        proposals_made=applied.effects[ActionEffect.PROPOSED],
-        episodes_consolidated=applied.consolidated,
-        episodes_failed=applied.back.failed,
-        episodes_dead_lettered=claimed.dead_lettered + applied.back.dead_lettered,
-        errors=[f"{claimed.butler}: {error}" for error in applied.errors],
-    )
-
-
-def _group_of(claimed: Claimed) -> dict[str, Any]:
-    episodes = len(claimed.episodes)
-    return {
-        "episodes_processed": episodes,
-        "butlers_processed": 1,
-        "groups": {claimed.butler: episodes},
-    }
+    async with memory.begin(lineage) as work:
+        back = await leases.give_back_in(work, claimed.lease, "; ".join(errors))
+    return ConsolidationReport.of_batch(claimed, Applied(errors=errors, back=back))
 
 
 async def _known_to_all(
@@ -162,6 +124,10 @@ def _entity(row: Row) -> KnownEntity:
     return KnownEntity(row["id"], row["canonical_name"], kind, also, row["is_known_to_all"])
 
 
+def _rule(row: Row) -> KnownRule:
+    return KnownRule(row["id"], row["content"], Maturity(row["maturity"]))
+
+
 def _fact(row: Row) -> KnownFact:
     columns = {**row, "permanence": Permanence(row["permanence"])}
     return KnownFact(**columns | {"tags": tuple(map(str, row["tags"]))})
@@ -172,6 +138,10 @@ CLAIM_SECONDS = 1800
 
 MOST_EPISODES, MAX_CHARS = 20, 40_000
 _REMEMBERED = timedelta(days=1)
+_SUBMIT = (
+    "\nGive the object as `answer` to memory_submit_consolidation, with claim_id {id}, within "
+    f"{CLAIM_SECONDS // 60} minutes. What is refused is told; do not make anything up for it.\n"
+)
 OVER = "claim_id: this claim is over: it was settled, or ran out and went to somebody else"
 
 
@@ -207,7 +177,10 @@ async def claim_episodes(memory: Memory, limit: int, lineage: Lineage) -> Episod
     rows = await leases.find_waiting(memory, lineage)
     whole = sum(row["episodes"] for row in rows)
     for row in rows:
-        claimed = await _claimed(memory, row["butler"], limit, lineage)
+        run_id = f"agent:{memory.new_id()}"
+        episodes = min(limit, limits.CONSOLIDATION_BATCH)
+        most = ClaimLimits(run_id, episodes, MAX_CHARS, CLAIM_SECONDS)
+        claimed = await leases.claim(memory, row["butler"], lineage, most)
         if claimed.episodes:
             return await _present_claim(memory, claimed, whole - len(claimed.episodes), lineage)
     return EpisodeClaim(None, None, 0, 0, None, "Nothing waits to be read.")
@@ -221,15 +194,8 @@ async def submit(
     Raises Conflict when the claim is over. After any other error the claim lasts: try again.
     """
     id = checked_id("claim_id", claim_id)
-    claimed, asked = await _get_claim(memory, id, lineage)
-    return await take_answer(memory, claimed, asked, json.dumps(answer), lineage)
-
-
-async def _claimed(memory: Memory, butler: str, limit: int, lineage: Lineage) -> Claimed:
-    run_id = f"agent:{memory.new_id()}"
-    most = min(limit, limits.CONSOLIDATION_BATCH)
-    appetite = Appetite(run_id, most, MAX_CHARS, CLAIM_SECONDS)
-    return await leases.claim(memory, butler, lineage, appetite)
+    claimed, prompt = await _get_claim(memory, id, lineage)
+    return await take_answer(memory, claimed, prompt, json.dumps(answer), lineage)
 
 
 async def _present_claim(
@@ -250,16 +216,9 @@ async def _present_claim(
             entity_ids=list(known.entities),
             now=now,
         )
-    prompt = build_prompt(TEMPLATE, claimed.episodes, known) + _submission(id)
+    prompt = build_prompt(TEMPLATE, claimed.episodes, known) + _SUBMIT.format(id=id)
     ends_at = now + timedelta(seconds=CLAIM_SECONDS)
     return EpisodeClaim(id, claimed.butler, len(claimed.episodes), left, ends_at, prompt)
-
-
-def _submission(id: UUID) -> str:
-    return (
-        f"\nGive the object as `answer` to memory_submit_consolidation, with claim_id {id}, within "
-        f"{CLAIM_SECONDS // 60} minutes. What is refused is told; do not make anything up for it.\n"
-    )
 
 
 async def _get_claim(
@@ -277,11 +236,8 @@ async def _get_claim(
         named = await proposals.find_claimed_entities(tx, ids=claim["entity_ids"])
     if len(episodes) != len(ids):
         raise Conflict(OVER)
-    shown = _numbers(ids, claim["fact_ids"], claim["rule_ids"], claim["entity_ids"])
+    shown = (*ids, *claim["fact_ids"], *claim["rule_ids"], *claim["entity_ids"])
     read = tuple(EpisodeToRead(**row) for row in episodes)
     claimed = Claimed(claim["butler"], Lease(run_id, tuple(ids)), read)
-    return claimed, ConsolidationPrompt(known_of(facts, rules, named), shown, TEMPLATE)
-
-
-def _numbers(*shown: Sequence[UUID]) -> dict[int, UUID]:
-    return dict(enumerate((id for ids in shown for id in ids), start=1))
+    known, numbers = _known_memories(facts, rules, named), dict(enumerate(shown, start=1))
+    return claimed, ConsolidationPrompt(known, numbers, TEMPLATE)

@@ -16,10 +16,16 @@ from butlers.memory.flows.conflict_detection import embed_predicates
 from butlers.memory.flows.consolidation.lease import TAKEN_OVER, Claimed, give_back_in
 from butlers.memory.flows.consolidation.report import ActionEffect, Applied
 from butlers.memory.flows.entity_linking import hold_all
-from butlers.memory.flows.fact_windows import confirm_by, find_placement, in_time, window_of
+from butlers.memory.flows.fact_windows import (
+    confirm_by,
+    find_placement,
+    window_of,
+    with_window,
+)
 from butlers.memory.flows.links import derive_in
 from butlers.memory.flows.proposals import proposal_of, propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
+from butlers.memory.flows.results import Stored
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
     ConsolidationStatus,
@@ -92,9 +98,8 @@ async def apply(
         await facts.hold_keys(tx, *map(FactKey.of, stored))
         touchable = {*known.facts, *known.rules}
         trusted = {row["id"]: Trust(row["trust"]) for row in held}
-        work = _ApplyContext(
-            memory, tx, lineage, claimed.butler, known, touchable, applied, trusted
-        )
+        butler = claimed.butler
+        work = _ApplyContext(memory, tx, lineage, butler, known, touchable, applied, trusted)
         for action, embedding in zip(actions, embeddings, strict=True):
             await _isolated(work, action, embedding)
         if applied.effects or not applied.errors:
@@ -105,8 +110,8 @@ async def apply(
 async def _embeddings(
     memory: Memory, plan: ConsolidationPlan, lineage: Lineage
 ) -> list[Embedding | None]:
-    """A vector for each action that stores something, made before any connection is taken."""
-    news = [one.new for one in plan.actions if not isinstance(one, ConfirmMemory)]
+    """Embed what the actions store, before any connection is taken."""
+    news = [action.new for action in plan.actions if not isinstance(action, ConfirmMemory)]
     made = iter(await memory.embed_all([new.searchable_text for new in news], lineage))
     await embed_predicates(memory, news, lineage)
     return [None if isinstance(action, ConfirmMemory) else next(made) for action in plan.actions]
@@ -122,9 +127,8 @@ async def _link_entities(tx: Transaction, actions: Sequence[Action]) -> list[Act
     for action in actions:
         if isinstance(action, StoreFact):
             new = next(linked)
-            result.append(action if action.target_id else replace(action, new=new))
-        else:
-            result.append(action)
+            action = action if action.target_id else replace(action, new=new)
+        result.append(action)
     return result
 
 
@@ -146,24 +150,26 @@ async def _isolated(work: _ApplyContext, action: Action, embedding: Embedding | 
 
 
 async def _do(work: _ApplyContext, action: Action, embedding: Embedding | None) -> ActionEffect:
+    """Run an action, unless what it stores was stored before."""
     if isinstance(action, ConfirmMemory):
         return await _confirm(work, action.ref, action.cited)
     assert embedding is not None, "what is stored has been embedded"
+    is_fact, key = isinstance(action, StoreFact), action.new.idempotency_key
+    if await (facts if is_fact else rules).get_by_idempotency_key(work.tx, idempotency_key=key):
+        return ActionEffect.UNCHANGED
     if isinstance(action, StoreFact):
         return await _store_fact(work, action, embedding)
     return await _store_rule(work, action, embedding)
 
 
 async def _store_fact(work: _ApplyContext, action: StoreFact, embedding: Embedding) -> ActionEffect:
-    """Store a fact unless it was stored before; confirm one that says the same instead."""
-    key = action.new.idempotency_key
-    if await facts.get_by_idempotency_key(work.tx, idempotency_key=key):
-        return ActionEffect.UNCHANGED
+    """Store a fact, or confirm one that says the same."""
     now = work.now
-    new = await in_time(work.tx, await _with_circumstances(work.tx, action.new), now)
+    new = await with_window(work.tx, await _with_circumstances(work.tx, action.new), now)
     holder = await facts.get_active(work.tx, FactKey.of(new), now)
     place = await find_placement(work.tx, new, now)
-    overlapping = await facts.find(work.tx, ids=[one.of.id for one in place.changes], now=now)
+    changed = [change.of.id for change in place.changes]
+    overlapping = await facts.find(work.tx, ids=changed, now=now)
     _check_replaceable(work, action, holder, overlapping)
     same = _find_same(work, action, new, holder)
     if same is not None:
@@ -172,8 +178,7 @@ async def _store_fact(work: _ApplyContext, action: StoreFact, embedding: Embeddi
     if reason := _why_review(work, overlapping, inferred.lineage.trust):
         target = place.replaced or next((row["id"] for row in overlapping), None)
         return await _propose(work, replace(action, new=new), reason, target)
-    stored = await store_fact_in(inferred, new, embedding)
-    await _created(work, MemoryRef(MemoryType.FACT, stored.id), action.sources)
+    await _created(work, await store_fact_in(inferred, new, embedding), action.sources)
     return ActionEffect.FACT_CREATED if action.target_id is None else ActionEffect.FACT_UPDATED
 
 
@@ -186,10 +191,9 @@ def _find_same(
     if holder is not None and says_the_same(holder["content"], new.content):
         return cast(UUID, holder["id"])
     for fact in work.known.facts.values() if action.target_id is None else ():
-        same = new.entity_id is not None and fact.entity_id == new.entity_id
-        if (same or says_the_same(fact.subject, new.subject)) and says_the_same(
-            fact.content, new.content
-        ):
+        same_entity = new.entity_id is not None and fact.entity_id == new.entity_id
+        same_subject = same_entity or says_the_same(fact.subject, new.subject)
+        if same_subject and says_the_same(fact.content, new.content):
             return fact.id
     return None
 
@@ -222,8 +226,8 @@ def _check_replaceable(
     work: _ApplyContext, action: StoreFact, holder: Row | None, overlapping: Sequence[Row]
 ) -> None:
     """Refuse to replace a target that is gone, or anything the prompt did not show."""
-    holder_id = holder["id"] if holder else None
-    if action.target_id is not None and holder_id != action.target_id:
+    target_id = action.target_id
+    if target_id is not None and (holder is None or holder["id"] != target_id):
         raise NotFound(f"fact {action.target_id} is not active any more; it was left as it is")
     for row in overlapping:
         same = says_the_same(row["content"], action.new.content)
@@ -234,25 +238,22 @@ def _check_replaceable(
 
 
 async def _store_rule(work: _ApplyContext, action: StoreRule, embedding: Embedding) -> ActionEffect:
-    """Store a rule unless it was stored before; confirm one that says the same instead."""
-    key = action.new.idempotency_key
-    if await rules.get_by_idempotency_key(work.tx, idempotency_key=key):
-        return ActionEffect.UNCHANGED
+    """Store a rule, or confirm one that says the same."""
     same = await rules.get_same(work.tx, scope=action.new.scope, content=action.new.content)
     if same is not None:
         return await _confirm_if_shown(work, MemoryRef(MemoryType.RULE, same), action.cited)
     if reason := _why_review(work):
         return await _propose(work, action, reason)
     stored = await store_rule_in(work.drawn_from(action.sources), action.new, embedding)
-    await _created(work, MemoryRef(MemoryType.RULE, stored.id), action.sources)
+    await _created(work, stored, action.sources)
     return ActionEffect.RULE_CREATED
 
 
-async def _created(work: _ApplyContext, ref: MemoryRef, sources: tuple[UUID, ...]) -> None:
-    """Tie a new memory to the episodes it comes from; from here on the answer may touch it."""
-    await derive_in(work, ref, sources)
-    work.touchable.add(ref.id)
-    work.applied.created.append(ref)
+async def _created(work: _ApplyContext, stored: Stored, sources: tuple[UUID, ...]) -> None:
+    """Link a new memory to its source episodes; from here on the answer may change it."""
+    await derive_in(work, stored.ref, sources)
+    work.touchable.add(stored.id)
+    work.applied.created.append(stored.ref)
 
 
 async def _confirm_if_shown(
@@ -262,18 +263,18 @@ async def _confirm_if_shown(
 
 
 async def _confirm(work: _ApplyContext, ref: MemoryRef, cited: tuple[UUID, ...]) -> ActionEffect:
-    """Confirm what an episode says anew: one it comes from, or that confirmed it, says it again."""
+    """Confirm a memory by the episodes that neither are its source nor confirmed it before."""
     known = await consolidation.find_cited(
         work.tx, memory_type=ref.type, memory_id=ref.id, episode_ids=cited
     )
-    anew = [id for id in cited if id not in {row["episode_id"] for row in known}]
-    if not anew:
+    new = [id for id in cited if id not in {row["episode_id"] for row in known}]
+    if not new:
         return ActionEffect.UNCHANGED
-    # What says it again is the episode, by its words; the model only pointed at it.
-    lesser = await is_more_trusted(work.tx, ref, work.least(anew))
+    # The episode confirms it, by its words; the model only pointed at it.
+    lesser = await is_more_trusted(work.tx, ref, work.least(new))
     if reason := _why_review(work) or (LESS_TRUSTED if lesser else None):
-        return await _propose(work, ConfirmMemory("", ref, tuple(anew)), reason, ref.id)
-    await confirm_by(work, ref, anew)
+        return await _propose(work, ConfirmMemory("", ref, tuple(new)), reason, ref.id)
+    await confirm_by(work, ref, new)
     return ActionEffect.CONFIRMED
 
 
@@ -284,16 +285,15 @@ async def _settle(
 
     The others are given back and tried again, fewer at a time.
     """
-    applied, lease = work.applied, claimed.lease
+    applied, run_id = work.applied, claimed.lease.run_id
     dealt_with = applied.cited | plan.nothing_in
     read = [row for row in held if not applied.errors or row["id"] in dealt_with]
-    applied.consolidated = await consolidation.consolidate(
-        work.tx, run_id=lease.run_id, episode_ids=tuple(row["id"] for row in read)
-    )
+    done = Lease(run_id, tuple(row["id"] for row in read))
+    applied.consolidated = await consolidation.consolidate(work.tx, **asdict(done))
     created = [{"type": ref.type, "id": str(ref.id)} for ref in applied.created]
     outcome = {"to": ConsolidationStatus.CONSOLIDATED, "created": created}
     payloads = {row["id"]: {"from": row["was"], **outcome} for row in read}
     await work.record_all(Transition(EventType.EPISODE_CONSOLIDATED, payloads))
     if rest := tuple(row["id"] for row in held if row not in read):
-        back, why = Lease(lease.run_id, rest), "; ".join(applied.errors)
-        applied.back = await give_back_in(work, back, why)
+        why = "; ".join(applied.errors)
+        applied.back = await give_back_in(work, Lease(run_id, rest), why)

@@ -1,4 +1,4 @@
-"""Lease episodes to whoever reads them: claim, renew, give back; list and requeue dead letters."""
+"""Lease episodes to a run or agent: claim, renew, give back; list and requeue dead letters."""
 
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict, dataclass
@@ -29,17 +29,6 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """Episodes of one butler leased to one run, and how many had been abandoned."""
-
-    butler: str
-    lease: Lease
-    episodes: tuple[EpisodeToRead, ...]
-    failed: int = 0
-    dead_lettered: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class GivenBack:
     """How many episodes failed an attempt, and how many became dead letters."""
 
@@ -48,7 +37,17 @@ class GivenBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Appetite:
+class Claimed:
+    """Episodes of one butler leased to one run, and those that an earlier run abandoned."""
+
+    butler: str
+    lease: Lease
+    episodes: tuple[EpisodeToRead, ...]
+    abandoned: GivenBack = GivenBack(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLimits:
     """The limits of a claim: its run, episodes, characters and seconds."""
 
     run_id: str
@@ -57,11 +56,11 @@ class Appetite:
     seconds: float
 
 
-def appetite_of(memory: Memory, reach: Reach, most: int | None = None) -> Appetite:
+def claim_limits(memory: Memory, reach: Reach, most: int | None = None) -> ClaimLimits:
     """Return the limits of a run's claim for a model of such a reach."""
-    batch = limits.CONSOLIDATION_BATCH
+    batch, seconds = limits.CONSOLIDATION_BATCH, limits.CONSOLIDATION_LEASE_SECONDS
     episodes = min(reach.episodes(batch), most or batch)
-    return Appetite(str(memory.new_id()), episodes, reach.chars, limits.CONSOLIDATION_LEASE_SECONDS)
+    return ClaimLimits(str(memory.new_id()), episodes, reach.chars, seconds)
 
 
 async def find_waiting(memory: Memory, lineage: Lineage) -> list[Row]:
@@ -70,7 +69,7 @@ async def find_waiting(memory: Memory, lineage: Lineage) -> list[Row]:
         return await consolidation.find_waiting(tx, now=memory.now())
 
 
-async def claim(memory: Memory, butler: str, lineage: Lineage, appetite: Appetite) -> Claimed:
+async def claim(memory: Memory, butler: str, lineage: Lineage, most: ClaimLimits) -> Claimed:
     """Lease the oldest due episodes of a butler to a run.
 
     A lease that ran out counts as a failed attempt, so that an episode that kills every run
@@ -83,19 +82,19 @@ async def claim(memory: Memory, butler: str, lineage: Lineage, appetite: Appetit
         lapsed = await consolidation.abandon(
             work.tx, butler=butler, max_attempts=attempts, reason=ABANDONED, now=now
         )
-        left = await _record_failures(work, lapsed, now)
+        abandoned = await _record_failures(work, lapsed, now)
         rows = await consolidation.claim(
             work.tx,
-            run_id=appetite.run_id,
+            run_id=most.run_id,
             butler=butler,
-            batch_size=appetite.episodes,
-            max_chars=appetite.chars,
-            until=now + timedelta(seconds=appetite.seconds),
+            batch_size=most.episodes,
+            max_chars=most.chars,
+            until=now + timedelta(seconds=most.seconds),
             now=now,
         )
     episodes = tuple(EpisodeToRead(**row) for row in rows)
-    lease = Lease(appetite.run_id, tuple(episode.id for episode in episodes))
-    return Claimed(butler, lease, episodes, left.failed, left.dead_lettered)
+    lease = Lease(most.run_id, tuple(episode.id for episode in episodes))
+    return Claimed(butler, lease, episodes, abandoned)
 
 
 async def while_held(
@@ -103,13 +102,14 @@ async def while_held(
 ) -> T:
     """Run work while renewing the lease; a lost lease ends it with a Conflict."""
 
+    seconds = limits.CONSOLIDATION_LEASE_SECONDS
+
     async def renew() -> bool:
         async with memory.transaction(lineage) as tx:
-            until = _until(memory, memory.now())
+            until = memory.now() + timedelta(seconds=seconds)
             kept = await consolidation.renew(tx, until=until, **asdict(lease))
         return kept == len(lease.episode_ids)
 
-    seconds = limits.CONSOLIDATION_LEASE_SECONDS
     return await Renewal("consolidation", seconds, renew, TAKEN_OVER).while_held(work)
 
 
@@ -125,45 +125,32 @@ async def postpone(memory: Memory, lease: Lease, lineage: Lineage) -> None:
         await consolidation.postpone(tx, until=memory.now() + _POSTPONED, **asdict(lease))
 
 
-async def give_back(memory: Memory, lease: Lease, reason: str, lineage: Lineage) -> GivenBack:
-    """Count a failed attempt on what is still leased; the last one makes dead letters."""
-    async with memory.begin(lineage) as work:
-        return await give_back_in(work, lease, reason)
-
-
 async def give_back_in(work: UnitOfWork, lease: Lease, reason: str) -> GivenBack:
-    """Count a failed attempt in a transaction; the next attempt reads half as many at once."""
-    most, now = limits.CONSOLIDATION_ATTEMPTS, work.now
-    told, company = one_line(reason)[:_MAX_REASON], len(lease.episode_ids)
-    failed = await consolidation.fail(
-        work.tx, max_attempts=most, reason=told, company=company, now=now, **asdict(lease)
-    )
-    return await _record_failures(work, failed, now)
+    """Count a failed attempt on what is still leased; the last one makes dead letters.
 
-
-def _until(memory: Memory, now: datetime) -> datetime:
-    return now + timedelta(seconds=limits.CONSOLIDATION_LEASE_SECONDS)
+    The next attempt reads half as many at once. Records `episode_consolidation_failed` or
+    `episode_dead_lettered`.
+    """
+    now, company = work.now, len(lease.episode_ids)
+    attempt = {"max_attempts": limits.CONSOLIDATION_ATTEMPTS, "company": company, "now": now}
+    cause = one_line(reason)[:_MAX_REASON]
+    rows = await consolidation.fail(work.tx, reason=cause, **attempt, **asdict(lease))
+    return await _record_failures(work, rows, now)
 
 
 async def _record_failures(work: UnitOfWork, rows: Sequence[Row], now: datetime) -> GivenBack:
+    dead = 0
     for row in rows:
-        await work.record(_failure(row), now)
-    dead = sum(row["consolidation_status"] == ConsolidationStatus.DEAD_LETTER for row in rows)
+        kind = EventType.EPISODE_CONSOLIDATION_FAILED
+        if row["consolidation_status"] == ConsolidationStatus.DEAD_LETTER:
+            kind, dead = EventType.EPISODE_DEAD_LETTERED, dead + 1
+        retry_at = row["next_consolidation_retry_at"]
+        payload = {"from": row["was"], "to": row["consolidation_status"]}
+        payload["attempts"] = row["consolidation_attempts"]
+        payload["reason"] = row["last_consolidation_error"]
+        payload["retry_at"] = retry_at and retry_at.isoformat()
+        await work.record(Event(kind, row["id"], payload), now)
     return GivenBack(len(rows) - dead, dead)
-
-
-def _failure(row: Row) -> Event:
-    retry_at: datetime | None = row["next_consolidation_retry_at"]
-    payload = {
-        "from": row["was"],
-        "to": row["consolidation_status"],
-        "attempts": row["consolidation_attempts"],
-        "reason": row["last_consolidation_error"],
-        "retry_at": retry_at.isoformat() if retry_at else None,
-    }
-    dead = row["consolidation_status"] == ConsolidationStatus.DEAD_LETTER
-    kind = EventType.EPISODE_DEAD_LETTERED if dead else EventType.EPISODE_CONSOLIDATION_FAILED
-    return Event(kind, row["id"], payload)
 
 
 async def find_dead_letters(memory: Memory, limit: int, lineage: Lineage) -> list[dict[str, Any]]:
@@ -188,16 +175,10 @@ async def requeue(
     An episode that is no dead letter stays as it is. Records `episode_requeued` for each.
     """
     ids = None if episode_ids is None else [checked_id("episode_id", id) for id in episode_ids]
-    now = memory.now()
+    moved = {"from": ConsolidationStatus.DEAD_LETTER, "to": ConsolidationStatus.PENDING}
     async with memory.begin(lineage) as work:
-        requeued = await consolidation.requeue(work.tx, ids=ids)
-        for row in requeued:
-            payload = {
-                "from": ConsolidationStatus.DEAD_LETTER,
-                "to": ConsolidationStatus.PENDING,
-                "reason": row["reason"],
-                "attempts": row["attempts"],
-            }
-            event = Event(EventType.EPISODE_REQUEUED, row["id"], payload)
-            await work.record(event, now)
-    return len(requeued)
+        rows = await consolidation.requeue(work.tx, ids=ids)
+        for row in rows:
+            payload = {**moved, "reason": row["reason"], "attempts": row["attempts"]}
+            await work.record(Event(EventType.EPISODE_REQUEUED, row["id"], payload))
+    return len(rows)

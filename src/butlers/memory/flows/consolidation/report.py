@@ -7,8 +7,31 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from butlers.memory.flows.consolidation.lease import GivenBack
+from butlers.memory.flows.consolidation.lease import Claimed, GivenBack
 from butlers.memory.model import MemoryRef
+
+
+class ActionEffect(StrEnum):
+    """The effect of an action, by the field of the report that counts it."""
+
+    FACT_CREATED = "facts_created"
+    FACT_UPDATED = "facts_updated"
+    RULE_CREATED = "rules_created"
+    CONFIRMED = "confirmations_made"
+    PROPOSED = "proposals_made"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(slots=True)
+class Applied:
+    """What a plan's actions have done so far, and what failed."""
+
+    effects: Counter[ActionEffect] = field(default_factory=Counter)
+    errors: list[str] = field(default_factory=list)
+    created: list[MemoryRef] = field(default_factory=list)
+    cited: set[UUID] = field(default_factory=set)
+    consolidated: int = 0
+    back: GivenBack = GivenBack(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +53,26 @@ class ConsolidationReport:
     dry_run: bool = False
 
     @classmethod
-    def of_dry_run(cls, claimable: Mapping[str, int]) -> "ConsolidationReport":
+    def of_dry_run(cls, waiting: Mapping[str, int]) -> "ConsolidationReport":
         """Report what a run would read."""
-        groups = dict(claimable)
-        return cls(sum(groups.values()), len(groups), groups, dry_run=True)
+        return cls(sum(waiting.values()), len(waiting), dict(waiting), dry_run=True)
+
+    @classmethod
+    def of_batch(cls, claimed: Claimed, applied: Applied) -> "ConsolidationReport":
+        """Report what was done with the claimed episodes of one butler."""
+        episodes = len(claimed.episodes)
+        effects: dict[str, Any] = {effect.value: n for effect, n in applied.effects.items()}
+        effects.pop(ActionEffect.UNCHANGED, None)
+        return cls(
+            episodes,
+            1,
+            {claimed.butler: episodes},
+            episodes_consolidated=applied.consolidated,
+            episodes_failed=applied.back.failed,
+            episodes_dead_lettered=claimed.abandoned.dead_lettered + applied.back.dead_lettered,
+            errors=[f"{claimed.butler}: {error}" for error in applied.errors],
+            **effects,
+        )
 
     @classmethod
     def of_groups(cls, reports: Sequence["ConsolidationReport"]) -> "ConsolidationReport":
@@ -56,26 +95,3 @@ class ConsolidationReport:
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         return asdict(self)
-
-
-class ActionEffect(StrEnum):
-    """The effect of an action."""
-
-    FACT_CREATED = "fact_created"
-    FACT_UPDATED = "fact_updated"
-    RULE_CREATED = "rule_created"
-    CONFIRMED = "confirmed"
-    PROPOSED = "proposed"
-    UNCHANGED = "unchanged"
-
-
-@dataclass(slots=True)
-class Applied:
-    """What a plan's actions have done so far, and what failed."""
-
-    effects: Counter[ActionEffect] = field(default_factory=Counter)
-    errors: list[str] = field(default_factory=list)
-    created: list[MemoryRef] = field(default_factory=list)
-    cited: set[UUID] = field(default_factory=set)
-    consolidated: int = 0
-    back: GivenBack = GivenBack(0, 0)

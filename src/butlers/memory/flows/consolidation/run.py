@@ -25,10 +25,9 @@ from butlers.memory.flows.consolidation.answer import (
     failed,
     read_known,
     take_answer,
-    unfinished,
 )
-from butlers.memory.flows.consolidation.lease import Claimed, GivenBack
-from butlers.memory.flows.consolidation.report import ConsolidationReport
+from butlers.memory.flows.consolidation.lease import Claimed
+from butlers.memory.flows.consolidation.report import Applied, ConsolidationReport
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage
 from butlers.memory.policy.consolidation import (
@@ -66,39 +65,35 @@ class _NoSession(Exception):
         super().__init__(str(error))
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeBatchOutcome:
-    """The report of a batch, and how much of the run ends with it."""
-
-    report: ConsolidationReport
-    stop: Stop = Stop.NOTHING
+Outcome = tuple[ConsolidationReport, Stop]
+"""The report of a batch, and how much of the run ends with it."""
 
 
 async def consolidate_batch(
     memory: Memory, model: LanguageModel, butler: str, lineage: Lineage
-) -> EpisodeBatchOutcome:
+) -> Outcome:
     """Consolidate the oldest episodes of a butler, as many as the model can read at once."""
     try:
         if isinstance(model, HasBudget):
             model = model.for_tenant(lineage.tenant_id)
-            await _affordable(model)
+            await _check_budget(model)
         reach = Reach(await model.context_tokens() if isinstance(model, Bounded) else 0)
-        most = memory.in_time.get((lineage.tenant_id, butler))
-        appetite = leases.appetite_of(memory, reach, most)
-        claimed = await leases.claim(memory, butler, lineage, appetite)
+        episodes = memory.batch_sizes.get((lineage.tenant_id, butler))
+        most = leases.claim_limits(memory, reach, episodes)
+        claimed = await leases.claim(memory, butler, lineage, most)
         if not claimed.episodes:
-            return EpisodeBatchOutcome(_abandoned(claimed), Stop.BUTLER)
-        return await _settled(memory, model, claimed, reach, lineage)
+            lost, dead = claimed.abandoned.failed, claimed.abandoned.dead_lettered
+            report = ConsolidationReport(episodes_failed=lost, episodes_dead_lettered=dead)
+            return report, Stop.BUTLER
+        return await _settle(memory, model, claimed, reach, lineage)
     except _NoSession as error:
-        return EpisodeBatchOutcome(ConsolidationReport(errors=[f"{butler}: {error}"]), error.stop)
+        return ConsolidationReport(errors=[f"{butler}: {error}"]), error.stop
     except Exception as error:  # noqa: BLE001 - one group's failure must not block the others
-        _log.warning("consolidation_group_failed", butler=butler, error=_name(error))
-        return EpisodeBatchOutcome(
-            ConsolidationReport(errors=[f"{butler}: {safe_message(error)}"]), Stop.BUTLER
-        )
+        _log.warning("consolidation_group_failed", butler=butler, error=type(error).__name__)
+        return ConsolidationReport(errors=[f"{butler}: {_safe_message(error)}"]), Stop.BUTLER
 
 
-async def _affordable(model: HasBudget) -> None:
+async def _check_budget(model: HasBudget) -> None:
     """Check the budget before any episode is claimed; a spent one is no attempt."""
     try:
         await model.check()
@@ -106,23 +101,25 @@ async def _affordable(model: HasBudget) -> None:
         raise _NoSession(error) from error
 
 
-async def _settled(
+async def _settle(
     memory: Memory, model: LanguageModel, claimed: Claimed, reach: Reach, lineage: Lineage
-) -> EpisodeBatchOutcome:
+) -> Outcome:
     """Attempt a batch; whatever ends it early, release the episodes or give them back."""
     try:
-        return EpisodeBatchOutcome(await _attempt(memory, model, claimed, reach, lineage))
+        return await _attempt(memory, model, claimed, reach, lineage), Stop.NOTHING
     except asyncio.CancelledError:
         # A caller that is gone may cancel again and again; letting go must not be cut short.
         await to_its_end(leases.release(memory, claimed.lease, lineage))
         raise
     except _NoSession as error:
         _log.warning("consolidation_not_attempted", butler=claimed.butler, error=str(error))
-        await _let_go(memory, claimed, error, lineage)
-        return EpisodeBatchOutcome(unfinished(claimed, GivenBack(0, 0), [str(error)]), error.stop)
+        await _release(memory, claimed, error, lineage)
+        return ConsolidationReport.of_batch(claimed, Applied(errors=[str(error)])), error.stop
     except Exception as error:  # noqa: BLE001 - whatever failed, the attempt counts as failed
-        _log.warning("consolidation_attempt_failed", butler=claimed.butler, error=_name(error))
-        return EpisodeBatchOutcome(await failed(memory, claimed, [safe_message(error)], lineage))
+        _log.warning(
+            "consolidation_attempt_failed", butler=claimed.butler, error=type(error).__name__
+        )
+        return await failed(memory, claimed, [_safe_message(error)], lineage), Stop.NOTHING
 
 
 async def _attempt(
@@ -133,18 +130,15 @@ async def _attempt(
     prompt = build_prompt(template, claimed.episodes, known)
     completion = _complete(model, prompt, reach)
     answer = await leases.while_held(memory, claimed.lease, lineage, completion)
-    asked = ConsolidationPrompt(known, numbered(claimed.episodes, known), template, reach.is_small)
-    return await take_answer(memory, claimed, asked, answer, lineage)
+    shown = ConsolidationPrompt(known, numbered(claimed.episodes, known), template, reach.is_small)
+    return await take_answer(memory, claimed, shown, answer, lineage)
 
 
 async def _complete(model: LanguageModel, prompt: str, reach: Reach) -> str:
     """Return the model's answer; a session that is unavailable is no attempt."""
+    schema = brief_schema() if reach.is_small else answer_schema()
     try:
-        completion = await model.complete(
-            prompt,
-            schema=brief_schema() if reach.is_small else answer_schema(),
-            label=TRIGGER,
-        )
+        completion = await model.complete(prompt, schema=schema, label=TRIGGER)
     except Unavailable as error:
         if isinstance(error, CompletionFailed) and not isinstance(error, NotReached):
             raise
@@ -152,30 +146,21 @@ async def _complete(model: LanguageModel, prompt: str, reach: Reach) -> str:
     return completion.text
 
 
-async def _let_go(memory: Memory, claimed: Claimed, error: _NoSession, lineage: Lineage) -> None:
+async def _release(memory: Memory, claimed: Claimed, error: _NoSession, lineage: Lineage) -> None:
     """Release the episodes: after a timeout in smaller batches, a single one behind the others."""
-    if not error.timed_out:
-        await leases.release(memory, claimed.lease, lineage)
-    elif len(claimed.episodes) == 1:
+    count = len(claimed.episodes)
+    if error.timed_out and count == 1:
         await leases.postpone(memory, claimed.lease, lineage)
-    else:
-        memory.in_time[(lineage.tenant_id, claimed.butler)] = len(claimed.episodes) // 2
-        await leases.release(memory, claimed.lease, lineage)
+        return
+    if error.timed_out:
+        memory.batch_sizes[(lineage.tenant_id, claimed.butler)] = count // 2
+    await leases.release(memory, claimed.lease, lineage)
 
 
-def _abandoned(claimed: Claimed) -> ConsolidationReport:
-    return ConsolidationReport(
-        episodes_failed=claimed.failed, episodes_dead_lettered=claimed.dead_lettered
-    )
-
-
-def _name(error: Exception) -> str:
-    return type(error).__name__
-
-
-def safe_message(error: Exception) -> str:
+def _safe_message(error: Exception) -> str:
     """Return what may be shown of an error: our messages carry no content, others' might."""
-    return str(error) if isinstance(error, ButlersError) else f"unexpected {_name(error)}"
+    is_ours = isinstance(error, ButlersError)
+    return str(error) if is_ours else f"unexpected {type(error).__name__}"
 
 
 # After so many failures in a row a butler waits for the next run.
@@ -202,12 +187,12 @@ async def consolidate_all(
     lineages = [Lineage(tenant, actor) for tenant in await memory.database.tenants()]
     run = _Run(memory, model)
     await run.drain(lineages)
-    return {one.tenant_id: run.report(one.tenant_id) for one in lineages}
+    return {lineage.tenant_id: run.report(lineage.tenant_id) for lineage in lineages}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _TenantTurn:
-    """A turn of a tenant: in each round, whoever waits longest comes first."""
+    """A turn of a tenant: in each round, the longest waiting comes first."""
 
     round: int
     oldest: datetime
@@ -233,7 +218,7 @@ class _Run:
 
     async def drain(self, lineages: Sequence[Lineage]) -> None:
         """Consolidate one batch after the other while episodes, time and budget last."""
-        turns = [turn for one in lineages if (turn := await self._turn(one, 0))]
+        turns = [turn for lineage in lineages if (turn := await self._turn(lineage, 0))]
         heapq.heapify(turns)
         while turns and self._memory.now() < self._ends_at:
             turn = heapq.heappop(turns)
@@ -249,10 +234,9 @@ class _Run:
         try:
             rows = await leases.find_waiting(self._memory, lineage)
         except Exception as error:  # noqa: BLE001 - one tenant's failure must not reach another's
-            _log.warning(
-                "consolidation_failed", tenant=lineage.tenant_id, error=type(error).__name__
-            )
-            self._note(lineage.tenant_id, ConsolidationReport(errors=[safe_message(error)]))
+            tenant_id = lineage.tenant_id
+            _log.warning("consolidation_failed", tenant=tenant_id, error=type(error).__name__)
+            self._add(tenant_id, ConsolidationReport(errors=[_safe_message(error)]))
             return None
         for row in rows:
             if (lineage.tenant_id, row["butler"]) not in self._finished:
@@ -261,16 +245,16 @@ class _Run:
 
     async def _serve(self, turn: _TenantTurn) -> Stop:
         """Consolidate one batch; leave a butler without progress for the next run."""
-        batch = await consolidate_batch(self._memory, self._model, turn.butler, turn.lineage)
-        self._note(turn.tenant_id, batch.report)
+        report, stop = await consolidate_batch(self._memory, self._model, turn.butler, turn.lineage)
+        self._add(turn.tenant_id, report)
         group = (turn.tenant_id, turn.butler)
         self._failures[group] += 1
-        if batch.report.episodes_consolidated:
+        if report.episodes_consolidated:
             self._failures[group] = 0
         exhausted = self._failures[group] >= _MOST_FAILURES
-        if batch.stop is Stop.BUTLER or exhausted or not batch.report.has_moved:
+        if stop is Stop.BUTLER or exhausted or not report.has_moved:
             self._finished.add(group)
-        return batch.stop
+        return stop
 
-    def _note(self, tenant_id: str, report: ConsolidationReport) -> None:
+    def _add(self, tenant_id: str, report: ConsolidationReport) -> None:
         self._reports.setdefault(tenant_id, []).append(report)

@@ -1,7 +1,5 @@
 """Decay sweep: facts and rules fade, recover or expire by their confidence, a page at a time."""
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,8 +9,8 @@ from butlers.db.postgres import Row
 from butlers.db.statements import OnlyRow, Rows
 from butlers.memory.flows.feedback import invert_waiting
 from butlers.memory.handle import Memory
-from butlers.memory.model import EventSubject, EventType, Lineage
-from butlers.memory.store import events, retention
+from butlers.memory.model import EventType, Lineage
+from butlers.memory.store import retention
 from butlers.memory.store.events import Transition
 
 PAGE = 1_000
@@ -38,33 +36,15 @@ class SweepReport:
 class _Kind:
     """How one kind of memory is swept."""
 
-    subject: EventSubject
+    name: str
     next_page: OnlyRow
     move: Rows
-    moves: dict[str, tuple[EventType, str]]
-    """The event and the new state of each verdict."""
+    spent: str
+    """The event and state of what has no confidence left."""
 
 
-_FACTS = _Kind(
-    EventSubject.FACT,
-    retention.get_next_facts,
-    retention.fade_facts,
-    {
-        "spent": (EventType.FACT_EXPIRED, "expired"),
-        "fading": (EventType.FACT_FADING, "fading"),
-        "active": (EventType.FACT_RECOVERED, "active"),
-    },
-)
-_RULES = _Kind(
-    EventSubject.RULE,
-    retention.get_next_rules,
-    retention.fade_rules,
-    {
-        "spent": (EventType.RULE_FORGOTTEN, "forgotten"),
-        "fading": (EventType.RULE_FADING, "fading"),
-        "active": (EventType.RULE_RECOVERED, "active"),
-    },
-)
+_FACTS = _Kind("fact", retention.get_next_facts, retention.fade_facts, "expired")
+_RULES = _Kind("rule", retention.get_next_rules, retention.fade_rules, "forgotten")
 
 
 async def run_decay_sweep(memory: Memory, lineage: Lineage) -> SweepReport:
@@ -75,46 +55,32 @@ async def run_decay_sweep(memory: Memory, lineage: Lineage) -> SweepReport:
     now = memory.now()
     facts = await _sweep(memory, _FACTS, lineage, now)
     rules = await _sweep(memory, _RULES, lineage, now)
-    return SweepReport(
-        facts_checked=facts["checked"],
-        facts_fading=facts["fading"],
-        facts_recovered=facts["active"],
-        facts_expired=facts["expired"],
-        rules_checked=rules["checked"],
-        rules_fading=rules["fading"],
-        rules_recovered=rules["active"],
-        rules_forgotten=rules["forgotten"],
-        rules_inverted=await invert_waiting(memory, lineage),
-    )
+    return SweepReport(**facts, **rules, rules_inverted=await invert_waiting(memory, lineage))
 
 
-async def _sweep(memory: Memory, kind: _Kind, lineage: Lineage, now: datetime) -> Counter[str]:
-    """Sweep one type; count how many were `checked`, and how many moved to each state."""
-    counts, after = Counter[str](), UUID(int=0)
+async def _sweep(memory: Memory, kind: _Kind, lineage: Lineage, now: datetime) -> dict[str, int]:
+    """Sweep one kind; count how many were checked, and how many had each event."""
+    words = {"spent": kind.spent, "fading": "fading", "active": "recovered"}
+    counts, after = dict.fromkeys(("checked", *words.values()), 0), UUID(int=0)
     thresholds = {
         "expiry_threshold": memory.settings.facts.expiry_confidence_threshold,
         "retrieval_threshold": memory.settings.facts.retrieval_confidence_threshold,
     }
     while True:
-        async with memory.transaction(lineage) as tx:
-            page = await kind.next_page(tx, after=after, limit=PAGE)
+        async with memory.begin(lineage) as work:
+            page = await kind.next_page(work.tx, after=after, limit=PAGE)
             if not page["checked"]:
-                return counts
-            moved = await kind.move(tx, after=after, last=page["last"], now=now, **thresholds)
-            for verdict, (event, state) in kind.moves.items():
-                told = Transition(event, _payloads(moved, verdict, state))
-                counts[state] += await events.append(tx, memory.new_id, told, lineage, now)
+                return {f"{kind.name}s_{word}": count for word, count in counts.items()}
+            rows = await kind.move(work.tx, after=after, last=page["last"], now=now, **thresholds)
+            for verdict, word in words.items():
+                moved = (row for row in rows if row["verdict"] == verdict)
+                payloads = {row["id"]: _payload(row, kind) for row in moved}
+                event = EventType(f"{kind.name}_{word}")
+                counts[word] += await work.record_all(Transition(event, payloads), now)
         after = page["last"]
         counts["checked"] += page["checked"]
 
 
-def _payloads(moved: Sequence[Row], verdict: str, state: str) -> dict[UUID, dict[str, Any]]:
-    return {
-        row["id"]: {
-            "from": row["was"],
-            "to": state,
-            "effective_confidence": row["effective_confidence"],
-        }
-        for row in moved
-        if row["verdict"] == verdict
-    }
+def _payload(row: Row, kind: _Kind) -> dict[str, Any]:
+    state = kind.spent if row["verdict"] == "spent" else row["verdict"]
+    return {"from": row["was"], "to": state, "effective_confidence": row["effective_confidence"]}

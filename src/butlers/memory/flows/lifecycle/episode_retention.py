@@ -2,8 +2,8 @@
 
 Removed episodes lie in the bin and can be restored until the bin is emptied. Work is done in
 bounded batches, one transaction each; an episode that a consolidation holds on lease waits for
-the next cleanup. Unread episodes are kept within the limits of the settings; beyond them the
-oldest expire. Dead letters are kept however many there are: a person has to decide.
+the next cleanup. Unread episodes are kept within fixed limits; beyond them the oldest expire.
+Dead letters are kept however many there are: a person has to decide.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -15,21 +15,25 @@ from typing import Any
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
 from butlers.memory import limits
-from butlers.memory.handle import Memory
+from butlers.memory.flows.feedback import moved_time
+from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import EventType, Lineage, RemovalReason
 from butlers.memory.settings import EpisodesConfig
-from butlers.memory.store import events, links, retention
+from butlers.memory.store import links, retention
 from butlers.memory.store.events import Transition
 from butlers.memory.store.locks import lock_names
 
 BATCH = 500
 """Episodes per transaction; the memories drawn from each are touched with it."""
+KEEP_BATCH = 1_000
+
+_AHEAD = timedelta(days=2)
+"""How long before its expiry an unread episode is extended: two runs of a daily job."""
+_WARNED_FROM = 0.8
+_MEGABYTE = 1_000_000
 
 _Claim = Callable[[Transaction], Awaitable[list[Row]]]
-_TOLD = {
-    RemovalReason.EXPIRED: EventType.EPISODE_EXPIRED,
-    RemovalReason.EVICTED: EventType.EPISODE_EVICTED,
-}
+_Step = Callable[[UnitOfWork], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,16 @@ class CleanupReport:
     remaining: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """How many episodes are unread, how many of them wait to be read, and since when."""
+
+    episodes: int
+    bytes: int
+    waiting: int
+    oldest_at: datetime | None
+
+
 async def run_episode_cleanup(
     memory: Memory, lineage: Lineage, max_entries: int | None = None
 ) -> CleanupReport:
@@ -48,37 +62,43 @@ async def run_episode_cleanup(
 
     Records `episode_expired` or `episode_evicted` for each.
     """
-    kept = memory.settings.episodes.max_entries if max_entries is None else max_entries
-    if kept < 0:
-        raise InvalidInput(f"max_entries: found {kept}; valid is 0 or more")
+    most = memory.settings.episodes.max_entries if max_entries is None else max_entries
+    if most < 0:
+        raise InvalidInput(f"max_entries: found {most}; valid is 0 or more")
     now = memory.now()
     expired = partial(retention.claim_expired, limit=BATCH, now=now)
-    surplus = partial(retention.claim_surplus, kept=kept, limit=BATCH, now=now)
-    expired_deleted = await _remove_all(memory, expired, RemovalReason.EXPIRED, lineage, now)
-    capacity_deleted = await _remove_all(memory, surplus, RemovalReason.EVICTED, lineage, now)
+    surplus = partial(retention.claim_surplus, kept=most, limit=BATCH, now=now)
+    gone = await _repeat(memory, lineage, partial(_bin, expired, RemovalReason.EXPIRED, now))
+    evicted = await _repeat(memory, lineage, partial(_bin, surplus, RemovalReason.EVICTED, now))
     async with memory.transaction(lineage) as tx:
-        remaining = await retention.count_remaining(tx)
-    return CleanupReport(expired_deleted, capacity_deleted, remaining)
+        return CleanupReport(gone, evicted, await retention.count_remaining(tx))
 
 
-async def _remove_all(
-    memory: Memory, claim: _Claim, reason: RemovalReason, lineage: Lineage, now: datetime
-) -> int:
-    """Remove batch after batch until none is left; return how many episodes."""
-    removed = 0
+async def _repeat(memory: Memory, lineage: Lineage, step: _Step) -> int:
+    """Run a step, each time in a transaction, until it does nothing; return the sum.
+
+    Two cleanups at once must not remove the same, so that each transaction takes a lock.
+    """
+    done = 0
     while True:
-        async with memory.transaction(lineage) as tx:
-            # Two cleanups at once must not both remove the same.
-            await lock_names(tx, "cleanup", "episodes")
-            claimed = [row["id"] for row in await claim(tx)]
-            if not claimed:
-                return removed
-            await links.keep_sources(tx, ids=claimed, now=now)
-            await retention.put_in_bin(tx, ids=claimed, reason=reason, now=now)
-            gone = await retention.delete_episodes(tx, ids=claimed)
-            payloads = {row["id"]: _removed(row) for row in gone}
-            told = Transition(_TOLD[reason], payloads)
-            removed += await events.append(tx, memory.new_id, told, lineage, now)
+        async with memory.begin(lineage) as work:
+            await lock_names(work.tx, "cleanup", "episodes")
+            count = await step(work)
+        if not count:
+            return done
+        done += count
+
+
+async def _bin(claim: _Claim, reason: RemovalReason, now: datetime, work: UnitOfWork) -> int:
+    """Move one batch of claimed episodes to the bin; return how many."""
+    ids = [row["id"] for row in await claim(work.tx)]
+    if not ids:
+        return 0
+    await links.keep_sources(work.tx, ids=ids, now=now)
+    await retention.put_in_bin(work.tx, ids=ids, reason=reason, now=now)
+    rows = await retention.delete_episodes(work.tx, ids=ids)
+    payloads = {row["id"]: _removed(row) for row in rows}
+    return await work.record_all(Transition(EventType(f"episode_{reason}"), payloads), now)
 
 
 async def empty_bin(memory: Memory, lineage: Lineage) -> int:
@@ -86,17 +106,16 @@ async def empty_bin(memory: Memory, lineage: Lineage) -> int:
 
     Records `episode_deleted` for each.
     """
-    now, gone = memory.now(), 0
+    now = memory.now()
     until = now - timedelta(days=memory.settings.retention.bin_days)
-    while True:
-        async with memory.transaction(lineage) as tx:
-            await lock_names(tx, "cleanup", "episodes")
-            emptied = await retention.empty_bin(tx, until=until, limit=BATCH)
-            if not emptied:
-                return gone
-            payloads = {row["id"]: _deleted(row) for row in emptied}
-            told = Transition(EventType.EPISODE_DELETED, payloads)
-            gone += await events.append(tx, memory.new_id, told, lineage, now)
+
+    async def step(work: UnitOfWork) -> int:
+        rows = await retention.empty_bin(work.tx, until=until, limit=BATCH)
+        binned = {row["id"]: (row["binned_at"].isoformat(), row["reason"]) for row in rows}
+        payloads = {id: {"binned_at": at, "reason": why} for id, (at, why) in binned.items()}
+        return await work.record_all(Transition(EventType.EPISODE_DELETED, payloads), now)
+
+    return await _repeat(memory, lineage, step)
 
 
 def _removed(row: Row) -> dict[str, Any]:
@@ -108,28 +127,6 @@ def _removed(row: Row) -> dict[str, Any]:
         "created_at": row["created_at"].isoformat(),
         "expires_at": expires_at.isoformat() if expires_at else None,
     }
-
-
-def _deleted(row: Row) -> dict[str, Any]:
-    return {"binned_at": row["binned_at"].isoformat(), "reason": row["reason"]}
-
-
-KEEP_BATCH = 1_000
-_AHEAD = timedelta(days=2)
-"""How long before its expiry an unread episode is extended: two runs of a daily job."""
-
-_WARNED_FROM = 0.8
-_MEGABYTE = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """How many episodes are unread, how many of them wait to be read, and since when."""
-
-    episodes: int
-    bytes: int
-    waiting: int
-    oldest_at: datetime | None
 
 
 async def count_unread(memory: Memory, lineage: Lineage) -> Unread:
@@ -152,56 +149,52 @@ async def keep_unread(memory: Memory, lineage: Lineage, *, at_once: bool = False
     async with memory.transaction(lineage) as tx:
         if not await retention.is_due(tx, **span):
             return 0
-        bound = await _bound(tx)
-    while moved := await _keep_some(memory, {**span, **bound, "ttl": ttl}, lineage, now):
+        which = {**span, **await _newest_beyond(tx), "ttl": ttl}
+    while moved := await _keep_batch(memory, which, lineage, now):
         kept += moved
         if at_once:
             break
     return kept
 
 
-async def _keep_some(memory: Memory, which: dict[str, Any], lineage: Lineage, now: datetime) -> int:
-    async with memory.transaction(lineage) as tx:
-        moved = await retention.keep_unread(tx, **which, limit=KEEP_BATCH, now=now)
-        told = {row["id"]: _payload(row) for row in moved}
-        kept = Transition(EventType.EPISODE_KEPT, told)
-        return await events.append(tx, memory.new_id, kept, lineage, now)
+async def _keep_batch(
+    memory: Memory, which: dict[str, Any], lineage: Lineage, now: datetime
+) -> int:
+    async with memory.begin(lineage) as work:
+        rows = await retention.keep_unread(work.tx, **which, limit=KEEP_BATCH, now=now)
+        moved = {row["id"]: moved_time(row["was"], row["expires_at"]) for row in rows}
+        payloads = {id: {"expires_at": times} for id, times in moved.items()}
+        return await work.record_all(Transition(EventType.EPISODE_KEPT, payloads), now)
 
 
-async def _bound(tx: Transaction) -> dict[str, Any]:
+async def _newest_beyond(tx: Transaction) -> dict[str, Any]:
     """Find the newest episode beyond the limits, if there is one."""
-    found = await retention.get_newest_beyond(
-        tx,
-        max_unread=limits.MAX_UNREAD_EPISODES,
-        max_bytes=limits.MAX_UNREAD_MB * _MEGABYTE,
+    most_bytes = limits.MAX_UNREAD_MB * _MEGABYTE
+    row = await retention.get_newest_beyond(
+        tx, max_unread=limits.MAX_UNREAD_EPISODES, max_bytes=most_bytes
     )
-    at, id = (found["created_at"], found["id"]) if found else (None, None)
-    return {"beyond_at": at, "beyond_id": id}
+    return {"beyond_at": row and row["created_at"], "beyond_id": row and row["id"]}
 
 
-def _payload(row: Row) -> dict[str, Any]:
-    return {"expires_at": {"from": row["was"].isoformat(), "to": row["expires_at"].isoformat()}}
-
-
-def crowded(found: Unread, settings: EpisodesConfig) -> str | None:
+def crowded(unread: Unread, settings: EpisodesConfig) -> str | None:
     """Describe unread episodes that near or exceed the limits; None while there are few."""
     most, most_mb = limits.MAX_UNREAD_EPISODES, limits.MAX_UNREAD_MB
-    share = max(found.episodes / most, found.bytes / (most_mb * _MEGABYTE))
+    share = max(unread.episodes / most, unread.bytes / (most_mb * _MEGABYTE))
     if not settings.keep_unread or share < _WARNED_FROM:
         return None
-    told = (
-        f"{found.episodes:,} of {most:,} unread episodes, "
-        f"{found.bytes / _MEGABYTE:,.0f} of {most_mb:,} MB"
+    counts = (
+        f"{unread.episodes:,} of {most:,} unread episodes, "
+        f"{unread.bytes / _MEGABYTE:,.0f} of {most_mb:,} MB"
     )
     if share <= 1:
-        return f"{told}: beyond that the oldest expire unread"
-    return f"{told}: the oldest beyond that expire unread, and lie in the bin from then on"
+        return f"{counts}: beyond that the oldest expire unread"
+    return f"{counts}: the oldest beyond that expire unread, and lie in the bin from then on"
 
 
 def backlog(counted: Collection[Unread], now: datetime) -> str:
     """Describe how many episodes wait to be read, and how long the oldest has waited."""
-    waiting = sum(one.waiting for one in counted)
-    oldest = min((one.oldest_at for one in counted if one.oldest_at), default=None)
+    waiting = sum(unread.waiting for unread in counted)
+    oldest = min((unread.oldest_at for unread in counted if unread.oldest_at), default=None)
     if not waiting or oldest is None:
         return "nothing waits"
     wait = "1 waits" if waiting == 1 else f"{waiting:,} wait"
