@@ -10,9 +10,9 @@ from butlers.memory.flows.entity_merge import MergePreview, MergeReport
 from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.model import EntityType, EventSubject
 from butlers.memory.operations import input_fields, page_results
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
-from butlers.memory.operations.page_results import EntityDetail
-from butlers.operation import Input, OperationEffect, Route, Toolset
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, writes
+from butlers.memory.operations.results import single
+from butlers.operation import Input, Route, Toolset
 
 
 class CreateEntity(Input):
@@ -27,9 +27,8 @@ class CreateEntity(Input):
     """Anything else to keep about it, as a JSON object."""
 
 
-@OPERATIONS.add(
-    output=page_results.EntityCreated,
-    effect=OperationEffect.WRITES,
+@writes(
+    output=single("entity_id", "The entity that was created.", UUID),
     tool="entity_create",
     toolset=Toolset.STANDARD,
     tool_needs=("entity_type",),
@@ -81,7 +80,7 @@ async def get_entity(ctx: OperationContext, params: OneEntity) -> dict[str, Any]
 
 
 @OPERATIONS.add(
-    output=EntityDetail,
+    output=page_results.EntityDetail,
     tool="entity_explain",
     tool_tenant="optional",
     command="entity explain",
@@ -107,9 +106,8 @@ class UpdateEntity(OneEntity):
     """Keys to add or replace, as a JSON object."""
 
 
-@OPERATIONS.add(
+@writes(
     output=page_results.Entity,
-    effect=OperationEffect.WRITES,
     tool="entity_update",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
@@ -185,9 +183,8 @@ class MergeEntities(Input):
     ]
 
 
-@OPERATIONS.add(
+@writes(
     output=page_results.EntitiesMerged,
-    effect=OperationEffect.WRITES,
     tool="entity_merge",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
@@ -202,13 +199,11 @@ async def merge_entities(ctx: OperationContext, params: MergeEntities) -> MergeR
     Returns {source_entity_id, target_entity_id, facts_repointed, facts_superseded,
     aliases_added}.
     """
-    pair = await _pair(ctx, params)
-    return await entity_merge.merge_entities(ctx.memory, *pair, ctx.lineage)
+    return await entity_merge.merge_entities(ctx.memory, *await _pair(ctx, params), ctx.lineage)
 
 
-@OPERATIONS.add(
+@writes(
     output=page_results.EntitiesParted,
-    effect=OperationEffect.WRITES,
     command="entity unmerge",
     left_out={"mcp": "agents can merge and preview; only a person undoes a merge"},
     example="entity unmerge 5b7d10aa",

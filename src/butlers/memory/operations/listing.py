@@ -6,11 +6,20 @@ from pydantic import AwareDatetime, Field
 
 from butlers.errors import InvalidInput
 from butlers.memory.flows import browse
-from butlers.memory.flows import browse as counts
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_DAYS, MAX_LIMIT, Page, PageRequest
 from butlers.memory.model import ConsolidationStatus, Maturity
-from butlers.memory.operations import input_fields, page_results
+from butlers.memory.operations import input_fields
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
+from butlers.memory.operations.page_results import (
+    Activity,
+    ItemPage,
+    ListedEntity,
+    ListedEpisode,
+    ListedFact,
+    ListedRule,
+    MemoryOverview,
+    TimelineResult,
+)
 from butlers.memory.operations.results import MemoryStats
 from butlers.memory.policy.states import (
     EntityState,
@@ -40,10 +49,10 @@ class Paged(Input):
         """Return the page as the flows take it."""
         return PageRequest(self.limit, self.cursor, self.created_after, self.created_before)
 
-    def filters(self) -> dict[str, Any]:
-        """Return the other filters."""
+    def filters(self, **limited: str | None) -> dict[str, Any]:
+        """Return the other filters; `limited` are those that the caller's token limits."""
         shared = {*Paged.model_fields, *input_fields.Dated.model_fields}
-        return self.model_dump(exclude=shared)
+        return {**self.model_dump(exclude=shared), **limited}
 
 
 class ListFacts(Paged, input_fields.Dated):
@@ -66,7 +75,7 @@ class ListFacts(Paged, input_fields.Dated):
 
 
 @OPERATIONS.add(
-    output=page_results.Facts,
+    output=ItemPage[ListedFact],
     keeps_scopes=True,
     command="list facts",
     example="list facts --subject Ann --state active",
@@ -77,9 +86,9 @@ async def list_facts(ctx: OperationContext, params: ListFacts) -> Page:
 
     Returns {items, next_cursor}: each item with its state and its confidence now.
     """
-    where = browse.FactFilter(**{**params.filters(), "scope": ctx.listed(params.scope)})
-    wanted = params.wanted()
-    return await browse.browse_facts(ctx.memory, where, wanted, ctx.lineage, params.then)
+    where = browse.FactFilter(**params.filters(scope=ctx.listed(params.scope)))
+    page = params.wanted()
+    return await browse.browse_facts(ctx.memory, where, page, ctx.lineage, params.then)
 
 
 class ListRules(Paged):
@@ -96,7 +105,7 @@ class ListRules(Paged):
 
 
 @OPERATIONS.add(
-    output=page_results.Rules,
+    output=ItemPage[ListedRule],
     keeps_scopes=True,
     command="list rules",
     example="list rules --maturity proven",
@@ -107,8 +116,7 @@ async def list_rules(ctx: OperationContext, params: ListRules) -> Page:
 
     Returns {items, next_cursor}: each item with its state, its maturity and its confidence now.
     """
-    scope = ctx.listed(params.scope)
-    where = browse.RuleFilter(**{**params.filters(), "scope": scope})
+    where = browse.RuleFilter(**params.filters(scope=ctx.listed(params.scope)))
     return await browse.browse_rules(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
@@ -126,7 +134,7 @@ class ListEpisodes(Paged):
 
 
 @OPERATIONS.add(
-    output=page_results.Episodes,
+    output=ItemPage[ListedEpisode],
     keeps_scopes=True,
     command="list episodes",
     example="list episodes --status pending",
@@ -137,8 +145,7 @@ async def list_episodes(ctx: OperationContext, params: ListEpisodes) -> Page:
 
     Returns {items, next_cursor}: each item with the status of its consolidation.
     """
-    butler = ctx.listed(params.butler, "butler")
-    where = browse.EpisodeFilter(**{**params.filters(), "butler": butler})
+    where = browse.EpisodeFilter(**params.filters(butler=ctx.listed(params.butler, "butler")))
     return await browse.browse_episodes(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
@@ -154,7 +161,7 @@ class ListEntities(Paged):
 
 
 @OPERATIONS.add(
-    output=page_results.EntityPage,
+    output=ItemPage[ListedEntity],
     tool="entity_list",
     command="list entities",
     example="list entities --name ann",
@@ -181,7 +188,7 @@ class ActivityInput(Input):
 
 
 @OPERATIONS.add(
-    output=page_results.Activity,
+    output=Activity,
     example="activity -n 5",
     routes=(Route("GET", "/activity"),),
 )
@@ -219,28 +226,27 @@ async def stats(ctx: OperationContext, params: StatsInput) -> dict[str, Any]:
     episodes.backlog_age_hours is the age of the oldest episode that waits.
     """
     scope = None if params.scope is None else await ctx.seen(params.scope)
-    return await counts.memory_stats(ctx.memory, scope, ctx.lineage)
+    return await browse.memory_stats(ctx.memory, scope, ctx.lineage)
 
 
 class OverviewInput(Input):
     """How many events to include."""
 
-    events: Annotated[int, *input_fields.within(1, MAX_LIMIT)] = 15
+    events: Many = 15
     """The number of newest events."""
 
 
 @OPERATIONS.add(
-    output=page_results.MemoryOverview,
-    example="overview",
-    left_out={"http": "overview and glance tell it with the butler's health and jobs"},
+    output=MemoryOverview,
+    left_out={"http": "overview and glance return it with the butler's health and jobs"},
 )
 async def overview(ctx: OperationContext, params: OverviewInput) -> dict[str, Any]:
     """Show all counts, the time of the last consolidation, and the latest events.
 
     Returns {episodes, facts, rules, last_consolidated_at, activity}.
     """
-    counted, events = await counts.memory_overview(ctx.memory, params.events, ctx.lineage)
-    return {**counted, "activity": events}
+    counts, events = await browse.memory_overview(ctx.memory, params.events, ctx.lineage)
+    return {**counts, "activity": events}
 
 
 class TimelineInput(Input):
@@ -251,7 +257,7 @@ class TimelineInput(Input):
 
 
 @OPERATIONS.add(
-    output=page_results.TimelineResult,
+    output=TimelineResult,
     example="timeline --days 7 --json",
     routes=(Route("GET", "/timeline"),),
 )
@@ -260,4 +266,4 @@ async def timeline(ctx: OperationContext, params: TimelineInput) -> TimelineCoun
 
     Returns {days, facts, episodes, consolidation}: one count a day for each state.
     """
-    return await counts.memory_timeline(ctx.memory, params.days, ctx.lineage)
+    return await browse.memory_timeline(ctx.memory, params.days, ctx.lineage)

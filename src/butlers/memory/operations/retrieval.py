@@ -278,12 +278,12 @@ async def explain(ctx: OperationContext, params: Explain) -> dict[str, Any] | No
     ref = await ctx.find(params.memory_id, params.memory_type, to_read=True)
     if ref is None:
         return None
-    found = await lookup.memory_detail(ctx.memory, ref, ctx.lineage, params.then)
-    if found is not None:
-        for beside in ("source_episodes", "replaced", "replaced_by"):
-            found[beside] = await ctx.opened(found[beside], "id")
-        found["links"] = await ctx.opened(found["links"], "source_id", "target_id")
-    return found
+    detail = await lookup.memory_detail(ctx.memory, ref, ctx.lineage, params.then)
+    if detail is not None:
+        for related in ("source_episodes", "replaced", "replaced_by"):
+            detail[related] = await ctx.opened(detail[related], "id")
+        detail["links"] = await ctx.opened(detail["links"], "source_id", "target_id")
+    return detail
 
 
 def _threshold(ctx: OperationContext, given: float | None) -> float:
