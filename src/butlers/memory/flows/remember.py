@@ -51,12 +51,7 @@ from butlers.memory.model import (
     Trust,
 )
 from butlers.memory.policy import confidence, trust
-from butlers.memory.policy.attachments import (
-    checked_episode,
-    checked_fact,
-    checked_rule,
-    masked_between,
-)
+from butlers.memory.policy.attachments import checked_new, masked_between
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.policy.validity import Placement
@@ -71,7 +66,7 @@ T = TypeVar("T", bound=New)
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
     """Store what happened; it expires after the configured days."""
-    given, new = new, paced(memory, checked_episode(new, memory.settings), lineage)
+    given, new = new, paced(memory, checked_new(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.begin(lineage) as work:
         stored = await store_episode_in(work, new, embedding)
@@ -96,7 +91,7 @@ async def store_episode_in(
 
 async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFact:
     """Store what is true; an active fact with the same key is superseded by it."""
-    given, new = new, paced(memory, checked_fact(new, memory.settings), lineage)
+    given, new = new, paced(memory, checked_new(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     await embed_predicates(memory, [new], lineage)
     async with memory.begin(lineage) as work:
@@ -175,7 +170,7 @@ async def insert_fact(
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
     """Store how to behave; every rule starts as a candidate."""
-    given, new = new, paced(memory, checked_rule(new, memory.settings), lineage)
+    given, new = new, paced(memory, checked_new(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.begin(lineage) as work:
         stored = await store_rule_in(work, new, embedding)

@@ -23,7 +23,7 @@ from butlers.memory.model import (
     NewRule,
     Relation,
 )
-from butlers.memory.policy.attachments import checked_episode, checked_new
+from butlers.memory.policy.attachments import checked_new
 from butlers.memory.policy.inputs import MAX_PREDICATE
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.records import INPUT
@@ -71,7 +71,7 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     A candidate overrides nothing: where a fact or rule says the same it is not stored, and
     where a fact holds its key it is stored beside it.
     """
-    episode = _heard(checked_episode(replace(new.episode, place=new.place), memory.settings))
+    episode = _heard(checked_new(replace(new.episode, place=new.place), memory.settings))
     candidates = list(_storable(memory, new))
     texts = [one.searchable_text for one in (episode, *candidates)]
     vector, *vectors = await memory.embed_all(texts, lineage)

@@ -8,7 +8,7 @@ from butlers.memory.flows.accept_proposal import accept
 from butlers.memory.flows.consolidation import answer
 from butlers.memory.flows.consolidation.answer import MOST_EPISODES, EpisodeClaim
 from butlers.memory.flows.consolidation.report import ConsolidationReport
-from butlers.memory.operations import input_fields, results
+from butlers.memory.operations import input_fields
 from butlers.memory.operations.input_fields import Limited
 from butlers.memory.operations.operation_context import (
     OPERATIONS,
@@ -16,22 +16,11 @@ from butlers.memory.operations.operation_context import (
     maintains,
     writes,
 )
-from butlers.memory.operations.results import Instant, MemoryKind, single
+from butlers.memory.operations.results import Instant, MemoryKind, report, single
 from butlers.operation import Input, Output, Route
 
 READING = "consolidate"
 """The `[mcp]` setting that offers an agent the tools to consolidate episodes."""
-
-
-class ClaimedEpisodes(Output):
-    """Claimed episodes as one prompt; without a claim_id nothing waits."""
-
-    claim_id: UUID | None
-    butler: str | None
-    episodes: int
-    waiting: int
-    ends_at: Instant | None
-    prompt: str
 
 
 class Proposed(Output):
@@ -63,7 +52,7 @@ class ClaimEpisodes(Input):
 
 
 @writes(
-    output=ClaimedEpisodes,
+    output=report(EpisodeClaim),
     opt_in=READING,
     prompt="consolidate",
     example="claim-episodes --limit 5",
@@ -89,7 +78,7 @@ class SubmitConsolidation(Input):
 
 
 @writes(
-    output=results.Consolidation,
+    output=report(ConsolidationReport),
     opt_in=READING,
     example="submit-consolidation 3f2b8a4e-0000-4000-8000-000000000001 '{\"nothing_in\": [1]}'",
     routes=(Route("POST", "/consolidation/submit"),),

@@ -11,7 +11,7 @@ from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.model import EntityType, EventSubject
 from butlers.memory.operations import input_fields, page_results
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, writes
-from butlers.memory.operations.results import single
+from butlers.memory.operations.results import report, single
 from butlers.operation import Input, Route, Toolset
 
 
@@ -203,7 +203,7 @@ async def merge_entities(ctx: OperationContext, params: MergeEntities) -> MergeR
 
 
 @writes(
-    output=page_results.EntitiesParted,
+    output=report(Parted),
     command="entity unmerge",
     left_out={"mcp": "agents can merge and preview; only a person undoes a merge"},
     example="entity unmerge 5b7d10aa",

@@ -18,9 +18,8 @@ from butlers.memory.operations.page_results import (
     ListedFact,
     ListedRule,
     MemoryOverview,
-    TimelineResult,
 )
-from butlers.memory.operations.results import MemoryStats
+from butlers.memory.operations.results import MemoryStats, report
 from butlers.memory.policy.states import (
     EntityState,
     EpisodeState,
@@ -257,7 +256,7 @@ class TimelineInput(Input):
 
 
 @OPERATIONS.add(
-    output=TimelineResult,
+    output=report(TimelineCounts),
     example="timeline --days 7 --json",
     routes=(Route("GET", "/timeline"),),
 )

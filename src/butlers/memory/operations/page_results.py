@@ -1,6 +1,5 @@
 """The results of listings, details and operations on entities."""
 
-from datetime import date
 from typing import Any, Generic, Literal, TypeVar
 from uuid import UUID
 
@@ -137,15 +136,6 @@ class MemoryOverview(MemoryStats):
     activity: list[Happened] = []
 
 
-class TimelineResult(Output):
-    """Counts for each of the last days, from the events."""
-
-    days: list[date]
-    facts: dict[str, list[int]]
-    episodes: dict[str, list[int]]
-    consolidation: dict[str, list[int]]
-
-
 class ContextBlock(Output):
     """The context: a block of memories to start a task with."""
 
@@ -232,14 +222,3 @@ class MergePreviewed(EntitiesMerged):
 
     rivalries: list[FactMergeResult]
     repointed: list[FactAtStake]
-
-
-class EntitiesParted(Output):
-    """What undoing a merge did."""
-
-    source_entity_id: UUID
-    target_entity_id: UUID
-    facts_returned: int
-    facts_restored: int
-    facts_left: list[UUID]
-    """Facts that stay superseded, because another fact has their key now."""

@@ -3,8 +3,9 @@
 Pages read the answers of remote butlers by these models: each key that a page needs is declared.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, PlainSerializer, create_model
@@ -29,15 +30,22 @@ MemoryKind = Literal["episode", "fact", "rule"]
 
 def single(field: str, meaning: str, kind: type = bool) -> type[Output]:
     """Make the model of a result that is one value, under the name of its field."""
-    # It has no source file to read docstrings from.
+    return _made(field.title().replace("_", ""), meaning, {field: kind})
+
+
+def report(record: type) -> type[Output]:
+    """Make the model of a result from the dataclass that a flow returns."""
+    instants: dict[Any, Any] = {datetime: Instant, datetime | None: Instant | None}
+    fields = {name: instants.get(kind, kind) for name, kind in get_type_hints(record).items()}
+    return _made(record.__name__, record.__doc__ or "", fields)
+
+
+def _made(name: str, meaning: str, fields: Mapping[str, Any]) -> type[Output]:
+    # There is no source file to read docstrings from.
     unwritten = {"use_attribute_docstrings": False}
-    values: Any = {field: (kind, ...)}
+    required: Any = {field: (kind, ...) for field, kind in fields.items()}
     return create_model(
-        field.title().replace("_", ""),
-        __base__=Output,
-        __doc__=meaning,
-        __cls_kwargs__=unwritten,
-        **values,
+        name, __base__=Output, __doc__=meaning, __cls_kwargs__=unwritten, **required
     )
 
 
@@ -191,26 +199,6 @@ class MemoryStats(Output):
     episodes: EpisodeCounts
     facts: FactCounts
     rules: RuleCounts
-
-
-class Consolidation(Output):
-    """What a consolidation did, or how much waits if dry_run is true."""
-
-    episodes_processed: int
-    facts_created: int
-    facts_updated: int
-    rules_created: int
-    confirmations_made: int
-    errors: list[str]
-    dry_run: bool
-
-
-class EpisodeCleanup(Output):
-    """What a cleanup deleted, and what is left."""
-
-    expired_deleted: int
-    capacity_deleted: int
-    remaining: int
 
 
 class Happened(Output):

@@ -11,7 +11,7 @@ from butlers.memory.flows.undo_plan import UndoReport, UndoSource
 from butlers.memory.operations import input_fields
 from butlers.memory.operations.input_fields import Limited
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, maintains
-from butlers.memory.operations.results import Instant, MemoryKind, single
+from butlers.memory.operations.results import Instant, MemoryKind, report, single
 from butlers.operation import Input, Output, Route
 
 _BY_A_PERSON = dict.fromkeys(
@@ -31,24 +31,6 @@ class QuarantinedMemory(Output):
     origin: str
     stored_by: str | None
     created_at: Instant
-
-
-class Undone(Output):
-    """What an undo did, or would do."""
-
-    applied: bool
-    episodes: int
-    facts: int
-    rules: int
-    facts_restored: int
-    forgotten_restored: int
-    confirmations: int
-    marks: int
-    links: int
-    proposals: int
-    entities: int
-    entities_left: int
-    memories: list[dict[str, Any]]
 
 
 @OPERATIONS.add(
@@ -117,7 +99,7 @@ class UndoInput(Input):
 
 
 @maintains(
-    output=Undone,
+    output=report(UndoReport),
     command="undo",
     left_out=_BY_A_PERSON,
     example="undo --token 3f2b8a4e",

@@ -26,7 +26,7 @@ MAX_ENTRIES = 1_000_000_000
 
 
 @maintains(
-    output=results.Consolidation,
+    output=results.report(ConsolidationReport),
     toolset=Toolset.STANDARD,
     command="consolidate",
     routes=(Route("POST", "/consolidation"),),
@@ -48,7 +48,7 @@ class RunEpisodeCleanup(Input):
 
 
 @OPERATIONS.add(
-    output=results.EpisodeCleanup,
+    output=results.report(CleanupReport),
     effect=OperationEffect.FINAL,
     is_maintenance=True,
     toolset=Toolset.STANDARD,

@@ -13,7 +13,7 @@ from butlers.errors import InvalidInput
 from butlers.kernel.text import normalise_whitespace, says_the_same
 from butlers.memory.model import MemoryRef, MemoryType, NewFact, NewRule, Origin
 from butlers.memory.policy import naming
-from butlers.memory.policy.attachments import checked_fact, checked_rule
+from butlers.memory.policy.attachments import checked_new
 from butlers.memory.policy.confidence import INFERRED_CONFIDENCE
 from butlers.memory.policy.consolidation import EpisodeToRead, KnownEntity, KnownFact, KnownMemories
 from butlers.memory.policy.consolidation_guards import (
@@ -184,7 +184,7 @@ class _Planner:
             **self._provenance(entry, sources),
         )
         cited = self.batch.cited(entry.sources, entry.content, entry.subject)
-        return StoreFact(label, checked_fact(new, self.settings), sources, cited)
+        return StoreFact(label, checked_new(new, self.settings), sources, cited)
 
     def updated_fact(self, entry: UpdatedFactEntry, label: str) -> StoreFact:
         target = self.known.facts.get(entry.target_id)
@@ -197,7 +197,7 @@ class _Planner:
         cited = self.batch.cited(entry.sources, entry.content, target.subject)
         # What a project says of something global is the project's, beside it.
         replaced = target.id if new.scope == target.scope else None
-        return StoreFact(label, checked_fact(new, self.settings), sources, cited, replaced)
+        return StoreFact(label, checked_new(new, self.settings), sources, cited, replaced)
 
     def new_rule(self, entry: NewRuleEntry, label: str) -> StoreRule:
         sources = self.batch.sources(entry.sources)
@@ -212,7 +212,7 @@ class _Planner:
             origin=Origin.INFERRED,
         )
         cited = self.batch.cited(entry.sources, entry.content)
-        return StoreRule(label, checked_rule(new, self.settings), sources, cited)
+        return StoreRule(label, checked_new(new, self.settings), sources, cited)
 
     def confirmation(self, memory_id: UUID, label: str) -> ConfirmMemory:
         if (fact := self.known.facts.get(memory_id)) is not None:
