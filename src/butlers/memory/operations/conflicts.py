@@ -3,14 +3,13 @@
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field
-
 from butlers.memory.flows import conflicts as settling
 from butlers.memory.flows import doubts
-from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page
+from butlers.memory.flows.browse import Page
 from butlers.memory.model import Holds, Settlement
 from butlers.memory.operations import input_fields
 from butlers.memory.operations.input_fields import Limited
+from butlers.memory.operations.listing import PageInput
 from butlers.memory.operations.operation_context import (
     OPERATIONS,
     OperationContext,
@@ -18,7 +17,7 @@ from butlers.memory.operations.operation_context import (
     writes,
 )
 from butlers.memory.operations.page_results import ItemPage
-from butlers.memory.operations.results import Instant, MemoryKind, single
+from butlers.memory.operations.results import Instant, MemoryKind, ReviewedMemory, single
 from butlers.operation import Input, Output, Route
 
 
@@ -36,15 +35,9 @@ class Fallen(Output):
     actor: str | None = None
 
 
-class InDoubt(Output):
+class InDoubt(ReviewedMemory):
     """A memory in doubt, and what it depends on that is no longer current."""
 
-    memory_type: MemoryKind
-    id: UUID
-    subject: str | None
-    predicate: str | None
-    content: str
-    created_at: Instant
     because: list[Fallen]
 
 
@@ -127,21 +120,12 @@ class KnownPredicate(PredicateValues):
     created_at: Instant
 
 
-class ListConflicts(Input):
-    """Which page of conflicts."""
-
-    limit: Annotated[int, *input_fields.within(1, MAX_LIMIT)] = DEFAULT_LIMIT
-    """The maximum number of conflicts."""
-    cursor: Annotated[str, Field(max_length=200)] | None = None
-    """The next_cursor of the previous page."""
-
-
 @OPERATIONS.add(
     output=ItemPage[OpenConflict],
     command="conflicts",
     routes=(Route("GET", "/conflicts"),),
 )
-async def list_conflicts(ctx: OperationContext, params: ListConflicts) -> Page:
+async def list_conflicts(ctx: OperationContext, params: PageInput) -> Page:
     """List open conflicts: facts that contradict each other or say the same, newest first.
 
     A conflict is detected when a fact is stored. Both facts stay current until you settle it.

@@ -44,14 +44,8 @@ async def create_entity(ctx: OperationContext, params: CreateEntity) -> UUID:
     Call entity_resolve first and create only what is missing. A second entity of the same type
     and name is refused; the error names the first. Returns {entity_id}, for memory_store_fact.
     """
-    return await entities.create_entity(
-        ctx.memory,
-        params.canonical_name,
-        params.entity_type,
-        params.aliases,
-        params.metadata,
-        ctx.lineage,
-    )
+    given = (params.canonical_name, params.entity_type, params.aliases, params.metadata)
+    return await entities.create_entity(ctx.memory, *given, ctx.lineage)
 
 
 class OneEntity(Input):
@@ -121,14 +115,9 @@ async def update_entity(ctx: OperationContext, params: UpdateEntity) -> dict[str
     canonical_name replaces the name, aliases replaces the whole list, metadata is merged key
     by key. Omitted fields stay as they are. Returns the updated entity.
     """
-    return await entities.update_entity(
-        ctx.memory,
-        await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY),
-        ctx.lineage,
-        canonical_name=params.canonical_name,
-        aliases=params.aliases,
-        metadata=params.metadata,
-    )
+    entity_id = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
+    changes = params.model_dump(exclude={"entity_id"})
+    return await entities.update_entity(ctx.memory, entity_id, ctx.lineage, **changes)
 
 
 class ResolveEntity(Input):
@@ -162,14 +151,8 @@ async def resolve_entity(ctx: OperationContext, params: ResolveEntity) -> list[d
     Returns candidates, best first: entity_id, canonical_name, entity_type, score,
     name_match (exact, alias, prefix, fuzzy), aliases. An empty list means: unknown.
     """
-    return await entity_resolution.resolve_entity(
-        ctx.memory,
-        params.name,
-        ctx.lineage,
-        entity_type=params.entity_type,
-        context_hints=params.context_hints,
-        enable_fuzzy=params.enable_fuzzy,
-    )
+    given = params.model_dump(exclude={"name"})
+    return await entity_resolution.resolve_entity(ctx.memory, params.name, ctx.lineage, **given)
 
 
 class MergeEntities(Input):

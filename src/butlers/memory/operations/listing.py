@@ -32,13 +32,18 @@ from butlers.operation import Input, Route, Toolset
 Many = Annotated[int, *input_fields.within(1, MAX_LIMIT)]
 
 
-class Paged(Input):
-    """Which page of a listing, and of which time."""
+class PageInput(Input):
+    """Which page of a listing."""
 
     limit: Many = DEFAULT_LIMIT
     """The maximum number of items."""
     cursor: Annotated[str, Field(max_length=200)] | None = None
     """The next_cursor of the previous page."""
+
+
+class Paged(PageInput):
+    """Which page of a listing, and of which time."""
+
     created_after: AwareDatetime | None = None
     """Only items stored at or after this time; give its UTC offset."""
     created_before: AwareDatetime | None = None
@@ -176,7 +181,7 @@ async def list_entities(ctx: OperationContext, params: ListEntities) -> Page:
 
 
 class ActivityInput(Input):
-    """Which part of the audit stream."""
+    """Which events."""
 
     limit: Many = DEFAULT_LIMIT
     """The maximum number of items."""

@@ -224,6 +224,17 @@ class LinkedMemories(Output):
     relation: str
 
 
+class ReviewedMemory(Output):
+    """A memory that waits for somebody's review."""
+
+    memory_type: MemoryKind
+    id: UUID
+    subject: str | None
+    predicate: str | None
+    content: str
+    created_at: Instant
+
+
 class DeadLetter(Output):
     """An episode that could not be consolidated."""
 

@@ -204,14 +204,9 @@ async def correct(ctx: OperationContext, params: CorrectFact) -> StoredFact:
     The old fact stays as history; undo_correction restores what it said.
     Returns {id, superseded_id}.
     """
-    return await correction.correct_fact(
-        ctx.memory,
-        await ctx.known_id("fact_id", params.fact_id, EventSubject.FACT),
-        params.content,
-        ctx.lineage,
-        importance=params.importance,
-        permanence=params.permanence,
-    )
+    fact_id = await ctx.known_id("fact_id", params.fact_id, EventSubject.FACT)
+    given = params.model_dump(include={"importance", "permanence"})
+    return await correction.correct_fact(ctx.memory, fact_id, params.content, ctx.lineage, **given)
 
 
 class UndoCorrection(Input):

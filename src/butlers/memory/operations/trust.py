@@ -1,7 +1,6 @@
 """Operations for a person: review quarantined memories, and undo a source."""
 
 from typing import Annotated, Any
-from uuid import UUID
 
 from pydantic import AwareDatetime
 
@@ -11,26 +10,20 @@ from butlers.memory.flows.undo_plan import UndoReport, UndoSource
 from butlers.memory.operations import input_fields
 from butlers.memory.operations.input_fields import Limited
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, maintains
-from butlers.memory.operations.results import Instant, MemoryKind, report, single
-from butlers.operation import Input, Output, Route
+from butlers.memory.operations.results import ReviewedMemory, report, single
+from butlers.operation import Input, Route
 
 _BY_A_PERSON = dict.fromkeys(
     ("mcp", "python"), "only a person decides it, at a terminal or signed in"
 )
 
 
-class QuarantinedMemory(Output):
+class QuarantinedMemory(ReviewedMemory):
     """A quarantined memory and the reason."""
 
-    memory_type: MemoryKind
-    id: UUID
-    content: str
-    subject: str | None
-    predicate: str | None
     reason: str
     origin: str
     stored_by: str | None
-    created_at: Instant
 
 
 @OPERATIONS.add(
