@@ -1,4 +1,4 @@
-"""Numbers, dates and times in a text, so far as two texts can be told apart by them."""
+"""Read the numbers, dates and times of a text, to compare two texts."""
 
 import re
 import tomllib
@@ -18,7 +18,7 @@ _SHORTEST = {"s": 3, "e": 4, "y": 4}
 
 
 def stem(word: str) -> str:
-    """A word without the ending that its forms differ by, roughly."""
+    """Strip the ending of a word, roughly."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST.get(ending, 4):
             return stem(word.removesuffix(ending))
@@ -73,13 +73,13 @@ _PATTERN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Quantities:
-    """What a text counts and dates: values by what they are of, and the text without them."""
+    """The numbers, dates and times of a text by kind, and the text without them."""
 
     values: dict[str, frozenset[Any]]
     rest: str
 
     def differ_from(self, other: "Quantities") -> str | None:
-        """What the two give different values of, or None."""
+        """Return the kind of which both give different values, or None."""
         for kind, values in self.values.items():
             theirs = other.values.get(kind)
             if theirs is not None and not values & theirs:
@@ -87,13 +87,13 @@ class Quantities:
         return "number" if self._only_bare_differ(other) else None
 
     def equal(self, other: "Quantities") -> bool:
-        """Whether both give values, and none that differ."""
+        """Whether both give the same values, or none."""
         if not self.values or not other.values:
             return not self.values and not other.values
         return self.differ_from(other) is None and bool(self._plain() & other._plain())
 
     def _only_bare_differ(self, other: "Quantities") -> bool:
-        """A number without a unit is of whatever the other counts."""
+        """Whether a number without a unit differs from what the other counts."""
         mine, theirs = self.values.get("number"), other.values.get("number")
         if (mine is None) == (theirs is None):
             return False
@@ -101,24 +101,20 @@ class Quantities:
         return bool(bare and counted and not bare & counted)
 
     def _counted(self) -> frozenset[Any]:
-        known = {of for of, _ in _UNITS.values()}
-        return frozenset(
-            value
-            for kind, values in self.values.items()
-            if kind.startswith("of ") and kind.removeprefix("of ") not in known
-            for value in values
-        )
+        measured = {f"of {of}" for of, _ in _UNITS.values()}
+        kinds = [kind for kind in self.values if kind.startswith("of ") and kind not in measured]
+        return frozenset(value for kind in kinds for value in self.values[kind])
 
     def _plain(self) -> frozenset[Any]:
         return frozenset(value for values in self.values.values() for value in values)
 
 
 def quantities(text: str) -> Quantities:
-    """What a folded text counts and dates."""
+    """Read a folded text."""
     values: dict[str, set[Any]] = {}
 
     def without(found: re.Match[str]) -> str:
-        """A unit stays a word of the text, unless it is one that measures."""
+        """Keep a unit as a word of the text, unless it is a unit of measure."""
         for kind, value in _read(found.groupdict()):
             values.setdefault(kind, set()).add(value)
         unit = found["unit"] or found["unit2"] or ""
@@ -142,7 +138,7 @@ def _read(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
 
 
 def _dates(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
-    named = found["month1"] or found["month2"] or found["month3"]
+    named = _first(found, "month1", "month2", "month3")
     month = _MONTHS[named] if named else int(found["iso_month"] or found["eu_month"] or 0)
     if not month:
         return
@@ -183,7 +179,7 @@ def _of(number: float, unit: str | None) -> tuple[str, float]:
 
 
 def _number(digits: str) -> float:
-    """A comma before three digits parts thousands; any other is a decimal one."""
+    """Parse a number; a comma before three digits separates thousands, others are decimal."""
     grouped = re.sub(r",(?=\d{3}(?:\D|$))", "", digits).replace(",", ".")
     head, _, tail = grouped.partition(".")
     return float(f"{head}.{tail.replace('.', '')}" if tail else head)

@@ -1,7 +1,7 @@
-"""When a statement says that it holds: "since March 2024", "until Friday", "von 2019 bis 2022".
+"""Read a validity window from a statement: "since March 2024", "until Friday", "von 2019 bis 2022".
 
-Only a word that means a span of validity makes one: a birthday, a meeting on Friday, a deadline or
-a version has a date and no window. Where there is doubt there is none.
+Only words for a span make a window: a birthday, a meeting on Friday or a deadline has none. In
+doubt there is none.
 """
 
 import re
@@ -17,7 +17,7 @@ Days = tuple[date, date]
 
 
 def _numbered(names: str, first: int) -> dict[str, int]:
-    """Names of what follows each other, by their number."""
+    """Number names that follow each other."""
     return {
         name: number for number, same in enumerate(names.split("|"), first) for name in same.split()
     }
@@ -53,7 +53,7 @@ _UNIT = f"(?:{_any(_UNITS)})"
 _NTH = r"\d{1,2}(?:st|nd|rd|th|er|\.)?"
 _MOVED = f"(?:{_BACK}|{_AHEAD})"
 _OF = r"(?:of\s+|de\s+|del\s+)?"
-# Each way to name a day or some; the first that fits a text counts.
+# The ways to name days; the first that matches counts.
 _WAYS = {
     "iso": rf"{_YEAR}-\d\d-\d\d",
     "iso_month": rf"{_YEAR}-\d\d(?![-\d])",
@@ -126,15 +126,15 @@ _NO_BEGIN = re.compile(
 
 
 def dated(new: NewFact, now: datetime) -> NewFact:
-    """A fact with the window that its statement tells of, where whoever tells it gave none."""
+    """Add the window that a fact's statement names, unless it has one."""
     if new.valid_from is not None or new.valid_to is not None:
         return new
-    said = read_window(new.content, new.said_at or now)
-    return replace(new, valid_from=said.valid_from, valid_to=said.valid_to)
+    window = read_window(new.content, new.said_at or now)
+    return replace(new, valid_from=window.valid_from, valid_to=window.valid_to)
 
 
 def read_window(text: str, said_at: datetime) -> Window:
-    """When a statement says that it holds, told at an instant; open where it does not say."""
+    """Read the window of a statement made at a time; open if it names none."""
     if len(text) > _LONGEST or not _is_one_clause(text):
         return OPEN
     day = said_at.astimezone(UTC).date()
@@ -145,7 +145,7 @@ def read_window(text: str, said_at: datetime) -> Window:
 
 
 def _is_one_clause(text: str) -> bool:
-    """Whether nothing else is said, which the time might not be meant for."""
+    """Whether there is only one clause, so that the time is meant for it."""
     for cue in (_RANGE, _SINCE, _FROM_ON, _UNTIL):
         text = cue.sub(" ", text)
     return _CLAUSES.search(text.strip(" .,;:!?()")) is None
@@ -167,10 +167,9 @@ def _begin(text: str, day: date) -> date | None:
         return None
     groups = found[0].groupdict()
     said = groups["a"] or groups["b"]
-    span = _named(said, day, ahead=_is_ahead(found[0][0]))
-    if span is None:
-        return None
-    return span[1] if groups.get("aend") else span[0]
+    # After such a word, a day without a year is the next one.
+    span = _named(said, day, ahead=_AHEAD_OF.match(found[0][0]) is not None)
+    return span and span[1 if groups.get("aend") else 0]
 
 
 def _end(text: str, day: date) -> date | None:
@@ -181,13 +180,8 @@ def _end(text: str, day: date) -> date | None:
     return span and span[1]
 
 
-def _is_ahead(cue: str) -> bool:
-    """Whether a day without a year is the next one."""
-    return _AHEAD_OF.match(cue) is not None
-
-
 def _window(begin: date | None, last: date | None) -> Window:
-    """From the beginning of a day until another has ended."""
+    """Return the window from the beginning of a day to the end of another."""
     if begin and last and last < begin:
         return OPEN
     return Window(_midnight(begin), _midnight(last and last + timedelta(days=1)))
@@ -198,7 +192,7 @@ def _midnight(day: date | None) -> datetime | None:
 
 
 def _named(said: str, day: date, *, ahead: bool) -> Days | None:
-    """The first and the last of the days that are named."""
+    """Return the first and the last day that a text names."""
     said = " ".join(said.lower().replace("’", "'").split())
     for way, pattern in _WAYS.items():
         if re.fullmatch(pattern.replace(_END, ""), said, re.IGNORECASE):
@@ -210,7 +204,7 @@ def _named(said: str, day: date, *, ahead: bool) -> Days | None:
 
 
 def _numbers(said: str) -> list[int]:
-    return [int(one) for one in re.findall(r"\d+", said)]
+    return [int(digits) for digits in re.findall(r"\d+", said)]
 
 
 def _month_of(said: str) -> int:
@@ -228,7 +222,7 @@ def _month(year: int, month: int) -> Days:
 
 
 def _nearest(make: Callable[[int], Days], day: date, ahead: bool) -> Days:
-    """Of what comes once a year, the last that has begun, or the next that is not over."""
+    """Return the last of yearly days that has begun, or the next that is not over."""
     this = make(day.year)
     if ahead:
         return this if this[1] >= day else make(day.year + 1)
