@@ -10,16 +10,9 @@ from butlers.errors import ButlersError, InvalidInput, Unavailable
 from butlers.memory.flows import batch as flow
 from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.model import MemoryType, New
+from butlers.memory.operations import storage
 from butlers.memory.operations.operation_context import OperationContext, writes
 from butlers.memory.operations.results import Instant, MemoryKind
-from butlers.memory.operations.storage import (
-    new_episode,
-    new_fact,
-    new_rule,
-    store_episode,
-    store_fact,
-    store_rule,
-)
 from butlers.memory.policy.inputs import checked_word
 from butlers.operation import Input, Operation, Output, Route, shortened
 
@@ -27,9 +20,9 @@ MOST = 1_000
 """The maximum number of memories in a batch."""
 
 _KINDS: Mapping[MemoryType, tuple[Operation, Callable[..., Awaitable[New]]]] = {
-    MemoryType.EPISODE: (store_episode, new_episode),
-    MemoryType.FACT: (store_fact, new_fact),
-    MemoryType.RULE: (store_rule, new_rule),
+    MemoryType.EPISODE: (storage.store_episode, storage.new_episode),
+    MemoryType.FACT: (storage.store_fact, storage.new_fact),
+    MemoryType.RULE: (storage.store_rule, storage.new_rule),
 }
 
 

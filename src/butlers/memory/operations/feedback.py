@@ -10,7 +10,12 @@ from butlers.memory.flows import links as linkage
 from butlers.memory.flows.forget import Forgotten
 from butlers.memory.model import Direction, EventSubject, Relation
 from butlers.memory.operations import input_fields
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, writes
+from butlers.memory.operations.operation_context import (
+    OPERATIONS,
+    OperationContext,
+    routes_of,
+    writes,
+)
 from butlers.memory.operations.results import Forgetting, LinkedMemories, MarkedRule, single
 from butlers.memory.policy.inputs import MAX_REASON
 from butlers.operation import Input, Route, Toolset
@@ -30,10 +35,7 @@ class ConfirmInput(input_fields.Reference):
     tool_needs=("memory_type",),
     positional=("memory_type",),
     example="confirm 1f0c9a77",
-    routes=(
-        Route("POST", "/facts/{fact_id}/confirm"),
-        Route("POST", "/rules/{rule_id}/confirm"),
-    ),
+    routes=routes_of("fact", "rule", action="/confirm"),
 )
 async def confirm(ctx: OperationContext, params: ConfirmInput) -> bool:
     """Confirm that a fact or rule still holds. Its confidence is full again.
@@ -114,11 +116,7 @@ class Forget(input_fields.Reference):
     tool_without=("with_sources",),
     positional=("memory_type",),
     example="forget fact 1f0c9a77",
-    routes=(
-        Route("POST", "/facts/{fact_id}/forget"),
-        Route("POST", "/rules/{rule_id}/forget"),
-        Route("POST", "/episodes/{episode_id}/forget"),
-    ),
+    routes=routes_of("fact", "rule", "episode", action="/forget"),
 )
 async def forget(ctx: OperationContext, params: Forget) -> Forgotten:
     """Forget a memory: it is no longer found, but its history stays for audit.
@@ -142,11 +140,7 @@ async def forget(ctx: OperationContext, params: Forget) -> Forgotten:
     keeps_scopes=True,
     positional=("memory_type",),
     example="restore 1f0c9a77",
-    routes=(
-        Route("POST", "/facts/{fact_id}/restore"),
-        Route("POST", "/rules/{rule_id}/restore"),
-        Route("POST", "/episodes/{episode_id}/restore"),
-    ),
+    routes=routes_of("fact", "rule", "episode", action="/restore"),
 )
 async def restore(ctx: OperationContext, params: input_fields.Reference) -> bool:
     """Restore a forgotten memory to the state it had before.

@@ -8,25 +8,10 @@ from butlers.errors import InvalidInput
 from butlers.memory.flows import browse
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_DAYS, MAX_LIMIT, Page, PageRequest
 from butlers.memory.model import ConsolidationStatus, Maturity
-from butlers.memory.operations import input_fields
+from butlers.memory.operations import input_fields, page_results
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
-from butlers.memory.operations.page_results import (
-    Activity,
-    ItemPage,
-    ListedEntity,
-    ListedEpisode,
-    ListedFact,
-    ListedRule,
-    MemoryOverview,
-)
 from butlers.memory.operations.results import MemoryStats, report
-from butlers.memory.policy.states import (
-    EntityState,
-    EpisodeState,
-    FactState,
-    RuleUse,
-    TimelineCounts,
-)
+from butlers.memory.policy import states
 from butlers.operation import Input, Route, Toolset
 
 Many = Annotated[int, *input_fields.within(1, MAX_LIMIT)]
@@ -62,7 +47,7 @@ class Paged(PageInput):
 class ListFacts(Paged, input_fields.Dated):
     """Which facts."""
 
-    state: Annotated[FactState, *input_fields.word(FactState)] | None = None
+    state: Annotated[states.FactState, *input_fields.word(states.FactState)] | None = None
     """active, fading, superseded, expired or retracted."""
     scope: input_fields.Scope | None = None
     """Exactly this scope."""
@@ -79,7 +64,7 @@ class ListFacts(Paged, input_fields.Dated):
 
 
 @OPERATIONS.add(
-    output=ItemPage[ListedFact],
+    output=page_results.ItemPage[page_results.ListedFact],
     keeps_scopes=True,
     command="list facts",
     example="list facts --subject Ann --state active",
@@ -98,7 +83,7 @@ async def list_facts(ctx: OperationContext, params: ListFacts) -> Page:
 class ListRules(Paged):
     """Which rules."""
 
-    state: Annotated[RuleUse, *input_fields.word(RuleUse)] | None = None
+    state: Annotated[states.RuleUse, *input_fields.word(states.RuleUse)] | None = None
     """active, fading or forgotten."""
     scope: input_fields.Scope | None = None
     """Exactly this scope."""
@@ -109,7 +94,7 @@ class ListRules(Paged):
 
 
 @OPERATIONS.add(
-    output=ItemPage[ListedRule],
+    output=page_results.ItemPage[page_results.ListedRule],
     keeps_scopes=True,
     command="list rules",
     example="list rules --maturity proven",
@@ -127,7 +112,7 @@ async def list_rules(ctx: OperationContext, params: ListRules) -> Page:
 class ListEpisodes(Paged):
     """Which episodes."""
 
-    state: Annotated[EpisodeState, *input_fields.word(EpisodeState)] | None = None
+    state: Annotated[states.EpisodeState, *input_fields.word(states.EpisodeState)] | None = None
     """active or expired."""
     status: Annotated[ConsolidationStatus, *input_fields.word(ConsolidationStatus)] | None = None
     """The status of their consolidation."""
@@ -138,7 +123,7 @@ class ListEpisodes(Paged):
 
 
 @OPERATIONS.add(
-    output=ItemPage[ListedEpisode],
+    output=page_results.ItemPage[page_results.ListedEpisode],
     keeps_scopes=True,
     command="list episodes",
     example="list episodes --status pending",
@@ -156,7 +141,7 @@ async def list_episodes(ctx: OperationContext, params: ListEpisodes) -> Page:
 class ListEntities(Paged):
     """Which entities."""
 
-    state: Annotated[EntityState, *input_fields.word(EntityState)] | None = None
+    state: Annotated[states.EntityState, *input_fields.word(states.EntityState)] | None = None
     """active or merged."""
     entity_type: input_fields.EntityKind | None = None
     """person, organization, place or other."""
@@ -165,7 +150,7 @@ class ListEntities(Paged):
 
 
 @OPERATIONS.add(
-    output=ItemPage[ListedEntity],
+    output=page_results.ItemPage[page_results.ListedEntity],
     tool="entity_list",
     command="list entities",
     example="list entities --name ann",
@@ -192,7 +177,7 @@ class ActivityInput(Input):
 
 
 @OPERATIONS.add(
-    output=Activity,
+    output=page_results.Activity,
     example="activity -n 5",
     routes=(Route("GET", "/activity"),),
 )
@@ -241,7 +226,7 @@ class OverviewInput(Input):
 
 
 @OPERATIONS.add(
-    output=MemoryOverview,
+    output=page_results.MemoryOverview,
     left_out={"http": "overview and glance return it with the butler's health and jobs"},
 )
 async def overview(ctx: OperationContext, params: OverviewInput) -> dict[str, Any]:
@@ -261,11 +246,11 @@ class TimelineInput(Input):
 
 
 @OPERATIONS.add(
-    output=report(TimelineCounts),
+    output=report(states.TimelineCounts),
     example="timeline --days 7 --json",
     routes=(Route("GET", "/timeline"),),
 )
-async def timeline(ctx: OperationContext, params: TimelineInput) -> TimelineCounts:
+async def timeline(ctx: OperationContext, params: TimelineInput) -> states.TimelineCounts:
     """Count facts and episodes by state for each of the last days, in UTC, from the events.
 
     Returns {days, facts, episodes, consolidation}: one count a day for each state.

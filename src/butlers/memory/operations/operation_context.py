@@ -13,11 +13,16 @@ from butlers.memory.flows import lookup, projects
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType, Origin, Trust
 from butlers.memory.policy import scopes as scoping
-from butlers.operation import OperationEffect, OperationTable
+from butlers.operation import OperationEffect, OperationTable, Route
 
 OPERATIONS = OperationTable("memory_")
 writes = partial(OPERATIONS.add, effect=OperationEffect.WRITES)
 maintains = partial(writes, is_maintenance=True)
+
+
+def routes_of(*kinds: str, method: str = "POST", action: str = "") -> tuple[Route, ...]:
+    """Return a route for each kind of memory, e.g. `/facts/{fact_id}/confirm`."""
+    return tuple(Route(method, f"/{kind}s/{{{kind}_id}}{action}") for kind in kinds)
 
 
 def lineage_of(caller: Caller, request_id: str | None = None) -> Lineage:

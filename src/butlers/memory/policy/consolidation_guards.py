@@ -73,7 +73,7 @@ class Evidence:
 
     def names(self, subject: str) -> bool:
         """Whether they name a subject; an empty subject needs no name."""
-        words = [word for word in _spelt(subject) if word not in stop_words() and len(word) > 1]
+        words = [word for word in telling(subject) if len(word) > 1]
         if words or not subject:
             return all(map(self.says_exactly, words))
         name, heard = folded(subject), [text for one in self.episodes for text in _heard(one)]
@@ -83,16 +83,16 @@ class Evidence:
         """Whether they have a text's names and numbers, and a share of its other words."""
         plain = self._without_known_dates(text)
         named = names(plain)
-        telling = [word for word in _spelt(plain) if word not in stop_words() and len(word) > 1]
-        exact = [word for word in telling if word in named or any(map(str.isdigit, word))]
-        others = [word for word in telling if word not in exact]
+        words = [word for word in telling(plain) if len(word) > 1]
+        exact = [word for word in words if word in named or any(map(str.isdigit, word))]
+        others = [word for word in words if word not in exact]
         pairs = [word for word in others if _UNSPACED.search(word)]
-        words = [self.says(word) for word in others if not _UNSPACED.search(word)]
+        spaced = [self.says(word) for word in others if not _UNSPACED.search(word)]
         # Half of the pairs of a text without spaces suffice: they overlap the ends of words.
         known = [pair in self.words for pair in pairs if not _GRAMMAR.search(pair)]
         return (
             all(map(self.says_exactly, exact))
-            and sum(words) >= share * len(words)
+            and sum(spaced) >= share * len(spaced)
             and sum(known) * 2 >= len(known)
         )
 
@@ -124,8 +124,8 @@ def check_rule(evidence: Evidence, content: str, instructions: str) -> None:
 
 def supports(evidence: Evidence, content: str, subject: str = "") -> bool:
     """Whether the evidence repeats something of what is known."""
-    telling = set(_spelt(content)) - stop_words() - set(_spelt(subject))
-    return evidence.names(subject) and any(evidence.says(word) for word in telling)
+    words = set(telling(content)) - set(_spelt(subject))
+    return evidence.names(subject) and any(map(evidence.says, words))
 
 
 def _check_words(evidence: Evidence, content: str, share: float = 1.0) -> None:
@@ -162,6 +162,11 @@ def paragraphs(episode: EpisodeToRead) -> Iterator[str]:
 
 def _spelt(text: str) -> list[str]:
     return _WORD.findall(prepared(folded(text)))
+
+
+def telling(text: str) -> list[str]:
+    """Return the words of a text that are no stop words, folded."""
+    return [word for word in _spelt(text) if word not in stop_words()]
 
 
 def names(text: str) -> frozenset[str]:

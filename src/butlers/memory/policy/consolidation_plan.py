@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property, partial
-from typing import Any
 from uuid import UUID
 
 from butlers.errors import InvalidInput
@@ -15,7 +14,7 @@ from butlers.memory.model import MemoryRef, MemoryType, NewFact, NewRule, Origin
 from butlers.memory.policy import naming
 from butlers.memory.policy.attachments import checked_new
 from butlers.memory.policy.confidence import INFERRED_CONFIDENCE
-from butlers.memory.policy.consolidation import EpisodeToRead, KnownEntity, KnownMemories
+from butlers.memory.policy.consolidation import EpisodeToRead, KnownEntity, KnownFact, KnownMemories
 from butlers.memory.policy.consolidation_guards import (
     Evidence,
     check_rule,
@@ -63,6 +62,7 @@ class ConfirmMemory:
 
 
 Action = StoreFact | StoreRule | ConfirmMemory
+FactEntry = NewFactEntry | UpdatedFactEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +181,8 @@ class _Planner:
             entity_id=about.id if about else None,
             depends_on=self._grounds(entry),
         )
-        key = ("new_fact", entry.subject, entry.predicate, entry.content)
-        return self._store(label, entry, new, key)
+        key = (entry.subject, entry.predicate, entry.content)
+        return self._store(label, entry, new, "new_fact", *key)
 
     def updated_fact(self, entry: UpdatedFactEntry, label: str) -> StoreFact:
         target = self.known.facts.get(entry.target_id)
@@ -200,7 +200,7 @@ class _Planner:
             tags=target.tags if entry.tags is None else entry.tags,
             entity_id=target.entity_id,
         )
-        stored = self._store(label, entry, new, ("updated_fact", str(target.id), entry.content))
+        stored = self._store(label, entry, new, "updated_fact", str(target.id), entry.content)
         # What a project's episodes say of something global is stored in the project, beside it.
         is_beside = stored.new.scope != target.scope
         return stored if is_beside else replace(stored, target_id=target.id)
@@ -221,16 +221,17 @@ class _Planner:
         return StoreRule(label, checked_new(new, self.settings), sources, cited)
 
     def confirmation(self, memory_id: UUID, label: str) -> ConfirmMemory:
-        if (fact := self.known.facts.get(memory_id)) is not None:
-            cited = self.batch.supporting(fact.content, fact.subject)
-            return ConfirmMemory(label, MemoryRef(MemoryType.FACT, memory_id), cited)
-        if (rule := self.known.rules.get(memory_id)) is not None:
-            cited = self.batch.supporting(rule.content)
-            return ConfirmMemory(label, MemoryRef(MemoryType.RULE, memory_id), cited)
-        raise InvalidInput(f"memory {memory_id} was not shown; it is left as it is")
+        known = self.known.facts.get(memory_id) or self.known.rules.get(memory_id)
+        if known is None:
+            raise InvalidInput(f"memory {memory_id} was not shown; it is left as it is")
+        kind, subject = MemoryType.RULE, ""
+        if isinstance(known, KnownFact):
+            kind, subject = MemoryType.FACT, known.subject
+        cited = self.batch.supporting(known.content, subject)
+        return ConfirmMemory(label, MemoryRef(kind, memory_id), cited)
 
     def _grounds(self, entry: NewFactEntry) -> tuple[MemoryRef, ...]:
-        """The shown facts and rules that a fact depends on; what was not shown is no ground."""
+        """Return the shown facts and rules that a fact depends on; others are ignored."""
         kinds = ((MemoryType.FACT, self.known.facts), (MemoryType.RULE, self.known.rules))
         return tuple(
             MemoryRef(kind, id)
@@ -240,49 +241,39 @@ class _Planner:
         )
 
     def _entity(self, entry: NewFactEntry) -> KnownEntity | None:
-        """The entity that the answer names by its number, if the subject may mean it."""
+        """Return the entity that the answer names, if the subject may mean it."""
         entity = self.known.entities.get(entry.entity_id) if entry.entity_id else None
         return entity if entity and naming.may_mean(entry.subject, entity.names) else None
 
-    def _check_fact(self, entry: NewFactEntry | UpdatedFactEntry) -> None:
+    def _check_fact(self, entry: FactEntry) -> None:
         evidence = self.batch.evidence(self.batch.sources(entry.sources))
         statement = (entry.subject, entry.predicate, entry.content)
         check_statement(evidence, *statement, self.batch.instructions)
 
-    def _store(
-        self,
-        label: str,
-        entry: NewFactEntry | UpdatedFactEntry,
-        new: NewFact,
-        key: tuple[str, ...],
-    ) -> StoreFact:
-        """Store a fact with its provenance; a project's episodes store it in the project."""
+    def _store(self, label: str, entry: FactEntry, new: NewFact, *key: str) -> StoreFact:
+        """Store a fact with its provenance; a project's episodes store it in the project.
+
+        It keeps its validity window if the evidence has the years.
+        """
         sources = self.batch.sources(entry.sources)
+        begin, end = entry.window.valid_from, entry.window.valid_to
+        years = {at.year for at in (begin, end and end - timedelta(days=1)) if at}
+        is_dated = all(self.batch.evidence(sources).holds(str(year)) for year in years)
         new = replace(
             new,
             scope=of_source(new.scope, self.batch.butler),
             idempotency_key=self.batch.idempotency_key(*key),
-            **self._provenance(entry, sources),
+            confidence=INFERRED_CONFIDENCE,
+            origin=Origin.INFERRED,
+            source_butler=self.batch.butler,
+            source_episode_id=_only(sources),
+            valid_from=begin if is_dated else None,
+            valid_to=end if is_dated else None,
         )
         cited = self.batch.cited(entry.sources, entry.content, new.subject)
         return StoreFact(label, checked_new(new, self.settings), sources, cited)
 
-    def _provenance(
-        self, entry: NewFactEntry | UpdatedFactEntry, sources: tuple[UUID, ...]
-    ) -> dict[str, Any]:
-        """Return a fact's provenance, and its validity window if the evidence has its years."""
-        begin, end = entry.window.valid_from, entry.window.valid_to
-        years = {at.year for at in (begin, end and end - timedelta(days=1)) if at}
-        is_held = all(self.batch.evidence(sources).holds(str(year)) for year in years)
-        return {
-            "confidence": INFERRED_CONFIDENCE,
-            "origin": Origin.INFERRED,
-            "source_butler": self.batch.butler,
-            "source_episode_id": _only(sources),
-            **({"valid_from": begin, "valid_to": end} if is_held else {}),
-        }
-
 
 def _only(sources: tuple[UUID, ...]) -> UUID | None:
-    """The source when there is exactly one; several are kept as links."""
+    """Return the source if there is exactly one; several become links."""
     return sources[0] if len(sources) == 1 else None

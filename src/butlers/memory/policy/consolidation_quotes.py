@@ -10,9 +10,15 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from butlers.errors import InvalidInput
-from butlers.kernel.words import folded, prepared, stop_words
+from butlers.kernel.words import folded
 from butlers.memory.policy.consolidation import EpisodeToRead
-from butlers.memory.policy.consolidation_guards import Evidence, Refused, names, paragraphs
+from butlers.memory.policy.consolidation_guards import (
+    Evidence,
+    Refused,
+    names,
+    paragraphs,
+    telling,
+)
 from butlers.memory.policy.consolidation_parser import (
     ConsolidationResult,
     NewFactEntry,
@@ -27,7 +33,6 @@ _LONGEST_PASSAGE = 3
 _TOPIC_WORDS = 4
 _LONGEST_TOPIC = 80
 _USER = "user"
-_WORD = re.compile(r"[^\W_]+")
 # A full stop within a word or after a title, as in "Dr. Li", ends nothing.
 _SENTENCE = re.compile(
     r"(?:[^.!?…。！？\n]|[.!?…](?!\s|$)|(?<=\b[A-Z][a-z])\.|(?<=\b[A-Z])\.)+(?:[.!?…]+|[。！？]+)?"
@@ -95,9 +100,9 @@ def _quoted(
 
 def _fact(fact: NewFactEntry, episodes: Sequence[EpisodeToRead]) -> NewFactEntry:
     """Quote a fact; its predicate is made of the passage, so that it supersedes no other fact."""
-    subject = fact.subject if _telling(fact.subject) else _USER
+    subject = fact.subject if telling(fact.subject) else _USER
     passage = _meant(fact.content, "" if folded(subject) == _USER else subject, episodes)
-    topic = "_".join(_telling(passage)[:_TOPIC_WORDS])[:_LONGEST_TOPIC]
+    topic = "_".join(telling(passage)[:_TOPIC_WORDS])[:_LONGEST_TOPIC]
     return replace(fact, subject=subject, predicate=topic or fact.predicate, content=passage)
 
 
@@ -148,18 +153,13 @@ def _sentences(paragraph: str) -> Iterator[_Sentence]:
             yield _Sentence(text, is_persons)
 
 
-def _telling(text: str) -> list[str]:
-    words = _WORD.findall(prepared(folded(text)))
-    return [word for word in words if word not in stop_words()]
-
-
 # Ways in which a passage may say a content about a subject, the surest first: word for word, all of
 # its words, most of them, or the names in it beside the subject.
 _MATCHES: tuple[Callable[[Evidence, str, str], bool], ...] = (
     lambda said, content, _: folded(content).strip(" .") in folded(said.episodes[0].content),
-    lambda said, content, _: bool(_telling(content)) and said.holds(content),
-    lambda said, content, _: bool(_telling(content)) and said.holds(content, _MEANT),
+    lambda said, content, _: bool(telling(content)) and said.holds(content),
+    lambda said, content, _: bool(telling(content)) and said.holds(content, _MEANT),
     lambda said, content, subject: (
-        bool(names(content) - set(_telling(subject))) and said.holds(content, 0)
+        bool(names(content) - set(telling(subject))) and said.holds(content, 0)
     ),
 )
