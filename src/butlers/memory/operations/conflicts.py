@@ -21,7 +21,7 @@ from butlers.memory.operations.results import Instant, MemoryKind, ReviewedMemor
 from butlers.operation import Input, Output, Route
 
 
-class Fallen(Output):
+class FormerMemory(Output):
     """A memory that is no longer current, and its last event."""
 
     id: UUID
@@ -38,7 +38,7 @@ class Fallen(Output):
 class InDoubt(ReviewedMemory):
     """A memory in doubt, and what it depends on that is no longer current."""
 
-    because: list[Fallen]
+    because: list[FormerMemory]
 
 
 @OPERATIONS.add(

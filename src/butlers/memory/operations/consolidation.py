@@ -19,9 +19,6 @@ from butlers.memory.operations.operation_context import (
 from butlers.memory.operations.results import Instant, MemoryKind, report, single
 from butlers.operation import Input, Output, Route
 
-READING = "consolidate"
-"""The `[mcp]` setting that offers an agent the tools to consolidate episodes."""
-
 
 class Proposed(Output):
     """A proposal, with what the memory says now."""
@@ -53,7 +50,7 @@ class ClaimEpisodes(Input):
 
 @writes(
     output=report(EpisodeClaim),
-    opt_in=READING,
+    opt_in="consolidate",
     prompt="consolidate",
     example="claim-episodes --limit 5",
     routes=(Route("POST", "/consolidation/claim"),),
@@ -79,7 +76,7 @@ class SubmitConsolidation(Input):
 
 @writes(
     output=report(ConsolidationReport),
-    opt_in=READING,
+    opt_in="consolidate",
     example="submit-consolidation 3f2b8a4e-0000-4000-8000-000000000001 '{\"nothing_in\": [1]}'",
     routes=(Route("POST", "/consolidation/submit"),),
 )

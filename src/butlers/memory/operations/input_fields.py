@@ -165,7 +165,7 @@ def _end_of_day(value: Any) -> Any:
     """Turn a date without a time into the last moment of that day, in UTC."""
     if isinstance(value, str) and _DAY.fullmatch(value.strip()):
         with suppress(ValueError):
-            return datetime.combine(date.fromisoformat(value.strip()), time.max, UTC)
+            value = date.fromisoformat(value.strip())
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time.max, UTC)
     return value

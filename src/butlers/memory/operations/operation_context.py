@@ -25,13 +25,6 @@ def routes_of(*kinds: str, method: str = "POST", action: str = "") -> tuple[Rout
     return tuple(Route(method, f"/{kind}s/{{{kind}_id}}{action}") for kind in kinds)
 
 
-def lineage_of(caller: Caller, request_id: str | None = None) -> Lineage:
-    """Return the lineage of a caller: a person who runs the home, or a program with a token."""
-    origin = Origin.OPERATOR if caller.is_operator else Origin.AGENT
-    ceiling = Trust.LOW if caller.low_trust else Trust.STATED
-    return Lineage(caller.tenant_id, caller.actor, request_id, origin, ceiling)
-
-
 @dataclass(frozen=True, slots=True)
 class OperationContext:
     """A memory, and the tenant, actor and request that use it."""
@@ -56,8 +49,10 @@ class OperationContext:
         request_id: str | None = None,
         model: LanguageModel | None = None,
     ) -> "OperationContext":
-        """Return the context of a caller, with its project and scopes."""
-        lineage = lineage_of(caller, request_id)
+        """Return the context of a caller: a person who runs the home, or a program with a token."""
+        origin = Origin.OPERATOR if caller.is_operator else Origin.AGENT
+        ceiling = Trust.LOW if caller.low_trust else Trust.STATED
+        lineage = Lineage(caller.tenant_id, caller.actor, request_id, origin, ceiling)
         return cls(memory, lineage, model, project=caller.project, scopes=caller.scopes)
 
     def reader(self, *, current: bool = False) -> "OperationContext":

@@ -154,7 +154,7 @@ class Reembed(Input):
     """Delete the vectors of the previous model."""
 
 
-_SLOW = "it takes minutes and names a directory; whoever runs the home calls it"
+_SLOW = "it takes minutes and names a directory; only the person who runs the home calls it"
 
 
 @maintains(
@@ -170,20 +170,20 @@ async def reembed(ctx: OperationContext, params: Reembed) -> list[dict[str, Any]
     of the new one exist, then switch at once. Without an option it lists the models.
     Returns every model of every tenant.
     """
+    actor = ctx.lineage.actor
     if sum((params.to is not None, params.bundled, params.revert, params.discard)) > 1:
         raise InvalidInput("--to, --bundled, --revert and --discard: found several; valid is one")
     if params.to is not None or params.bundled:
         directory = params.to.expanduser().resolve() if params.to else None
         target = EmbeddingEngine(directory) if directory else get_embedding_engine()
         moved = await reembedding.reembed_all(
-            ctx.memory, target, ctx.lineage.actor, ctx.on_progress, str(directory or "")
+            ctx.memory, target, actor, ctx.on_progress, str(directory or "")
         )
         _raise_failures(moved.failed)
     elif params.revert or params.discard:
         step = reembedding.revert_reembedding if params.revert else reembedding.discard_previous
-        stepped = await for_every_tenant(ctx.memory, ctx.lineage.actor, step)
-        _raise_failures(stepped.failed)
-    known = await for_every_tenant(ctx.memory, ctx.lineage.actor, reembedding.reembedding_status)
+        _raise_failures((await for_every_tenant(ctx.memory, actor, step)).failed)
+    known = await for_every_tenant(ctx.memory, actor, reembedding.reembedding_status)
     return [_model(tenant, one) for tenant, versions in known.done.items() for one in versions]
 
 
@@ -241,7 +241,7 @@ class VerifyEvents(Input):
     output=EventsVerified,
     command="verify",
     routes=(Route("GET", "/events/verify"),),
-    left_out={"mcp": "only whoever runs the home verifies the event chain"},
+    left_out={"mcp": "only the person who runs the home verifies the event chain"},
 )
 async def verify_events(ctx: OperationContext, params: VerifyEvents) -> dict[str, Any]:
     """Verify the event chain: no event was changed, removed or added.

@@ -103,14 +103,13 @@ def ranked(
 
 def similar(rows: Iterable[Mapping[str, Any]], name: str, limit: int) -> list[Mapping[str, Any]]:
     """Return the entities spelled like the name, as pg_trgm would find and order them."""
-    measured = ((_likeness(row, name), row) for row in rows)
-    alike = [(likeness, row) for likeness, row in measured if likeness >= FUZZY_THRESHOLD]
-    alike.sort(key=lambda pair: (-pair[0], pair[1]["canonical_name"], pair[1]["id"]))
-    return [row for _, row in alike[:limit]]
-
-
-def _likeness(row: Mapping[str, Any], name: str) -> float:
-    return max(trigram_similarity(own, name) for own in (row["canonical_name"], *row["aliases"]))
+    alike = []
+    for row in rows:
+        names = (row["canonical_name"], *row["aliases"])
+        likeness = max(trigram_similarity(own, name) for own in names)
+        if likeness >= FUZZY_THRESHOLD:
+            alike.append((-likeness, row["canonical_name"], row["id"], row))
+    return [row for *_, row in sorted(alike, key=lambda found: found[:3])[:limit]]
 
 
 def _texts(hint: str, value: object, most: int, length: int = inputs.MAX_NAME) -> list[str]:

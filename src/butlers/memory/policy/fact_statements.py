@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from butlers.kernel.words import folded
+from butlers.kernel.words import folded, stop_words
 from butlers.memory.model import Holds
-from butlers.memory.policy.quantities import TABLES, Quantities, is_plain, quantities, stem
+from butlers.memory.policy.quantities import TABLES, Quantities, quantities, stem
 
 _WORDS = {name: frozenset(words) for name, words in TABLES["words"].items()}
 _PROPERTIES = {
@@ -149,7 +149,7 @@ def read(subject: str, predicate: str, content: str) -> FactStatement:
 def _telling(said: list[str], counts: bool = False) -> frozenset[str]:
     """Return the stems of significant words; without any or a number, of all but silent ones."""
     spoken = [word for word in said if stem(word) not in _SILENT]
-    telling = [word for word in spoken if not is_plain(word)]
+    telling = [word for word in spoken if word not in stop_words()]
     return _stems(telling if telling or counts else spoken)
 
 

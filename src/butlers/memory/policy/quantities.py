@@ -25,11 +25,6 @@ def stem(word: str) -> str:
     return word
 
 
-def is_plain(word: str) -> bool:
-    """Whether a folded word says little by itself."""
-    return word in stop_words()
-
-
 _YEARS = range(1900, 2100)
 
 
@@ -175,7 +170,8 @@ def _of(number: float, unit: str | None) -> tuple[str, float]:
     of, much = _UNITS.get(stem(unit or ""), ("", 1.0))
     if of:
         return f"of {of}", round(number * much, 6)
-    return (f"of {stem(unit)}", number) if unit and not is_plain(unit) else ("number", number)
+    is_counted = unit and unit not in stop_words()
+    return (f"of {stem(unit or '')}" if is_counted else "number"), number
 
 
 def _number(digits: str) -> float:

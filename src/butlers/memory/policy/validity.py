@@ -170,7 +170,9 @@ def _aim(
         return Window(begin or same.window.valid_from, end or same.window.valid_to)
     if begin is None:
         past = end is not None and end <= now
-        begin = _ended(standing, end) if past else _begin(standing, now, said_at)
+        ends = (fact.window.valid_to for fact in standing)
+        last = max((at for at in ends if at and end and at < end), default=None)
+        begin = last if past else _begin(standing, now, said_at)
     if end is None:
         after = max(begin or now, now)
         starts = (fact.window.valid_from for fact in standing if fact.is_active)
@@ -190,12 +192,6 @@ def _begin(
     if not known:
         return None
     return said_at if said_at is not None and max(known) <= said_at <= now else now
-
-
-def _ended(standing: Sequence[ExistingFact], end: datetime | None) -> datetime | None:
-    """Return the last end of a window before another end."""
-    ends = (fact.window.valid_to for fact in standing)
-    return max((at for at in ends if at and end and at < end), default=None)
 
 
 def _cut(fact: ExistingFact, window: Window, now: datetime) -> WindowChange:
