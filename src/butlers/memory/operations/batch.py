@@ -8,7 +8,6 @@ from pydantic import Field, WithJsonSchema
 
 from butlers.errors import ButlersError, InvalidInput, Unavailable
 from butlers.memory.flows import batch as flow
-from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.model import MemoryType, New
 from butlers.memory.operations import storage
 from butlers.memory.operations.operation_context import OperationContext, writes
@@ -78,7 +77,7 @@ class StoreBatch(Input):
         "tokens in every session"
     },
 )
-async def store_batch(ctx: OperationContext, params: StoreBatch) -> StoredBatch:
+async def store_batch(ctx: OperationContext, params: StoreBatch) -> flow.StoredBatch:
     """Store many memories at once, each an episode, a fact or a rule.
 
     They are stored in the order given, exactly as one by one: a later fact supersedes an earlier

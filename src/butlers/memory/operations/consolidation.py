@@ -6,7 +6,6 @@ from uuid import UUID
 from butlers.memory.flows import proposals
 from butlers.memory.flows.accept_proposal import accept
 from butlers.memory.flows.consolidation import answer
-from butlers.memory.flows.consolidation.answer import MOST_EPISODES, EpisodeClaim
 from butlers.memory.flows.consolidation.report import ConsolidationReport
 from butlers.memory.operations import input_fields
 from butlers.memory.operations.input_fields import Limited
@@ -44,18 +43,18 @@ class Accepted(Output):
 class ClaimEpisodes(Input):
     """How many episodes to claim."""
 
-    limit: Annotated[int, *input_fields.within(1, MOST_EPISODES)] = 10
+    limit: Annotated[int, *input_fields.within(1, answer.MOST_EPISODES)] = 10
     """The maximum number of episodes."""
 
 
 @writes(
-    output=report(EpisodeClaim),
+    output=report(answer.EpisodeClaim),
     opt_in="consolidate",
     prompt="consolidate",
     example="claim-episodes --limit 5",
     routes=(Route("POST", "/consolidation/claim"),),
 )
-async def claim_episodes(ctx: OperationContext, params: ClaimEpisodes) -> EpisodeClaim:
+async def claim_episodes(ctx: OperationContext, params: ClaimEpisodes) -> answer.EpisodeClaim:
     """Claim the oldest episodes that wait, to turn them into facts and rules yourself.
 
     The claim lasts half an hour; answer it with submit_consolidation. Returns {claim_id, prompt,

@@ -1,12 +1,9 @@
 """Operations on entities: who and what facts are about."""
 
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-from pydantic import Field
-
 from butlers.memory.flows import entities, entity_merge, entity_resolution, lookup
-from butlers.memory.flows.entity_merge import MergePreview, MergeReport
 from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.model import EntityType, EventSubject
 from butlers.memory.operations import input_fields, page_results
@@ -158,12 +155,10 @@ async def resolve_entity(ctx: OperationContext, params: ResolveEntity) -> list[d
 class MergeEntities(Input):
     """The two entities to merge."""
 
-    source_entity_id: Annotated[
-        input_fields.EntityId, Field(description="The entity that is merged away.")
-    ]
-    target_entity_id: Annotated[
-        input_fields.EntityId, Field(description="The entity that remains.")
-    ]
+    source_entity_id: input_fields.Id
+    """The entity that is merged away."""
+    target_entity_id: input_fields.Id
+    """The entity that remains."""
 
 
 @writes(
@@ -175,7 +170,7 @@ class MergeEntities(Input):
     example="entity merge 5b7d10aa 80e1b2c4",
     routes=(Route("POST", "/entities/merge"),),
 )
-async def merge_entities(ctx: OperationContext, params: MergeEntities) -> MergeReport:
+async def merge_entities(ctx: OperationContext, params: MergeEntities) -> entity_merge.MergeReport:
     """Merge two entities that are the same: the source's facts and names move to the target.
 
     Where both have a current fact under one key, the more confident one stays current.
@@ -212,7 +207,7 @@ async def unmerge_entities(ctx: OperationContext, params: OneEntity) -> Parted:
     example="entity preview-merge 5b7d10aa 80e1b2c4",
     routes=(Route("GET", "/entities/merge"),),
 )
-async def preview_merge(ctx: OperationContext, params: MergeEntities) -> MergePreview:
+async def preview_merge(ctx: OperationContext, params: MergeEntities) -> entity_merge.MergePreview:
     """Preview a merge of two entities. Nothing changes.
 
     Returns what entity_merge would return, and the facts: rivalries, each {stays, gives_way,

@@ -2,12 +2,9 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from butlers.memory.flows import feedback
 from butlers.memory.flows import forget as forgetting
 from butlers.memory.flows import links as linkage
-from butlers.memory.flows.forget import Forgotten
 from butlers.memory.model import Direction, EventSubject, Relation
 from butlers.memory.operations import input_fields
 from butlers.memory.operations.operation_context import (
@@ -118,7 +115,7 @@ class Forget(input_fields.Reference):
     example="forget fact 1f0c9a77",
     routes=routes_of("fact", "rule", "episode", action="/forget"),
 )
-async def forget(ctx: OperationContext, params: Forget) -> Forgotten:
+async def forget(ctx: OperationContext, params: Forget) -> forgetting.Forgotten:
     """Forget a memory: it is no longer found, but its history stays for audit.
 
     Use it when the user asks to forget something, or when it was never true. To correct a fact,
@@ -129,7 +126,7 @@ async def forget(ctx: OperationContext, params: Forget) -> Forgotten:
     """
     ref = await ctx.find(params.memory_id, params.memory_type)
     if ref is None:
-        return Forgotten(forgotten=False)
+        return forgetting.Forgotten(forgotten=False)
     return await forgetting.forget_memory(
         ctx.memory, ref.type, ref.id, ctx.lineage, with_sources=params.with_sources
     )
@@ -157,13 +154,13 @@ async def restore(ctx: OperationContext, params: input_fields.Reference) -> bool
 class CreateLink(Input):
     """Two memories and their relation."""
 
-    source_id: Annotated[
-        input_fields.Id, Field(description="The memory that the link starts from.")
-    ]
+    source_id: input_fields.Id
+    """The memory that the link starts from."""
     relation: Annotated[Relation, *input_fields.word(Relation)]
     """derived_from, supports, contradicts, supersedes, related_to, or depends_on: the source is in
     doubt when the target is no longer current."""
-    target_id: Annotated[input_fields.Id, Field(description="The memory that the link points to.")]
+    target_id: input_fields.Id
+    """The memory that the link points to."""
 
 
 @writes(

@@ -138,19 +138,6 @@ RuleId = Annotated[Id, Field(description="The rule's id, or at least its first 6
 FactId = Annotated[Id, Field(description="The fact's id, or at least its first 6 digits.")]
 
 
-# A caller may lower its trust, never raise it.
-_LessTrusted = Annotated[Origin, *word(Origin, Origin.DOCUMENT, Origin.TOOL)]
-LowerOrigin = Annotated[
-    _LessTrusted | None,
-    Field(description="document or tool, if you only pass it on: it is then less trusted."),
-]
-HowMuch = Annotated[
-    Detail,
-    *word(Detail),
-    Field(description="brief leaves out empty and internal fields, and cuts long texts of lists"),
-]
-
-
 class Attached(Input):
     """What can be stored with any memory."""
 
@@ -158,7 +145,9 @@ class Attached(Input):
     """Anything else to keep with it, as a JSON object."""
     idempotency_key: Annotated[str, longest(MAX_KEY)] | None = None
     """A name of your own for this call: the same key again stores nothing new."""
-    origin: LowerOrigin = None
+    # A caller may lower its trust, never raise it.
+    origin: Annotated[Origin, *word(Origin, Origin.DOCUMENT, Origin.TOOL)] | None = None
+    """document or tool, if you only pass it on: it is then less trusted."""
 
 
 def _end_of_day(value: Any) -> Any:
@@ -196,7 +185,8 @@ class Dated(Input):
 class DetailInput(Input):
     """How much of each memory to return."""
 
-    detail: HowMuch = Detail.BRIEF
+    detail: Annotated[Detail, *word(Detail)] = Detail.BRIEF
+    """brief leaves out empty and internal fields, and cuts long texts of lists"""
 
 
 MOST_LISTED = 1000
@@ -213,7 +203,7 @@ class Limited(Input):
 class Reference(Input):
     """One memory, by its id."""
 
-    memory_type: Annotated[
-        Kind | None, Field(description="The type of the memory, if you know it.")
-    ] = None
-    memory_id: Annotated[Id, Field(description="The memory's id, or at least its first 6 digits.")]
+    memory_type: Kind | None = None
+    """The type of the memory, if you know it."""
+    memory_id: Id
+    """The memory's id, or at least its first 6 digits."""

@@ -14,12 +14,9 @@ from butlers.memory.flows.consolidation import lease as letters
 from butlers.memory.flows.consolidation import run
 from butlers.memory.flows.consolidation.report import ConsolidationReport
 from butlers.memory.flows.lifecycle import episode_retention, for_every_tenant
-from butlers.memory.flows.lifecycle.episode_retention import CleanupReport
-from butlers.memory.flows.reembed import VersionStatus
 from butlers.memory.operations import input_fields, results
 from butlers.memory.operations.input_fields import Limited
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, maintains
-from butlers.memory.operations.results import Instant
 from butlers.operation import Audience, Input, OperationEffect, Output, Route, Toolset
 
 MAX_ENTRIES = 1_000_000_000
@@ -48,7 +45,7 @@ class RunEpisodeCleanup(Input):
 
 
 @OPERATIONS.add(
-    output=results.report(CleanupReport),
+    output=results.report(episode_retention.CleanupReport),
     effect=OperationEffect.FINAL,
     is_maintenance=True,
     toolset=Toolset.STANDARD,
@@ -57,7 +54,9 @@ class RunEpisodeCleanup(Input):
     example="cleanup --max-entries 5000",
     routes=(Route("POST", "/episodes/cleanup"),),
 )
-async def run_episode_cleanup(ctx: OperationContext, params: RunEpisodeCleanup) -> CleanupReport:
+async def run_episode_cleanup(
+    ctx: OperationContext, params: RunEpisodeCleanup
+) -> episode_retention.CleanupReport:
     """Delete expired episodes, then the oldest consolidated ones beyond max_entries.
 
     Episodes that wait for consolidation are kept. You can restore deleted episodes from the bin
@@ -187,7 +186,7 @@ async def reembed(ctx: OperationContext, params: Reembed) -> list[dict[str, Any]
     return [_model(tenant, one) for tenant, versions in known.done.items() for one in versions]
 
 
-def _model(tenant: str, status: VersionStatus) -> dict[str, Any]:
+def _model(tenant: str, status: reembedding.VersionStatus) -> dict[str, Any]:
     return {
         "tenant": tenant,
         "model": status.version.name,
@@ -211,7 +210,7 @@ class EventFault(Output):
     number: int | None
     """The number in the chain."""
     event_id: UUID | None
-    at: Instant | None
+    at: results.Instant | None
 
 
 class EventsVerified(Output):

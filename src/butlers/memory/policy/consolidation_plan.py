@@ -251,10 +251,7 @@ class _Planner:
         check_statement(evidence, *statement, self.batch.instructions)
 
     def _store(self, label: str, entry: FactEntry, new: NewFact, *key: str) -> StoreFact:
-        """Store a fact with its provenance; a project's episodes store it in the project.
-
-        It keeps its validity window if the evidence has the years.
-        """
+        """Store a fact with its provenance, and its window if the evidence has the years."""
         sources = self.batch.sources(entry.sources)
         begin, end = entry.window.valid_from, entry.window.valid_to
         years = {at.year for at in (begin, end and end - timedelta(days=1)) if at}
