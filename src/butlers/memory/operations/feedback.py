@@ -203,5 +203,5 @@ async def get_links(ctx: OperationContext, params: GetLinks) -> list[dict[str, A
     Returns links: source_type, source_id, relation, target_type, target_id.
     """
     ref = await ctx.must_find(params.memory_id, params.memory_type, to_read=True)
-    found = await linkage.get_links(ctx.memory, ref.type, ref.id, params.direction, ctx.lineage)
-    return await ctx.opened(found, "source_id", "target_id")
+    links = await linkage.get_links(ctx.memory, ref.type, ref.id, params.direction, ctx.lineage)
+    return await ctx.opened(links, "source_id", "target_id")

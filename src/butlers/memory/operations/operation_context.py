@@ -122,7 +122,7 @@ class OperationContext:
     async def known_id(self, field: str, given: str, kind: EventSubject) -> UUID:
         """Find the id of something of a known kind by at least its beginning, or raise NotFound.
 
-        A memory is found to be changed; an entity is visible to whoever sees a fact about it.
+        A memory must be one the caller may change; an entity, one about which it sees a fact.
         """
         id = lookup.whole_id(given)
         if id is None:

@@ -109,9 +109,9 @@ def checked_new(new: AnyNew, settings: MemoryModuleConfig) -> AnyNew:
     return replace(clean, doubt=doubt, **_attachments(clean, settings.secrets), **checked)
 
 
-def masked_between(given: New, kept: New) -> int:
+def masked_between(given: New, stored: New) -> int:
     """Count the secrets of a memory that were masked before it was stored."""
-    return max(0, marks_within(asdict(kept)) - marks_within(asdict(given)))
+    return max(0, marks_within(asdict(stored)) - marks_within(asdict(given)))
 
 
 def _gated(new: AnyNew, secrets: Secrets) -> AnyNew:

@@ -76,8 +76,8 @@ class Evidence:
         words = [word for word in telling(subject) if len(word) > 1]
         if words or not subject:
             return all(map(self.says_exactly, words))
-        name, heard = folded(subject), [text for one in self.episodes for text in _heard(one)]
-        return any(name in text for text in heard)
+        texts = (text for episode in self.episodes for text in _heard(episode))
+        return any(folded(subject) in text for text in texts)
 
     def holds(self, text: str, share: float = 1.0) -> bool:
         """Whether they have a text's names and numbers, and a share of its other words."""
@@ -99,9 +99,9 @@ class Evidence:
     def _without_known_dates(self, text: str) -> str:
         """Return the text without dates near the episodes', which may stand for "yesterday"."""
         days = [episode.created_at.date() for episode in self.episodes]
-        text = _DATE.sub(lambda found: "" if _is_near(found, days) else found[0], text)
+        text = _DATE.sub(lambda match: "" if _is_near(match, days) else match[0], text)
         years = {day.year + step for day in days for step in (-1, 0, 1)}
-        return _YEAR.sub(lambda found: "" if int(found[0]) in years else found[0], text)
+        return _YEAR.sub(lambda match: "" if int(match[0]) in years else match[0], text)
 
 
 def check_statement(
@@ -111,7 +111,7 @@ def check_statement(
     _check_secret(content, predicate, f"{subject} {predicate} {content}")
     _check_echo(content, instructions)
     if folded(subject) != "user" and not evidence.names(subject):
-        raise Refused("subject: does not stand in the episodes it is said to come from")
+        raise Refused("subject: is not in the episodes that it cites")
     _check_words(evidence, content)
 
 
@@ -130,12 +130,12 @@ def supports(evidence: Evidence, content: str, subject: str = "") -> bool:
 
 def _check_words(evidence: Evidence, content: str, share: float = 1.0) -> None:
     if not evidence.holds(content, share):
-        raise Refused("content: says what does not stand in the episodes it is said to come from")
+        raise Refused("content: says what is not in the episodes that it cites")
 
 
 def _check_echo(content: str, instructions: str) -> None:
-    said = normalise_whitespace(folded(content)).strip(" .")
-    if len(said.split()) >= _SHORTEST_ECHO and said in normalise_whitespace(folded(instructions)):
+    line = normalise_whitespace(folded(content)).strip(" .")
+    if len(line.split()) >= _SHORTEST_ECHO and line in normalise_whitespace(folded(instructions)):
         raise Refused("content: repeats the instructions")
 
 
@@ -143,7 +143,7 @@ def _check_secret(content: str, name: str, whole: str) -> None:
     seen = masked(content).count or masked(whole).count or names_a_secret(name)
     named = _SECRET_WORD.search(folded(whole)) and any(map(str.isdigit, content))
     if seen or named or _SECRET_WORD.search(folded(name)):
-        raise Refused("content: looks like a secret, which is not kept")
+        raise Refused("content: looks like a secret, which is not stored")
 
 
 def _heard(episode: EpisodeToRead) -> Iterator[str]:
@@ -171,21 +171,21 @@ def telling(text: str) -> list[str]:
 
 def names(text: str) -> frozenset[str]:
     """Return the words written with a capital, except at the start of a sentence."""
-    found = re.finditer(r"(?<![.!?:\n])\s+([^\W\d_]+)", " . " + text)
-    capital = [match[1] for match in found if match[1][0].isupper()]
+    words = re.finditer(r"(?<![.!?:\n])\s+([^\W\d_]+)", " . " + text)
+    capital = [match[1] for match in words if match[1][0].isupper()]
     return frozenset(word for name in capital for word in _spelt(name))
 
 
-def _same_stem(one: str, other: str) -> bool:
+def _same_stem(word: str, other: str) -> bool:
     """Whether two words share enough of their beginning to be forms of one word."""
-    longer = max(len(one), len(other))
+    longer = max(len(word), len(other))
     shared = max(_LEAST_PREFIX, -int(-longer * _SHARED // 1))
-    return one[:shared] == other[:shared] and min(len(one), len(other)) >= shared
+    return word[:shared] == other[:shared] and min(len(word), len(other)) >= shared
 
 
-def _is_near(found: re.Match[str], days: Sequence[date]) -> bool:
+def _is_near(match: re.Match[str], days: Sequence[date]) -> bool:
     try:
-        meant = date(int(found[1]), int(found[2]), int(found[3]))
+        meant = date(int(match[1]), int(match[2]), int(match[3]))
     except ValueError:
         return False
     return any(abs((meant - day).days) <= _LONGEST_AGO_DAYS for day in days)

@@ -106,16 +106,18 @@ def _entries(
     answer: Mapping[str, Any], name: str, read: Callable[[Any], Entry], errors: list[str]
 ) -> tuple[Entry, ...]:
     """Read one list; add an error for each entry that cannot be used."""
-    found = answer.get(name)
-    if found is None:
+    entries = answer.get(name)
+    if entries is None:
         return ()
-    if not isinstance(found, list):
+    if not isinstance(entries, list):
         errors.append(f"{name}: must be a list")
         return ()
-    if len(found) > MAX_ACTIONS:
-        errors.append(f"{name}: found {len(found)} entries; only the first {MAX_ACTIONS} are read")
+    if len(entries) > MAX_ACTIONS:
+        errors.append(
+            f"{name}: found {len(entries)} entries; only the first {MAX_ACTIONS} are read"
+        )
     usable: list[Entry] = []
-    for place, entry in enumerate(found[:MAX_ACTIONS]):
+    for place, entry in enumerate(entries[:MAX_ACTIONS]):
         try:
             usable.append(read(entry))
         except InvalidInput as error:

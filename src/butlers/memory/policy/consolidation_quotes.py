@@ -68,7 +68,7 @@ def in_their_words(
     rule_of = {rule.content: rule for rule in rules}
     fact_of = {fact.content: fact for fact in reversed(facts)}
     passages = [*rule_of, *fact_of]
-    # A passage within another one is said by that one.
+    # A passage within another is left out.
     whole = [text for text in reversed(fact_of) if sum(text in other for other in passages) == 1]
     return replace(
         result,
@@ -126,13 +126,13 @@ def _meant(content: str, subject: str, episodes: Sequence[EpisodeToRead]) -> str
 
 def _passages(episodes: Sequence[EpisodeToRead], by_persons: bool) -> Iterator[str]:
     """Yield runs of sentences without a question, the shortest first."""
-    said = [list(_sentences(text)) for episode in episodes for text in paragraphs(episode)]
+    texts = [list(_sentences(text)) for episode in episodes for text in paragraphs(episode)]
     for length in range(1, _LONGEST_PASSAGE + 1):
-        for sentences in said:
+        for sentences in texts:
             for start in range(len(sentences) - length + 1):
                 run = sentences[start : start + length]
-                if all(one.is_persons is by_persons and not one.is_question for one in run):
-                    yield " ".join(one.text for one in run)
+                if all(s.is_persons is by_persons and not s.is_question for s in run):
+                    yield " ".join(sentence.text for sentence in run)
 
 
 def _sentences(paragraph: str) -> Iterator[_Sentence]:
@@ -150,10 +150,10 @@ def _sentences(paragraph: str) -> Iterator[_Sentence]:
 # Ways in which a passage may say a content about a subject, the surest first: word for word, all of
 # its words, most of them, or the names in it beside the subject.
 _MATCHES: tuple[Callable[[Evidence, str, str], bool], ...] = (
-    lambda said, content, _: folded(content).strip(" .") in folded(said.episodes[0].content),
-    lambda said, content, _: bool(telling(content)) and said.holds(content),
-    lambda said, content, _: bool(telling(content)) and said.holds(content, _MEANT),
-    lambda said, content, subject: (
-        bool(names(content) - set(telling(subject))) and said.holds(content, 0)
+    lambda passage, content, _: folded(content).strip(" .") in folded(passage.episodes[0].content),
+    lambda passage, content, _: bool(telling(content)) and passage.holds(content),
+    lambda passage, content, _: bool(telling(content)) and passage.holds(content, _MEANT),
+    lambda passage, content, subject: (
+        bool(names(content) - set(telling(subject))) and passage.holds(content, 0)
     ),
 )

@@ -57,7 +57,7 @@ class FactStatement:
     asked: Property
     words: frozenset[str]
     """The stems of its significant words."""
-    said: frozenset[str]
+    all_words: frozenset[str]
     """All its words."""
     quantities: Quantities
     denied: frozenset[str]
@@ -132,23 +132,23 @@ def read(subject: str, predicate: str, content: str) -> FactStatement:
     asked = read_property(predicate)
     text = _plain(content[:LONGEST_READ])
     counted = quantities(text)
-    said = [word for word in _words(counted.rest) if len(word) > 1]
+    words = [word for word in _words(counted.rest) if len(word) > 1]
     phrase = f" {' '.join(_words(text))} "
     once = any(f" {words} " in phrase for words in _WORDS["once"])
     return FactStatement(
         asked,
-        _telling(said, bool(counted.values)) - _stems(_words(_plain(subject))),
-        frozenset(said),
+        _telling(words, bool(counted.values)) - _stems(_words(_plain(subject))),
+        frozenset(words),
         counted,
         _telling([word for clause in _CLAUSE.split(counted.rest) for word in _if_denies(clause)]),
-        _DENYING & frozenset(said),
+        _DENYING & frozenset(words),
         asked.is_elsewhen or once,
     )
 
 
-def _telling(said: list[str], counts: bool = False) -> frozenset[str]:
+def _telling(words: list[str], counts: bool = False) -> frozenset[str]:
     """Return the stems of significant words; without any or a number, of all but silent ones."""
-    spoken = [word for word in said if stem(word) not in _SILENT]
+    spoken = [word for word in words if stem(word) not in _SILENT]
     telling = [word for word in spoken if word not in stop_words()]
     return _stems(telling if telling or counts else spoken)
 

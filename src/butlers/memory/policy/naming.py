@@ -114,8 +114,8 @@ def may_mean(subject: str, names: Iterable[str]) -> bool:
     return any(mine.startswith(own) or own.startswith(mine) for mine in words for own in known)
 
 
-def kind_of(name: str, told: Iterable[tuple[str, str]], *, is_a_person: bool) -> EntityType | None:
-    """Return the type of a name, by the predicates and contents told; None if it is no name."""
+def kind_of(name: str, facts: Iterable[tuple[str, str]], *, is_a_person: bool) -> EntityType | None:
+    """Return the type of a name, by predicates and contents of facts; None if it is no name."""
     if not _looks_like_a_name(name):
         return None
     words = words_of(name)
@@ -123,7 +123,7 @@ def kind_of(name: str, told: Iterable[tuple[str, str]], *, is_a_person: bool) ->
         return EntityType.PERSON
     if words[-1] in FIRMS:
         return EntityType.ORGANIZATION
-    evident = next(filter(None, map(_evident, told)), None)
+    evident = next(filter(None, map(_evident, facts)), None)
     return evident or (EntityType.OTHER if _is_spelt_as_name(name) else None)
 
 
@@ -134,9 +134,9 @@ def _is_spelt_as_name(name: str) -> bool:
     return several or _INNER_CAPITAL.search(name) is not None
 
 
-def _evident(told: tuple[str, str]) -> EntityType | None:
+def _evident(fact: tuple[str, str]) -> EntityType | None:
     """Return the only type of entity that a fact fits."""
-    predicate, content = (set(re.split(r"[\W_]+", folded(text))) for text in told)
+    predicate, content = (set(re.split(r"[\W_]+", folded(text))) for text in fact)
     if PRONOUNS & content:
         return EntityType.PERSON
     return next((kind for kind, words in SAID_OF.items() if words & predicate), None)

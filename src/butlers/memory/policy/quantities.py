@@ -108,62 +108,62 @@ def quantities(text: str) -> Quantities:
     """Read a folded text."""
     values: dict[str, set[Any]] = {}
 
-    def without(found: re.Match[str]) -> str:
+    def without(match: re.Match[str]) -> str:
         """Keep a unit as a word of the text, unless it is a unit of measure."""
-        for kind, value in _read(found.groupdict()):
+        for kind, value in _read(match.groupdict()):
             values.setdefault(kind, set()).add(value)
-        unit = found["unit"] or found["unit2"] or ""
+        unit = match["unit"] or match["unit2"] or ""
         return f" {unit} " if unit and stem(unit) not in _UNITS else " "
 
     rest = _PATTERN.sub(without, text)
-    return Quantities({kind: frozenset(some) for kind, some in values.items()}, rest)
+    return Quantities({kind: frozenset(given) for kind, given in values.items()}, rest)
 
 
-def _read(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+def _read(groups: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
     for kind in ("ip", "version"):
-        if value := found[kind]:
+        if value := groups[kind]:
             yield kind, value
-    if value := found["phone"]:
+    if value := groups["phone"]:
         yield "phone", re.sub(r"\D", "", value)
-    if value := found["weekday"]:
+    if value := groups["weekday"]:
         yield "weekday", _WEEKDAYS[value]
-    yield from _dates(found)
-    yield from _clock(found)
-    yield from _numbers(found)
+    yield from _dates(groups)
+    yield from _clock(groups)
+    yield from _numbers(groups)
 
 
-def _dates(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
-    named = _first(found, "month1", "month2", "month3")
-    month = _MONTHS[named] if named else int(found["iso_month"] or found["eu_month"] or 0)
+def _dates(groups: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+    named = _first(groups, "month1", "month2", "month3")
+    month = _MONTHS[named] if named else int(groups["iso_month"] or groups["eu_month"] or 0)
     if not month:
         return
-    if day := _first(found, "iso_day", "eu_day", "day1", "day2"):
+    if day := _first(groups, "iso_day", "eu_day", "day1", "day2"):
         yield "date", (month, int(day))
-    if year := _first(found, "iso_year", "eu_year", "year1", "year2", "year3"):
+    if year := _first(groups, "iso_year", "eu_year", "year1", "year2", "year3"):
         yield "year", int(year)
     yield "month", month
 
 
-def _first(found: dict[str, str | None], *names: str) -> str | None:
-    return next((found[name] for name in names if found[name]), None)
+def _first(groups: dict[str, str | None], *names: str) -> str | None:
+    return next((groups[name] for name in names if groups[name]), None)
 
 
-def _clock(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
-    if hour := found["hour"]:
-        half = found["half"] or found["half2"]
+def _clock(groups: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+    if hour := groups["hour"]:
+        half = groups["half"] or groups["half2"]
         later = 12 if half == "pm" and int(hour) < 12 else 0
-        yield "time", (int(hour) + later, int(found["minute"] or found["minute2"] or 0))
+        yield "time", (int(hour) + later, int(groups["minute"] or groups["minute2"] or 0))
 
 
-def _numbers(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
-    if word := found["counted"]:
-        yield _of(float(_NUMBERS[word]), found["unit2"])
-    if digits := found["number"]:
+def _numbers(groups: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+    if word := groups["counted"]:
+        yield _of(float(_NUMBERS[word]), groups["unit2"])
+    if digits := groups["number"]:
         number = _number(digits)
-        if number in _YEARS and len(digits) == 4 and not found["unit"]:
+        if number in _YEARS and len(digits) == 4 and not groups["unit"]:
             yield "year", int(number)
         else:
-            yield _of(number, found["unit"])
+            yield _of(number, groups["unit"])
 
 
 def _of(number: float, unit: str | None) -> tuple[str, float]:
