@@ -238,7 +238,7 @@ async def store_essence(
     metadata: Mapping[str, Any],
 ) -> Part | None:
     """Store a part of a session after another; None where the session went on otherwise."""
-    memory, scope = ctx.memory, await ctx.kept(ctx.memory.butler)
+    memory, scope = ctx.memory, await ctx.store_scope(ctx.memory.butler)
     # Several speak in it, so that it has no author.
     episode = NewEpisode(
         found.text,

@@ -204,4 +204,4 @@ async def get_links(ctx: OperationContext, params: GetLinks) -> list[dict[str, A
     """
     ref = await ctx.must_find(params.memory_id, params.memory_type, to_read=True)
     links = await linkage.get_links(ctx.memory, ref.type, ref.id, params.direction, ctx.lineage)
-    return await ctx.opened(links, "source_id", "target_id")
+    return await ctx.readable(links, "source_id", "target_id")

@@ -75,7 +75,7 @@ async def list_facts(ctx: OperationContext, params: ListFacts) -> Page:
 
     Returns {items, next_cursor}: each item with its state and its confidence now.
     """
-    where = browse.FactFilter(**params.filters(scope=ctx.listed(params.scope)))
+    where = browse.FactFilter(**params.filters(scope=ctx.list_scope(params.scope)))
     page = params.wanted()
     return await browse.browse_facts(ctx.memory, where, page, ctx.lineage, params.then)
 
@@ -105,7 +105,7 @@ async def list_rules(ctx: OperationContext, params: ListRules) -> Page:
 
     Returns {items, next_cursor}: each item with its state, its maturity and its confidence now.
     """
-    where = browse.RuleFilter(**params.filters(scope=ctx.listed(params.scope)))
+    where = browse.RuleFilter(**params.filters(scope=ctx.list_scope(params.scope)))
     return await browse.browse_rules(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
@@ -134,7 +134,7 @@ async def list_episodes(ctx: OperationContext, params: ListEpisodes) -> Page:
 
     Returns {items, next_cursor}: each item with the status of its consolidation.
     """
-    where = browse.EpisodeFilter(**params.filters(butler=ctx.listed(params.butler, "butler")))
+    where = browse.EpisodeFilter(**params.filters(butler=ctx.list_scope(params.butler, "butler")))
     return await browse.browse_episodes(ctx.memory, where, params.wanted(), ctx.lineage)
 
 

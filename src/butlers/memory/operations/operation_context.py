@@ -72,13 +72,15 @@ class OperationContext:
         own = await projects.seen_scopes(self.memory, self.project, self.lineage)
         return scoping.seen_in_project(field, given, own)
 
-    def listed(self, given: str | None, field: str = "scope") -> str | None:
+    def list_scope(self, given: str | None, field: str = "scope") -> str | None:
         """Return the scope filter of a listing; None lists every scope."""
         if not self.scopes:
             return given
         return scoping.seen_within(field, given, (scoping.GLOBAL, *self.scopes))
 
-    async def kept(self, otherwise: str, named: str | None = None, field: str = "scope") -> str:
+    async def store_scope(
+        self, otherwise: str, named: str | None = None, field: str = "scope"
+    ) -> str:
         """Return the scope to store in: the one named, else the project's, else `otherwise`.
 
         A limited token stores in its scopes only, in the first of them if none is named.
@@ -134,7 +136,7 @@ class OperationContext:
             raise NotFound(f"{field}: there is no {kind} {given}; search for it")
         return id
 
-    async def source(self, episode: UUID | None) -> UUID | None:
+    async def check_source(self, episode: UUID | None) -> UUID | None:
         """Check that the caller sees a source episode; raise NotFound otherwise."""
         if episode and not await self._reaches(episode, to_read=True):
             raise NotFound(f"source_episode_id: episode {episode} does not exist; leave it out")
@@ -144,7 +146,7 @@ class OperationContext:
         """Whether the caller's token may read a scope."""
         return not self.scopes or scope in (scoping.GLOBAL, *self.scopes)
 
-    async def opened(self, rows: Sequence[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
+    async def readable(self, rows: Sequence[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
         """Keep the rows in which the caller's token may read the memory of each of the columns."""
         if not self.scopes:
             return list(rows)

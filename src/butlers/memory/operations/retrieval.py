@@ -277,8 +277,8 @@ async def explain(ctx: OperationContext, params: Explain) -> dict[str, Any] | No
     detail = await lookup.memory_detail(ctx.memory, ref, ctx.lineage, params.then)
     if detail is not None:
         for related in ("source_episodes", "replaced", "replaced_by"):
-            detail[related] = await ctx.opened(detail[related], "id")
-        detail["links"] = await ctx.opened(detail["links"], "source_id", "target_id")
+            detail[related] = await ctx.readable(detail[related], "id")
+        detail["links"] = await ctx.readable(detail["links"], "source_id", "target_id")
     return detail
 
 

@@ -50,11 +50,9 @@ class StoreEpisode(ProvenanceInput):
 async def store_episode(ctx: OperationContext, params: StoreEpisode) -> StoredEpisode:
     """Store what happened: a short account of a session or an observation.
 
-    Use it at the end of a piece of work, or when something worth keeping happened that is
-    not yet a settled fact. Episodes are short-lived raw material; they expire after some
-    days and are consolidated into facts and rules before that.
-
-    Returns {id, expires_at}.
+    Use it at the end of a piece of work, or when something worth keeping happened that is not yet
+    a settled fact. Episodes expire after some days; before that, facts and rules are drawn from
+    them. Returns {id, expires_at}.
     """
     return await remember.store_episode(ctx.memory, await new_episode(ctx, params), ctx.lineage)
 
@@ -62,7 +60,7 @@ async def store_episode(ctx: OperationContext, params: StoreEpisode) -> StoredEp
 async def new_episode(ctx: OperationContext, params: StoreEpisode) -> NewEpisode:
     """Return the episode to store, in the butler or project of the caller."""
     own = ctx.memory.butler
-    butler = await ctx.kept(own, None if params.butler == own else params.butler, "butler")
+    butler = await ctx.store_scope(own, None if params.butler == own else params.butler, "butler")
     given = {**dict(params), "butler": butler, "metadata": params.metadata or {}}
     return NewEpisode(**given)
 
@@ -104,15 +102,15 @@ class StoreFactInput(ProvenanceInput):
 async def store_fact(ctx: OperationContext, params: StoreFactInput) -> StoredFact:
     """Store something that is true, as subject, predicate and content.
 
-    Use it for what you learn about people, projects, places and preferences, e.g.
-    subject "Ann", predicate "allergy", content "peanuts; carries an EpiPen". A fact with the
-    same scope, subject (or entity) and predicate replaces the earlier one, which is kept as
-    history: so correct a fact by storing it again under the same key. One of another time
-    (valid_from, valid_to) stands beside it.
+    Use it for what you learn about people, projects, places and preferences, e.g. subject "Ann",
+    predicate "allergy", content "peanuts; carries an EpiPen". A fact with the same scope, subject
+    (or entity) and predicate replaces the earlier one, which is kept as history: so correct a fact
+    by storing it again under the same key. A fact of another time (valid_from, valid_to) is stored
+    beside it.
 
-    Returns {id, superseded_id}; superseded_id is the fact it replaced, or null. Where the subject
-    names one entity also entity_id; where several, entity_candidates. in_doubt, if any, is what
-    rested on the fact it replaced: ask the user whether it still holds.
+    Returns {id, superseded_id}: superseded_id is the fact it replaced, or null. Also entity_id if
+    the subject names one entity, or entity_candidates if it names several. in_doubt lists memories
+    that depend on the replaced fact: ask the user whether they still hold.
     """
     return await remember.store_fact(ctx.memory, await new_fact(ctx, params), ctx.lineage)
 
@@ -148,11 +146,9 @@ class StoreRuleInput(input_fields.Attached):
 async def store_rule(ctx: OperationContext, params: StoreRuleInput) -> StoredRule:
     """Store how to behave: one instruction learned from experience.
 
-    Use it when something worked, or the user asked for a way of working, that should be
-    followed next time too, e.g. "Ask before booking anything that costs money". It starts as
-    a candidate; say memory_mark_helpful or memory_mark_harmful after following it.
-
-    Returns {id}.
+    Use it when something worked, or the user asked for a way of working, that should be followed
+    next time too, e.g. "Ask before booking anything that costs money". It starts as a candidate;
+    call memory_mark_helpful or memory_mark_harmful after you followed it. Returns {id}.
     """
     return await remember.store_rule(ctx.memory, await new_rule(ctx, params), ctx.lineage)
 
@@ -167,7 +163,10 @@ async def _resolved(
 ) -> dict[str, Any]:
     """Return the given fields with scope, source and dependencies as the caller may use them."""
     named = params.scope if "scope" in params.model_fields_set else None
-    scope, source = await ctx.kept(params.scope, named), await ctx.source(params.source_episode_id)
+    scope, source = (
+        await ctx.store_scope(params.scope, named),
+        await ctx.check_source(params.source_episode_id),
+    )
     depends_on = [await ctx.must_find(id) for id in params.depends_on or ()]
     return {
         **dict(params),
