@@ -106,7 +106,12 @@ Boundary = Annotated[
     WithJsonSchema({"type": "string"}),
 ]
 Kind = Annotated[MemoryType, *word(MemoryType)]
-Confirmable = Annotated[MemoryType, *word(MemoryType, MemoryType.FACT, MemoryType.RULE)]
+# The flow refuses an episode, and says why.
+Confirmable = Annotated[
+    MemoryType,
+    _checked(MemoryType, "valid are fact, rule"),
+    WithJsonSchema({"type": "string", "enum": ["fact", "rule"]}),
+]
 HowLong = Annotated[Permanence, *word(Permanence)]
 EntityKind = Annotated[EntityType, *word(EntityType)]
 Amount = Annotated[int, Field(json_schema_extra={"minimum": 1})]
