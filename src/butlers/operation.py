@@ -219,8 +219,8 @@ class Operation:
 class OperationTable:
     """The operations of a module, in the order of their declaration.
 
-    By default the tool is the table's prefix with the operation's name, and the command is its
-    name with dashes.
+    By default the tool is the table's prefix with the operation's name, the command is its name
+    with dashes, and the example is the command alone.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -238,7 +238,8 @@ class OperationTable:
 
         def declare(run: Run) -> Operation:
             name = run.__name__
-            names = {"tool": f"{self._prefix}{name}", "command": name.replace("_", "-")}
+            command = declared.get("command", name.replace("_", "-"))
+            names = {"tool": f"{self._prefix}{name}", "command": command, "example": command}
             operation = Operation(run=run, **{**names, **declared})
             if operation.name in self._operations:
                 raise ValueError(f"operation {operation.name} is declared twice")

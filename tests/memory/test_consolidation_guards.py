@@ -150,7 +150,7 @@ async def test_a_made_up_fact_is_not_stored_and_its_episode_is_not_done(memory, 
     said = answer(new_facts=[fact("Ann", "works_at", "Ann works at Acme")])
     report = await run_consolidation(memory, ScriptedModel(said), lineage)
     assert await active_facts(owner) == set() and await statuses(owner) == ["failed"]
-    assert "does not stand in the episodes" in report.errors[0]
+    assert "is not in the episodes that it cites" in report.errors[0]
 
 
 async def test_an_injected_password_is_not_stored(memory, lineage, owner):

@@ -269,7 +269,7 @@ async def test_a_preview_says_the_same_and_changes_nothing(
     assert await events(owner, "entity_merge") == []
     (rivalry,), moving = preview.rivalries, {one["content"] for one in preview.repointed}
     sides = rivalry["stays"]["content"], rivalry["gives_way"]["content"]
-    assert (*sides, rivalry["why"], moving) == ("tea", "coffee", "surer", {"tea", "a car"})
+    assert (*sides, rivalry["why"], moving) == ("tea", "coffee", "more confident", {"tea", "a car"})
     report = await merge_entities(memory, source, target, lineage)
     assert asdict(report).items() <= asdict(preview).items()
 
@@ -486,7 +486,7 @@ async def test_what_is_surer_now_stays_however_sure_it_was_at_first(
     clock.advance(days=200)
     fresh = await learn(target, "likes", "coffee", confidence=0.7)
     (rivalry,) = (await preview_merge(memory, source, target, lineage)).rivalries
-    assert (rivalry["stays"]["id"], rivalry["why"]) == (fresh, "surer")
+    assert (rivalry["stays"]["id"], rivalry["why"]) == (fresh, "more confident")
     await merge_entities(memory, source, target, lineage)
     assert await fact(owner, fresh) == ("active", target, faded)
     assert await fact(owner, faded) == ("superseded", target, None)

@@ -25,6 +25,7 @@ NOT_STORED = {
     ("undo_source", "token"): LOOKED_UP,
     ("store_fact", "valid_from"): "an instant, or it is refused",
     ("store_fact", "valid_to"): "an instant, or it is refused",
+    ("settle_conflict", "since"): "an instant, or it is refused",
     ("undo_source", "session"): LOOKED_UP,
     ("reembed", "to"): "a directory of this machine, by the operator",
 }

@@ -219,7 +219,7 @@ async def store_essence(
     metadata: Mapping[str, Any],
 ) -> Part | None:
     """Store a part of a session after another; None if another part was stored there."""
-    memory, scope = ctx.memory, await ctx.kept(ctx.memory.butler)
+    memory, scope = ctx.memory, await ctx.store_scope(ctx.memory.butler)
     session_id, key = None, session_key(session)
     with suppress(ValueError):
         session_id = UUID(session)

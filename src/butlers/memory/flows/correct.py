@@ -15,7 +15,7 @@ from butlers.memory.flows.results import StoredFact, with_doubts
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import Lineage, NewFact, Permanence, Provenance
 from butlers.memory.policy import inputs, trust
-from butlers.memory.policy.attachments import checked_fact, masked_between
+from butlers.memory.policy.attachments import checked_new, masked_between
 from butlers.memory.policy.validity import (
     OPEN,
     ExistingFact,
@@ -51,7 +51,7 @@ async def correct_fact(
         new = replace(new, importance=importance)
     if permanence is not None:
         new = replace(new, permanence=inputs.checked_word("permanence", permanence, Permanence))
-    given, new = new, checked_fact(new, memory.settings)
+    given, new = new, checked_new(new, memory.settings)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.begin(lineage) as work:
         stored = await with_doubts(work, await _correct(work, wanted, new, embedding))

@@ -48,12 +48,7 @@ from butlers.memory.model import (
     Trust,
 )
 from butlers.memory.policy import confidence, trust
-from butlers.memory.policy.attachments import (
-    checked_episode,
-    checked_fact,
-    checked_rule,
-    masked_between,
-)
+from butlers.memory.policy.attachments import checked_new, masked_between
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.policy.validity import Placement
@@ -68,7 +63,7 @@ T = TypeVar("T", bound=New)
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
     """Store an episode; it expires after the configured days. Records `episode_created`."""
-    given, new = new, rate_checked(memory, checked_episode(new, memory.settings), lineage)
+    given, new = new, rate_checked(memory, checked_new(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.begin(lineage) as work:
         stored = await store_episode_in(work, new, embedding)
@@ -98,7 +93,7 @@ async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFa
     Where that fact is more trusted, a proposal waits instead. Locks the names and the key.
     Records `fact_created`, and the events of what it supersedes, bounds, links and conflicts with.
     """
-    given, new = new, rate_checked(memory, checked_fact(new, memory.settings), lineage)
+    given, new = new, rate_checked(memory, checked_new(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     await embed_predicates(memory, [new], lineage)
     async with memory.begin(lineage) as work:
@@ -174,7 +169,7 @@ async def insert_fact(
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
     """Store a rule, which starts as a candidate. Records `rule_created`."""
-    given, new = new, rate_checked(memory, checked_rule(new, memory.settings), lineage)
+    given, new = new, rate_checked(memory, checked_new(new, memory.settings), lineage)
     embedding = await memory.embed(new.searchable_text, lineage)
     async with memory.begin(lineage) as work:
         stored = await store_rule_in(work, new, embedding)

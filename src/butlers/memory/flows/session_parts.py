@@ -23,7 +23,7 @@ from butlers.memory.model import (
     NewRule,
     Relation,
 )
-from butlers.memory.policy.attachments import checked_episode, checked_new
+from butlers.memory.policy.attachments import checked_new
 from butlers.memory.policy.inputs import MAX_PREDICATE
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.records import INPUT
@@ -72,7 +72,7 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     beside a fact that has its key. Locks the session and the butler's candidates. Events have the
     session's key as their request id.
     """
-    episode = checked_episode(replace(new.episode, place=new.place), memory.settings)
+    episode = checked_new(replace(new.episode, place=new.place), memory.settings)
     if episode.doubt == DEMAND:  # in a session people may tell their agent what to do
         episode = replace(episode, doubt="")
     candidates = list(_storable(memory, new))

@@ -3,22 +3,9 @@
 # isort: off
 # Interfaces list operations in this order.
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
-from butlers.memory.operations import storage, batch, retrieval, feedback, listing, entities
-from butlers.memory.operations import upkeep, consolidation, projects, trust, conflicts
+from butlers.memory.operations import storage, batch, retrieval, feedback, listing  # noqa: F401
+from butlers.memory.operations import entities, upkeep, consolidation, projects  # noqa: F401
+from butlers.memory.operations import trust, conflicts  # noqa: F401
 # isort: on
 
-__all__ = [
-    "OPERATIONS",
-    "OperationContext",
-    "batch",
-    "conflicts",
-    "consolidation",
-    "entities",
-    "feedback",
-    "listing",
-    "projects",
-    "retrieval",
-    "storage",
-    "trust",
-    "upkeep",
-]
+__all__ = ["OPERATIONS", "OperationContext"]

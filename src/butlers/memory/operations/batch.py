@@ -1,4 +1,4 @@
-"""Storing many memories at once."""
+"""The operation that stores many memories at once."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
@@ -8,41 +8,28 @@ from pydantic import Field, WithJsonSchema
 
 from butlers.errors import ButlersError, InvalidInput, Unavailable
 from butlers.memory.flows import batch as flow
-from butlers.memory.flows.batch import StoredBatch
 from butlers.memory.model import MemoryType, New
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
+from butlers.memory.operations import storage
+from butlers.memory.operations.operation_context import OperationContext, writes
 from butlers.memory.operations.results import Instant, MemoryKind
-from butlers.memory.operations.storage import (
-    new_episode,
-    new_fact,
-    new_rule,
-    store_episode,
-    store_fact,
-    store_rule,
-)
 from butlers.memory.policy.inputs import checked_word
-from butlers.operation import Input, Operation, OperationEffect, Output, Route, shortened
+from butlers.operation import Input, Operation, Output, Route, shortened
 
 MOST = 1_000
-"""How many memories a batch may hold."""
+"""The maximum number of memories in a batch."""
 
-_STORING = {
-    MemoryType.EPISODE: store_episode,
-    MemoryType.FACT: store_fact,
-    MemoryType.RULE: store_rule,
-}
-_READING: Mapping[MemoryType, Callable[[OperationContext, Any], Awaitable[New]]] = {
-    MemoryType.EPISODE: new_episode,
-    MemoryType.FACT: new_fact,
-    MemoryType.RULE: new_rule,
+_KINDS: Mapping[MemoryType, tuple[Operation, Callable[..., Awaitable[New]]]] = {
+    MemoryType.EPISODE: (storage.store_episode, storage.new_episode),
+    MemoryType.FACT: (storage.store_fact, storage.new_fact),
+    MemoryType.RULE: (storage.store_rule, storage.new_rule),
 }
 
 
 class BatchOutcome(Output):
-    """What came of one memory of a batch: its id, with what else storing it tells, or the error."""
+    """The result of one memory of a batch: what storing it alone returns, or the error."""
 
     place: int
-    """Where it stood in the batch: 0, 1, 2 …"""
+    """Its position in the batch: 0, 1, 2 …"""
     memory_type: MemoryKind | None = None
     id: UUID | None = None
     expires_at: Instant | None = None
@@ -53,7 +40,7 @@ class BatchOutcome(Output):
 
 
 class BatchStored(Output):
-    """What came of a batch."""
+    """The results of a batch."""
 
     stored: int
     failed: int
@@ -61,27 +48,27 @@ class BatchStored(Output):
 
 
 def _schema(kind: MemoryType, operation: Operation) -> dict[str, Any]:
-    """What storing a memory of this kind asks for, and the word that says which kind it is."""
+    """Return the schema of a memory in a batch: memory_type, and the fields that storing takes."""
     schema = operation.input_model.model_json_schema()
     fields = {"memory_type": {"type": "string", "enum": [kind]}, **schema["properties"]}
     return {**schema, "properties": fields, "required": ["memory_type", *schema["required"]]}
 
 
-# Read one by one, so that a fault in one of them is told in its place and refuses no other.
-OneMemory = Annotated[Any, WithJsonSchema({"anyOf": [_schema(*one) for one in _STORING.items()]})]
+_SCHEMAS = [_schema(kind, operation) for kind, (operation, _) in _KINDS.items()]
+# Parsed one by one, so that a fault in one of them refuses no other.
+OneMemory = Annotated[Any, WithJsonSchema({"anyOf": _SCHEMAS})]
 
 
 class StoreBatch(Input):
-    """What happened, what is true and how to behave, in any order."""
+    """Episodes, facts and rules, in any order."""
 
     memories: Annotated[list[OneMemory], Field(min_length=1, max_length=MOST)]
     """Up to 1000 memories: each an object with memory_type (episode, fact or rule) and the
     fields that storing one of that kind takes."""
 
 
-@OPERATIONS.add(
+@writes(
     output=BatchStored,
-    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     example="store-batch memories.jsonl",
     routes=(Route("POST", "/memories/batch"),),
@@ -90,33 +77,30 @@ class StoreBatch(Input):
         "tokens in every session"
     },
 )
-async def store_batch(ctx: OperationContext, params: StoreBatch) -> StoredBatch:
+async def store_batch(ctx: OperationContext, params: StoreBatch) -> flow.StoredBatch:
     """Store many memories at once, each an episode, a fact or a rule.
 
     They are stored in the order given, exactly as one by one: a later fact supersedes an earlier
-    one with the same key, and an idempotency key that is known stores nothing new. What is wrong
-    with one of them is told in its place and keeps no other from being stored.
+    one with the same key, and a known idempotency key stores nothing new. A memory that is refused
+    has an error in its result, and the others are stored.
 
     Returns {stored, failed, results}; each result has place (0, 1, 2 …) and either memory_type
     and what storing it alone returns, or error.
     """
-    given = [await _new(ctx, one) for one in params.memories]
+    given = [await _read(ctx, fields) for fields in params.memories]
     return await flow.store_batch(ctx.memory, given, ctx.lineage, ctx.on_progress)
 
 
-async def _new(ctx: OperationContext, given: Any) -> New | ButlersError:
-    """The memory that is asked to be stored, or what is wrong with it."""
+async def _read(ctx: OperationContext, given: Any) -> New | ButlersError:
+    """Return the memory to store, or the error that refuses it; raise Unavailable."""
     try:
-        return await _read(ctx, given)
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"found {shortened(given)}; valid is a JSON object with memory_type")
+        fields = dict(given)
+        kind = checked_word("memory_type", str(fields.pop("memory_type", "")), MemoryType)
+        operation, read = _KINDS[kind]
+        return await read(ctx, operation.parse(fields))
     except Unavailable:
         raise
     except ButlersError as error:
         return error
-
-
-async def _read(ctx: OperationContext, given: Any) -> New:
-    if not isinstance(given, Mapping):
-        raise InvalidInput(f"found {shortened(given)}; valid is a JSON object with memory_type")
-    fields = dict(given)
-    kind = checked_word("memory_type", str(fields.pop("memory_type", "")), MemoryType)
-    return await _READING[kind](ctx, _STORING[kind].parse(fields))

@@ -1,22 +1,27 @@
 """Operations on memories in doubt and on conflicting facts."""
 
-import re
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AwareDatetime, BeforeValidator, Field
-
 from butlers.memory.flows import conflicts as settling
 from butlers.memory.flows import doubts
-from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_LIMIT, Page
+from butlers.memory.flows.browse import Page
 from butlers.memory.model import Holds, Settlement
 from butlers.memory.operations import input_fields
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
-from butlers.memory.operations.results import Instant, MemoryKind
-from butlers.operation import Input, OperationEffect, Output, Route
+from butlers.memory.operations.input_fields import Limited
+from butlers.memory.operations.listing import PageInput
+from butlers.memory.operations.operation_context import (
+    OPERATIONS,
+    OperationContext,
+    maintains,
+    writes,
+)
+from butlers.memory.operations.page_results import ItemPage
+from butlers.memory.operations.results import Instant, MemoryKind, ReviewedMemory, single
+from butlers.operation import Input, Output, Route
 
 
-class Fallen(Output):
+class FormerMemory(Output):
     """A memory that is no longer current, and its last event."""
 
     id: UUID
@@ -30,38 +35,18 @@ class Fallen(Output):
     actor: str | None = None
 
 
-class InDoubt(Output):
+class InDoubt(ReviewedMemory):
     """A memory in doubt, and what it depends on that is no longer current."""
 
-    memory_type: MemoryKind
-    id: UUID
-    subject: str | None
-    predicate: str | None
-    content: str
-    created_at: Instant
-    because: list[Fallen]
-
-
-class DoubtCleared(Output):
-    """Whether a memory was in doubt and is no longer."""
-
-    kept: bool
-
-
-class ListDoubts(Input):
-    """How many memories to list."""
-
-    limit: Annotated[int, *input_fields.within(1, doubts.MOST)] = 100
-    """The maximum number of memories."""
+    because: list[FormerMemory]
 
 
 @OPERATIONS.add(
     output=list[InDoubt],
     command="doubts",
-    example="doubts",
     routes=(Route("GET", "/doubts", wraps="items"),),
 )
-async def list_doubts(ctx: OperationContext, params: ListDoubts) -> list[dict[str, Any]]:
+async def list_doubts(ctx: OperationContext, params: Limited) -> list[dict[str, Any]]:
     """List memories in doubt: they depend on something forgotten, superseded or expired.
 
     Keep a memory that still holds, or forget it. The doubt ends by itself when what it depends on
@@ -70,27 +55,19 @@ async def list_doubts(ctx: OperationContext, params: ListDoubts) -> list[dict[st
     return await doubts.list_doubts(ctx.memory, params.limit, ctx.lineage)
 
 
-class Keep(input_fields.Reference):
-    """A fact or rule in doubt, by its id."""
-
-
-@OPERATIONS.add(
-    output=DoubtCleared,
-    effect=OperationEffect.WRITES,
+@writes(
+    output=single("kept", "Whether the memory was in doubt and is no longer."),
     positional=("memory_type",),
     example="keep 1f0c9a77",
     routes=(Route("POST", "/doubts/{memory_id}/keep"),),
 )
-async def keep(ctx: OperationContext, params: Keep) -> bool:
+async def keep(ctx: OperationContext, params: input_fields.Reference) -> bool:
     """Keep a memory in doubt: it no longer depends on what is not current.
 
     Returns {kept}: false if the memory was not in doubt.
     """
     ref = await ctx.must_find(params.memory_id, params.memory_type)
     return await doubts.clear_doubt(ctx.memory, ref, ctx.lineage)
-
-
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class ConflictingFact(Output):
@@ -120,13 +97,6 @@ class OpenConflict(Output):
     created_at: Instant
 
 
-class Conflicts(Output):
-    """A page of conflicts."""
-
-    items: list[OpenConflict]
-    next_cursor: str | None
-
-
 class Settled(Output):
     """How a conflict was settled."""
 
@@ -143,41 +113,25 @@ class PredicateValues(Output):
 
 
 class KnownPredicate(PredicateValues):
-    """What is known of a predicate: told by somebody, or learned from a settled conflict."""
+    """A predicate that somebody set, or that was learned from a settled conflict."""
 
     told: bool
     told_by: str
     created_at: Instant
 
 
-class ListConflicts(Input):
-    """Which page of conflicts."""
-
-    limit: Annotated[int, *input_fields.within(1, MAX_LIMIT)] = DEFAULT_LIMIT
-    """The maximum number of conflicts."""
-    cursor: Annotated[str, Field(max_length=200)] | None = None
-    """The next_cursor of the previous page."""
-
-
 @OPERATIONS.add(
-    output=Conflicts,
+    output=ItemPage[OpenConflict],
     command="conflicts",
-    example="conflicts",
     routes=(Route("GET", "/conflicts"),),
 )
-async def list_conflicts(ctx: OperationContext, params: ListConflicts) -> Page:
+async def list_conflicts(ctx: OperationContext, params: PageInput) -> Page:
     """List open conflicts: facts that contradict each other or say the same, newest first.
 
     A conflict is detected when a fact is stored. Both facts stay current until you settle it.
     Returns {items, next_cursor}: each item with both facts and the reason.
     """
     return await settling.find_conflicts(ctx.memory, params.limit, params.cursor, ctx.lineage)
-
-
-def _of_a_day(given: object) -> object:
-    """Read a day as its beginning, in UTC."""
-    is_day = isinstance(given, str) and _DAY.fullmatch(given.strip())
-    return f"{given}T00:00:00Z" if is_day else given
 
 
 class Settle(Input):
@@ -187,13 +141,12 @@ class Settle(Input):
     """The id of the conflict."""
     holds: Annotated[Settlement, *input_fields.word(Settlement)]
     """newer, older, both, since (the newer from a time on, the older until then) or same."""
-    since: Annotated[AwareDatetime, BeforeValidator(_of_a_day)] | None = None
+    since: input_fields.Boundary | None = None
     """When the newer fact began to hold: a day, or a time with its offset; only with since."""
 
 
-@OPERATIONS.add(
+@writes(
     output=Settled,
-    effect=OperationEffect.WRITES,
     command="settle",
     example="settle 3f2b8a4e-0000-4000-8000-000000000001 newer",
     routes=(Route("POST", "/conflicts/{conflict_id}/settle"),),
@@ -205,8 +158,9 @@ async def settle_conflict(ctx: OperationContext, params: Settle) -> dict[str, An
     contradict each other. since: each held in its time. same: they say the same; the older fact
     is confirmed. Returns {settled, newer_id, older_id}.
     """
-    since, given = params.since, params.conflict_id
-    return await settling.settle(ctx.memory, given, params.holds, ctx.lineage, since)
+    return await settling.settle(
+        ctx.memory, params.conflict_id, params.holds, ctx.lineage, params.since
+    )
 
 
 class TellPredicate(Input):
@@ -218,10 +172,8 @@ class TellPredicate(Input):
     """one (a city) or many (likes)."""
 
 
-@OPERATIONS.add(
+@maintains(
     output=PredicateValues,
-    effect=OperationEffect.WRITES,
-    is_maintenance=True,
     command="predicate",
     example="predicate mascot one",
     routes=(Route("POST", "/predicates"),),
@@ -235,17 +187,12 @@ async def tell_predicate(ctx: OperationContext, params: TellPredicate) -> dict[s
     return await settling.set_predicate(ctx.memory, params.predicate, params.holds, ctx.lineage)
 
 
-class ListPredicates(Input):
-    """No parameters."""
-
-
 @OPERATIONS.add(
     output=list[KnownPredicate],
     command="predicates",
-    example="predicates",
     routes=(Route("GET", "/predicates", wraps="predicates"),),
 )
-async def list_predicates(ctx: OperationContext, params: ListPredicates) -> list[dict[str, Any]]:
+async def list_predicates(ctx: OperationContext, params: Input) -> list[dict[str, Any]]:
     """List the predicates that were set, or learned from settled conflicts.
 
     Returns for each whether it has one value at a time or many, who set it, and when.

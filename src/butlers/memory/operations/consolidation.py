@@ -6,26 +6,17 @@ from uuid import UUID
 from butlers.memory.flows import proposals
 from butlers.memory.flows.accept_proposal import accept
 from butlers.memory.flows.consolidation import answer
-from butlers.memory.flows.consolidation.answer import MOST_EPISODES, EpisodeClaim
 from butlers.memory.flows.consolidation.report import ConsolidationReport
-from butlers.memory.operations import input_fields, results
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
-from butlers.memory.operations.results import Instant, MemoryKind
-from butlers.operation import Input, OperationEffect, Output, Route
-
-READING = "consolidate"
-"""The `[mcp]` setting that offers an agent the tools to consolidate episodes."""
-
-
-class ClaimedEpisodes(Output):
-    """Claimed episodes as one prompt; without a claim_id nothing waits."""
-
-    claim_id: UUID | None
-    butler: str | None
-    episodes: int
-    waiting: int
-    ends_at: Instant | None
-    prompt: str
+from butlers.memory.operations import input_fields
+from butlers.memory.operations.input_fields import Limited
+from butlers.memory.operations.operation_context import (
+    OPERATIONS,
+    OperationContext,
+    maintains,
+    writes,
+)
+from butlers.memory.operations.results import Instant, MemoryKind, report, single
+from butlers.operation import Input, Output, Route
 
 
 class Proposed(Output):
@@ -49,28 +40,21 @@ class Accepted(Output):
     about_id: UUID
 
 
-class Declined(Output):
-    """Whether the proposal was there to decline."""
-
-    declined: bool
-
-
 class ClaimEpisodes(Input):
     """How many episodes to claim."""
 
-    limit: Annotated[int, *input_fields.within(1, MOST_EPISODES)] = 10
+    limit: Annotated[int, *input_fields.within(1, answer.MOST_EPISODES)] = 10
     """The maximum number of episodes."""
 
 
-@OPERATIONS.add(
-    output=ClaimedEpisodes,
-    effect=OperationEffect.WRITES,
-    opt_in=READING,
+@writes(
+    output=report(answer.EpisodeClaim),
+    opt_in="consolidate",
     prompt="consolidate",
     example="claim-episodes --limit 5",
     routes=(Route("POST", "/consolidation/claim"),),
 )
-async def claim_episodes(ctx: OperationContext, params: ClaimEpisodes) -> EpisodeClaim:
+async def claim_episodes(ctx: OperationContext, params: ClaimEpisodes) -> answer.EpisodeClaim:
     """Claim the oldest episodes that wait, to turn them into facts and rules yourself.
 
     The claim lasts half an hour; answer it with submit_consolidation. Returns {claim_id, prompt,
@@ -89,10 +73,9 @@ class SubmitConsolidation(Input):
     """The lists new_facts, updated_facts, new_rules, confirmations and nothing_in."""
 
 
-@OPERATIONS.add(
-    output=results.Consolidation,
-    effect=OperationEffect.WRITES,
-    opt_in=READING,
+@writes(
+    output=report(ConsolidationReport),
+    opt_in="consolidate",
     example="submit-consolidation 3f2b8a4e-0000-4000-8000-000000000001 '{\"nothing_in\": [1]}'",
     routes=(Route("POST", "/consolidation/submit"),),
 )
@@ -106,20 +89,12 @@ async def submit_consolidation(
     return await answer.submit(ctx.memory, params.claim_id, params.answer, ctx.lineage)
 
 
-class ListProposals(Input):
-    """How many proposals to list."""
-
-    limit: Annotated[int, *input_fields.within(1, 1000)] = 100
-    """The maximum number of proposals."""
-
-
 @OPERATIONS.add(
     output=list[Proposed],
     command="proposals",
-    example="proposals",
     routes=(Route("GET", "/proposals", wraps="proposals"),),
 )
-async def list_proposals(ctx: OperationContext, params: ListProposals) -> list[dict[str, Any]]:
+async def list_proposals(ctx: OperationContext, params: Limited) -> list[dict[str, Any]]:
     """List the proposals that wait for approval, oldest first.
 
     Returns for each its kind, the proposed change, what the memory says now, and why it needs
@@ -135,10 +110,8 @@ class Decide(Input):
     """The id of the proposal."""
 
 
-@OPERATIONS.add(
+@maintains(
     output=Accepted,
-    effect=OperationEffect.WRITES,
-    is_maintenance=True,
     command="accept",
     example="accept 3f2b8a4e-0000-4000-8000-000000000001",
     routes=(Route("POST", "/proposals/{proposal_id}/accept"),),
@@ -151,10 +124,8 @@ async def accept_proposal(ctx: OperationContext, params: Decide) -> dict[str, An
     return await accept(ctx.memory, params.proposal_id, ctx.lineage)
 
 
-@OPERATIONS.add(
-    output=Declined,
-    effect=OperationEffect.WRITES,
-    is_maintenance=True,
+@maintains(
+    output=single("declined", "Whether the proposal waited and is declined."),
     command="decline",
     example="decline 3f2b8a4e-0000-4000-8000-000000000001",
     routes=(Route("POST", "/proposals/{proposal_id}/decline"),),

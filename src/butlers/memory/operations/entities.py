@@ -1,18 +1,15 @@
 """Operations on entities: who and what facts are about."""
 
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-from pydantic import Field
-
 from butlers.memory.flows import entities, entity_merge, entity_resolution, lookup
-from butlers.memory.flows.entity_merge import MergePreview, MergeReport
 from butlers.memory.flows.undo_entities import Parted
 from butlers.memory.model import EntityType, EventSubject
 from butlers.memory.operations import input_fields, page_results
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
-from butlers.memory.operations.page_results import EntityDetail
-from butlers.operation import Input, OperationEffect, Route, Toolset
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, writes
+from butlers.memory.operations.results import report, single
+from butlers.operation import Input, Route, Toolset
 
 
 class CreateEntity(Input):
@@ -27,9 +24,8 @@ class CreateEntity(Input):
     """Anything else to keep about it, as a JSON object."""
 
 
-@OPERATIONS.add(
-    output=page_results.EntityCreated,
-    effect=OperationEffect.WRITES,
+@writes(
+    output=single("entity_id", "The entity that was created.", UUID),
     tool="entity_create",
     toolset=Toolset.STANDARD,
     tool_needs=("entity_type",),
@@ -45,14 +41,8 @@ async def create_entity(ctx: OperationContext, params: CreateEntity) -> UUID:
     Call entity_resolve first and create only what is missing. A second entity of the same type
     and name is refused; the error names the first. Returns {entity_id}, for memory_store_fact.
     """
-    return await entities.create_entity(
-        ctx.memory,
-        params.canonical_name,
-        params.entity_type,
-        params.aliases,
-        params.metadata,
-        ctx.lineage,
-    )
+    given = (params.canonical_name, params.entity_type, params.aliases, params.metadata)
+    return await entities.create_entity(ctx.memory, *given, ctx.lineage)
 
 
 class OneEntity(Input):
@@ -81,7 +71,7 @@ async def get_entity(ctx: OperationContext, params: OneEntity) -> dict[str, Any]
 
 
 @OPERATIONS.add(
-    output=EntityDetail,
+    output=page_results.EntityDetail,
     tool="entity_explain",
     tool_tenant="optional",
     command="entity explain",
@@ -107,9 +97,8 @@ class UpdateEntity(OneEntity):
     """Keys to add or replace, as a JSON object."""
 
 
-@OPERATIONS.add(
+@writes(
     output=page_results.Entity,
-    effect=OperationEffect.WRITES,
     tool="entity_update",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
@@ -123,14 +112,9 @@ async def update_entity(ctx: OperationContext, params: UpdateEntity) -> dict[str
     canonical_name replaces the name, aliases replaces the whole list, metadata is merged key
     by key. Omitted fields stay as they are. Returns the updated entity.
     """
-    return await entities.update_entity(
-        ctx.memory,
-        await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY),
-        ctx.lineage,
-        canonical_name=params.canonical_name,
-        aliases=params.aliases,
-        metadata=params.metadata,
-    )
+    entity_id = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
+    changes = params.model_dump(exclude={"entity_id"})
+    return await entities.update_entity(ctx.memory, entity_id, ctx.lineage, **changes)
 
 
 class ResolveEntity(Input):
@@ -164,30 +148,21 @@ async def resolve_entity(ctx: OperationContext, params: ResolveEntity) -> list[d
     Returns candidates, best first: entity_id, canonical_name, entity_type, score,
     name_match (exact, alias, prefix, fuzzy), aliases. An empty list means: unknown.
     """
-    return await entity_resolution.resolve_entity(
-        ctx.memory,
-        params.name,
-        ctx.lineage,
-        entity_type=params.entity_type,
-        context_hints=params.context_hints,
-        enable_fuzzy=params.enable_fuzzy,
-    )
+    given = params.model_dump(exclude={"name"})
+    return await entity_resolution.resolve_entity(ctx.memory, params.name, ctx.lineage, **given)
 
 
 class MergeEntities(Input):
     """The two entities to merge."""
 
-    source_entity_id: Annotated[
-        input_fields.EntityId, Field(description="The entity that is merged away.")
-    ]
-    target_entity_id: Annotated[
-        input_fields.EntityId, Field(description="The entity that remains.")
-    ]
+    source_entity_id: input_fields.Id
+    """The entity that is merged away."""
+    target_entity_id: input_fields.Id
+    """The entity that remains."""
 
 
-@OPERATIONS.add(
+@writes(
     output=page_results.EntitiesMerged,
-    effect=OperationEffect.WRITES,
     tool="entity_merge",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
@@ -195,20 +170,18 @@ class MergeEntities(Input):
     example="entity merge 5b7d10aa 80e1b2c4",
     routes=(Route("POST", "/entities/merge"),),
 )
-async def merge_entities(ctx: OperationContext, params: MergeEntities) -> MergeReport:
+async def merge_entities(ctx: OperationContext, params: MergeEntities) -> entity_merge.MergeReport:
     """Merge two entities that are the same: the source's facts and names move to the target.
 
     Where both have a current fact under one key, the more confident one stays current.
     Returns {source_entity_id, target_entity_id, facts_repointed, facts_superseded,
     aliases_added}.
     """
-    pair = await _pair(ctx, params)
-    return await entity_merge.merge_entities(ctx.memory, *pair, ctx.lineage)
+    return await entity_merge.merge_entities(ctx.memory, *await _pair(ctx, params), ctx.lineage)
 
 
-@OPERATIONS.add(
-    output=page_results.EntitiesParted,
-    effect=OperationEffect.WRITES,
+@writes(
+    output=report(Parted),
     command="entity unmerge",
     left_out={"mcp": "agents can merge and preview; only a person undoes a merge"},
     example="entity unmerge 5b7d10aa",
@@ -234,7 +207,7 @@ async def unmerge_entities(ctx: OperationContext, params: OneEntity) -> Parted:
     example="entity preview-merge 5b7d10aa 80e1b2c4",
     routes=(Route("GET", "/entities/merge"),),
 )
-async def preview_merge(ctx: OperationContext, params: MergeEntities) -> MergePreview:
+async def preview_merge(ctx: OperationContext, params: MergeEntities) -> entity_merge.MergePreview:
     """Preview a merge of two entities. Nothing changes.
 
     Returns what entity_merge would return, and the facts: rivalries, each {stays, gives_way,

@@ -2,25 +2,20 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
-
 from butlers.memory.flows import feedback
 from butlers.memory.flows import forget as forgetting
 from butlers.memory.flows import links as linkage
-from butlers.memory.flows.forget import Forgotten
 from butlers.memory.model import Direction, EventSubject, Relation
 from butlers.memory.operations import input_fields
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
-from butlers.memory.operations.results import (
-    Confirmation,
-    Forgetting,
-    Linked,
-    LinkedMemories,
-    MarkedRule,
-    RestoreResult,
+from butlers.memory.operations.operation_context import (
+    OPERATIONS,
+    OperationContext,
+    routes_of,
+    writes,
 )
+from butlers.memory.operations.results import Forgetting, LinkedMemories, MarkedRule, single
 from butlers.memory.policy.inputs import MAX_REASON
-from butlers.operation import Input, OperationEffect, Route, Toolset
+from butlers.operation import Input, Route, Toolset
 
 
 class ConfirmInput(input_fields.Reference):
@@ -30,18 +25,14 @@ class ConfirmInput(input_fields.Reference):
     """The type of the memory; an episode cannot be confirmed."""
 
 
-@OPERATIONS.add(
-    output=Confirmation,
-    effect=OperationEffect.WRITES,
+@writes(
+    output=single("confirmed", "Whether the memory was confirmed."),
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     tool_needs=("memory_type",),
     positional=("memory_type",),
     example="confirm 1f0c9a77",
-    routes=(
-        Route("POST", "/facts/{fact_id}/confirm"),
-        Route("POST", "/rules/{rule_id}/confirm"),
-    ),
+    routes=routes_of("fact", "rule", action="/confirm"),
 )
 async def confirm(ctx: OperationContext, params: ConfirmInput) -> bool:
     """Confirm that a fact or rule still holds. Its confidence is full again.
@@ -55,17 +46,16 @@ async def confirm(ctx: OperationContext, params: ConfirmInput) -> bool:
     return await feedback.confirm_memory(ctx.memory, ref.type, ref.id, ctx.lineage)
 
 
-class MarkHelpful(input_fields.DetailInput):
-    """A rule that helped."""
+class MarkRule(input_fields.DetailInput):
+    """A rule that helped or did harm."""
 
     rule_id: input_fields.RuleId
     context: input_fields.Document | None = None
     """What the rule was applied to, as a JSON object, for later review."""
 
 
-@OPERATIONS.add(
+@writes(
     output=MarkedRule,
-    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     command="helpful",
@@ -73,7 +63,7 @@ class MarkHelpful(input_fields.DetailInput):
     example="helpful 1f0c9a77",
     routes=(Route("POST", "/rules/{rule_id}/helpful"),),
 )
-async def mark_helpful(ctx: OperationContext, params: MarkHelpful) -> dict[str, Any]:
+async def mark_helpful(ctx: OperationContext, params: MarkRule) -> dict[str, Any]:
     """Mark a rule as helpful: it is confirmed, and enough marks raise its maturity.
 
     Returns the rule with its new counts, effectiveness_score and maturity.
@@ -82,19 +72,15 @@ async def mark_helpful(ctx: OperationContext, params: MarkHelpful) -> dict[str, 
     return await feedback.mark_helpful(ctx.memory, rule, ctx.lineage, params.context)
 
 
-class MarkHarmful(input_fields.DetailInput):
+class MarkHarmful(MarkRule):
     """A rule that did harm."""
 
-    rule_id: input_fields.RuleId
     reason: Annotated[str, input_fields.longest(MAX_REASON)] | None = None
     """The harm it did, in a sentence."""
-    context: input_fields.Document | None = None
-    """What the rule was applied to, as a JSON object, for later review."""
 
 
-@OPERATIONS.add(
+@writes(
     output=MarkedRule,
-    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     command="harmful",
@@ -119,22 +105,17 @@ class Forget(input_fields.Reference):
     """Also forget the episodes it was drawn from, unless another current memory was too."""
 
 
-@OPERATIONS.add(
+@writes(
     output=Forgetting,
-    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_needs=("memory_type",),
     tool_without=("with_sources",),
     positional=("memory_type",),
     example="forget fact 1f0c9a77",
-    routes=(
-        Route("POST", "/facts/{fact_id}/forget"),
-        Route("POST", "/rules/{rule_id}/forget"),
-        Route("POST", "/episodes/{episode_id}/forget"),
-    ),
+    routes=routes_of("fact", "rule", "episode", action="/forget"),
 )
-async def forget(ctx: OperationContext, params: Forget) -> Forgotten:
+async def forget(ctx: OperationContext, params: Forget) -> forgetting.Forgotten:
     """Forget a memory: it is no longer found, but its history stays for audit.
 
     Use it when the user asks to forget something, or when it was never true. To correct a fact,
@@ -145,29 +126,20 @@ async def forget(ctx: OperationContext, params: Forget) -> Forgotten:
     """
     ref = await ctx.find(params.memory_id, params.memory_type)
     if ref is None:
-        return Forgotten(forgotten=False)
+        return forgetting.Forgotten(forgotten=False)
     return await forgetting.forget_memory(
         ctx.memory, ref.type, ref.id, ctx.lineage, with_sources=params.with_sources
     )
 
 
-class Restore(input_fields.Reference):
-    """A forgotten or removed memory, by its id."""
-
-
-@OPERATIONS.add(
-    output=RestoreResult,
-    effect=OperationEffect.WRITES,
+@writes(
+    output=single("restored", "Whether this call restored the memory."),
     keeps_scopes=True,
     positional=("memory_type",),
     example="restore 1f0c9a77",
-    routes=(
-        Route("POST", "/facts/{fact_id}/restore"),
-        Route("POST", "/rules/{rule_id}/restore"),
-        Route("POST", "/episodes/{episode_id}/restore"),
-    ),
+    routes=routes_of("fact", "rule", "episode", action="/restore"),
 )
-async def restore(ctx: OperationContext, params: Restore) -> bool:
+async def restore(ctx: OperationContext, params: input_fields.Reference) -> bool:
     """Restore a forgotten memory to the state it had before.
 
     An episode can also be restored from the bin, until the bin is emptied. A fact is refused if
@@ -182,18 +154,17 @@ async def restore(ctx: OperationContext, params: Restore) -> bool:
 class CreateLink(Input):
     """Two memories and their relation."""
 
-    source_id: Annotated[
-        input_fields.Id, Field(description="The memory that the link starts from.")
-    ]
+    source_id: input_fields.Id
+    """The memory that the link starts from."""
     relation: Annotated[Relation, *input_fields.word(Relation)]
     """derived_from, supports, contradicts, supersedes, related_to, or depends_on: the source is in
     doubt when the target is no longer current."""
-    target_id: Annotated[input_fields.Id, Field(description="The memory that the link points to.")]
+    target_id: input_fields.Id
+    """The memory that the link points to."""
 
 
-@OPERATIONS.add(
-    output=Linked,
-    effect=OperationEffect.WRITES,
+@writes(
+    output=single("linked", "Whether this call linked the two memories."),
     keeps_scopes=True,
     command="link",
     example="link 1f0c9a77 supports 80e1b2c4",
@@ -207,13 +178,7 @@ async def create_link(ctx: OperationContext, params: CreateLink) -> bool:
     source = await ctx.must_find(params.source_id)
     target = await ctx.must_find(params.target_id, to_read=True)
     return await linkage.create_link(
-        ctx.memory,
-        source.type,
-        source.id,
-        target.type,
-        target.id,
-        params.relation,
-        ctx.lineage,
+        ctx.memory, source.type, source.id, target.type, target.id, params.relation, ctx.lineage
     )
 
 
@@ -238,5 +203,5 @@ async def get_links(ctx: OperationContext, params: GetLinks) -> list[dict[str, A
     Returns links: source_type, source_id, relation, target_type, target_id.
     """
     ref = await ctx.must_find(params.memory_id, params.memory_type, to_read=True)
-    found = await linkage.get_links(ctx.memory, ref.type, ref.id, params.direction, ctx.lineage)
-    return await ctx.opened(found, "source_id", "target_id")
+    links = await linkage.get_links(ctx.memory, ref.type, ref.id, params.direction, ctx.lineage)
+    return await ctx.readable(links, "source_id", "target_id")

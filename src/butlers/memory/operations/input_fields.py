@@ -1,7 +1,7 @@
-"""The fields that operations of the memory share, each with the words for whoever fills it in.
+"""Fields that operations share, with their descriptions.
 
-Vocabularies, ids and bounded numbers are checked here; what texts may hold is checked by the flows
-and only advertised here, because a flow's refusal says more than a schema's.
+Vocabularies, ids and bounded numbers are checked here. Limits of texts are only advertised: the
+flows check them, and their errors say more than a schema's.
 """
 
 import re
@@ -39,30 +39,28 @@ def _refusal(valid: str) -> PydanticCustomError:
 
 
 def _checked(check: Callable[[Any], Any], valid: str) -> BeforeValidator:
-    """What a check makes of a text; any fault is told by what is valid."""
+    """Parse a text or UUID with `check`; an error says what is valid."""
 
     def checked(value: Any) -> Any:
         try:
-            return check(value) if isinstance(value, str | UUID) else _raise(valid)
-        except (ValueError, InvalidInput):
-            raise _refusal(valid) from None
+            if isinstance(value, str | UUID):
+                return check(value)
+        except (ValueError, KeyError, InvalidInput):
+            pass
+        raise _refusal(valid)
 
     return BeforeValidator(checked)
 
 
-def _raise(valid: str) -> Any:
-    raise _refusal(valid)
-
-
 def word(vocabulary: type[StrEnum], *words: StrEnum) -> tuple[Any, ...]:
-    """A word of a vocabulary, or of some of its words, as schema and refusals advertise it."""
-    known = [str(one) for one in words or vocabulary]
-    advertised = WithJsonSchema({"type": "string", "enum": known})
-    return _checked(vocabulary, f"valid are {', '.join(known)}"), advertised
+    """Accept a word of a vocabulary, or only some of its words."""
+    known = {str(name): name for name in words or vocabulary}
+    advertised = WithJsonSchema({"type": "string", "enum": list(known)})
+    return _checked(lambda value: known[str(value)], f"valid are {', '.join(known)}"), advertised
 
 
 def within(low: float, high: float) -> tuple[Any, ...]:
-    """A number within its bounds."""
+    """Accept a number from `low` to `high`."""
 
     def checked(value: float) -> float:
         if not low <= value <= high:
@@ -73,9 +71,8 @@ def within(low: float, high: float) -> tuple[Any, ...]:
 
 
 def longest(length: int) -> FieldInfo:
-    """A text that says something; the flow checks how long it is once it is cleaned."""
-    bounds: dict[str, Any] = {"minLength": 1, "maxLength": length}
-    info: FieldInfo = Field(json_schema_extra=bounds)
+    """Advertise the maximum length of a text; the flow checks it after cleaning."""
+    info: FieldInfo = Field(json_schema_extra={"minLength": 1, "maxLength": length})
     return info
 
 
@@ -94,7 +91,7 @@ A_TIME = "valid is a date such as 2026-03-01, or a time with its offset such as 
 
 
 def _a_time(value: Any, known: Callable[[Any], datetime]) -> datetime:
-    """A time, or a refusal that says what one looks like."""
+    """Parse a time; an error says what one looks like."""
     try:
         return known(value)
     except ValueError:
@@ -105,11 +102,16 @@ Boundary = Annotated[
     AwareDatetime,
     WrapValidator(_a_time),
     # A day alone is its beginning.
-    BeforeValidator(lambda told: f"{told}T00:00Z" if _DAY.fullmatch(str(told)) else told),
+    BeforeValidator(lambda value: f"{value}T00:00Z" if _DAY.fullmatch(str(value)) else value),
     WithJsonSchema({"type": "string"}),
 ]
 Kind = Annotated[MemoryType, *word(MemoryType)]
-Confirmable = Annotated[MemoryType, *word(MemoryType, MemoryType.FACT, MemoryType.RULE)]
+# The flow refuses an episode, and says why.
+Confirmable = Annotated[
+    MemoryType,
+    _checked(MemoryType, "valid are fact, rule"),
+    WithJsonSchema({"type": "string", "enum": ["fact", "rule"]}),
+]
 HowLong = Annotated[Permanence, *word(Permanence)]
 EntityKind = Annotated[EntityType, *word(EntityType)]
 Amount = Annotated[int, Field(json_schema_extra={"minimum": 1})]
@@ -124,66 +126,40 @@ Labels = Annotated[
     list[Tag] | None,
     Field(description="Free labels.", json_schema_extra={"maxItems": inputs.MAX_TAGS}),
 ]
-Aliases = Annotated[list[Name] | None, Field(description="Other names it goes by.")]
+Aliases = Annotated[list[Name] | None, Field(description="Other names of it.")]
 ScopeSeen = Annotated[
     Scope | None,
-    Field(description="A butler's name: only what is global or of that butler. Left out: all."),
+    Field(description="A butler's name: only its memories and global ones. All if omitted."),
 ]
 ScopeStored = Annotated[
-    Scope, Field(description='"global" for every butler, or the name of the one it is for.')
+    Scope, Field(description='"global" for every butler, or the name of one butler.')
 ]
 Grounds = Annotated[
     list[Id] | None,
-    Field(description="Ids it is true because of: in doubt when they fall.", max_length=20),
+    Field(description="Ids of what it is true because of: in doubt without it.", max_length=20),
 ]
-EntityId = Annotated[
-    Id, Field(description="The entity's id, as resolving or creating it gave it, or its beginning.")
-]
-RuleId = Annotated[
-    Id, Field(description="The rule's id, as storing or finding it gave it, or its beginning.")
-]
-FactId = Annotated[
-    Id, Field(description="The fact's id, as storing or finding it gave it, or its beginning.")
-]
-
-
-def _lowered(value: str) -> Origin:
-    """A caller may say less of itself than the door does, never more."""
-    return Origin(value) if value in _LESS else _raise("")
-
-
-_LESS = [str(Origin.DOCUMENT), str(Origin.TOOL)]
-_Lowered = Annotated[
-    Origin,
-    _checked(_lowered, "valid are document, tool"),
-    WithJsonSchema({"type": "string", "enum": _LESS}),
-]
-Brought = Annotated[
-    _Lowered | None,
-    Field(description="document or tool, where it is not your own word: it is then less trusted."),
-]
-HowMuch = Annotated[
-    Detail,
-    *word(Detail),
-    Field(description="brief leaves out what is empty or internal, and cuts long texts of lists"),
-]
+EntityId = Annotated[Id, Field(description="The entity's id, or at least its first 6 digits.")]
+RuleId = Annotated[Id, Field(description="The rule's id, or at least its first 6 digits.")]
+FactId = Annotated[Id, Field(description="The fact's id, or at least its first 6 digits.")]
 
 
 class Attached(Input):
-    """What may come along with anything that is stored."""
+    """What can be stored with any memory."""
 
     metadata: Document | None = None
     """Anything else to keep with it, as a JSON object."""
     idempotency_key: Annotated[str, longest(MAX_KEY)] | None = None
-    """A name for this very storing: the same key again stores nothing new."""
-    origin: Brought = None
+    """A name of your own for this call: the same key again stores nothing new."""
+    # A caller may lower its trust, never raise it.
+    origin: Annotated[Origin, *word(Origin, Origin.DOCUMENT, Origin.TOOL)] | None = None
+    """document or tool, if you only pass it on: it is then less trusted."""
 
 
 def _end_of_day(value: Any) -> Any:
-    """A date alone is the last moment of that day, in UTC."""
+    """Turn a date without a time into the last moment of that day, in UTC."""
     if isinstance(value, str) and _DAY.fullmatch(value.strip()):
         with suppress(ValueError):
-            return datetime.combine(date.fromisoformat(value.strip()), time.max, UTC)
+            value = date.fromisoformat(value.strip())
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time.max, UTC)
     return value
@@ -198,7 +174,7 @@ MomentAsked = Annotated[
 
 
 class Dated(Input):
-    """Of which time something is asked."""
+    """The time that a question is about."""
 
     as_of: MomentAsked | None = None
     """A date or time: only what held then."""
@@ -207,22 +183,32 @@ class Dated(Input):
 
     @property
     def then(self) -> Then:
-        """The time that is asked about."""
+        """Return both times as the flows take them."""
         return Then(self.as_of, self.known_at)
 
 
 class DetailInput(Input):
-    """How much is told of each memory."""
+    """How much of each memory to return."""
 
-    detail: HowMuch = Detail.BRIEF
+    detail: Annotated[Detail, *word(Detail)] = Detail.BRIEF
+    """brief leaves out empty and internal fields, and cuts long texts of lists"""
+
+
+MOST_LISTED = 1000
+ListLimit = Annotated[int, *within(1, MOST_LISTED)]
+
+
+class Limited(Input):
+    """How many items to list."""
+
+    limit: ListLimit = 100
+    """The maximum number of items."""
 
 
 class Reference(Input):
     """One memory, by its id."""
 
-    memory_type: Annotated[
-        Kind | None, Field(description="Which kind of memory the id is of, where that is known.")
-    ] = None
-    memory_id: Annotated[
-        Id, Field(description="The memory's id, as storing or finding it gave it, or its beginning")
-    ]
+    memory_type: Kind | None = None
+    """The type of the memory, if you know it."""
+    memory_id: Id
+    """The memory's id, or at least its first 6 digits."""

@@ -6,31 +6,29 @@ from pydantic import AwareDatetime, Field
 
 from butlers.errors import InvalidInput
 from butlers.memory.flows import browse
-from butlers.memory.flows import browse as counts
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_DAYS, MAX_LIMIT, Page, PageRequest
 from butlers.memory.model import ConsolidationStatus, Maturity
 from butlers.memory.operations import input_fields, page_results
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
-from butlers.memory.operations.results import MemoryStats
-from butlers.memory.policy.states import (
-    EntityState,
-    EpisodeState,
-    FactState,
-    RuleUse,
-    TimelineCounts,
-)
+from butlers.memory.operations.results import MemoryStats, report
+from butlers.memory.policy import states
 from butlers.operation import Input, Route, Toolset
 
 Many = Annotated[int, *input_fields.within(1, MAX_LIMIT)]
 
 
-class Paged(Input):
-    """Which page of a listing, and of which time."""
+class PageInput(Input):
+    """Which page of a listing."""
 
     limit: Many = DEFAULT_LIMIT
     """The maximum number of items."""
     cursor: Annotated[str, Field(max_length=200)] | None = None
     """The next_cursor of the previous page."""
+
+
+class Paged(PageInput):
+    """Which page of a listing, and of which time."""
+
     created_after: AwareDatetime | None = None
     """Only items stored at or after this time; give its UTC offset."""
     created_before: AwareDatetime | None = None
@@ -40,16 +38,16 @@ class Paged(Input):
         """Return the page as the flows take it."""
         return PageRequest(self.limit, self.cursor, self.created_after, self.created_before)
 
-    def filters(self) -> dict[str, Any]:
-        """Return the other filters."""
+    def filters(self, **limited: str | None) -> dict[str, Any]:
+        """Return the other filters; `limited` are those that the caller's token limits."""
         shared = {*Paged.model_fields, *input_fields.Dated.model_fields}
-        return self.model_dump(exclude=shared)
+        return {**self.model_dump(exclude=shared), **limited}
 
 
 class ListFacts(Paged, input_fields.Dated):
     """Which facts."""
 
-    state: Annotated[FactState, *input_fields.word(FactState)] | None = None
+    state: Annotated[states.FactState, *input_fields.word(states.FactState)] | None = None
     """active, fading, superseded, expired or retracted."""
     scope: input_fields.Scope | None = None
     """Exactly this scope."""
@@ -66,7 +64,7 @@ class ListFacts(Paged, input_fields.Dated):
 
 
 @OPERATIONS.add(
-    output=page_results.Facts,
+    output=page_results.ItemPage[page_results.ListedFact],
     keeps_scopes=True,
     command="list facts",
     example="list facts --subject Ann --state active",
@@ -77,15 +75,15 @@ async def list_facts(ctx: OperationContext, params: ListFacts) -> Page:
 
     Returns {items, next_cursor}: each item with its state and its confidence now.
     """
-    where = browse.FactFilter(**{**params.filters(), "scope": ctx.listed(params.scope)})
-    wanted = params.wanted()
-    return await browse.list_page(ctx.memory, where, wanted, ctx.lineage, params.then)
+    where = browse.FactFilter(**params.filters(scope=ctx.list_scope(params.scope)))
+    page = params.wanted()
+    return await browse.list_page(ctx.memory, where, page, ctx.lineage, params.then)
 
 
 class ListRules(Paged):
     """Which rules."""
 
-    state: Annotated[RuleUse, *input_fields.word(RuleUse)] | None = None
+    state: Annotated[states.RuleUse, *input_fields.word(states.RuleUse)] | None = None
     """active, fading or forgotten."""
     scope: input_fields.Scope | None = None
     """Exactly this scope."""
@@ -96,7 +94,7 @@ class ListRules(Paged):
 
 
 @OPERATIONS.add(
-    output=page_results.Rules,
+    output=page_results.ItemPage[page_results.ListedRule],
     keeps_scopes=True,
     command="list rules",
     example="list rules --maturity proven",
@@ -107,15 +105,14 @@ async def list_rules(ctx: OperationContext, params: ListRules) -> Page:
 
     Returns {items, next_cursor}: each item with its state, its maturity and its confidence now.
     """
-    scope = ctx.listed(params.scope)
-    where = browse.RuleFilter(**{**params.filters(), "scope": scope})
+    where = browse.RuleFilter(**params.filters(scope=ctx.list_scope(params.scope)))
     return await browse.list_page(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
 class ListEpisodes(Paged):
     """Which episodes."""
 
-    state: Annotated[EpisodeState, *input_fields.word(EpisodeState)] | None = None
+    state: Annotated[states.EpisodeState, *input_fields.word(states.EpisodeState)] | None = None
     """active or expired."""
     status: Annotated[ConsolidationStatus, *input_fields.word(ConsolidationStatus)] | None = None
     """The status of their consolidation."""
@@ -126,7 +123,7 @@ class ListEpisodes(Paged):
 
 
 @OPERATIONS.add(
-    output=page_results.Episodes,
+    output=page_results.ItemPage[page_results.ListedEpisode],
     keeps_scopes=True,
     command="list episodes",
     example="list episodes --status pending",
@@ -137,15 +134,14 @@ async def list_episodes(ctx: OperationContext, params: ListEpisodes) -> Page:
 
     Returns {items, next_cursor}: each item with the status of its consolidation.
     """
-    butler = ctx.listed(params.butler, "butler")
-    where = browse.EpisodeFilter(**{**params.filters(), "butler": butler})
+    where = browse.EpisodeFilter(**params.filters(butler=ctx.list_scope(params.butler, "butler")))
     return await browse.list_page(ctx.memory, where, params.wanted(), ctx.lineage)
 
 
 class ListEntities(Paged):
     """Which entities."""
 
-    state: Annotated[EntityState, *input_fields.word(EntityState)] | None = None
+    state: Annotated[states.EntityState, *input_fields.word(states.EntityState)] | None = None
     """active or merged."""
     entity_type: input_fields.EntityKind | None = None
     """person, organization, place or other."""
@@ -154,7 +150,7 @@ class ListEntities(Paged):
 
 
 @OPERATIONS.add(
-    output=page_results.EntityPage,
+    output=page_results.ItemPage[page_results.ListedEntity],
     tool="entity_list",
     command="list entities",
     example="list entities --name ann",
@@ -170,7 +166,7 @@ async def list_entities(ctx: OperationContext, params: ListEntities) -> Page:
 
 
 class ActivityInput(Input):
-    """Which part of the audit stream."""
+    """Which events."""
 
     limit: Many = DEFAULT_LIMIT
     """The maximum number of items."""
@@ -219,28 +215,27 @@ async def stats(ctx: OperationContext, params: StatsInput) -> dict[str, Any]:
     episodes.backlog_age_hours is the age of the oldest episode that waits.
     """
     scope = None if params.scope is None else await ctx.seen(params.scope)
-    return await counts.memory_stats(ctx.memory, scope, ctx.lineage)
+    return await browse.memory_stats(ctx.memory, scope, ctx.lineage)
 
 
 class OverviewInput(Input):
     """How many events to include."""
 
-    events: Annotated[int, *input_fields.within(1, MAX_LIMIT)] = 15
+    events: Many = 15
     """The number of newest events."""
 
 
 @OPERATIONS.add(
     output=page_results.MemoryOverview,
-    example="overview",
-    left_out={"http": "overview and glance tell it with the butler's health and jobs"},
+    left_out={"http": "overview and glance return it with the butler's health and jobs"},
 )
 async def overview(ctx: OperationContext, params: OverviewInput) -> dict[str, Any]:
     """Show all counts, the time of the last consolidation, and the latest events.
 
     Returns {episodes, facts, rules, last_consolidated_at, activity}.
     """
-    counted, events = await counts.memory_overview(ctx.memory, params.events, ctx.lineage)
-    return {**counted, "activity": events}
+    counts, events = await browse.memory_overview(ctx.memory, params.events, ctx.lineage)
+    return {**counts, "activity": events}
 
 
 class TimelineInput(Input):
@@ -251,13 +246,13 @@ class TimelineInput(Input):
 
 
 @OPERATIONS.add(
-    output=page_results.TimelineResult,
+    output=report(states.TimelineCounts),
     example="timeline --days 7 --json",
     routes=(Route("GET", "/timeline"),),
 )
-async def timeline(ctx: OperationContext, params: TimelineInput) -> TimelineCounts:
+async def timeline(ctx: OperationContext, params: TimelineInput) -> states.TimelineCounts:
     """Count facts and episodes by state for each of the last days, in UTC, from the events.
 
     Returns {days, facts, episodes, consolidation}: one count a day for each state.
     """
-    return await counts.memory_timeline(ctx.memory, params.days, ctx.lineage)
+    return await browse.memory_timeline(ctx.memory, params.days, ctx.lineage)

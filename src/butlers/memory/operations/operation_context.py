@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -12,16 +13,16 @@ from butlers.memory.flows import lookup, projects
 from butlers.memory.handle import Memory
 from butlers.memory.model import EventSubject, Lineage, MemoryRef, MemoryType, Origin, Trust
 from butlers.memory.policy import scopes as scoping
-from butlers.operation import OperationTable
+from butlers.operation import OperationEffect, OperationTable, Route
 
 OPERATIONS = OperationTable("memory_")
+writes = partial(OPERATIONS.add, effect=OperationEffect.WRITES)
+maintains = partial(writes, is_maintenance=True)
 
 
-def lineage_of(caller: Caller, request_id: str | None = None) -> Lineage:
-    """Return the lineage of a caller: a person who runs the home, or a program with a token."""
-    origin = Origin.OPERATOR if caller.is_operator else Origin.AGENT
-    ceiling = Trust.LOW if caller.low_trust else Trust.STATED
-    return Lineage(caller.tenant_id, caller.actor, request_id, origin, ceiling)
+def routes_of(*kinds: str, method: str = "POST", action: str = "") -> tuple[Route, ...]:
+    """Return a route for each kind of memory, e.g. `/facts/{fact_id}/confirm`."""
+    return tuple(Route(method, f"/{kind}s/{{{kind}_id}}{action}") for kind in kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,10 @@ class OperationContext:
         request_id: str | None = None,
         model: LanguageModel | None = None,
     ) -> "OperationContext":
-        """Return the context of a caller, with its project and scopes."""
-        lineage = lineage_of(caller, request_id)
+        """Return the context of a caller: a person who runs the home, or a program with a token."""
+        origin = Origin.OPERATOR if caller.is_operator else Origin.AGENT
+        ceiling = Trust.LOW if caller.low_trust else Trust.STATED
+        lineage = Lineage(caller.tenant_id, caller.actor, request_id, origin, ceiling)
         return cls(memory, lineage, model, project=caller.project, scopes=caller.scopes)
 
     def reader(self, *, current: bool = False) -> "OperationContext":
@@ -69,13 +72,15 @@ class OperationContext:
         own = await projects.seen_scopes(self.memory, self.project, self.lineage)
         return scoping.seen_in_project(field, given, own)
 
-    def listed(self, given: str | None, field: str = "scope") -> str | None:
+    def list_scope(self, given: str | None, field: str = "scope") -> str | None:
         """Return the scope filter of a listing; None lists every scope."""
         if not self.scopes:
             return given
         return scoping.seen_within(field, given, (scoping.GLOBAL, *self.scopes))
 
-    async def kept(self, otherwise: str, named: str | None = None, field: str = "scope") -> str:
+    async def store_scope(
+        self, otherwise: str, named: str | None = None, field: str = "scope"
+    ) -> str:
         """Return the scope to store in: the one named, else the project's, else `otherwise`.
 
         A limited token stores in its scopes only, in the first of them if none is named.
@@ -95,47 +100,43 @@ class OperationContext:
         """
         whole = lookup.whole_id(given)
         if whole is not None and kind is not None:
-            found: MemoryRef | None = MemoryRef(MemoryType(kind), whole)
+            ref: MemoryRef | None = MemoryRef(MemoryType(kind), whole)
         else:
             self._check_whole(given)
-            found = await lookup.find_memory(self.memory, given, kind, self.lineage)
-        if found is None or not await self._reaches(found.id, to_read=to_read):
-            return None
-        return found
+            ref = await lookup.find_memory(self.memory, given, kind, self.lineage)
+        return ref if ref and await self._reaches(ref.id, to_read=to_read) else None
 
     async def must_find(
         self, given: str, kind: str | None = None, *, to_read: bool = False
     ) -> MemoryRef:
         """Find the memory of an id; raise NotFound where there is none."""
-        found = await self.find(given, kind, to_read=to_read)
-        if found is None:
+        ref = await self.find(given, kind, to_read=to_read)
+        if ref is None:
             raise NotFound(f"memory_id: there is no {kind or 'memory'} {given}; search for it")
-        return found
+        return ref
 
     async def find_life(self, given: str) -> UUID | None:
         """Find the id of a memory or entity that exists or existed; None where there was none."""
         self._check_whole(given)
-        found = await lookup.find_known(self.memory, given, None, self.lineage)
-        if found is None or not await self._reaches(found.id, to_read=True):
-            return None
-        return found.id
+        known = await lookup.find_known(self.memory, given, None, self.lineage)
+        return known.id if known and await self._reaches(known.id, to_read=True) else None
 
     async def known_id(self, field: str, given: str, kind: EventSubject) -> UUID:
         """Find the id of something of a known kind by at least its beginning, or raise NotFound.
 
-        A memory is found to be changed; an entity is visible to whoever sees a fact about it.
+        A memory must be one the caller may change; an entity, one about which it sees a fact.
         """
         id = lookup.whole_id(given)
         if id is None:
             self._check_whole(given)
-            found = await lookup.find_known(self.memory, given, kind, self.lineage)
-            id = found.id if found else None
+            known = await lookup.find_known(self.memory, given, kind, self.lineage)
+            id = known.id if known else None
         to_read = kind is EventSubject.ENTITY
         if id is None or not await self._reaches(id, to_read=to_read):
             raise NotFound(f"{field}: there is no {kind} {given}; search for it")
         return id
 
-    async def source(self, episode: UUID | None) -> UUID | None:
+    async def check_source(self, episode: UUID | None) -> UUID | None:
         """Check that the caller sees a source episode; raise NotFound otherwise."""
         if episode and not await self._reaches(episode, to_read=True):
             raise NotFound(f"source_episode_id: episode {episode} does not exist; leave it out")
@@ -145,14 +146,14 @@ class OperationContext:
         """Whether the caller's token may read a scope."""
         return not self.scopes or scope in (scoping.GLOBAL, *self.scopes)
 
-    async def opened(self, told: Sequence[dict[str, Any]], *ids: str) -> list[dict[str, Any]]:
-        """Keep the rows whose ids the caller's token may all read."""
+    async def readable(self, rows: Sequence[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
+        """Keep the rows in which the caller's token may read the memory of each of the columns."""
         if not self.scopes:
-            return list(told)
-        named = {UUID(str(one[id])) for one in told for id in ids}
-        found = await lookup.scopes_of(self.memory, named, self.lineage)
-        seen = {str(id) for id in named if any(map(self.sees, found[id]))}
-        return [one for one in told if all(str(one[id]) in seen for id in ids)]
+            return list(rows)
+        ids = {UUID(str(row[column])) for row in rows for column in columns}
+        scopes = await lookup.scopes_of(self.memory, ids, self.lineage)
+        readable = {str(id) for id in ids if any(map(self.sees, scopes[id]))}
+        return [row for row in rows if all(str(row[column]) in readable for column in columns)]
 
     async def _seen_within(self, given: str | None, field: str) -> str:
         """Return what a limited token sees; all of its scopes where it names this butler."""
@@ -161,7 +162,7 @@ class OperationContext:
         limits = self.scopes
         if given is None and self.project is not None:
             own = await projects.seen_scopes(self.memory, self.project, self.lineage)
-            limits = tuple(one for one in limits if one in own or not scoping.is_project(one))
+            limits = tuple(name for name in limits if name in own or not scoping.is_project(name))
         return scoping.seen_within(field, given, limits)
 
     def _check_whole(self, given: str) -> None:
@@ -173,12 +174,12 @@ class OperationContext:
         """Whether the caller may use an id; raise Forbidden where it may only read it."""
         if not self.scopes:
             return True
-        found = (await lookup.scopes_of(self.memory, [id], self.lineage))[id]
-        if not found.isdisjoint(self.scopes):
+        scopes = (await lookup.scopes_of(self.memory, [id], self.lineage))[id]
+        if not scopes.isdisjoint(self.scopes):
             return True
-        if scoping.GLOBAL in found and not to_read:
+        if scoping.GLOBAL in scopes and not to_read:
             raise Forbidden(
                 f"{id} is global, and this token is limited to {', '.join(self.scopes)}: it "
                 "changes nothing else"
             )
-        return scoping.GLOBAL in found
+        return scoping.GLOBAL in scopes

@@ -1,10 +1,10 @@
 """The results of listings, details and operations on entities."""
 
-from datetime import date
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from butlers.memory.operations.results import (
+    Candidate,
     Happened,
     Instant,
     MemoryKind,
@@ -13,26 +13,36 @@ from butlers.memory.operations.results import (
 )
 from butlers.operation import Output
 
+Item = TypeVar("Item")
+
+
+class FactAtStake(Output):
+    """A fact that a merge moves or supersedes."""
+
+    id: UUID
+    subject: str
+    predicate: str
+    content: str
+    scope: str
+    state: str
+    effective_confidence: float
+    """Its confidence now, after decay."""
+
+
+class ListedFact(FactAtStake):
+    """A fact of a listing; like every listed content, its content is cut at 2,000 characters."""
+
+    content_length: int
+    permanence: str
+    created_at: Instant
+
 
 class Listed(Output):
-    """An item of a listing; its content is cut at 2,000 characters."""
+    """An item of a listing."""
 
     id: UUID
     created_at: Instant
     state: str
-
-
-class ListedFact(Listed):
-    """A fact of a listing."""
-
-    subject: str
-    predicate: str
-    content: str
-    content_length: int
-    scope: str
-    permanence: str
-    effective_confidence: float
-    """Its confidence now, after decay."""
 
 
 class ListedRule(Listed):
@@ -66,39 +76,15 @@ class ListedEntity(Listed):
     """The number of current facts about it."""
 
 
-class _Paged(Output):
+class ItemPage(Output, Generic[Item]):
+    """A page of a listing, newest first."""
+
+    items: list[Item]
     next_cursor: str | None
     """The cursor of the next page; null on the last."""
 
 
-class Facts(_Paged):
-    """A page of facts, newest first."""
-
-    items: list[ListedFact]
-
-
-class Rules(_Paged):
-    """A page of rules, newest first."""
-
-    items: list[ListedRule]
-
-
-class Episodes(_Paged):
-    """A page of episodes, newest first."""
-
-    items: list[ListedEpisode]
-
-
-class EntityPage(_Paged):
-    """A page of entities, newest first."""
-
-    items: list[ListedEntity]
-
-
-class Activity(_Paged):
-    """A page of events, newest first."""
-
-    items: list[Happened]
+Activity = ItemPage[Happened]
 
 
 class PointOfForecast(Output):
@@ -150,15 +136,6 @@ class MemoryOverview(MemoryStats):
     activity: list[Happened] = []
 
 
-class TimelineResult(Output):
-    """Counts for each of the last days, from the events."""
-
-    days: list[date]
-    facts: dict[str, list[int]]
-    episodes: dict[str, list[int]]
-    consolidation: dict[str, list[int]]
-
-
 class ContextBlock(Output):
     """The context: a block of memories to start a task with."""
 
@@ -200,12 +177,6 @@ class ContextPreview(Output):
     sections: list[ContextSectionResult]
 
 
-class EntityCreated(Output):
-    """An entity that was created."""
-
-    entity_id: UUID
-
-
 class Entity(Output):
     """An entity as it is now."""
 
@@ -219,13 +190,10 @@ class Entity(Output):
     updated_at: Instant
 
 
-class EntityCandidate(Output):
-    """An entity that a name may mean."""
+class EntityCandidate(Candidate):
+    """An entity that a name may mean, and how the name matched."""
 
-    entity_id: UUID
-    canonical_name: str
     entity_type: str
-    score: float
     name_match: Literal["exact", "alias", "prefix", "fuzzy"]
     aliases: list[str]
 
@@ -238,18 +206,6 @@ class EntitiesMerged(Output):
     facts_repointed: int
     facts_superseded: int
     aliases_added: int
-
-
-class FactAtStake(Output):
-    """A fact that a merge moves or supersedes."""
-
-    id: UUID
-    subject: str
-    predicate: str
-    content: str
-    scope: str
-    state: str
-    effective_confidence: float
 
 
 class FactMergeResult(Output):
@@ -266,14 +222,3 @@ class MergePreviewed(EntitiesMerged):
 
     rivalries: list[FactMergeResult]
     repointed: list[FactAtStake]
-
-
-class EntitiesParted(Output):
-    """What undoing a merge did."""
-
-    source_entity_id: UUID
-    target_entity_id: UUID
-    facts_returned: int
-    facts_restored: int
-    facts_left: list[UUID]
-    """Facts that stay superseded, because another fact has their key now."""

@@ -6,13 +6,13 @@ from pydantic import Field
 
 from butlers.memory.flows import projects as flow
 from butlers.memory.operations import input_fields
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, writes
 from butlers.memory.operations.results import Instant
-from butlers.operation import Input, OperationEffect, Output, Route
+from butlers.operation import Input, Output, Route
 
 _OWN = {"mcp": "only a person decides which memories a session gets"}
 Which = Annotated[
-    input_fields.Name, Field(description="Its id, at least the first 4 signs of it, or its name.")
+    input_fields.Name, Field(description="Its id, at least the first 4 characters, or its name.")
 ]
 
 
@@ -34,18 +34,13 @@ class ProjectResult(Output):
     last_seen_at: Instant
 
 
-class ListProjects(Input):
-    """No parameters."""
-
-
 @OPERATIONS.add(
     output=list[ProjectResult],
     command="project list",
-    example="project list",
     routes=(Route("GET", "/projects", wraps="items"),),
     left_out=_OWN,
 )
-async def list_projects(ctx: OperationContext, params: ListProjects) -> list[dict[str, Any]]:
+async def list_projects(ctx: OperationContext, params: Input) -> list[dict[str, Any]]:
     """List the projects that sessions worked in, the latest first.
 
     A session sees the memories of its project, of shared projects, and global ones.
@@ -82,9 +77,8 @@ class ShareProject(ProjectInput):
     """Stop sharing it."""
 
 
-@OPERATIONS.add(
+@writes(
     output=ProjectResult,
-    effect=OperationEffect.WRITES,
     command="project share",
     example="project share personal",
     routes=(Route("POST", "/projects/{project}/share"),),
@@ -105,9 +99,8 @@ class MoveProject(ProjectInput):
     to: Which
 
 
-@OPERATIONS.add(
+@writes(
     output=ProjectResult,
-    effect=OperationEffect.WRITES,
     command="project move",
     example="project move old-api api",
     routes=(Route("POST", "/projects/{project}/move"),),

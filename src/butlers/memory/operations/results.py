@@ -1,14 +1,14 @@
-"""What operations of the memory answer; keys beyond those declared are the columns of the row.
+"""The results of operations; undeclared keys are columns of the row.
 
-A remote butler's answers are read by the same models: what pages compare, count with or draw is
-declared, so that an answer they could not show is none.
+Pages read the answers of remote butlers by these models: each key that a page needs is declared.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, PlainSerializer
+from pydantic import AfterValidator, AwareDatetime, PlainSerializer, create_model
 
 from butlers.operation import Output
 
@@ -28,23 +28,44 @@ Instant = Annotated[
 MemoryKind = Literal["episode", "fact", "rule"]
 
 
+def single(field: str, meaning: str, kind: type = bool) -> type[Output]:
+    """Make the model of a result that is one value, under the name of its field."""
+    return _made(field.title().replace("_", ""), meaning, {field: kind})
+
+
+def report(record: type) -> type[Output]:
+    """Make the model of a result from the dataclass that a flow returns."""
+    instants: dict[Any, Any] = {datetime: Instant, datetime | None: Instant | None}
+    fields = {name: instants.get(kind, kind) for name, kind in get_type_hints(record).items()}
+    return _made(record.__name__, record.__doc__ or "", fields)
+
+
+def _made(name: str, meaning: str, fields: Mapping[str, Any]) -> type[Output]:
+    # There is no source file to read docstrings from.
+    unwritten = {"use_attribute_docstrings": False}
+    required: Any = {field: (kind, ...) for field, kind in fields.items()}
+    return create_model(
+        name, __base__=Output, __doc__=meaning, __cls_kwargs__=unwritten, **required
+    )
+
+
 class StoreResult(Output):
     """A memory that was stored."""
 
     id: UUID
     waits: str | None = None
-    """What it waits for, where it is told to nobody yet."""
+    """What it waits for, if it is not returned to anybody yet."""
 
 
 class EpisodeStored(StoreResult):
     """An episode that was stored."""
 
     expires_at: Instant
-    """When it is dropped, unless consolidated before (ISO 8601)."""
+    """When it expires, unless it is consolidated before (ISO 8601)."""
 
 
 class Candidate(Output):
-    """An entity that may be meant."""
+    """An entity that a name may mean."""
 
     entity_id: UUID
     canonical_name: str
@@ -57,23 +78,19 @@ class FactStored(StoreResult):
     superseded_id: UUID | None
     """The fact it replaced, or null."""
     in_doubt: list[dict[str, Any]] | None = None
-    """What rested on the fact it replaced."""
+    """Memories that depend on the fact it replaced."""
     confirmed: bool | None = None
-    """Whether it says what a fact said already, and confirms it."""
+    """Whether it repeats a current fact, and confirms it."""
     valid_from: Instant | None = None
-    """Since when it holds, where that is known."""
+    """When it begins to hold, if known."""
     valid_to: Instant | None = None
-    """When it no longer holds, where that is known."""
+    """When it no longer holds, if known."""
     entity_id: UUID | None = None
-    """The entity that its subject names, where the caller gave none."""
+    """The entity that its subject names, if you gave none."""
     entity_candidates: list[Candidate] | None = None
-    """Whom it may be about where several bear its subject's name, the likeliest first."""
+    """The entities with its subject's name, if several have it, the likeliest first."""
     conflicts: list[dict[str, Any]] | None = None
-    """Facts it may contradict or repeat, where there are any: settle them."""
-
-
-class RuleStored(StoreResult):
-    """A rule that was stored."""
+    """Facts it may contradict or repeat: settle the conflicts."""
 
 
 class RememberedMemory(Output):
@@ -83,25 +100,25 @@ class RememberedMemory(Output):
     id: UUID
     content: str
     content_length: int | None = None
-    """How long it is, where it is cut."""
+    """The length of the whole content, if it is cut."""
     created_at: Instant
     subject: str | None = None
     predicate: str | None = None
     state: str | None = None
     effective_confidence: float | None = None
-    """What is left of its confidence now."""
+    """Its confidence now, after decay."""
     origin: str | None = None
     """Who said it: operator, user, agent, inferred, document or tool."""
     trust: int | None = None
-    """How far it is trusted: 4 stated, 3 inferred, 2 document, 1 tool, 0 low trust."""
+    """4 stated, 3 inferred, 2 document, 1 tool, 0 low trust."""
     valid_from: Instant | None = None
     valid_to: Instant | None = None
     in_doubt: list[UUID] | None = None
-    """What it rests on that does not hold."""
+    """What it depends on that is no longer current."""
     outdated_by: list[UUID] | None = None
-    """What took the place of what was drawn from this episode."""
+    """The facts that superseded what was drawn from this episode."""
     less_trusted: str | None = None
-    """Where it comes from, if nobody who is trusted stated it."""
+    """Its origin, if nobody trusted stated it."""
     rrf_score: float | None = None
     semantic_rank: int | None = None
     keyword_rank: int | None = None
@@ -109,13 +126,13 @@ class RememberedMemory(Output):
     rank: float | None = None
     relevance: float | None = None
     signals: dict[str, float] | None = None
-    """What each signal added to its place in the ranking."""
+    """What each signal added to its rank."""
     composite_score: float | None = None
     score_parts: dict[str, float] | None = None
 
 
 class RecalledMemory(RememberedMemory):
-    """A memory worth recalling, and why."""
+    """A recalled memory with its score."""
 
     composite_score: float
     score_parts: dict[str, float]
@@ -134,42 +151,18 @@ class MarkedRule(Output):
     harmful_count: int
 
 
-class Confirmation(Output):
-    """Whether a memory was confirmed."""
-
-    confirmed: bool
-
-
 class Forgetting(Output):
-    """Whether a memory was forgotten by this call; others each by memory_type, id and says."""
+    """Whether this call forgot the memory; other memories by memory_type, id and says."""
 
     forgotten: bool
     sources: list[dict[str, Any]] | None = None
     """The episodes it was drawn from."""
     in_doubt: list[dict[str, Any]] | None = None
-    """What rests on it."""
-
-
-class RestoreResult(Output):
-    """Whether a memory was taken back by this call."""
-
-    restored: bool
-
-
-class Linked(Output):
-    """Whether two memories were linked by this call."""
-
-    linked: bool
-
-
-class Requeued(Output):
-    """How many dead letters are tried again."""
-
-    requeued: int
+    """Memories that depend on it."""
 
 
 class EpisodeCounts(Output):
-    """Episodes by state of consolidation."""
+    """Episodes by their consolidation status."""
 
     total: int
     unconsolidated: int
@@ -177,7 +170,7 @@ class EpisodeCounts(Output):
     failed: int
     dead_letter: int
     backlog_age_hours: float | None
-    """Age of the oldest episode that waits; null when none does."""
+    """The age of the oldest episode that waits; null if none waits."""
 
 
 class FactCounts(Output):
@@ -191,7 +184,7 @@ class FactCounts(Output):
 
 
 class RuleCounts(Output):
-    """Rules by maturity; a forgotten one counts as such alone."""
+    """Rules by maturity; a forgotten rule counts only as forgotten."""
 
     candidate: int
     established: int
@@ -201,35 +194,15 @@ class RuleCounts(Output):
 
 
 class MemoryStats(Output):
-    """How much is remembered."""
+    """The number of memories by type and state."""
 
     episodes: EpisodeCounts
     facts: FactCounts
     rules: RuleCounts
 
 
-class Consolidation(Output):
-    """What a consolidation did, or would take when dry_run is true."""
-
-    episodes_processed: int
-    facts_created: int
-    facts_updated: int
-    rules_created: int
-    confirmations_made: int
-    errors: list[str]
-    dry_run: bool
-
-
-class EpisodeCleanup(Output):
-    """What a cleanup deleted, and what is left."""
-
-    expired_deleted: int
-    capacity_deleted: int
-    remaining: int
-
-
 class Happened(Output):
-    """Something that happened, as the audit stream keeps it."""
+    """An event."""
 
     id: UUID
     event_type: str
@@ -251,8 +224,19 @@ class LinkedMemories(Output):
     relation: str
 
 
+class ReviewedMemory(Output):
+    """A memory that waits for somebody's review."""
+
+    memory_type: MemoryKind
+    id: UUID
+    subject: str | None
+    predicate: str | None
+    content: str
+    created_at: Instant
+
+
 class DeadLetter(Output):
-    """An episode that consolidation gave up on."""
+    """An episode that could not be consolidated."""
 
     id: UUID
     content: str
@@ -261,7 +245,7 @@ class DeadLetter(Output):
 
 
 class Binned(Output):
-    """An episode that a cleanup removed."""
+    """An episode in the bin."""
 
     id: UUID
     content: str
@@ -271,7 +255,7 @@ class Binned(Output):
 
 
 class EmbeddingModel(Output):
-    """An embedding model as a tenant knows it."""
+    """An embedding model of a tenant."""
 
     tenant: str
     model: str

@@ -13,7 +13,7 @@ from butlers.memory.flows.context import MAX_BUDGET, Context, ContextQuery
 from butlers.memory.flows.recall import Recalled
 from butlers.memory.model import EventSubject, SearchMode
 from butlers.memory.operations import input_fields
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, routes_of
 from butlers.memory.operations.page_results import ContextBlock, ContextPreview, MemoryDetail
 from butlers.memory.operations.results import Happened, RecalledMemory, RememberedMemory
 from butlers.memory.policy.ranker import LEAST_RELEVANCE
@@ -262,11 +262,7 @@ class Explain(input_fields.Reference, input_fields.Dated):
     keeps_scopes=True,
     positional=("memory_type",),
     example="explain 1f0c9a77",
-    routes=(
-        Route("GET", "/facts/{fact_id}"),
-        Route("GET", "/rules/{rule_id}"),
-        Route("GET", "/episodes/{episode_id}"),
-    ),
+    routes=routes_of("fact", "rule", "episode", method="GET"),
 )
 async def explain(ctx: OperationContext, params: Explain) -> dict[str, Any] | None:
     """Explain a memory: where it comes from, what it replaced, who confirmed it, when it fades.
@@ -278,12 +274,12 @@ async def explain(ctx: OperationContext, params: Explain) -> dict[str, Any] | No
     ref = await ctx.find(params.memory_id, params.memory_type, to_read=True)
     if ref is None:
         return None
-    found = await lookup.memory_detail(ctx.memory, ref, ctx.lineage, params.then)
-    if found is not None:
-        for beside in ("source_episodes", "replaced", "replaced_by"):
-            found[beside] = await ctx.opened(found[beside], "id")
-        found["links"] = await ctx.opened(found["links"], "source_id", "target_id")
-    return found
+    detail = await lookup.memory_detail(ctx.memory, ref, ctx.lineage, params.then)
+    if detail is not None:
+        for related in ("source_episodes", "replaced", "replaced_by"):
+            detail[related] = await ctx.readable(detail[related], "id")
+        detail["links"] = await ctx.readable(detail["links"], "source_id", "target_id")
+    return detail
 
 
 def _threshold(ctx: OperationContext, given: float | None) -> float:

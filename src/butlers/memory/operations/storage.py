@@ -1,34 +1,27 @@
-"""Storing what happened, what is true and how to behave; and putting a fact right."""
+"""Operations that store episodes, facts and rules, and correct facts."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AwareDatetime
 
 from butlers.memory.flows import correct as correction
 from butlers.memory.flows import remember
 from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule
-from butlers.memory.model import (
-    EventSubject,
-    MemoryRef,
-    NewEpisode,
-    NewFact,
-    NewRule,
-    Permanence,
-)
+from butlers.memory.model import EventSubject, NewEpisode, NewFact, NewRule, Permanence
 from butlers.memory.operations import input_fields
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
-from butlers.memory.operations.results import EpisodeStored, FactStored, RuleStored
+from butlers.memory.operations.operation_context import OperationContext, writes
+from butlers.memory.operations.results import EpisodeStored, FactStored, StoreResult
 from butlers.memory.policy.attachments import MAX_PLACE
-from butlers.operation import Input, OperationEffect, Route, Toolset
+from butlers.operation import Input, Route, Toolset
 
 
 class ProvenanceInput(input_fields.Attached):
-    """How something came to be known; each of these helps to find it."""
+    """Who said something, when and in which session; each helps to find it."""
 
     session_id: input_fields.Uuid | None = None
     """The session's UUID."""
     place: Annotated[int, *input_fields.within(0, MAX_PLACE)] | None = None
-    """Its place in the session; left out: last."""
+    """Its place in the session; last if omitted."""
     author: input_fields.Subject | None = None
     """Who said it."""
     said_at: AwareDatetime | None = None
@@ -45,9 +38,8 @@ class StoreEpisode(ProvenanceInput):
     importance: input_fields.Importance = 5.0
 
 
-@OPERATIONS.add(
+@writes(
     output=EpisodeStored,
-    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_needs=("butler",),
@@ -58,31 +50,19 @@ class StoreEpisode(ProvenanceInput):
 async def store_episode(ctx: OperationContext, params: StoreEpisode) -> StoredEpisode:
     """Store what happened: a short account of a session or an observation.
 
-    Use it at the end of a piece of work, or when something worth keeping happened that is
-    not yet a settled fact. Episodes are short-lived raw material; they expire after some
-    days and are consolidated into facts and rules before that.
-
-    Returns {id, expires_at}.
+    Use it at the end of a piece of work, or when something worth keeping happened that is not yet
+    a settled fact. Episodes expire after some days; before that, facts and rules are drawn from
+    them. Returns {id, expires_at}.
     """
-    new = await new_episode(ctx, params)
-    return await remember.store_episode(ctx.memory, new, ctx.lineage)
+    return await remember.store_episode(ctx.memory, await new_episode(ctx, params), ctx.lineage)
 
 
 async def new_episode(ctx: OperationContext, params: StoreEpisode) -> NewEpisode:
-    """The episode that is asked to be stored."""
+    """Return the episode to store, in the butler or project of the caller."""
     own = ctx.memory.butler
-    return NewEpisode(
-        params.content,
-        await ctx.kept(own, None if params.butler == own else params.butler, "butler"),
-        params.session_id,
-        params.importance,
-        params.metadata or {},
-        params.idempotency_key,
-        params.place,
-        params.author,
-        params.said_at,
-        origin=params.origin,
-    )
+    butler = await ctx.store_scope(own, None if params.butler == own else params.butler, "butler")
+    given = {**dict(params), "butler": butler, "metadata": params.metadata or {}}
+    return NewEpisode(**given)
 
 
 class StoreFactInput(ProvenanceInput):
@@ -101,7 +81,7 @@ class StoreFactInput(ProvenanceInput):
     scope: input_fields.ScopeStored = "global"
     tags: input_fields.Labels = None
     entity_id: input_fields.EntityId | None = None
-    """The subject's entity, if known; left out: the one its name is."""
+    """The subject's entity, if known; if omitted, the entity with that name."""
     source_episode_id: input_fields.Uuid | None = None
     """The episode it was drawn from."""
     depends_on: input_fields.Grounds = None
@@ -111,9 +91,8 @@ class StoreFactInput(ProvenanceInput):
     """When it no longer does."""
 
 
-@OPERATIONS.add(
+@writes(
     output=FactStored,
-    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_without=("session_id", "place", "author", "origin"),
@@ -123,47 +102,25 @@ class StoreFactInput(ProvenanceInput):
 async def store_fact(ctx: OperationContext, params: StoreFactInput) -> StoredFact:
     """Store something that is true, as subject, predicate and content.
 
-    Use it for what you learn about people, projects, places and preferences, e.g.
-    subject "Ann", predicate "allergy", content "peanuts; carries an EpiPen". A fact with the
-    same scope, subject (or entity) and predicate replaces the earlier one, which is kept as
-    history: so correct a fact by storing it again under the same key. One of another time
-    (valid_from, valid_to) stands beside it.
+    Use it for what you learn about people, projects, places and preferences, e.g. subject "Ann",
+    predicate "allergy", content "peanuts; carries an EpiPen". A fact with the same scope, subject
+    (or entity) and predicate replaces the earlier one, which is kept as history: so correct a fact
+    by storing it again under the same key. A fact of another time (valid_from, valid_to) is stored
+    beside it.
 
-    Returns {id, superseded_id}; superseded_id is the fact it replaced, or null. Where the subject
-    names one entity also entity_id; where several, entity_candidates. in_doubt, if any, is what
-    rested on the fact it replaced: ask the user whether it still holds.
+    Returns {id, superseded_id}: superseded_id is the fact it replaced, or null. Also entity_id if
+    the subject names one entity, or entity_candidates if it names several. in_doubt lists memories
+    that depend on the replaced fact: ask the user whether they still hold.
     """
-    new = await new_fact(ctx, params)
-    return await remember.store_fact(ctx.memory, new, ctx.lineage)
+    return await remember.store_fact(ctx.memory, await new_fact(ctx, params), ctx.lineage)
 
 
 async def new_fact(ctx: OperationContext, params: StoreFactInput) -> NewFact:
-    """The fact that is asked to be stored."""
+    """Return the fact to store; raise NotFound for an unknown entity, source or dependency."""
     entity = None
     if params.entity_id is not None:
         entity = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
-    return NewFact(
-        params.subject,
-        params.predicate,
-        params.content,
-        params.importance,
-        params.permanence,
-        await _scope(ctx, params),
-        tuple(params.tags or ()),
-        entity,
-        ctx.memory.butler,
-        await ctx.source(params.source_episode_id),
-        params.metadata or {},
-        params.idempotency_key,
-        params.session_id,
-        params.place,
-        params.author,
-        params.said_at,
-        origin=params.origin,
-        depends_on=await _grounds(ctx, params),
-        valid_from=params.valid_from,
-        valid_to=params.valid_to,
-    )
+    return NewFact(**{**await _resolved(ctx, params), "entity_id": entity})
 
 
 class StoreRuleInput(input_fields.Attached):
@@ -178,9 +135,8 @@ class StoreRuleInput(input_fields.Attached):
     depends_on: input_fields.Grounds = None
 
 
-@OPERATIONS.add(
-    output=RuleStored,
-    effect=OperationEffect.WRITES,
+@writes(
+    output=StoreResult,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_without=("origin", "depends_on"),
@@ -190,48 +146,41 @@ class StoreRuleInput(input_fields.Attached):
 async def store_rule(ctx: OperationContext, params: StoreRuleInput) -> StoredRule:
     """Store how to behave: one instruction learned from experience.
 
-    Use it when something worked, or the user asked for a way of working, that should be
-    followed next time too, e.g. "Ask before booking anything that costs money". It starts as
-    a candidate; say memory_mark_helpful or memory_mark_harmful after following it.
-
-    Returns {id}.
+    Use it when something worked, or the user asked for a way of working, that should be followed
+    next time too, e.g. "Ask before booking anything that costs money". It starts as a candidate;
+    call memory_mark_helpful or memory_mark_harmful after you followed it. Returns {id}.
     """
-    new = await new_rule(ctx, params)
-    return await remember.store_rule(ctx.memory, new, ctx.lineage)
+    return await remember.store_rule(ctx.memory, await new_rule(ctx, params), ctx.lineage)
 
 
 async def new_rule(ctx: OperationContext, params: StoreRuleInput) -> NewRule:
-    """The rule that is asked to be stored."""
-    return NewRule(
-        params.content,
-        await _scope(ctx, params),
-        tuple(params.tags or ()),
-        ctx.memory.butler,
-        await ctx.source(params.source_episode_id),
-        params.metadata or {},
-        params.idempotency_key,
-        params.origin,
-        depends_on=await _grounds(ctx, params),
-    )
+    """Return the rule to store; raise NotFound for an unknown source or dependency."""
+    return NewRule(**await _resolved(ctx, params))
 
 
-async def _grounds(
+async def _resolved(
     ctx: OperationContext, params: StoreFactInput | StoreRuleInput
-) -> tuple[MemoryRef, ...]:
-    """What it rests on, each once."""
-    found = [await ctx.must_find(given) for given in params.depends_on or ()]
-    return tuple(dict.fromkeys(found))
-
-
-async def _scope(ctx: OperationContext, params: StoreFactInput | StoreRuleInput) -> str:
-    """The scope that was asked for; where none was, the project's that the caller works in."""
-    return await ctx.kept(
-        params.scope, params.scope if "scope" in params.model_fields_set else None
+) -> dict[str, Any]:
+    """Return the given fields with scope, source and dependencies as the caller may use them."""
+    named = params.scope if "scope" in params.model_fields_set else None
+    scope, source = (
+        await ctx.store_scope(params.scope, named),
+        await ctx.check_source(params.source_episode_id),
     )
+    depends_on = [await ctx.must_find(id) for id in params.depends_on or ()]
+    return {
+        **dict(params),
+        "scope": scope,
+        "tags": tuple(params.tags or ()),
+        "source_butler": ctx.memory.butler,
+        "source_episode_id": source,
+        "metadata": params.metadata or {},
+        "depends_on": tuple(dict.fromkeys(depends_on)),
+    }
 
 
 class CorrectFact(Input):
-    """What a fact should have said; what is left out stays as it was."""
+    """What a fact should have said; omitted fields stay as they are."""
 
     fact_id: input_fields.FactId
     content: str
@@ -242,46 +191,39 @@ class CorrectFact(Input):
     """How long it stays true unless confirmed."""
 
 
-@OPERATIONS.add(
+@writes(
     output=FactStored,
-    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     example='correct 1f0c9a77 "cashews"',
     routes=(Route("POST", "/facts/{fact_id}/correct", 201),),
 )
 async def correct(ctx: OperationContext, params: CorrectFact) -> StoredFact:
-    """Put a fact right: store what it should have said, under the same key.
+    """Correct a fact: store what it should have said, under the same key.
 
-    The old one stays readable as history, and undoing brings back what it said.
+    The old fact stays as history; undo_correction restores what it said.
     Returns {id, superseded_id}.
     """
-    return await correction.correct_fact(
-        ctx.memory,
-        await ctx.known_id("fact_id", params.fact_id, EventSubject.FACT),
-        params.content,
-        ctx.lineage,
-        importance=params.importance,
-        permanence=params.permanence,
-    )
+    fact_id = await ctx.known_id("fact_id", params.fact_id, EventSubject.FACT)
+    given = params.model_dump(include={"importance", "permanence"})
+    return await correction.correct_fact(ctx.memory, fact_id, params.content, ctx.lineage, **given)
 
 
 class UndoCorrection(Input):
-    """The fact whose correction is taken back."""
+    """The fact whose correction to undo."""
 
     fact_id: input_fields.FactId
 
 
-@OPERATIONS.add(
+@writes(
     output=FactStored,
-    effect=OperationEffect.WRITES,
     keeps_scopes=True,
     example="undo-correction 1f0c9a77",
     routes=(Route("POST", "/facts/{fact_id}/undo", 201),),
 )
 async def undo_correction(ctx: OperationContext, params: UndoCorrection) -> StoredFact:
-    """Take a correction back: the fact says again what the one it replaced said.
+    """Undo a correction: store again what the fact said before.
 
-    Both stay readable as history. Returns {id, superseded_id}.
+    Both stay as history. Returns {id, superseded_id}.
     """
     fact_id = await ctx.known_id("fact_id", params.fact_id, EventSubject.FACT)
     return await correction.undo_correction(ctx.memory, fact_id, ctx.lineage)

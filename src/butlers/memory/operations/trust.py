@@ -1,7 +1,6 @@
 """Operations for a person: review quarantined memories, and undo a source."""
 
 from typing import Annotated, Any
-from uuid import UUID
 
 from pydantic import AwareDatetime
 
@@ -9,74 +8,31 @@ from butlers.memory.flows import quarantine as holding
 from butlers.memory.flows import undo as undoing
 from butlers.memory.flows.undo_plan import UndoReport, UndoSource
 from butlers.memory.operations import input_fields
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
-from butlers.memory.operations.results import Instant, MemoryKind
-from butlers.operation import Input, OperationEffect, Output, Route
+from butlers.memory.operations.input_fields import Limited
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, maintains
+from butlers.memory.operations.results import ReviewedMemory, report, single
+from butlers.operation import Input, Route
 
-_BY_A_PERSON = {
-    door: "only a person decides it, at a terminal or signed in" for door in ("mcp", "python")
-}
+_BY_A_PERSON = dict.fromkeys(
+    ("mcp", "python"), "only a person decides it, at a terminal or signed in"
+)
 
 
-class QuarantinedMemory(Output):
+class QuarantinedMemory(ReviewedMemory):
     """A quarantined memory and the reason."""
 
-    memory_type: MemoryKind
-    id: UUID
-    content: str
-    subject: str | None
-    predicate: str | None
     reason: str
     origin: str
     stored_by: str | None
-    created_at: Instant
-
-
-class Released(Output):
-    """Whether a memory was released from quarantine."""
-
-    accepted: bool
-
-
-class Rejected(Output):
-    """Whether a quarantined memory was forgotten."""
-
-    rejected: bool
-
-
-class Undone(Output):
-    """What an undo did, or would do."""
-
-    applied: bool
-    episodes: int
-    facts: int
-    rules: int
-    facts_restored: int
-    forgotten_restored: int
-    confirmations: int
-    marks: int
-    links: int
-    proposals: int
-    entities: int
-    entities_left: int
-    memories: list[dict[str, Any]]
-
-
-class ListQuarantine(Input):
-    """How many memories to list."""
-
-    limit: Annotated[int, *input_fields.within(1, 1000)] = 100
-    """The maximum number of memories."""
 
 
 @OPERATIONS.add(
     output=list[QuarantinedMemory],
     command="quarantine",
     left_out=_BY_A_PERSON,
-    example="quarantine",
     routes=(Route("GET", "/quarantine", wraps="held"),),
 )
-async def list_quarantine(ctx: OperationContext, params: ListQuarantine) -> list[dict[str, Any]]:
+async def list_quarantine(ctx: OperationContext, params: Limited) -> list[dict[str, Any]]:
     """List quarantined memories waiting for your review.
 
     Suspicious memories from programs wait here and are not returned to anybody: instructions to
@@ -86,20 +42,14 @@ async def list_quarantine(ctx: OperationContext, params: ListQuarantine) -> list
     return await holding.find_quarantined(ctx.memory, params.limit, ctx.lineage)
 
 
-class Judge(input_fields.Reference):
-    """A quarantined memory, by its id."""
-
-
-@OPERATIONS.add(
-    output=Released,
-    effect=OperationEffect.WRITES,
-    is_maintenance=True,
+@maintains(
+    output=single("accepted", "Whether the memory was released from quarantine."),
     command="release",
     left_out=_BY_A_PERSON,
     example="release 1f0c9a77",
     routes=(Route("POST", "/quarantine/{memory_id}/accept"),),
 )
-async def accept_quarantined(ctx: OperationContext, params: Judge) -> bool:
+async def accept_quarantined(ctx: OperationContext, params: input_fields.Reference) -> bool:
     """Release a memory from quarantine: it is found and consolidated like any other.
 
     A fact supersedes the current one under its key. Only a person may do this.
@@ -109,16 +59,14 @@ async def accept_quarantined(ctx: OperationContext, params: Judge) -> bool:
     return await holding.release_memory(ctx.memory, ref, ctx.lineage)
 
 
-@OPERATIONS.add(
-    output=Rejected,
-    effect=OperationEffect.WRITES,
-    is_maintenance=True,
+@maintains(
+    output=single("rejected", "Whether the quarantined memory was forgotten."),
     command="reject",
     left_out=_BY_A_PERSON,
     example="reject 1f0c9a77",
     routes=(Route("POST", "/quarantine/{memory_id}/reject"),),
 )
-async def reject_quarantined(ctx: OperationContext, params: Judge) -> bool:
+async def reject_quarantined(ctx: OperationContext, params: input_fields.Reference) -> bool:
     """Forget a quarantined memory. Only a person may do this.
 
     If you restore it, it is in quarantine again.
@@ -143,10 +91,8 @@ class UndoInput(Input):
     """Do it; without it you only see what would be done."""
 
 
-@OPERATIONS.add(
-    output=Undone,
-    effect=OperationEffect.WRITES,
-    is_maintenance=True,
+@maintains(
+    output=report(UndoReport),
     command="undo",
     left_out=_BY_A_PERSON,
     example="undo --token 3f2b8a4e",

@@ -14,33 +14,21 @@ from butlers.memory.flows.consolidation import lease as letters
 from butlers.memory.flows.consolidation import run
 from butlers.memory.flows.consolidation.report import ConsolidationReport
 from butlers.memory.flows.lifecycle import episode_retention, for_every_tenant
-from butlers.memory.flows.lifecycle.episode_retention import CleanupReport
-from butlers.memory.flows.reembed import VersionStatus
-from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage
 from butlers.memory.operations import input_fields, results
-from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
-from butlers.memory.operations.results import Instant
+from butlers.memory.operations.input_fields import Limited
+from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, maintains
 from butlers.operation import Audience, Input, OperationEffect, Output, Route, Toolset
 
 MAX_ENTRIES = 1_000_000_000
-MAX_BINNED = 1_000
 
 
-class RunConsolidation(Input):
-    """No parameters."""
-
-
-@OPERATIONS.add(
-    output=results.Consolidation,
-    effect=OperationEffect.WRITES,
-    is_maintenance=True,
+@maintains(
+    output=results.report(ConsolidationReport),
     toolset=Toolset.STANDARD,
     command="consolidate",
-    example="consolidate",
     routes=(Route("POST", "/consolidation"),),
 )
-async def run_consolidation(ctx: OperationContext, params: RunConsolidation) -> ConsolidationReport:
+async def run_consolidation(ctx: OperationContext, params: Input) -> ConsolidationReport:
     """Consolidate now: turn waiting episodes into facts and rules.
 
     Without a configured language model it only counts what waits, and changes nothing
@@ -57,7 +45,7 @@ class RunEpisodeCleanup(Input):
 
 
 @OPERATIONS.add(
-    output=results.EpisodeCleanup,
+    output=results.report(episode_retention.CleanupReport),
     effect=OperationEffect.FINAL,
     is_maintenance=True,
     toolset=Toolset.STANDARD,
@@ -66,7 +54,9 @@ class RunEpisodeCleanup(Input):
     example="cleanup --max-entries 5000",
     routes=(Route("POST", "/episodes/cleanup"),),
 )
-async def run_episode_cleanup(ctx: OperationContext, params: RunEpisodeCleanup) -> CleanupReport:
+async def run_episode_cleanup(
+    ctx: OperationContext, params: RunEpisodeCleanup
+) -> episode_retention.CleanupReport:
     """Delete expired episodes, then the oldest consolidated ones beyond max_entries.
 
     Episodes that wait for consolidation are kept. You can restore deleted episodes from the bin
@@ -81,16 +71,15 @@ async def run_episode_cleanup(ctx: OperationContext, params: RunEpisodeCleanup) 
     return await episode_retention.run_episode_cleanup(ctx.memory, ctx.lineage, most)
 
 
-class ListDeadLetters(Input):
+class ListDeadLetters(Limited):
     """How many dead letters to list."""
 
-    limit: Annotated[int, *input_fields.within(1, MAX_BINNED)] = MAX_BINNED
-    """The maximum number of episodes."""
+    limit: input_fields.ListLimit = input_fields.MOST_LISTED
+    """The maximum number of items."""
 
 
 @OPERATIONS.add(
     output=list[results.DeadLetter],
-    example="dead-letters",
     routes=(Route("GET", "/dead-letters"),),
 )
 async def dead_letters(ctx: OperationContext, params: ListDeadLetters) -> list[dict[str, Any]]:
@@ -109,12 +98,9 @@ class Requeue(Input):
     """The episodes to try again; all dead letters if omitted."""
 
 
-@OPERATIONS.add(
-    output=results.Requeued,
-    effect=OperationEffect.WRITES,
-    is_maintenance=True,
+@maintains(
+    output=results.single("requeued", "The number of episodes to try again.", int),
     positional=("episode_ids",),
-    example="requeue",
     routes=(Route("POST", "/dead-letters/requeue"),),
 )
 async def requeue(ctx: OperationContext, params: Requeue) -> int:
@@ -125,20 +111,12 @@ async def requeue(ctx: OperationContext, params: Requeue) -> int:
     return await letters.requeue(ctx.memory, params.episode_ids, ctx.lineage)
 
 
-class ListBin(Input):
-    """How many episodes to list."""
-
-    limit: Annotated[int, *input_fields.within(1, MAX_BINNED)] = 100
-    """The maximum number of episodes."""
-
-
 @OPERATIONS.add(
     output=list[results.Binned],
     command="bin",
-    example="bin",
     routes=(Route("GET", "/bin"),),
 )
-async def removed_episodes(ctx: OperationContext, params: ListBin) -> list[dict[str, Any]]:
+async def removed_episodes(ctx: OperationContext, params: Limited) -> list[dict[str, Any]]:
     """List the episodes in the bin, latest first. You can restore them.
 
     Returns episodes with the reason (expired, or evicted to stay within max_entries), when they
@@ -147,24 +125,19 @@ async def removed_episodes(ctx: OperationContext, params: ListBin) -> list[dict[
     return await letters.find_binned(ctx.memory, params.limit, ctx.lineage)
 
 
-class ListModels(Input):
-    """No parameters."""
-
-
 @OPERATIONS.add(
     output=list[results.EmbeddingModel],
     command="models",
-    example="models",
     routes=(Route("GET", "/models"),),
 )
-async def embedding_models(ctx: OperationContext, params: ListModels) -> list[dict[str, Any]]:
+async def embedding_models(ctx: OperationContext, params: Input) -> list[dict[str, Any]]:
     """List the embedding models in use, and how many memories have a vector of each.
 
     Returns for each its model, its state (current, building, previous or aside), and how many
     memories of how many it has embedded.
     """
-    known = await reembedding.reembedding_status(ctx.memory, ctx.lineage)
-    return [_model(ctx.lineage.tenant_id, one) for one in known]
+    versions = await reembedding.reembedding_status(ctx.memory, ctx.lineage)
+    return [_model(ctx.lineage.tenant_id, version) for version in versions]
 
 
 class Reembed(Input):
@@ -180,13 +153,11 @@ class Reembed(Input):
     """Delete the vectors of the previous model."""
 
 
-_SLOW = "it takes minutes and names a directory; whoever runs the home calls it"
+_SLOW = "it takes minutes and names a directory; only the person who runs the home calls it"
 
 
-@OPERATIONS.add(
+@maintains(
     output=list[results.EmbeddingModel],
-    effect=OperationEffect.WRITES,
-    is_maintenance=True,
     callers=Audience.OWNER,
     example="reembed --bundled",
     left_out={"mcp": _SLOW, "http": _SLOW},
@@ -198,28 +169,24 @@ async def reembed(ctx: OperationContext, params: Reembed) -> list[dict[str, Any]
     of the new one exist, then switch at once. Without an option it lists the models.
     Returns every model of every tenant.
     """
+    actor = ctx.lineage.actor
     if sum((params.to is not None, params.bundled, params.revert, params.discard)) > 1:
         raise InvalidInput("--to, --bundled, --revert and --discard: found several; valid is one")
     if params.to is not None or params.bundled:
         directory = params.to.expanduser().resolve() if params.to else None
         target = EmbeddingEngine(directory) if directory else get_embedding_engine()
         moved = await reembedding.reembed_all(
-            ctx.memory, target, ctx.lineage.actor, ctx.on_progress, str(directory or "")
+            ctx.memory, target, actor, ctx.on_progress, str(directory or "")
         )
         _raise_failures(moved.failed)
     elif params.revert or params.discard:
         step = reembedding.revert_reembedding if params.revert else reembedding.discard_previous
-        stepped = await for_every_tenant(ctx.memory, ctx.lineage.actor, step)
-        _raise_failures(stepped.failed)
-    return await _every_model(ctx.memory, ctx.lineage)
+        _raise_failures((await for_every_tenant(ctx.memory, actor, step)).failed)
+    known = await for_every_tenant(ctx.memory, actor, reembedding.reembedding_status)
+    return [_model(tenant, one) for tenant, versions in known.done.items() for one in versions]
 
 
-async def _every_model(memory: Memory, lineage: Lineage) -> list[dict[str, Any]]:
-    told = await for_every_tenant(memory, lineage.actor, reembedding.reembedding_status)
-    return [_model(tenant, one) for tenant, known in told.done.items() for one in known]
-
-
-def _model(tenant: str, status: VersionStatus) -> dict[str, Any]:
+def _model(tenant: str, status: reembedding.VersionStatus) -> dict[str, Any]:
     return {
         "tenant": tenant,
         "model": status.version.name,
@@ -243,7 +210,7 @@ class EventFault(Output):
     number: int | None
     """The number in the chain."""
     event_id: UUID | None
-    at: Instant | None
+    at: results.Instant | None
 
 
 class EventsVerified(Output):
@@ -272,9 +239,8 @@ class VerifyEvents(Input):
 @OPERATIONS.add(
     output=EventsVerified,
     command="verify",
-    example="verify",
     routes=(Route("GET", "/events/verify"),),
-    left_out={"mcp": "only whoever runs the home verifies the event chain"},
+    left_out={"mcp": "only the person who runs the home verifies the event chain"},
 )
 async def verify_events(ctx: OperationContext, params: VerifyEvents) -> dict[str, Any]:
     """Verify the event chain: no event was changed, removed or added.

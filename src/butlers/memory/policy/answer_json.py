@@ -1,4 +1,4 @@
-"""Finding the object in what a model says, whatever stands around it."""
+"""Find the JSON object in a model's answer, whatever text surrounds it."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import Any
 
 MAX_ANSWER = 1_000_000
-# An answer made of nothing but braces must not cost a scan for each; one never closed costs most.
+# Bounds the work for an answer full of braces; one that is never closed costs most.
 _MAX_TRIES = 20
 _MAX_UNCLOSED = 3
 
@@ -16,36 +16,31 @@ _MARK = re.compile(r'[{}"\\]')
 
 
 def find_object(text: str, wanted: frozenset[str]) -> tuple[dict[str, Any], str | None]:
-    """The first object that holds a wanted key, fenced ones first; else what is wrong."""
+    """Return the first object with a wanted key, fenced ones first; else what is wrong."""
     if len(text) > MAX_ANSWER:
         return {}, f"The consolidation output is longer than {MAX_ANSWER} characters"
     fault = "No JSON block found in consolidation output"
     for block in islice(chain(_fenced(text), _bare(text)), _MAX_TRIES):
-        found, fault = _decoded(block, wanted)
-        if found is not None:
-            return found, None
+        try:
+            answer = json.loads(block, strict=False, object_pairs_hook=_without_duplicates)
+        except (ValueError, RecursionError):
+            fault = "Invalid JSON in consolidation output"
+            continue
+        if not wanted.isdisjoint(answer):
+            return answer, None
+        fault = f"The JSON block holds none of {', '.join(sorted(wanted))}"
     return {}, fault
 
 
-def _decoded(block: str, wanted: frozenset[str]) -> tuple[dict[str, Any] | None, str]:
-    try:
-        found = json.loads(block, strict=False, object_pairs_hook=_unambiguous)
-    except (ValueError, RecursionError):
-        return None, "Invalid JSON in consolidation output"
-    if wanted.isdisjoint(found):
-        return None, f"The JSON block holds none of {', '.join(sorted(wanted))}"
-    return found, ""
-
-
-def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         raise ValueError("a key stands twice")
-    return found
+    return fields
 
 
 def _fenced(text: str) -> Iterator[str]:
-    """The object at the start of each fenced block."""
+    """Yield the object at the start of each fenced block."""
     for fence in islice(_FENCE.finditer(text), _MAX_UNCLOSED):
         end = _balanced_end(text, fence.end())
         if end is not None:
@@ -53,7 +48,7 @@ def _fenced(text: str) -> Iterator[str]:
 
 
 def _bare(text: str) -> Iterator[str]:
-    """Every outermost balanced pair of braces, in order."""
+    """Yield every outermost balanced pair of braces, in order."""
     begin, unclosed = text.find("{"), 0
     while begin >= 0 and unclosed < _MAX_UNCLOSED:
         end = _balanced_end(text, begin)
@@ -65,7 +60,7 @@ def _bare(text: str) -> Iterator[str]:
 
 
 def _balanced_end(text: str, begin: int) -> int | None:
-    """Where the object that begins here ends; braces inside its texts do not count."""
+    """Return where the object that begins here ends; braces inside its texts do not count."""
     depth, in_text, escaped_at = 0, False, -1
     for mark in _MARK.finditer(text, begin):
         at, char = mark.start(), mark[0]

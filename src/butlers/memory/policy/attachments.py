@@ -1,10 +1,10 @@
-"""New memories fit to be stored, with what comes along: metadata, keys and origins."""
+"""Check and clean new memories before they are stored."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 from butlers.errors import InvalidInput
 from butlers.kernel.json_values import DEEPEST, is_deeper
@@ -35,17 +35,17 @@ MAX_DEPTH = DEEPEST // 2
 MAX_KEY = 400
 MAX_PLACE = 2**31 - 1
 
-AnyNew = TypeVar("AnyNew", NewEpisode, NewFact, NewRule)
+AnyNew = TypeVar("AnyNew", bound=New)
 _TEXTS = ("subject", "predicate", "content", "scope", "butler", "author", "source_butler")
 
-# What the lifecycle writes into metadata; a memory must not be born fading or forgotten.
+# Keys of metadata that only the lifecycle writes: no memory starts as fading or forgotten.
 RESERVED = frozenset(
     {"status", "forgotten", "needs_inversion", "harmful_reasons", "original_content"}
 )
 
 
 def checked_document(field: str, value: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
-    """A JSON object without NUL and secrets, of bounded length, that PostgreSQL can hold."""
+    """Return a JSON object without NUL and secrets; refuse one that is too long or too deep."""
     if is_deeper(value, MAX_DEPTH):
         raise InvalidInput(
             f"{field}: found lists and objects more than {MAX_DEPTH} deep; valid is at most that"
@@ -67,105 +67,78 @@ def checked_document(field: str, value: Mapping[str, Any], secrets: Secrets) -> 
     return cleaned
 
 
-def checked_new(new: New, settings: MemoryModuleConfig) -> New:
-    """A memory of any kind fit to be stored."""
-    match new:
-        case NewEpisode():
-            return checked_episode(new, settings)
-        case NewFact():
-            return checked_fact(new, settings)
-        case NewRule():
-            return checked_rule(new, settings)
-        case _:
-            assert_never(new)
+def _line(field: str, limit: int, *, optional: bool = False) -> Callable[[Any], str | None]:
+    def check(value: Any) -> str | None:
+        return None if optional and not value else inputs.checked_line(field, value, limit)
+
+    return check
 
 
-def checked_episode(new: NewEpisode, settings: MemoryModuleConfig) -> NewEpisode:
-    """An episode fit to be stored."""
-    given, new = new, _gated(new, settings.secrets)
-    return replace(
-        new,
-        content=inputs.checked_text("content", new.content, limits.MAX_EPISODE_CHARS),
-        butler=inputs.checked_line("butler", new.butler, inputs.MAX_SCOPE),
-        importance=inputs.checked_number("importance", new.importance, 0, 10),
-        doubt=_doubt(settings, given.content, given.author),
-        **_attachments(new, settings.secrets),
-        **_circumstances(new),
-    )
+_CONTENT_CHARS: dict[type, int] = {
+    NewEpisode: limits.MAX_EPISODE_CHARS,
+    NewFact: limits.MAX_FACT_CHARS,
+    NewRule: limits.MAX_RULE_CHARS,
+}
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "subject": _line("subject", inputs.MAX_SUBJECT),
+    "predicate": _line("predicate", inputs.MAX_PREDICATE),
+    "butler": _line("butler", inputs.MAX_SCOPE),
+    "importance": lambda value: inputs.checked_number("importance", value, 0, 10),
+    "permanence": lambda value: inputs.checked_word("permanence", value, Permanence),
+    "scope": _line("scope", inputs.MAX_SCOPE),
+    "tags": inputs.checked_tags,
+    "author": _line("author", inputs.MAX_SUBJECT, optional=True),
+    "source_butler": _line("source_butler", inputs.MAX_SCOPE, optional=True),
+}
 
 
-def checked_fact(new: NewFact, settings: MemoryModuleConfig) -> NewFact:
-    """A fact fit to be stored."""
-    given, new = new, _gated(new, settings.secrets)
-    return replace(
-        new,
-        subject=inputs.checked_line("subject", new.subject, inputs.MAX_SUBJECT),
-        predicate=inputs.checked_line("predicate", new.predicate, inputs.MAX_PREDICATE),
-        content=inputs.checked_text("content", new.content, limits.MAX_FACT_CHARS),
-        importance=inputs.checked_number("importance", new.importance, 0, 10),
-        permanence=inputs.checked_word("permanence", new.permanence, Permanence),
-        scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
-        tags=inputs.checked_tags(new.tags),
-        doubt=_doubt_fact(settings, given),
-        **_attachments(new, settings.secrets),
-        **_circumstances(new),
-        **_window(new),
-        source_butler=_origin(new),
-    )
+def checked_new(new: AnyNew, settings: MemoryModuleConfig) -> AnyNew:
+    """Return a memory fit to be stored, with secrets masked; raise InvalidInput if it is not.
+
+    Its `doubt` says why it would be quarantined, judged before cleaning hides the reason.
+    """
+    clean = _gated(new, settings.secrets)
+    present = {name: getattr(clean, name) for name in _CHECKS if hasattr(clean, name)}
+    checked = {name: _CHECKS[name](value) for name, value in present.items()}
+    checked["content"] = inputs.checked_text("content", clean.content, _CONTENT_CHARS[type(new)])
+    if not isinstance(clean, NewRule):
+        checked["place"] = _checked_place(clean)
+    if isinstance(clean, NewFact):
+        _check_window(clean)
+    doubt = _doubt(new) if settings.quarantine.enabled else ""
+    return replace(clean, doubt=doubt, **_attachments(clean, settings.secrets), **checked)
 
 
-def checked_rule(new: NewRule, settings: MemoryModuleConfig) -> NewRule:
-    """A rule fit to be stored."""
-    given, new = new, _gated(new, settings.secrets)
-    return replace(
-        new,
-        content=inputs.checked_text("content", new.content, limits.MAX_RULE_CHARS),
-        scope=inputs.checked_line("scope", new.scope, inputs.MAX_SCOPE),
-        tags=inputs.checked_tags(new.tags),
-        doubt=_doubt(settings, given.content, *given.tags, orders_only=True),
-        **_attachments(new, settings.secrets),
-        source_butler=_origin(new),
-    )
-
-
-def masked_between(given: New, kept: New) -> int:
-    """How many secrets of a memory were masked before it was kept."""
-    return max(0, marks_within(asdict(kept)) - marks_within(asdict(given)))
+def masked_between(given: New, stored: New) -> int:
+    """Count the secrets of a memory that were masked before it was stored."""
+    return max(0, marks_within(asdict(stored)) - marks_within(asdict(given)))
 
 
 def _gated(new: AnyNew, secrets: Secrets) -> AnyNew:
-    """A memory whose texts hold no secret, as far as the settings say so."""
-    said = {name: getattr(new, name, None) for name in _TEXTS}
+    """Mask or refuse the secrets in a memory's texts, as the settings say."""
+    name_of_content = f"{new.subject} {new.predicate}" if isinstance(new, NewFact) else ""
     texts: dict[str, Any] = {
-        name: admitted(secrets, name, text, _name_of(new) if name == "content" else "")
-        for name, text in said.items()
-        if isinstance(text, str)
+        name: admitted(secrets, name, text, name_of_content if name == "content" else "")
+        for name in _TEXTS
+        if isinstance(text := getattr(new, name, None), str)
     }
     if not isinstance(new, NewEpisode):
         texts["tags"] = tuple(admitted(secrets, "tags", tag) for tag in new.tags)
     return replace(new, **texts)
 
 
-def _name_of(new: New) -> str:
-    """What the content of a fact goes by."""
-    return f"{new.subject} {new.predicate}" if isinstance(new, NewFact) else ""
-
-
-def _doubt(settings: MemoryModuleConfig, *said: str | None, orders_only: bool = False) -> str:
-    """Why what was said is doubted, as it came: cleaning may take away what shows it."""
-    if not settings.quarantine.enabled:
-        return ""
-    return suspicion.doubt("\n".join(filter(None, said)), orders_only=orders_only)
-
-
-def _doubt_fact(settings: MemoryModuleConfig, new: NewFact) -> str:
-    named = new.subject, new.predicate
-    why = _doubt(settings, *named, new.content, new.author, *new.tags)
-    return why or (suspicion.doubt_name(*named) if settings.quarantine.enabled else "")
+def _doubt(new: New) -> str:
+    """Say why a program's memory is suspicious; empty if it is not."""
+    texts = [getattr(new, name, None) for name in ("subject", "predicate", "content", "author")]
+    text = "\n".join(filter(None, (*texts, *getattr(new, "tags", ()))))
+    why = suspicion.doubt(text, orders_only=isinstance(new, NewRule))
+    if not why and isinstance(new, NewFact):
+        return suspicion.doubt_name(new.subject, new.predicate)
+    return why
 
 
 def _attachments(new: New, secrets: Secrets) -> dict[str, Any]:
-    """Metadata and idempotency key, which every memory may have."""
+    """Check the metadata and the idempotency key."""
     key, metadata = new.idempotency_key, checked_document("metadata", new.metadata, secrets)
     if key:
         key = admitted_key(secrets, "idempotency_key", key)
@@ -175,21 +148,17 @@ def _attachments(new: New, secrets: Secrets) -> dict[str, Any]:
     return {"metadata": metadata, "idempotency_key": checked}
 
 
-def _circumstances(new: NewEpisode | NewFact) -> dict[str, Any]:
-    """Who said it, and where in its session; a place means nothing without one."""
-    author, place = new.author, new.place
-    if place is not None:
-        place = int(inputs.checked_number("place", place, 0, MAX_PLACE))
-    return {
-        "author": inputs.checked_line("author", author, inputs.MAX_SUBJECT) if author else None,
-        "place": place if new.session_id is not None else None,
-    }
+def _checked_place(new: NewEpisode | NewFact) -> int | None:
+    """Check the place in the session, which means nothing without a session."""
+    if new.place is None:
+        return None
+    place = int(inputs.checked_number("place", new.place, 0, MAX_PLACE))
+    return place if new.session_id is not None else None
 
 
-def _window(new: NewFact) -> dict[str, Any]:
-    """When it holds; of what never does there is nothing to store."""
-    given = {"valid_from": new.valid_from, "valid_to": new.valid_to}
-    for name, at in given.items():
+def _check_window(new: NewFact) -> None:
+    """Refuse a validity window that is empty or not in UTC's calendar."""
+    for name, at in (("valid_from", new.valid_from), ("valid_to", new.valid_to)):
         if at is not None and not _is_instant(at):
             raise InvalidInput(
                 f"{name}: found {at.isoformat()}; valid is a time with its zone, "
@@ -200,7 +169,6 @@ def _window(new: NewFact) -> dict[str, Any]:
             f"valid_to: found {new.valid_to.isoformat()}; valid is a time after valid_from, "
             f"which is {new.valid_from.isoformat()}"
         )
-    return given
 
 
 def _is_instant(at: datetime) -> bool:
@@ -210,13 +178,8 @@ def _is_instant(at: datetime) -> bool:
         return False
 
 
-def _origin(new: NewFact | NewRule) -> str | None:
-    butler = new.source_butler
-    return inputs.checked_line("source_butler", butler, inputs.MAX_SCOPE) if butler else None
-
-
 def checked_ref(name: str, memory_type: str, memory_id: Any) -> MemoryRef:
-    """A memory by kind and id, as given in the fields `<name>_type` and `<name>_id`."""
+    """Check the fields `<name>_type` and `<name>_id` of a memory."""
     return MemoryRef(
         inputs.checked_word(f"{name}_type", memory_type, MemoryType),
         inputs.checked_id(f"{name}_id", memory_id),

@@ -11,7 +11,7 @@ from butlers.memory.model import Permanence
 
 RULE_CONFIDENCE = 0.5
 INFERRED_CONFIDENCE = 0.7
-"""What a model drew from episodes is less sure than what somebody stated."""
+"""The confidence of what a model drew from episodes."""
 RULE_DECAY_RATE = 0.01
 DECAY_RATES = {
     Permanence.PERMANENT: 0.0,
@@ -20,7 +20,7 @@ DECAY_RATES = {
     Permanence.VOLATILE: 0.03,
     Permanence.EPHEMERAL: 0.1,
 }
-"""What a memory of each permanence loses per day."""
+"""The decay rate per day of each permanence."""
 
 
 def effective_confidence(
@@ -30,11 +30,10 @@ def effective_confidence(
     now: datetime,
     floor: float = 0.0,
 ) -> float:
-    """How much of a memory's confidence is left at `now`, and never less than its floor.
+    """Return the confidence left at `now`, never less than the floor.
 
-    Permanent memories (rate zero) never fade, confirmed or not; any other memory counts for
-    nothing until somebody confirms it. Statements call the database function of the same name,
-    which is this one in SQL; a test holds the two together.
+    With a rate of zero it never decays; otherwise it is the floor until somebody confirms it. The
+    SQL function of the same name does the same; a test compares them.
     """
     if decay_rate == 0:
         return confidence
@@ -46,31 +45,27 @@ def effective_confidence(
 
 @dataclass(frozen=True, slots=True)
 class Waning:
-    """How a memory loses confidence while nobody confirms it."""
+    """The decay of a memory's confidence while nobody confirms it."""
 
     confidence: float
     decay_rate: float
     confirmed_at: datetime | None
     floor: float = 0.0
-    """What it keeps, however long that is."""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Waning":
-        """How a stored fact or rule does; maturity puts a floor under a rule."""
-        kept = row.get("confidence_floor", 0.0)
-        return cls(row["confidence"], row["decay_rate"], row["last_confirmed_at"], kept)
+        """Return the decay of a stored fact or rule; a rule has a floor by its maturity."""
+        floor = row.get("confidence_floor", 0.0)
+        return cls(row["confidence"], row["decay_rate"], row["last_confirmed_at"], floor)
 
     def left_at(self, at: datetime) -> float:
-        """Effective confidence at an instant."""
+        """Return the confidence at a time."""
         return effective_confidence(
             self.confidence, self.decay_rate, self.confirmed_at, at, self.floor
         )
 
     def falls_below_at(self, threshold: float) -> datetime | None:
-        """The instant from which it is below a threshold, unless confirmed again.
-
-        None for what never gets there, and for what counts for nothing already.
-        """
+        """Return when it falls below a threshold unless confirmed again; None if never."""
         if self.decay_rate == 0 or self.confidence <= 0 or self.confirmed_at is None:
             return None
         if threshold <= self.floor:
@@ -84,7 +79,7 @@ class Waning:
     def curve(
         self, start: datetime, end: datetime, points: int = 25
     ) -> list[tuple[datetime, float]]:
-        """Effective confidence at evenly spaced instants from start to end, both included."""
+        """Return the confidence at evenly spaced times from start to end, both included."""
         span, steps = end - start, points - 1
         instants = [start + span * number / steps for number in range(points)]
         return [(at, self.left_at(at)) for at in instants]

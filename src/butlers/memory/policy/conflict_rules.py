@@ -8,9 +8,9 @@ from butlers.memory.policy.fact_statements import FactStatement, Property, read,
 from butlers.memory.policy.quantities import TABLES
 
 ALIKE = 0.7
-"""Predicates as near as this ask for the same, though no table says so."""
+"""Predicates this near ask for the same, even if no table says so."""
 COMPARABLE = 0.5
-"""Predicates as near as this ask for the same if both are answered by a number, date or time."""
+"""Predicates this near ask for the same if both give a number, date or time."""
 _RELATED = 0.3
 _NARROWER = 0.29
 _OF_ONE_KIND = 0.8
@@ -27,7 +27,7 @@ _NOT_SO = ("un", "dis", "in", "im", "non-", "de")
 
 @dataclass(frozen=True, slots=True)
 class ComparedFact:
-    """A fact as it is compared."""
+    """A fact to compare."""
 
     subject: str
     predicate: str
@@ -36,7 +36,7 @@ class ComparedFact:
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """How near two facts are by the model: their predicates, and all that they say."""
+    """The similarity of two facts by the embedding model: of predicates, and of statements."""
 
     predicates: float
     statements: float
@@ -44,7 +44,7 @@ class Nearness:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """That two facts contradict each other or say the same, why, and how sure that is."""
+    """Two facts contradict each other or say the same: why, and how certainly."""
 
     kind: ConflictKind
     why: str
@@ -55,44 +55,43 @@ def compare(
     older: ComparedFact,
     newer: ComparedFact,
     near: Nearness,
-    told: Mapping[str, Holds] | None = None,
+    holds: Mapping[str, Holds] | None = None,
 ) -> Clash | None:
-    """What two facts of one subject are to each other; None where both may well hold.
+    """Decide whether two facts of one subject conflict or repeat; None if both may hold.
 
-    `told` says of predicates whether they hold one value or many.
+    `holds` says of predicates whether they have one value or many.
     """
     asked, asks = read_property(older.predicate), read_property(newer.predicate)
     alike = _alike(asked, asks, near.predicates)
     if alike < _RELATED and near.statements < _WORTH_READING:
         return None
-    one, other = (read(side.subject, side.predicate, side.content) for side in (older, newer))
-    if one.is_elsewhen or other.is_elsewhen:
+    before, after = (read(side.subject, side.predicate, side.content) for side in (older, newer))
+    if before.is_elsewhen or after.is_elsewhen:
         return None
-    pair = _Pair(older, newer, one, other, alike, near.statements, told or {})
+    predicates = frozenset((older.predicate, newer.predicate))
+    pair = _Pair(before, after, predicates, alike, near.statements, holds or {})
     return pair.opposites() or pair.denial() or pair.numbers() or pair.same() or pair.other_value()
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Two facts beside each other; `alike` is how near what their predicates ask for is."""
+    """Two facts to compare; `alike` is how near their predicates are."""
 
-    older: ComparedFact
-    newer: ComparedFact
-    one: FactStatement
-    other: FactStatement
+    older: FactStatement
+    newer: FactStatement
+    predicates: frozenset[str]
     alike: float
     statements: float
-    told: Mapping[str, Holds]
+    known_holds: Mapping[str, Holds]
 
     def denial(self) -> Clash | None:
         """One says what the other denies."""
-        if self.one.denies == self.other.denies:
+        if self.older.denies == self.newer.denies:
             return None
-        no, yes = (self.one, self.other) if self.one.denies else (self.other, self.one)
+        no, yes = (self.older, self.newer) if self.older.denies else (self.newer, self.older)
         denied = no.denied or no.words or no.asked.words
         share = len(denied & yes.whole) / max(1, len(denied))
-        told_apart = no.quantities.differ_from(yes.quantities)
-        if share < _DENIED or told_apart:
+        if share < _DENIED or no.quantities.differ_from(yes.quantities):
             return None
         return _conflict("one denies what the other says", 0.9 + 0.1 * share)
 
@@ -100,26 +99,26 @@ class _Pair:
         """Both use words that exclude each other, of the same thing."""
         if not self._of_one_thing():
             return None
-        mine, theirs = self.one.said - self.other.said, self.other.said - self.one.said
+        mine, theirs = (
+            self.older.all_words - self.newer.all_words,
+            self.newer.all_words - self.older.all_words,
+        )
         for word in sorted(mine):
             for counter in sorted(theirs):
-                if _exclude(word, counter) and self._as_firmly(word, counter):
+                denials = self.older.denies_beside(word), self.newer.denies_beside(counter)
+                if _exclude(word, counter) and denials[0] == denials[1]:
                     return _conflict(f"{word} and {counter} exclude each other", 0.9)
         return None
 
-    def _as_firmly(self, word: str, counter: str) -> bool:
-        """Whether both say or both deny what these words of theirs are about."""
-        return self.one.denies_beside(word) == self.other.denies_beside(counter)
-
     def _of_one_thing(self) -> bool:
-        if self.alike >= COMPARABLE or self.one.words & self.other.words:
+        if self.alike >= COMPARABLE or self.older.words & self.newer.words:
             return True
         return self.alike >= _RELATED and self.statements >= ALIKE
 
     def numbers(self) -> Clash | None:
         """Both give a number, a date or a time of the same thing, and not the same."""
-        kind = self.one.quantities.differ_from(self.other.quantities)
-        if kind is None or self.one.denies != self.other.denies:
+        kind = self.older.quantities.differ_from(self.newer.quantities)
+        if kind is None or self.older.denies != self.newer.denies:
             return None
         if self.holds == Holds.MANY and not self._only_count:
             return None
@@ -129,94 +128,87 @@ class _Pair:
 
     @property
     def _counts_alike(self) -> bool:
-        """Whether nothing else than the number tells what one counts from what the other does."""
-        mine, theirs = self.one.words, self.other.words
-        return self.alike == 1 or mine <= self.other.whole or theirs <= self.one.whole
+        """Whether both count the same: nothing but the number differs."""
+        mine, theirs = self.older.words, self.newer.words
+        return self.alike == 1 or mine <= self.newer.whole or theirs <= self.older.whole
 
     @property
     def _framed(self) -> bool:
-        """Whether both say the same of their numbers, in whatever part of the statement."""
-        if self.one.whole == self.other.whole:
-            return True
-        said = self.one.words
-        return bool(said) and said == self.other.words and self.alike >= _RELATED
+        """Whether both have the same words beside their numbers."""
+        words = self.older.words
+        same = bool(words) and words == self.newer.words and self.alike >= _RELATED
+        return same or self.older.whole == self.newer.whole
 
     def same(self) -> Clash | None:
-        """Both say it in the same words, so far as words carry it."""
-        counted = self.one.quantities.equal(self.other.quantities)
+        """Both say it in the same words."""
+        counted = self.older.quantities.equal(self.newer.quantities)
         if not counted or self._denials_differ or self._ask_for_opposites:
             return None
         share = self._share_of_words()
         if share == 0 and not self._same_number:
             return None
-        if not self._may_be_one():
+        if self.alike < _RELATED and (self.alike <= 0 or self.statements < _SAYS_ALIKE):
             return None
         return Clash(ConflictKind.SAME, "both say the same", (share + self.statements) / 2)
 
     @property
     def _denials_differ(self) -> bool:
-        """Whether one denies more often than the other: two denials may be none."""
-        mine, theirs = self.one, self.other
-        counts = [len(side.denying) + side.asked.denies for side in (mine, theirs)]
-        return counts[0] % 2 != counts[1] % 2 or mine.denies != theirs.denies
+        """Whether only one denies; two denials may cancel each other."""
+        sides = (self.older, self.newer)
+        mine, theirs = (len(side.denying) + side.asked.denies for side in sides)
+        return mine % 2 != theirs % 2 or self.older.denies != self.newer.denies
 
     @property
     def _ask_for_opposites(self) -> bool:
-        mine, theirs = self.one.asked.given, self.other.asked.given
+        mine, theirs = self.older.asked.given, self.newer.asked.given
         return any(_exclude(x, y) for x in mine - theirs for y in theirs - mine)
 
     def _share_of_words(self) -> float:
-        """How much of one the other is in words, those of the predicates aside or not."""
-        mine, theirs = self.one.words, self.other.words
-        asked = self.one.asked.words | self.other.asked.words
+        """Return the share of common words, with or without those of the predicates."""
+        mine, theirs = self.older.words, self.newer.words
+        asked = self.older.asked.words | self.newer.asked.words
         return max(_share(mine, theirs), _share(mine - asked, theirs - asked))
 
     @property
     def _same_number(self) -> bool:
-        """Whether both consist in a number, of the same thing."""
-        if not self.one.quantities.values:
+        """Whether both are a number of the same thing."""
+        if not self.older.quantities.values:
             return False
         return self._framed or (self._only_count and self.alike >= COMPARABLE)
 
     @property
     def _only_count(self) -> bool:
-        return self.one.is_count and self.other.is_count
-
-    def _may_be_one(self) -> bool:
-        return self.alike >= _RELATED or (self.alike > 0 and self.statements >= _SAYS_ALIKE)
+        return self.older.is_count and self.newer.is_count
 
     def other_value(self) -> Clash | None:
-        """Both give a value of a property that holds one."""
-        sides = (self.one, self.other)
+        """Both give a value of a property that has one."""
+        sides = (self.older, self.newer)
         short = all(0 < len(side.words) <= _LONGEST_VALUE for side in sides)
-        if not short or self.holds == Holds.MANY or self.one.denies or self.other.denies:
+        if not short or self.holds == Holds.MANY or self.older.denies or self.newer.denies:
             return None
         needed = COMPARABLE + 0.1 if self.holds == Holds.ONE else ALIKE
-        if self.alike < needed or self.one.words & self.other.words:
+        if self.alike < needed or self.older.words & self.newer.words:
             return None
-        if self.one.asked.asks_when != self.other.asked.asks_when:
+        if self.older.asked.asks_when != self.newer.asked.asks_when:
             return None
-        return _conflict(self._hold_one(), self.alike * 0.9)
-
-    def _hold_one(self) -> str:
-        names = {self.older.predicate, self.newer.predicate}
-        listed = " and ".join(sorted(names))
-        return f"{listed} {'hold' if len(names) > 1 else 'holds'} one value"
+        names = sorted(self.predicates)
+        why = f"{' and '.join(names)} {'hold' if len(names) > 1 else 'holds'} one value"
+        return _conflict(why, self.alike * 0.9)
 
     @property
     def holds(self) -> Holds | None:
-        """Whether both predicates may hold one value or many; None where nothing says so."""
-        held = {holds_of(side.predicate, self.told) for side in (self.older, self.newer)}
-        return Holds.MANY if Holds.MANY in held else Holds.ONE if Holds.ONE in held else None
+        """Whether the predicates have one value or many; None if unknown."""
+        values = {holds_of(predicate, self.known_holds) for predicate in self.predicates}
+        return Holds.MANY if Holds.MANY in values else Holds.ONE if Holds.ONE in values else None
 
 
-def holds_of(predicate: str, told: Mapping[str, Holds]) -> Holds | None:
-    """Whether a predicate holds one value or many: as told, else as the tables know it."""
-    return told.get(predicate) or read_property(predicate).holds
+def holds_of(predicate: str, known: Mapping[str, Holds]) -> Holds | None:
+    """Return whether a predicate has one value or many: as known, else by the tables."""
+    return known.get(predicate) or read_property(predicate).holds
 
 
 def _alike(mine: Property, theirs: Property, near: float) -> float:
-    """How near what two predicates ask for is."""
+    """Return how near two predicates are."""
     if mine.words == theirs.words:
         return 1.0
     if mine.name and theirs.name and not (mine.is_generic or theirs.is_generic):
@@ -230,9 +222,9 @@ def _alike(mine: Property, theirs: Property, near: float) -> float:
 
 
 def _needed(mine: Property, theirs: Property, shared: float) -> float:
-    """How near predicates that share words must be, lest one asks for a part or kind of another.
+    """Return how near predicates that share words must be to ask for the same.
 
-    The last word says what is asked for: a web framework is a framework, gym days are no gym.
+    The last word decides: a web framework is a framework, but gym days are no gym.
     """
     narrows = mine.words < theirs.words or theirs.words < mine.words
     if mine.phrase[-1:] == theirs.phrase[-1:]:
@@ -240,15 +232,15 @@ def _needed(mine: Property, theirs: Property, shared: float) -> float:
     return _NEARLY_ALL if shared >= _MOSTLY else _NEVER
 
 
-def _exclude(one: str, other: str) -> bool:
+def _exclude(word: str, counter: str) -> bool:
     """Whether two words are opposites, by the table or by their form."""
-    shorter, longer = sorted((one, other), key=len)
+    shorter, longer = sorted((word, counter), key=len)
     formed = len(shorter) >= _SHORTEST_DENIED and any(longer == no + shorter for no in _NOT_SO)
-    return formed or frozenset((one, other)) in _OPPOSITES
+    return formed or frozenset((word, counter)) in _OPPOSITES
 
 
 def _share(mine: frozenset[str], theirs: frozenset[str]) -> float:
-    """How much of the longer the shorter is, where all of it is in the longer; else nothing."""
+    """Return the shorter's share of the longer, if the longer contains it; else 0."""
     shorter, longer = sorted((mine, theirs), key=len)
     if not shorter or not shorter <= longer or len(shorter) * 2 < len(longer):
         return 0.0

@@ -1,7 +1,7 @@
-"""What a consolidation asks of a language model: the prompt and the shape of its answer."""
+"""Build the prompt of a consolidation, and the schema of its answer."""
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -14,44 +14,44 @@ from butlers.memory.model import EntityType, Maturity, Permanence
 from butlers.memory.policy.consolidation_parser import EMPTY, LISTS, MAX_ACTIONS
 
 MATERIAL = "{{material}}"
-"""Where in the template the episodes and what is known are put."""
+"""Where the template takes the episodes and the known memories."""
 
 MAX_EPISODES_CHARS = 200_000
-"""How much text of episodes one prompt takes; an episode longer than that comes alone."""
+"""The maximum text of episodes in a prompt; a longer episode comes alone."""
 
 SMALL_CONTEXT = 8192
-"""A model that has no more tokens than this is asked about one episode, in few words."""
+"""A model with at most this context is asked about one episode, in few words."""
 
-# Half of what a model can read is left to instructions, to what is known and to the answer. Some
-# scripts have a token for every character or two.
+# Half of the context is left for instructions, known memories and the answer. Some scripts have a
+# token for every character or two.
 _CHARS_PER_TOKEN = 2
-# Enough to recognise a fact by; its whole text is not what the model is asked about.
+# Enough to recognise a fact.
 _MAX_KNOWN_CHARS = 1_000
 _FOUND_BY_SMALL = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How much is asked at once of a model that can read so many tokens; 0 is not known."""
+    """How much a model is asked at once, by the size of its context; 0 if unknown."""
 
     context_tokens: int = 0
 
     @property
     def is_small(self) -> bool:
-        """Whether it is asked about one episode at a time, in few words."""
+        """Whether the model is asked about one episode at a time."""
         return 0 < self.context_tokens <= SMALL_CONTEXT
 
     def episodes(self, most: int) -> int:
-        """How many episodes it is asked about."""
+        """Return the number of episodes in a prompt."""
         return 1 if self.is_small else most
 
     def known(self, most: int) -> int:
-        """How many known memories of a kind it is shown; a small one would give them back."""
+        """Return the number of known memories shown; a small model would repeat them."""
         return 0 if self.is_small else most
 
     @property
     def chars(self) -> int:
-        """How much text of episodes it is given."""
+        """The maximum number of characters of episodes."""
         if not self.context_tokens:
             return MAX_EPISODES_CHARS
         return min(MAX_EPISODES_CHARS, self.context_tokens // 2 * _CHARS_PER_TOKEN)
@@ -70,7 +70,7 @@ class EpisodeToRead:
 
 @dataclass(frozen=True, slots=True)
 class KnownFact:
-    """An active fact as the prompt shows it, with the key it holds."""
+    """A current fact as the prompt shows it."""
 
     id: UUID
     subject: str
@@ -94,7 +94,7 @@ class KnownRule:
 
 @dataclass(frozen=True, slots=True)
 class KnownEntity:
-    """Somebody or something that the episodes name, as the prompt shows it."""
+    """An entity that the episodes name, as the prompt shows it."""
 
     id: UUID
     canonical_name: str
@@ -104,13 +104,13 @@ class KnownEntity:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is called."""
+        """Its name and aliases."""
         return (self.canonical_name, *self.aliases)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownMemories:
-    """What the prompt shows of what is known; nothing else may be touched by its answer."""
+    """The memories that the prompt shows; the answer may change no others."""
 
     facts: Mapping[UUID, KnownFact]
     rules: Mapping[UUID, KnownRule]
@@ -119,39 +119,38 @@ class KnownMemories:
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationPrompt:
-    """What was asked: what was shown of what is known, by which numbers, and with which words."""
+    """A prompt: the memories it shows, their numbers, and its instructions."""
 
     known: KnownMemories
     shown: Mapping[int, UUID]
     instructions: str
     is_quoted: bool = False
-    """Whether what is kept are passages of the episodes, not the answer's own words."""
+    """Whether passages of the episodes are stored, not the answer's own words."""
 
 
 def numbered(episodes: Sequence[EpisodeToRead], known: KnownMemories) -> dict[int, UUID]:
-    """What the prompt shows, by the number it has there: a model miscopies anything longer."""
+    """Number what the prompt shows: a model miscopies longer ids."""
     shown = (*(episode.id for episode in episodes), *known.facts, *known.rules, *known.entities)
     return dict(enumerate(shown, start=1))
 
 
 def build_prompt(template: str, episodes: Sequence[EpisodeToRead], known: KnownMemories) -> str:
-    """The template with everything that is only data fenced and escaped in its place."""
+    """Put the episodes and known memories into the template, fenced and escaped as data."""
     number = {id: place for place, id in numbered(episodes, known).items()}
-    about = [_entity(number[id], one) for id, one in known.entities.items()]
-    material = "\n\n".join(
-        (
-            *([_fenced("known_entities", about)] if about else ()),
-            _fenced("known_facts", (_fact(number[id], one) for id, one in known.facts.items())),
-            _fenced("known_rules", (_rule(number[id], one) for id, one in known.rules.items())),
-            _fenced("episodes", (_episode(number[one.id], one) for one in episodes)),
-        )
-    )
+    sections = {
+        "known_entities": [_entity(number[id], row) for id, row in known.entities.items()],
+        "known_facts": [_fact(number[id], row) for id, row in known.facts.items()],
+        "known_rules": [_rule(number[id], row) for id, row in known.rules.items()],
+        "episodes": [_episode(number[episode.id], episode) for episode in episodes],
+    }
+    shown = [tag for tag, lines in sections.items() if lines or tag != "known_entities"]
+    fenced = ("\n".join((f"<{tag}>", *sections[tag], f"</{tag}>")) for tag in shown)
     before, _, after = template.partition(MATERIAL)
-    return before + material + after
+    return before + "\n\n".join(fenced) + after
 
 
 def answer_schema() -> dict[str, Any]:
-    """The shape of the answer, strict enough for runtimes that enforce one."""
+    """Return the schema of the answer, strict enough for runtimes that enforce one."""
     quality = {
         "permanence": {"type": "string", "enum": [str(level) for level in Permanence]},
         "importance": {"type": "number"},
@@ -159,16 +158,9 @@ def answer_schema() -> dict[str, Any]:
         "valid_to": {"type": ["string", "null"]},
     }
     origin = {"tags": _list(_TEXT), "source_episode_ids": _list(_NUMBER)}
+    links = {"entity_id": {"type": ["integer", "null"]}, "depends_on": _list(_NUMBER)}
     lists = (
-        closed_object(
-            {
-                **_STATEMENT,
-                "entity_id": _NUMBER_OR_NULL,
-                "depends_on": _list(_NUMBER),
-                **quality,
-                **origin,
-            }
-        ),
+        closed_object({**_STATEMENT, **links, **quality, **origin}),
         closed_object({"target_id": _NUMBER, **_STATEMENT, **quality, **origin}),
         closed_object({"content": _TEXT, **origin}),
         _NUMBER,
@@ -179,7 +171,7 @@ def answer_schema() -> dict[str, Any]:
 
 
 def brief_schema() -> dict[str, Any]:
-    """The shape of a small model's answer: what is asked of it in few words."""
+    """Return the schema of a small model's answer."""
     facts, rules = closed_object(_STATEMENT), closed_object({"content": _TEXT})
     most = {"maxItems": _FOUND_BY_SMALL}
     return closed_object({"new_facts": _list(facts) | most, "new_rules": _list(rules) | most})
@@ -187,16 +179,11 @@ def brief_schema() -> dict[str, Any]:
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER: dict[str, Any] = {"type": "integer"}
-_NUMBER_OR_NULL: dict[str, Any] = {"type": ["integer", "null"]}
 _STATEMENT = {"subject": _TEXT, "predicate": _TEXT, "content": _TEXT}
 
 
 def _list(items: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items, "maxItems": MAX_ACTIONS}
-
-
-def _fenced(tag: str, lines: Iterable[str]) -> str:
-    return "\n".join((f"<{tag}>", *lines, f"</{tag}>"))
 
 
 def _episode(number: int, episode: EpisodeToRead) -> str:
@@ -227,7 +214,7 @@ def _rule(number: int, rule: KnownRule) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text without secrets that can neither open nor close a tag."""
+    """Mask secrets, and escape what could open or close a tag."""
     return html.escape(masked(clean(text)).text, quote=False)
 
 
@@ -237,5 +224,4 @@ def _attribute(text: str) -> str:
 
 def _shortened(text: str) -> str:
     line = one_line(text)
-    shown = line if len(line) <= _MAX_KNOWN_CHARS else line[:_MAX_KNOWN_CHARS] + "…"
-    return _escaped(shown)
+    return _escaped(line if len(line) <= _MAX_KNOWN_CHARS else line[:_MAX_KNOWN_CHARS] + "…")

@@ -1,7 +1,6 @@
-"""What stands behind every model: an entry counts only if the episodes it cites say it.
+"""Refuse entries of a model's answer that the cited episodes do not say.
 
-A model makes things up, copies its instructions, keeps what it should not, and obeys what it reads.
-None of that is asked of it politely here: what the cited episodes do not say is refused.
+A model invents things, copies its instructions, keeps secrets, and obeys what it reads.
 """
 
 import re
@@ -25,14 +24,14 @@ _SECRET_WORD = re.compile(
     "passwor[dt]|kennwort|contrasena|mot de passe|senha|wachtwoord|парол|密码|密碼|パスワード"
     "|비밀번호"
 )
-# Words that speak to whoever reads the episode, not to whoever took part in it.
+# Words that address the reader of the episode.
 _SPOKEN_TO_THE_READER = re.compile(
     r"(?:ignor\w*|disregard|override|vergiss|missachte|oublie[sz]?|olvida|dimentica|esquece)"
     r"\W+(?:\w+\W+){0,5}?(?:instru\w+|istruzioni|anweisung\w*|prompt\w*|rules|regeln|page)"
     r"|system prompt|new_facts|updated_facts|new_rules|confirmations\b|episode_content"
     r"|known_facts|known_rules|confirm all|</?episodes?\b"
 )
-# A rule says what to do, which is seldom in the words of what happened.
+# A rule says what to do, seldom in the words of the episode.
 _RULE_SHARE = 0.5
 _SHORTEST_ECHO = 3
 _SHARED = 0.7
@@ -41,18 +40,18 @@ _LONGEST_AGO_DAYS = 366
 
 
 class Refused(InvalidInput):
-    """An entry that a guard refuses; the message never repeats what it says."""
+    """An entry is refused; the message never quotes it."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The episodes that an entry cites, as words."""
+    """The words of the episodes that an entry cites."""
 
     episodes: tuple[EpisodeToRead, ...]
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Every word they say, but for paragraphs that speak to the reader."""
+        """Every word, without paragraphs that address the reader."""
         texts = [text for episode in self.episodes for text in _heard(episode)]
         return frozenset(word for text in texts for word in _spelt(text))
 
@@ -64,86 +63,79 @@ class Evidence:
         return known
 
     def says(self, word: str) -> bool:
-        """Whether a word stands there, in another form perhaps."""
+        """Whether they have a word, in any form."""
         near = self._by_beginning.get(word[:_LEAST_PREFIX], ())
         return self.says_exactly(word) or any(_same_stem(word, other) for other in near)
 
     def says_exactly(self, word: str) -> bool:
-        """Whether a name or a number stands there; a genitive is the same name."""
+        """Whether they have a name or number; a genitive is the same name."""
         return bool({word, word + "s", word.removesuffix("s")} & self.words)
 
     def names(self, subject: str) -> bool:
-        """Whether whom or what it is about stands there."""
-        return not subject or not _subject_is_missing(self, subject)
+        """Whether they name a subject; an empty subject needs no name."""
+        words = [word for word in telling(subject) if len(word) > 1]
+        if words or not subject:
+            return all(map(self.says_exactly, words))
+        texts = (text for episode in self.episodes for text in _heard(episode))
+        return any(folded(subject) in text for text in texts)
 
     def holds(self, text: str, share: float = 1.0) -> bool:
-        """Whether the names and numbers of a text stand there, and so many of its other words."""
+        """Whether they have a text's names and numbers, and a share of its other words."""
         plain = self._without_known_dates(text)
         named = names(plain)
-        telling = [word for word in _spelt(plain) if word not in stop_words() and len(word) > 1]
-        exact = [word for word in telling if word in named or any(map(str.isdigit, word))]
-        others = [word for word in telling if word not in exact]
+        words = [word for word in telling(plain) if len(word) > 1]
+        exact = [word for word in words if word in named or any(map(str.isdigit, word))]
+        others = [word for word in words if word not in exact]
         pairs = [word for word in others if _UNSPACED.search(word)]
-        words = [self.says(word) for word in others if not _UNSPACED.search(word)]
+        spaced = [self.says(word) for word in others if not _UNSPACED.search(word)]
+        # Half of the pairs of a text without spaces suffice: they overlap the ends of words.
+        known = [pair in self.words for pair in pairs if not _GRAMMAR.search(pair)]
         return (
             all(map(self.says_exactly, exact))
-            and sum(words) >= share * len(words)
-            and self._holds_pairs([pair for pair in pairs if not _GRAMMAR.search(pair)])
+            and sum(spaced) >= share * len(spaced)
+            and sum(known) * 2 >= len(known)
         )
 
-    def _holds_pairs(self, pairs: Sequence[str]) -> bool:
-        """Whether most of a text without spaces stands there: its pairs overlap word ends."""
-        return sum(pair in self.words for pair in pairs) * 2 >= len(pairs)
-
     def _without_known_dates(self, text: str) -> str:
-        """The text without dates that may be meant by words such as yesterday."""
+        """Return the text without dates near the episodes', which may stand for "yesterday"."""
         days = [episode.created_at.date() for episode in self.episodes]
-        text = _DATE.sub(lambda found: "" if _is_near(found, days) else found[0], text)
+        text = _DATE.sub(lambda match: "" if _is_near(match, days) else match[0], text)
         years = {day.year + step for day in days for step in (-1, 0, 1)}
-        return _YEAR.sub(lambda found: "" if int(found[0]) in years else found[0], text)
+        return _YEAR.sub(lambda match: "" if int(match[0]) in years else match[0], text)
 
 
 def check_statement(
     evidence: Evidence, subject: str, predicate: str, content: str, instructions: str
 ) -> None:
-    """Refuse a fact that the evidence does not hold."""
+    """Refuse a fact that is a secret, repeats the instructions, or is not in the evidence."""
     _check_secret(content, predicate, f"{subject} {predicate} {content}")
     _check_echo(content, instructions)
-    if folded(subject) != "user" and _subject_is_missing(evidence, subject):
-        raise Refused("subject: does not stand in the episodes it is said to come from")
+    if folded(subject) != "user" and not evidence.names(subject):
+        raise Refused("subject: is not in the episodes that it cites")
     _check_words(evidence, content)
 
 
 def check_rule(evidence: Evidence, content: str, instructions: str) -> None:
-    """Refuse a rule that the evidence does not hold."""
+    """Refuse a rule that is a secret, repeats the instructions, or is not in the evidence."""
     _check_secret(content, "", content)
     _check_echo(content, instructions)
     _check_words(evidence, content, _RULE_SHARE)
 
 
 def supports(evidence: Evidence, content: str, subject: str = "") -> bool:
-    """Whether the evidence says again what is known."""
-    telling = set(_spelt(content)) - stop_words() - set(_spelt(subject))
-    return evidence.names(subject) and any(evidence.says(word) for word in telling)
-
-
-def _subject_is_missing(evidence: Evidence, subject: str) -> bool:
-    words = [word for word in _spelt(subject) if word not in stop_words() and len(word) > 1]
-    if not words:
-        return folded(subject) not in {folded(one.author or "") for one in evidence.episodes} and (
-            not any(folded(subject) in text for one in evidence.episodes for text in _heard(one))
-        )
-    return not all(evidence.says_exactly(word) for word in words)
+    """Whether the evidence repeats something of what is known."""
+    words = set(telling(content)) - set(_spelt(subject))
+    return evidence.names(subject) and any(map(evidence.says, words))
 
 
 def _check_words(evidence: Evidence, content: str, share: float = 1.0) -> None:
     if not evidence.holds(content, share):
-        raise Refused("content: says what does not stand in the episodes it is said to come from")
+        raise Refused("content: says what is not in the episodes that it cites")
 
 
 def _check_echo(content: str, instructions: str) -> None:
-    said = normalise_whitespace(folded(content)).strip(" .")
-    if len(said.split()) >= _SHORTEST_ECHO and said in normalise_whitespace(folded(instructions)):
+    line = normalise_whitespace(folded(content)).strip(" .")
+    if len(line.split()) >= _SHORTEST_ECHO and line in normalise_whitespace(folded(instructions)):
         raise Refused("content: repeats the instructions")
 
 
@@ -151,18 +143,18 @@ def _check_secret(content: str, name: str, whole: str) -> None:
     seen = masked(content).count or masked(whole).count or names_a_secret(name)
     named = _SECRET_WORD.search(folded(whole)) and any(map(str.isdigit, content))
     if seen or named or _SECRET_WORD.search(folded(name)):
-        raise Refused("content: looks like a secret, which is not kept")
+        raise Refused("content: looks like a secret, which is not stored")
 
 
 def _heard(episode: EpisodeToRead) -> Iterator[str]:
-    """What an episode says, folded, and who said it, without what speaks to the reader."""
+    """Yield the author and the paragraphs of an episode, folded."""
     if episode.author:
         yield folded(episode.author)
     yield from map(folded, paragraphs(episode))
 
 
 def paragraphs(episode: EpisodeToRead) -> Iterator[str]:
-    """What an episode says, without what speaks to the reader."""
+    """Yield the paragraphs of an episode, without those that address the reader."""
     for paragraph in re.split(r"\n\s*\n", episode.content):
         if not _SPOKEN_TO_THE_READER.search(folded(paragraph)):
             yield paragraph
@@ -172,23 +164,28 @@ def _spelt(text: str) -> list[str]:
     return _WORD.findall(prepared(folded(text)))
 
 
+def telling(text: str) -> list[str]:
+    """Return the words of a text that are no stop words, folded."""
+    return [word for word in _spelt(text) if word not in stop_words()]
+
+
 def names(text: str) -> frozenset[str]:
-    """The words written with a capital elsewhere than at the start of a sentence."""
-    found = re.finditer(r"(?<![.!?:\n])\s+([^\W\d_]+)", " . " + text)
-    capital = [match[1] for match in found if match[1][0].isupper()]
+    """Return the words written with a capital, except at the start of a sentence."""
+    words = re.finditer(r"(?<![.!?:\n])\s+([^\W\d_]+)", " . " + text)
+    capital = [match[1] for match in words if match[1][0].isupper()]
     return frozenset(word for name in capital for word in _spelt(name))
 
 
-def _same_stem(one: str, other: str) -> bool:
-    """Whether two words share so much of their beginning that they are forms of one."""
-    longer = max(len(one), len(other))
+def _same_stem(word: str, other: str) -> bool:
+    """Whether two words share enough of their beginning to be forms of one word."""
+    longer = max(len(word), len(other))
     shared = max(_LEAST_PREFIX, -int(-longer * _SHARED // 1))
-    return one[:shared] == other[:shared] and min(len(one), len(other)) >= shared
+    return word[:shared] == other[:shared] and min(len(word), len(other)) >= shared
 
 
-def _is_near(found: re.Match[str], days: Sequence[date]) -> bool:
+def _is_near(match: re.Match[str], days: Sequence[date]) -> bool:
     try:
-        meant = date(int(found[1]), int(found[2]), int(found[3]))
+        meant = date(int(match[1]), int(match[2]), int(match[3]))
     except ValueError:
         return False
     return any(abs((meant - day).days) <= _LONGEST_AGO_DAYS for day in days)

@@ -1,4 +1,4 @@
-"""Reading a consolidation's answer: whatever the text, a result and what was wrong with it."""
+"""Parse the answer of a consolidation into entries, and list what is wrong with it."""
 
 import math
 import re
@@ -30,7 +30,7 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True, slots=True)
 class NewFactEntry:
-    """A fact the model found."""
+    """A new fact in the answer."""
 
     subject: str
     predicate: str
@@ -46,7 +46,7 @@ class NewFactEntry:
 
 @dataclass(frozen=True, slots=True)
 class UpdatedFactEntry:
-    """What a known fact should say instead; None keeps what the known fact has."""
+    """A change of a known fact; None keeps what the fact has."""
 
     target_id: UUID
     subject: str
@@ -61,7 +61,7 @@ class UpdatedFactEntry:
 
 @dataclass(frozen=True, slots=True)
 class NewRuleEntry:
-    """A rule the model found."""
+    """A new rule in the answer."""
 
     content: str
     tags: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class NewRuleEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationResult:
-    """What the model wants done; `parse_errors` say what of its answer cannot be used."""
+    """The entries of an answer, and why others cannot be used."""
 
     new_facts: tuple[NewFactEntry, ...] = ()
     updated_facts: tuple[UpdatedFactEntry, ...] = ()
@@ -83,7 +83,7 @@ class ConsolidationResult:
 def parse_consolidation(
     text: str, shown: Mapping[int, UUID] = MappingProxyType({})
 ) -> ConsolidationResult:
-    """The result in an answer; parse errors name the place and the fault, never the content."""
+    """Parse an answer; parse errors name the place and the fault, never the content."""
     if _NOTHING.fullmatch(text):
         return ConsolidationResult()
     answer, fault = find_object(text, frozenset((*LISTS, EMPTY)))
@@ -105,17 +105,19 @@ def parse_consolidation(
 def _entries(
     answer: Mapping[str, Any], name: str, read: Callable[[Any], Entry], errors: list[str]
 ) -> tuple[Entry, ...]:
-    """The usable entries of one list; the others are reported."""
-    found = answer.get(name)
-    if found is None:
+    """Read one list; add an error for each entry that cannot be used."""
+    entries = answer.get(name)
+    if entries is None:
         return ()
-    if not isinstance(found, list):
+    if not isinstance(entries, list):
         errors.append(f"{name}: must be a list")
         return ()
-    if len(found) > MAX_ACTIONS:
-        errors.append(f"{name}: found {len(found)} entries; only the first {MAX_ACTIONS} are read")
+    if len(entries) > MAX_ACTIONS:
+        errors.append(
+            f"{name}: found {len(entries)} entries; only the first {MAX_ACTIONS} are read"
+        )
     usable: list[Entry] = []
-    for place, entry in enumerate(found[:MAX_ACTIONS]):
+    for place, entry in enumerate(entries[:MAX_ACTIONS]):
         try:
             usable.append(read(entry))
         except InvalidInput as error:
@@ -125,51 +127,54 @@ def _entries(
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads entries whose identifiers may be numbers of what was shown."""
+    """Reads entries, in which an identifier may be the number that the prompt showed."""
 
     shown: Mapping[int, UUID]
 
     def new_fact(self, entry: Any) -> NewFactEntry:
         fields = _fields(entry)
         return NewFactEntry(
-            **_statement(fields),
-            permanence=_permanence(fields) or Permanence.STANDARD,
-            importance=_importance(fields) or 5.0,
-            tags=_tags(fields) or (),
-            sources=self.identifiers(fields, _SOURCES),
-            window=_window(fields),
+            **self._fact(fields),
             entity_id=self.shown.get(_number(fields.get("entity_id"))),
             depends_on=self.identifiers(fields, "depends_on"),
         )
 
     def updated_fact(self, entry: Any) -> UpdatedFactEntry:
         fields = _fields(entry)
-        return UpdatedFactEntry(
-            target_id=self.identifier("target_id", fields.get("target_id")),
-            **_statement(fields),
-            permanence=_permanence(fields),
-            importance=_importance(fields),
-            tags=_tags(fields),
-            sources=self.identifiers(fields, _SOURCES),
-            window=_window(fields),
-        )
+        target_id = self.identifier("target_id", fields.get("target_id"))
+        return UpdatedFactEntry(target_id=target_id, **self._fact(fields))
+
+    def _fact(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Read what new and updated facts share, without values that are missing or unusable."""
+        optional = {
+            "permanence": _permanence(fields),
+            "importance": _importance(fields),
+            "tags": _tags(fields),
+        }
+        return {
+            "subject": _line(fields, "subject", inputs.MAX_SUBJECT),
+            "predicate": _line(fields, "predicate", inputs.MAX_PREDICATE),
+            "content": _content(fields),
+            "sources": self.identifiers(fields, _SOURCES),
+            "window": _window(fields),
+            **{name: value for name, value in optional.items() if value is not None},
+        }
 
     def new_rule(self, entry: Any) -> NewRuleEntry:
         fields = _fields(entry)
-        content = inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER)
-        return NewRuleEntry(content, _tags(fields) or (), self.identifiers(fields, _SOURCES))
+        sources = self.identifiers(fields, _SOURCES)
+        return NewRuleEntry(_content(fields), _tags(fields) or (), sources)
 
     def identifier(self, name: str, value: Any) -> UUID:
-        """An identifier; what is none is not quoted, since it may be anything the model read."""
-        found = self.shown.get(_number(value))
+        """Read an identifier; an error does not quote it, since it may be any text."""
         try:
-            return found or UUID(value)
+            return self.shown.get(_number(value)) or UUID(value)
         except (ValueError, TypeError, AttributeError):
             or_number = " or a number that was shown" if self.shown else ""
             raise InvalidInput(f"{name}: must be a valid UUID{or_number}") from None
 
     def identifiers(self, fields: Mapping[str, Any], name: str) -> tuple[UUID, ...]:
-        """The memories the model names; what is no identifier says nothing."""
+        """Read a list of identifiers; other values are left out."""
         value = fields.get(name)
         named: list[UUID] = []
         for entry in value[:MAX_ACTIONS] if isinstance(value, list) else ():
@@ -179,19 +184,17 @@ class _Reader:
 
 
 def _number(value: Any) -> int:
-    """The number that is meant; 0 if it is none."""
+    """Return a number as the prompt shows them; 0 for anything else."""
     is_number = type(value) is int or (isinstance(value, str) and _NUMBER.fullmatch(value))
     return int(str(value).strip().lstrip("#")) if is_number else 0
 
 
-def _statement(fields: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "subject": inputs.checked_line("subject", _text(fields, "subject"), inputs.MAX_SUBJECT),
-        "predicate": inputs.checked_line(
-            "predicate", _text(fields, "predicate"), inputs.MAX_PREDICATE
-        ),
-        "content": inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER),
-    }
+def _line(fields: Mapping[str, Any], name: str, limit: int) -> str:
+    return inputs.checked_line(name, _text(fields, name), limit)
+
+
+def _content(fields: Mapping[str, Any]) -> str:
+    return inputs.checked_text("content", _text(fields, "content"), MAX_ANSWER)
 
 
 def _fields(entry: Any) -> Mapping[str, Any]:
@@ -213,7 +216,7 @@ def _permanence(fields: Mapping[str, Any]) -> Permanence | None:
 
 
 def _importance(fields: Mapping[str, Any]) -> float | None:
-    """A number brought within 1 to 10; what is no number is not given."""
+    """Return the importance within 1 to 10; None for anything but a number."""
     value = fields.get("importance")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -223,7 +226,7 @@ def _importance(fields: Mapping[str, Any]) -> float | None:
 
 
 def _window(fields: Mapping[str, Any]) -> Window:
-    """When it holds, where the entry says so in dates; what never holds is not given."""
+    """Return the validity window; open if its dates are missing or in the wrong order."""
     begin, end = (_midnight(fields.get(name)) for name in ("valid_from", "valid_to"))
     return OPEN if begin and end and begin >= end else Window(begin, end)
 
@@ -238,7 +241,7 @@ def _midnight(value: Any) -> datetime | None:
 
 
 def _tags(fields: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The usable tags; what is no list of tags is not given."""
+    """Return the usable tags; None for anything but a list."""
     value = fields.get("tags")
     if not isinstance(value, list):
         return None

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property, partial
-from typing import Any
 from uuid import UUID
 
 from butlers.errors import InvalidInput
 from butlers.kernel.text import normalise_whitespace, says_the_same
 from butlers.memory.model import MemoryRef, MemoryType, NewFact, NewRule, Origin
 from butlers.memory.policy import naming
-from butlers.memory.policy.attachments import checked_fact, checked_rule
+from butlers.memory.policy.attachments import checked_new
 from butlers.memory.policy.confidence import INFERRED_CONFIDENCE
 from butlers.memory.policy.consolidation import EpisodeToRead, KnownEntity, KnownFact, KnownMemories
 from butlers.memory.policy.consolidation_guards import (
@@ -34,7 +33,7 @@ from butlers.memory.settings import MemoryModuleConfig
 
 @dataclass(frozen=True, slots=True)
 class StoreFact:
-    """Store a fact derived from these episodes; with a target, in the place of that fact."""
+    """Store a fact drawn from these episodes; with a target, it supersedes that fact."""
 
     label: str
     new: NewFact
@@ -45,7 +44,7 @@ class StoreFact:
 
 @dataclass(frozen=True, slots=True)
 class StoreRule:
-    """Store a rule derived from these episodes."""
+    """Store a rule drawn from these episodes."""
 
     label: str
     new: NewRule
@@ -63,6 +62,7 @@ class ConfirmMemory:
 
 
 Action = StoreFact | StoreRule | ConfirmMemory
+FactEntry = NewFactEntry | UpdatedFactEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,11 @@ class EpisodeBatch:
     episodes: tuple[EpisodeToRead, ...]
     instructions: str = ""
     known_to_all: frozenset[str] = frozenset()
-    """Names, in small letters, of whom or what every butler knows."""
+    """Names, in lower case, of entities that every butler knows."""
 
     @cached_property
     def episode_ids(self) -> tuple[UUID, ...]:
-        """Which they are."""
+        """The ids of the episodes."""
         return tuple(episode.id for episode in self.episodes)
 
     @cached_property
@@ -94,20 +94,20 @@ class EpisodeBatch:
         return tuple(Evidence((episode,)) for episode in self.episodes)
 
     def scope(self, subject: str) -> str:
-        """What is new stays with the butler that heard it, unless it is about one known to all."""
+        """Return the scope of a new fact: the butler's, or global for a subject known to all."""
         return GLOBAL if subject.lower() in self.known_to_all else self.butler
 
     def sources(self, named: Sequence[UUID]) -> tuple[UUID, ...]:
-        """The named ones among these episodes, in order; all of them when none is named."""
+        """Return the named ones of these episodes, in order; all if none is named."""
         chosen = set(named)
         return tuple(id for id in self.episode_ids if id in chosen) or self.episode_ids
 
     def evidence(self, sources: Sequence[UUID]) -> Evidence:
-        """What these of the episodes say."""
-        return Evidence(tuple(one for one in self.episodes if one.id in sources))
+        """Return what some of the episodes say."""
+        return Evidence(tuple(episode for episode in self.episodes if episode.id in sources))
 
     def supporting(self, content: str, subject: str = "") -> tuple[UUID, ...]:
-        """The episodes that say, each by itself, something of this."""
+        """Return the episodes that each by itself say something of this."""
         return tuple(
             evidence.episodes[0].id
             for evidence in self._each
@@ -115,15 +115,15 @@ class EpisodeBatch:
         )
 
     def cited(self, named: Sequence[UUID], content: str, subject: str = "") -> tuple[UUID, ...]:
-        """The episodes an entry names, or where it names none, those that say something of it."""
+        """Return the episodes that an entry names, or else those that say something of it."""
         if set(named) & set(self.episode_ids):
             return self.sources(named)
         return self.supporting(content, subject) or self.episode_ids
 
     def idempotency_key(self, kind: str, *words: str) -> str:
-        """Equal for the same action taken from the same episodes, however it is spaced or cased."""
-        said = [normalise_whitespace(word).casefold() for word in words]
-        whole = json.dumps([sorted(map(str, self.episode_ids)), kind, said])
+        """Return the key of an action: equal for the same words, in any case, of these episodes."""
+        words_folded = [normalise_whitespace(word).casefold() for word in words]
+        whole = json.dumps([sorted(map(str, self.episode_ids)), kind, words_folded])
         return f"consolidation:{hashlib.sha256(whole.encode()).hexdigest()}"
 
 
@@ -167,37 +167,43 @@ class _Planner:
             yield f"confirmations[{memory_id}]", partial(self.confirmation, memory_id)
 
     def new_fact(self, entry: NewFactEntry, label: str) -> StoreFact:
-        sources = self.batch.sources(entry.sources)
-        self._check_fact(entry, sources)
+        self._check_fact(entry)
         about = self._entity(entry)
         scope = GLOBAL if about and about.is_known_to_all else self.batch.scope(entry.subject)
-        key = (entry.subject, entry.predicate, entry.content)
         new = NewFact(
-            *key,
+            entry.subject,
+            entry.predicate,
+            entry.content,
             importance=entry.importance,
             permanence=entry.permanence,
-            scope=of_source(scope, self.batch.butler),
+            scope=scope,
             tags=entry.tags,
             entity_id=about.id if about else None,
-            idempotency_key=self.batch.idempotency_key("new_fact", *key),
             depends_on=self._grounds(entry),
-            **self._provenance(entry, sources),
         )
-        cited = self.batch.cited(entry.sources, entry.content, entry.subject)
-        return StoreFact(label, checked_fact(new, self.settings), sources, cited)
+        key = (entry.subject, entry.predicate, entry.content)
+        return self._store(label, entry, new, "new_fact", *key)
 
     def updated_fact(self, entry: UpdatedFactEntry, label: str) -> StoreFact:
         target = self.known.facts.get(entry.target_id)
         if target is None:
             raise InvalidInput(f"fact {entry.target_id} was not shown; it is left as it is")
-        sources = self.batch.sources(entry.sources)
         if not says_the_same(target.content, entry.content):
-            self._check_fact(replace(entry, subject=target.subject), sources)
-        new = self._successor(target, entry, sources)
-        cited = self.batch.cited(entry.sources, entry.content, target.subject)
-        # What a project says of something global is the project's, beside it.
-        replaced = target.id if new.scope == target.scope else None
-        return StoreFact(label, checked_fact(new, self.settings), sources, cited, replaced)
+            self._check_fact(replace(entry, subject=target.subject))
+        new = NewFact(
+            target.subject,
+            target.predicate,
+            entry.content,
+            importance=target.importance if entry.importance is None else entry.importance,
+            permanence=entry.permanence or target.permanence,
+            scope=target.scope,
+            tags=target.tags if entry.tags is None else entry.tags,
+            entity_id=target.entity_id,
+        )
+        stored = self._store(label, entry, new, "updated_fact", str(target.id), entry.content)
+        # What a project's episodes say of something global is stored in the project, beside it.
+        is_beside = stored.new.scope != target.scope
+        return stored if is_beside else replace(stored, target_id=target.id)
 
     def new_rule(self, entry: NewRuleEntry, label: str) -> StoreRule:
         sources = self.batch.sources(entry.sources)
@@ -212,19 +218,20 @@ class _Planner:
             origin=Origin.INFERRED,
         )
         cited = self.batch.cited(entry.sources, entry.content)
-        return StoreRule(label, checked_rule(new, self.settings), sources, cited)
+        return StoreRule(label, checked_new(new, self.settings), sources, cited)
 
     def confirmation(self, memory_id: UUID, label: str) -> ConfirmMemory:
-        if (fact := self.known.facts.get(memory_id)) is not None:
-            cited = self.batch.supporting(fact.content, fact.subject)
-            return ConfirmMemory(label, MemoryRef(MemoryType.FACT, memory_id), cited)
-        if (rule := self.known.rules.get(memory_id)) is not None:
-            cited = self.batch.supporting(rule.content)
-            return ConfirmMemory(label, MemoryRef(MemoryType.RULE, memory_id), cited)
-        raise InvalidInput(f"memory {memory_id} was not shown; it is left as it is")
+        known = self.known.facts.get(memory_id) or self.known.rules.get(memory_id)
+        if known is None:
+            raise InvalidInput(f"memory {memory_id} was not shown; it is left as it is")
+        kind, subject = MemoryType.RULE, ""
+        if isinstance(known, KnownFact):
+            kind, subject = MemoryType.FACT, known.subject
+        cited = self.batch.supporting(known.content, subject)
+        return ConfirmMemory(label, MemoryRef(kind, memory_id), cited)
 
     def _grounds(self, entry: NewFactEntry) -> tuple[MemoryRef, ...]:
-        """The shown facts and rules that a fact depends on; what was not shown is no ground."""
+        """Return the shown facts and rules that a fact depends on; others are ignored."""
         kinds = ((MemoryType.FACT, self.known.facts), (MemoryType.RULE, self.known.rules))
         return tuple(
             MemoryRef(kind, id)
@@ -234,53 +241,36 @@ class _Planner:
         )
 
     def _entity(self, entry: NewFactEntry) -> KnownEntity | None:
-        """The entity that the answer names by its number, if the subject may mean it."""
+        """Return the entity that the answer names, if the subject may mean it."""
         entity = self.known.entities.get(entry.entity_id) if entry.entity_id else None
         return entity if entity and naming.may_mean(entry.subject, entity.names) else None
 
-    def _check_fact(
-        self, entry: NewFactEntry | UpdatedFactEntry, sources: tuple[UUID, ...]
-    ) -> None:
+    def _check_fact(self, entry: FactEntry) -> None:
+        evidence = self.batch.evidence(self.batch.sources(entry.sources))
         statement = (entry.subject, entry.predicate, entry.content)
-        check_statement(self.batch.evidence(sources), *statement, self.batch.instructions)
+        check_statement(evidence, *statement, self.batch.instructions)
 
-    def _successor(
-        self, target: KnownFact, entry: UpdatedFactEntry, sources: tuple[UUID, ...]
-    ) -> NewFact:
-        """A fact under the key of its target, which it supersedes; drawn from a project's
-        episodes, under that key in the project."""
-        return NewFact(
-            target.subject,
-            target.predicate,
-            entry.content,
-            importance=target.importance if entry.importance is None else entry.importance,
-            permanence=entry.permanence or target.permanence,
-            scope=of_source(target.scope, self.batch.butler),
-            tags=target.tags if entry.tags is None else entry.tags,
-            entity_id=target.entity_id,
-            idempotency_key=self.batch.idempotency_key(
-                "updated_fact", str(target.id), entry.content
-            ),
-            **self._provenance(entry, sources),
-        )
-
-    def _provenance(
-        self, entry: NewFactEntry | UpdatedFactEntry, sources: tuple[UUID, ...]
-    ) -> dict[str, Any]:
-        """Where an inferred fact comes from, and its validity window, if the evidence has the
-        years or is of about then."""
+    def _store(self, label: str, entry: FactEntry, new: NewFact, *key: str) -> StoreFact:
+        """Store a fact with its provenance, and its window if the evidence has the years."""
+        sources = self.batch.sources(entry.sources)
         begin, end = entry.window.valid_from, entry.window.valid_to
         years = {at.year for at in (begin, end and end - timedelta(days=1)) if at}
-        is_held = all(self.batch.evidence(sources).holds(str(year)) for year in years)
-        return {
-            "confidence": INFERRED_CONFIDENCE,
-            "origin": Origin.INFERRED,
-            "source_butler": self.batch.butler,
-            "source_episode_id": _only(sources),
-            **({"valid_from": begin, "valid_to": end} if is_held else {}),
-        }
+        is_dated = all(self.batch.evidence(sources).holds(str(year)) for year in years)
+        new = replace(
+            new,
+            scope=of_source(new.scope, self.batch.butler),
+            idempotency_key=self.batch.idempotency_key(*key),
+            confidence=INFERRED_CONFIDENCE,
+            origin=Origin.INFERRED,
+            source_butler=self.batch.butler,
+            source_episode_id=_only(sources),
+            valid_from=begin if is_dated else None,
+            valid_to=end if is_dated else None,
+        )
+        cited = self.batch.cited(entry.sources, entry.content, new.subject)
+        return StoreFact(label, checked_new(new, self.settings), sources, cited)
 
 
 def _only(sources: tuple[UUID, ...]) -> UUID | None:
-    """The source when there is exactly one; several are kept as links."""
+    """Return the source if there is exactly one; several become links."""
     return sources[0] if len(sources) == 1 else None

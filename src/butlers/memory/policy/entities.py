@@ -20,24 +20,24 @@ MERGED_INTO = "merged_into"
 
 
 def checked_name(field: str, value: str) -> str:
-    """A name on one line, composed, so that it equals itself however it was typed."""
+    """Return a name on one line, in Unicode's composed form (NFC)."""
     return inputs.checked_line(field, unicodedata.normalize("NFC", value), inputs.MAX_NAME)
 
 
 def kept_name(field: str, value: str, secrets: Secrets) -> str:
-    """A name fit to be stored."""
+    """Return a name fit to be stored."""
     return checked_name(field, admitted(secrets, field, value))
 
 
 def kept_aliases(aliases: Sequence[str], secrets: Secrets) -> list[str]:
-    """Names in the order given, each once whatever its case."""
+    """Return aliases fit to be stored, each once whatever its case."""
     if len(aliases) > MAX_ALIASES:
         raise InvalidInput(f"aliases: found {len(aliases)} of them; valid is at most {MAX_ALIASES}")
     return unheard_of((kept_name("aliases", alias, secrets) for alias in aliases), ())
 
 
 def unheard_of(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """The names that are not among the known ones, each once whatever its case."""
+    """Return the names that are not known, each once whatever its case."""
     heard = {name.casefold() for name in known}
     fresh: dict[str, str] = {}
     for name in names:
@@ -47,7 +47,7 @@ def unheard_of(names: Iterable[str], known: Iterable[str]) -> list[str]:
 
 
 def kept_metadata(metadata: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
-    """A JSON object of bounded size and depth that does not claim to be merged away."""
+    """Return metadata fit to be stored; refuse what is too large, too deep or reserved."""
     try:
         cleaned = admitted_json(secrets, "metadata", clean_json(metadata, MAX_METADATA_DEPTH))
     except TypeError as error:
@@ -68,20 +68,20 @@ def kept_metadata(metadata: Mapping[str, Any], secrets: Secrets) -> dict[str, An
 
 
 def joined_metadata(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes laid over what was there; it may not grow beyond the limit."""
+    """Merge changes into metadata; refuse to grow it beyond the limit."""
     joined = {**before, **changes}
-    # What a merge made large may stay so, but not grow further.
+    # What a merge made too large may stay, but not grow.
     refuse_large(joined, max(MAX_METADATA_BYTES, _size(before)))
     return joined
 
 
 def merged_metadata(source: Mapping[str, Any], target: Mapping[str, Any]) -> dict[str, Any]:
-    """What both say; where they differ, the target is right."""
+    """Merge the metadata of two entities; the target's values win."""
     return {key: value for key, value in {**source, **target}.items() if key != MERGED_INTO}
 
 
 def refuse_large(metadata: Mapping[str, Any], limit: int) -> None:
-    """Metadata beyond its limit is an InvalidInput."""
+    """Raise InvalidInput for metadata beyond its limit."""
     size = _size(metadata)
     if size > limit:
         raise InvalidInput(f"metadata: found {size} bytes as JSON; valid is at most {limit}")
@@ -98,56 +98,55 @@ def _size(metadata: Mapping[str, Any]) -> int:
 
 Row = Mapping[str, Any]
 
-# Nobody is surer by less than this: the instants of two confirmations are not that exact.
+# Smaller differences of confidence do not count: the times of confirmations are not that exact.
 _DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class FactMerge:
-    """A fact that gives way, and the one that stays."""
+    """Two facts under one key: the winner stays current, the loser is superseded."""
 
     winner: Row
     loser: Row
 
     @property
     def since(self) -> datetime | None:
-        """When the one that stays was told, where that took the place of what was told before."""
-        told: datetime = self.winner["created_at"]
-        later = self.winner["valid_from"] is None and told > self.loser["created_at"]
-        return told if later else None
+        """When the winner began to hold, if it was stored later and has no window of its own."""
+        stored_at: datetime = self.winner["created_at"]
+        is_later = self.winner["valid_from"] is None and stored_at > self.loser["created_at"]
+        return stored_at if is_later else None
 
     @property
     def why(self) -> str:
-        """What decided."""
+        """Why the winner stays."""
         if self.winner["trust"] != self.loser["trust"]:
             return "more trusted"
-        return "surer" if _sureness(self.winner) != _sureness(self.loser) else "the target's own"
+        is_draw = _confidence(self.winner) == _confidence(self.loser)
+        return "the target's own" if is_draw else "more confident"
 
 
 def settled(rows: Iterable[Row]) -> list[FactMerge]:
-    """Each fact that gives way, in id order: the more trusted one stays, then the surer one now,
-    and on a draw the target's own."""
-    kept: dict[tuple[str, str], list[Row]] = {}
-    lost = []
-    for row in sorted(rows, key=_window_key):
-        beside = kept.setdefault((row["scope"], row["predicate"]), [])
-        winner = next((one for one in beside if _at_once(one, row)), None)
+    """List the facts that lose, in id order: to the more trusted, then the more confident, then
+    the target's own."""
+    winners: dict[tuple[str, str], list[Row]] = {}
+    merges = []
+    for row in sorted(rows, key=_rank):
+        kept = winners.setdefault((row["scope"], row["predicate"]), [])
+        winner = next((fact for fact in kept if _window(fact).meets(_window(row))), None)
         if winner is None:
-            beside.append(row)
+            kept.append(row)
         else:
-            lost.append(FactMerge(winner, row))
-    return sorted(lost, key=lambda one: one.loser["id"])
+            merges.append(FactMerge(winner, row))
+    return sorted(merges, key=lambda merge: merge.loser["id"])
 
 
-def _window_key(row: Row) -> tuple[Any, ...]:
-    return (-row["trust"], -_sureness(row), not row["is_own"], row["id"])
+def _rank(row: Row) -> tuple[Any, ...]:
+    return (-row["trust"], -_confidence(row), not row["is_own"], row["id"])
 
 
-def _sureness(row: Row) -> float:
+def _confidence(row: Row) -> float:
     return round(float(row["effective_confidence"]), _DIGITS)
 
 
-def _at_once(one: Row, other: Row) -> bool:
-    """Whether two windows share a moment."""
-    own, others = (Window(row["valid_from"], row["valid_to"]) for row in (one, other))
-    return own.meets(others)
+def _window(row: Row) -> Window:
+    return Window(row["valid_from"], row["valid_to"])

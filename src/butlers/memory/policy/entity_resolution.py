@@ -1,4 +1,4 @@
-"""Which entity a name means: how candidates score, and what hints may say."""
+"""Score the entities that a name may mean, and check the hints of a caller."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -22,7 +22,7 @@ HINTS = ("topic", "mentioned_with", "domain_scores")
 
 
 class NameMatch(StrEnum):
-    """How a name met an entity."""
+    """How a name matches an entity."""
 
     EXACT = "exact"
     ALIAS = "alias"
@@ -31,7 +31,7 @@ class NameMatch(StrEnum):
 
 
 class FuzzyMeasure(StrEnum):
-    """Who measured how alike two spellings are; both measure the same."""
+    """What measured the similarity of two spellings; both measure the same."""
 
     PG_TRGM = "pg_trgm"
     PRODUCT = "product"
@@ -48,7 +48,7 @@ BASE_SCORES = {
 def candidate(
     row: Mapping[str, Any], name_match: str, measure: FuzzyMeasure | None = None
 ) -> dict[str, Any]:
-    """An entity that the name may mean, with the score that its name alone gives it."""
+    """Return a candidate with the score of its name alone."""
     match = NameMatch(name_match)
     return {
         "entity_id": row["id"],
@@ -63,14 +63,14 @@ def candidate(
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the caller knows about whom they mean."""
+    """What the caller knows about the entity."""
 
     text: str = ""
     domain_scores: dict[UUID, float] = field(default_factory=dict)
 
 
 def checked_hints(hints: Mapping[str, Any] | None) -> Hints:
-    """Hints fit to be used; one that is absent, null or empty says nothing."""
+    """Check hints; absent, null and empty ones are ignored."""
     given = hints or {}
     unknown = [key for key in given if key not in HINTS]
     if unknown:
@@ -82,10 +82,9 @@ def checked_hints(hints: Mapping[str, Any] | None) -> Hints:
 
 
 def overlap_boost(facts: Sequence[AbstractSet[str]], terms: AbstractSet[str]) -> float:
-    """Up to 20 points for how much the keywords of facts and the terms of hints overlap.
+    """Return up to 20 points for the overlap of facts' keywords with the terms of hints.
 
-    The overlap is the Jaccard index of the terms with all facts together or with the best single
-    fact, whichever is more: much knowledge on other matters must not hide the fact that fits.
+    It is the Jaccard index with all facts or with the best single fact, whichever is more.
     """
     together = frozenset[str]().union(*facts)
     return MAX_BOOST * max(jaccard(words, terms) for words in (together, *facts))
@@ -94,34 +93,29 @@ def overlap_boost(facts: Sequence[AbstractSet[str]], terms: AbstractSet[str]) ->
 def ranked(
     candidates: Iterable[Mapping[str, Any]], extra: Mapping[UUID, float]
 ) -> list[dict[str, Any]]:
-    """What the caller is shown: best score first, then by name, then by id."""
-    shown = [
-        {
-            **one,
-            "entity_id": str(one["entity_id"]),
-            "score": round(one["score"] + extra[one["entity_id"]], 4),
-        }
-        for one in candidates
-    ]
-    return sorted(shown, key=lambda one: (-one["score"], one["canonical_name"], one["entity_id"]))
+    """Add the extra scores, and sort by score, then name, then id."""
+    rows = []
+    for row in candidates:
+        id, score = row["entity_id"], round(row["score"] + extra[row["entity_id"]], 4)
+        rows.append({**row, "entity_id": str(id), "score": score})
+    return sorted(rows, key=lambda row: (-row["score"], row["canonical_name"], row["entity_id"]))
 
 
 def similar(rows: Iterable[Mapping[str, Any]], name: str, limit: int) -> list[Mapping[str, Any]]:
-    """The entities that are spelled like the name, as pg_trgm would find and order them."""
-    measured = ((_likeness(row, name), row) for row in rows)
-    alike = [(likeness, row) for likeness, row in measured if likeness >= FUZZY_THRESHOLD]
-    alike.sort(key=lambda one: (-one[0], one[1]["canonical_name"], one[1]["id"]))
-    return [row for _, row in alike[:limit]]
-
-
-def _likeness(row: Mapping[str, Any], name: str) -> float:
-    return max(trigram_similarity(own, name) for own in (row["canonical_name"], *row["aliases"]))
+    """Return the entities spelled like the name, as pg_trgm would find and order them."""
+    alike = []
+    for row in rows:
+        names = (row["canonical_name"], *row["aliases"])
+        likeness = max(trigram_similarity(own, name) for own in names)
+        if likeness >= FUZZY_THRESHOLD:
+            alike.append((-likeness, row["canonical_name"], row["id"], row))
+    return [row for *_, row in sorted(alike, key=lambda found: found[:3])[:limit]]
 
 
 def _texts(hint: str, value: object, most: int, length: int = inputs.MAX_NAME) -> list[str]:
-    """One text or several; blank ones say nothing."""
+    """Check one text or several; blank ones are ignored."""
     texts = [] if value is None else [value] if isinstance(value, str) else value
-    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise InvalidInput(
             f"context_hints.{hint}: found a {type(value).__name__}; valid is "
             + ("a text" if most == 1 else "a list of texts")
@@ -130,9 +124,8 @@ def _texts(hint: str, value: object, most: int, length: int = inputs.MAX_NAME) -
         raise InvalidInput(
             f"context_hints.{hint}: found {len(texts)} texts; valid is at most {most}"
         )
-    return [
-        inputs.checked_line(f"context_hints.{hint}", one, length) for one in texts if one.strip()
-    ]
+    field = f"context_hints.{hint}"
+    return [inputs.checked_line(field, text, length) for text in texts if text.strip()]
 
 
 def _domain_scores(scores: object) -> dict[UUID, float]:

@@ -1,6 +1,7 @@
-"""What is erased with a person, a session or a tenant, told from the rows that there are."""
+"""Select what to erase with a person, a session or a tenant."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ _SAYS = ("content", "canonical_name", "name", "reason", "key")
 
 @dataclass(frozen=True, slots=True)
 class ErasureRequest:
-    """Whom or what to erase, and the ids, or how they begin, of what is to be kept all the same."""
+    """Whom or what to erase; `keep` are ids, or their beginnings, of what to keep."""
 
     about: str = ""
     entity_id: UUID | None = None
@@ -28,21 +29,21 @@ class ErasureRequest:
     keep: Sequence[str] = ()
 
     def keeps(self, id: str) -> bool:
-        """Whether something is to be kept."""
-        return any(len(one) >= _SHORTEST_ID and id.startswith(one) for one in self.keep)
+        """Whether to keep a row."""
+        return any(len(kept) >= _SHORTEST_ID and id.startswith(kept) for kept in self.keep)
 
     def is_of_session(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row came of the session that is erased."""
+        """Whether a row comes from the session to erase."""
         if not self.session:
             return False
-        told = (row.get("session_id"), (row.get("metadata") or {}).get("session"))
+        sessions = (row.get("session_id"), (row.get("metadata") or {}).get("session"))
         key = f"session:{self.session}"
-        return self.session in told or str(row.get("idempotency_key") or "").startswith(key)
+        return self.session in sessions or str(row.get("idempotency_key") or "").startswith(key)
 
 
 @dataclass(frozen=True, slots=True)
 class ErasedItem:
-    """Something that is erased: what it is, why, and how it begins."""
+    """A row to erase: its kind, the reason, and how its text begins."""
 
     kind: str
     id: str
@@ -53,7 +54,7 @@ class ErasedItem:
 
 @dataclass(slots=True)
 class Selection:
-    """Everything that is erased, and what is only reworded."""
+    """The rows to erase, and those to reword."""
 
     mentions: Mentions
     names: tuple[str, ...] = ()
@@ -62,54 +63,52 @@ class Selection:
     events: list[str] = field(default_factory=list)
 
     def ids(self, kind: str) -> list[str]:
-        """The ids of one kind."""
-        return [id for found, id in self.found if found == kind]
+        """Return the ids of one kind."""
+        return [id for other, id in self.found if other == kind]
 
     def add(self, kind: str, id: str, why: str, row: Mapping[str, Any], written: str) -> None:
-        """Erase a row."""
-        said = next((str(row[name]) for name in _SAYS if row.get(name)), "")
-        says = " ".join(str(row[name]) for name in ("subject", "predicate") if row.get(name))
-        text = one_line(f"{says} {said}".strip())
+        """Add a row to erase."""
+        content = next((str(row[name]) for name in _SAYS if row.get(name)), "")
+        about = " ".join(str(row[name]) for name in ("subject", "predicate") if row.get(name))
+        text = one_line(f"{about} {content}".strip())
         digest = hashlib.sha256(written.encode()).hexdigest()
         self.found[kind, id] = ErasedItem(kind, id, why, text[:_EXCERPT], digest)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many of each kind."""
-        kinds = [kind for kind, _ in self.found]
-        reworded = [kind for kind, _ in self.reworded]
-        told = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
-        told |= {f"{kind}_reworded": reworded.count(kind) for kind in dict.fromkeys(reworded)}
-        return told | ({"event": len(self.events)} if self.events else {})
+        """Return the number of rows of each kind."""
+        erased = Counter(kind for kind, _ in self.found)
+        reworded = Counter(f"{kind}_reworded" for kind, _ in self.reworded)
+        return {**erased, **reworded, **({"event": len(self.events)} if self.events else {})}
 
 
 def names_of(
     wanted: ErasureRequest, entities: Iterable[Mapping[str, Any]]
 ) -> tuple[tuple[str, ...], set[str]]:
-    """Every name of whoever is erased, and the entities that are that person."""
+    """Return every name of the person to erase, and the ids of their entities."""
     names, ids = ({wanted.about} if wanted.about else set()), set[str]()
-    for one in entities:
-        called = [one["canonical_name"], *one["aliases"]]
-        is_meant = str(wanted.entity_id) == one["id"]
+    for entity in entities:
+        called = [entity["canonical_name"], *entity["aliases"]]
+        is_meant = str(wanted.entity_id) == entity["id"]
         if is_meant or (wanted.about and folded(wanted.about) in map(folded, called)):
             names |= set(called)
-            ids.add(one["id"])
+            ids.add(entity["id"])
     return tuple(sorted(names)), ids
 
 
 def reason(
     wanted: ErasureRequest, kind: str, row: Mapping[str, Any], mentions: Mentions, persons: set[str]
 ) -> str:
-    """Why a row is erased by itself; "" where it is not."""
+    """Return why a row is erased for itself; "" if it is not."""
     if wanted.everything:
         return "everything is"
     if row.get("id") in persons or row.get("entity_id") in persons:
         return "it is about them"
     if wanted.is_of_session(row if kind != "binned_episode" else row["episode"]):
         return "of the session"
-    # What has the name only in its notes is worth keeping without it.
-    told = {"entity": row.get("canonical_name"), "rule": row.get("content")}.get(kind, row)
-    return "it names them" if kind in _DELETED and mentions.in_value(told) else ""
+    # An entity or rule that has the name only in its metadata is reworded instead.
+    value = {"entity": row.get("canonical_name"), "rule": row.get("content")}.get(kind, row)
+    return "it names them" if kind in _DELETED and mentions.in_value(value) else ""
 
 
 def drawn(
@@ -117,7 +116,7 @@ def drawn(
     links: Iterable[tuple[str, str, str]],
     erased: set[str],
 ) -> Iterator[tuple[tuple[str, str], str]]:
-    """What was drawn from what is erased, however many steps away, and from what."""
+    """Yield what was drawn from erased rows, in any number of steps, and its source."""
     sources: dict[str, list[tuple[tuple[str, str], str]]] = {}
     for kind, id, source in links:
         sources.setdefault(source, []).append(((kind, id), source))
@@ -135,12 +134,11 @@ def drawn(
 
 
 def without_names(value: Any, mentions: Mentions) -> Any:
-    """A JSON value with every text that names somebody replaced by its hash."""
+    """Replace every text of a JSON value that names somebody by its hash."""
     if isinstance(value, str):
         digest = hashlib.sha256(value.encode()).hexdigest()
         return f"sha256:{digest}" if mentions.in_text(value) else value
     if isinstance(value, dict):
-        return {
-            without_names(key, mentions): without_names(one, mentions) for key, one in value.items()
-        }
-    return [without_names(one, mentions) for one in value] if isinstance(value, list) else value
+        pairs = value.items()
+        return {without_names(key, mentions): without_names(item, mentions) for key, item in pairs}
+    return [without_names(item, mentions) for item in value] if isinstance(value, list) else value

@@ -1,6 +1,6 @@
-"""What a fact says, read by rule: which property it gives, in which words, whether it denies it.
+"""Read by rule what a fact says: its property, its words, its numbers, and whether it denies.
 
-English first; denials, numbers and the commonest properties in German, French and Spanish too.
+In English; denials, numbers and the commonest properties also in German, French and Spanish.
 """
 
 import re
@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from butlers.kernel.words import folded
+from butlers.kernel.words import folded, stop_words
 from butlers.memory.model import Holds
-from butlers.memory.policy.quantities import TABLES, Quantities, is_plain, quantities, stem
+from butlers.memory.policy.quantities import TABLES, Quantities, quantities, stem
 
 _WORDS = {name: frozenset(words) for name, words in TABLES["words"].items()}
 _PROPERTIES = {
@@ -26,15 +26,15 @@ _SHORTENED = re.compile(r"(?<=n)['’](?=t\b)")
 _APOSTROPHE = re.compile(r"['’](?:s\b)?")
 _CLAUSE = re.compile(r"[,;.!?]\s|\b(?:and|but|und|aber|et|mais|y|pero)\b")
 LONGEST_READ = 240
-"""Characters of a statement that are read: a longer text is no value of a property."""
+"""The characters of a statement that are read; a longer text is no value of a property."""
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """What a predicate asks: its words, what it is known as, whether it holds one value or many."""
+    """What a predicate asks for: its words, its known name, and if it has one value or many."""
 
     phrase: tuple[str, ...]
-    """Its telling words by their stems, the last of which says what kind of thing it asks for."""
+    """The stems of its significant words; the last says what kind of thing it asks for."""
     given: frozenset[str]
     name: str | None
     holds: Holds | None
@@ -46,33 +46,33 @@ class Property:
 
     @property
     def words(self) -> frozenset[str]:
-        """Its words in no order."""
+        """Its words without order."""
         return frozenset(self.phrase)
 
 
 @dataclass(frozen=True, slots=True)
 class FactStatement:
-    """A fact, read."""
+    """A fact as it was read."""
 
     asked: Property
     words: frozenset[str]
-    """The words that carry what it says, by their stems."""
-    said: frozenset[str]
-    """The words as they stand."""
+    """The stems of its significant words."""
+    all_words: frozenset[str]
+    """All its words."""
     quantities: Quantities
     denied: frozenset[str]
-    """What of it stands in a clause that denies."""
+    """The stems of words in clauses that deny."""
     denying: frozenset[str]
-    """The words of it that deny."""
+    """The words that deny."""
     is_elsewhen: bool
 
     @property
     def denies(self) -> bool:
-        """Whether it says that something is not so."""
+        """Whether it denies something."""
         return self.asked.denies or bool(self.denying)
 
     def denies_beside(self, word: str) -> bool:
-        """Whether it does so by more than this word."""
+        """Whether it denies by more than this word."""
         return self.asked.denies or bool(self.denying - {word})
 
     @property
@@ -82,17 +82,17 @@ class FactStatement:
 
     @property
     def is_count(self) -> bool:
-        """Whether it says how many there are of what its predicate asks for, and nothing else."""
+        """Whether it is only the number of what its predicate asks for."""
         return bool(self.quantities.values) and self.words <= self.asked.words
 
 
 def predicate_words(predicate: str) -> str:
-    """A predicate as words, however it is written: `lives_in` and `livesIn` alike."""
+    """Return a predicate as words: `lives_in` and `livesIn` alike."""
     return " ".join(_CAMEL.sub(" ", predicate).replace("_", " ").split())
 
 
 def same_property(predicate: str) -> list[str]:
-    """The predicates known to ask for the same as one, itself included, as they are written."""
+    """Return the predicates known to ask for the same, itself included."""
     name = read_property(predicate).name
     known = [phrase for phrase, other in _PROPERTIES.items() if name and other == name]
     return sorted({predicate, *known, *(phrase.replace(" ", "_") for phrase in known)})
@@ -100,7 +100,7 @@ def same_property(predicate: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def read_property(predicate: str) -> Property:
-    """What a predicate asks for."""
+    """Read a predicate."""
     given = _words(_plain(predicate_words(predicate)))
     telling = [word for word in given if word not in _WORDS["neutral"]] or given
     name = _PROPERTIES.get(" ".join(given)) or _PROPERTIES.get(" ".join(telling))
@@ -118,38 +118,38 @@ def read_property(predicate: str) -> Property:
 
 
 def _head_last(given: list[str], telling: list[str]) -> list[str]:
-    """The words with what is asked for at the end: the language of answers is their language."""
+    """Move what is asked for to the end: "language of answers" asks for a language."""
     if "of" not in given[1:]:
         return telling
     place = given.index("of", 1)
-    kept = [word for word in (*given[place + 1 :], *given[:place]) if word in telling]
-    return kept or telling
+    moved = (*given[place + 1 :], *given[:place])
+    return [word for word in moved if word in telling] or telling
 
 
 @lru_cache(maxsize=4096)
 def read(subject: str, predicate: str, content: str) -> FactStatement:
-    """What a fact says."""
+    """Read a fact."""
     asked = read_property(predicate)
     text = _plain(content[:LONGEST_READ])
     counted = quantities(text)
-    said = [word for word in _words(counted.rest) if len(word) > 1]
+    words = [word for word in _words(counted.rest) if len(word) > 1]
     phrase = f" {' '.join(_words(text))} "
     once = any(f" {words} " in phrase for words in _WORDS["once"])
     return FactStatement(
         asked,
-        _telling(said, bool(counted.values)) - _stems(_words(_plain(subject))),
-        frozenset(said),
+        _telling(words, bool(counted.values)) - _stems(_words(_plain(subject))),
+        frozenset(words),
         counted,
         _telling([word for clause in _CLAUSE.split(counted.rest) for word in _if_denies(clause)]),
-        _DENYING & frozenset(said),
+        _DENYING & frozenset(words),
         asked.is_elsewhen or once,
     )
 
 
-def _telling(said: list[str], counts: bool = False) -> frozenset[str]:
-    """The stems of the words that carry what is said; where none does nor a number, of most."""
-    spoken = [word for word in said if stem(word) not in _SILENT]
-    telling = [word for word in spoken if not is_plain(word)]
+def _telling(words: list[str], counts: bool = False) -> frozenset[str]:
+    """Return the stems of significant words; without any or a number, of all but silent ones."""
+    spoken = [word for word in words if stem(word) not in _SILENT]
+    telling = [word for word in spoken if word not in stop_words()]
     return _stems(telling if telling or counts else spoken)
 
 

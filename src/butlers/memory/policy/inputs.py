@@ -26,7 +26,7 @@ Word = TypeVar("Word", bound=StrEnum)
 
 
 def checked_text(field: str, value: str, limit: int) -> str:
-    """A text without NUL and surrounding space that says something and is not too long."""
+    """Return a text without NUL and surrounding space; refuse an empty or too long one."""
     cleaned = text.clean(value).strip()
     if not cleaned:
         raise InvalidInput(f"{field}: found an empty text; valid is 1 to {limit} characters")
@@ -38,19 +38,19 @@ def checked_text(field: str, value: str, limit: int) -> str:
 
 
 def checked_line(field: str, value: str, limit: int) -> str:
-    """A checked text on one line: what serves as a key must not differ by unseen characters."""
+    """Return a checked text on one line, so that keys do not differ by invisible characters."""
     return checked_text(field, text.normalise_whitespace(text.clean(value)), limit)
 
 
 def checked_number(field: str, value: float, low: float, high: float) -> float:
-    """A number within its bounds; NaN is in none."""
+    """Return a number; refuse one out of bounds, and NaN."""
     if math.isnan(value) or not low <= value <= high:
         raise InvalidInput(f"{field}: found {value}; valid is {low:g} to {high:g}")
     return float(value)
 
 
 def checked_word(field: str, value: str, vocabulary: type[Word]) -> Word:
-    """A word of a vocabulary."""
+    """Return a word of a vocabulary; refuse others."""
     try:
         return vocabulary(value)
     except ValueError:
@@ -59,7 +59,7 @@ def checked_word(field: str, value: str, vocabulary: type[Word]) -> Word:
 
 
 def checked_id(field: str, value: str | UUID) -> UUID:
-    """An identifier."""
+    """Return a UUID; refuse anything else."""
     if isinstance(value, UUID):
         return value
     try:
@@ -72,14 +72,14 @@ def checked_id(field: str, value: str | UUID) -> UUID:
 
 
 def checked_limit(value: int, most: int) -> int:
-    """How many results are wanted."""
+    """Return a limit; refuse one out of bounds."""
     if not 1 <= value <= most:
         raise InvalidInput(f"limit: found {value}; valid is 1 to {most}")
     return value
 
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """Tags on one line each, without repetition, in the order given."""
+    """Return tags on one line each, without repetition, in the order given."""
     if len(tags) > MAX_TAGS:
         raise InvalidInput(f"tags: found {len(tags)} of them; valid is at most {MAX_TAGS}")
     return tuple(dict.fromkeys(checked_line("tags", tag, MAX_TAG) for tag in tags))
@@ -91,40 +91,36 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class RowPosition:
-    """A row's place in the order `created_at desc, id`."""
+    """A row's position in the order `created_at desc, id`."""
 
     created_at: datetime
     id: UUID
 
 
-def encode(place: RowPosition) -> str:
-    """The place as a text fit for a URL."""
-    written = f"{_MARK} {place.created_at.astimezone(UTC).isoformat()} {place.id}"
+def encode(position: RowPosition) -> str:
+    """Encode a position as a cursor, fit for a URL."""
+    written = f"{_MARK} {position.created_at.astimezone(UTC).isoformat()} {position.id}"
     return base64.urlsafe_b64encode(written.encode()).decode().rstrip("=")
 
 
 def decode(cursor: str | None) -> RowPosition | None:
-    """The place a cursor names; None for none, InvalidInput for what no listing gave out."""
+    """Decode a cursor; refuse one that no listing returned."""
     if cursor is None:
         return None
     try:
-        mark, created_at, row_id = _opened(cursor).split(" ")
-        place = RowPosition(datetime.fromisoformat(created_at), UUID(row_id))
+        mark, created_at, row_id = _unpacked(cursor).split(" ")
+        position = RowPosition(datetime.fromisoformat(created_at), UUID(row_id))
+        if mark == _MARK and encode(position) == cursor:
+            return position
     except (ValueError, binascii.Error):
-        raise _refused(cursor) from None
-    if mark != _MARK or encode(place) != cursor:
-        raise _refused(cursor)
-    return place
+        pass
+    raise InvalidInput(
+        f"cursor: found {cursor[:80]!r}; valid is the next_cursor of the page before, or none"
+    )
 
 
-def _opened(cursor: str) -> str:
+def _unpacked(cursor: str) -> str:
     if len(cursor) > _LONGEST:
         raise ValueError("too long")
     padded = cursor + "=" * (-len(cursor) % 4)
     return base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True).decode("ascii")
-
-
-def _refused(cursor: str) -> InvalidInput:
-    return InvalidInput(
-        f"cursor: found {cursor[:80]!r}; valid is the next_cursor of the page before, or none"
-    )

@@ -1,4 +1,4 @@
-"""How a rule rises and falls with its outcomes, and how it becomes a warning against itself."""
+"""Decide how marks change a rule's maturity, and when it becomes a warning (anti-pattern)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,15 +13,16 @@ from butlers.memory.settings import RulesConfig
 
 HARM_WEIGHT = 4
 KEPT_REASONS = 100
-"""Reasons a rule carries along; its applications keep every one."""
+"""The number of reasons that a rule keeps; its applications keep all."""
 
+COUNTED = ("applied_count", "success_count", "harmful_count", "effectiveness_score")
 _SMOOTHING = 0.01
 _NO_REASON = "it was marked harmful without a reason given"
 
 
 @dataclass(frozen=True, slots=True)
 class RuleState:
-    """What feedback looks at in a rule."""
+    """The columns of a rule that marks change."""
 
     maturity: Maturity
     applied_count: int
@@ -33,21 +34,14 @@ class RuleState:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "RuleState":
-        """The state of a stored rule."""
-        return cls(
-            maturity=Maturity(row["maturity"]),
-            applied_count=row["applied_count"],
-            success_count=row["success_count"],
-            harmful_count=row["harmful_count"],
-            effectiveness_score=row["effectiveness_score"],
-            created_at=row["created_at"],
-            needs_inversion=awaits_inversion(row),
-        )
+        """Return the state of a stored rule."""
+        known = {name: row[name] for name in (*COUNTED, "created_at")}
+        return cls(Maturity(row["maturity"]), needs_inversion=awaits_inversion(row), **known)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A use of a rule that counts: what came of it, who said so, and when."""
+    """A mark of a rule: helpful or harmful, by whom, and when."""
 
     outcome: RuleOutcome
     actor: str
@@ -56,9 +50,9 @@ class Mark:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Mark":
-        """A stored mark."""
-        by = row["actor"] or "", Origin(row["origin"])
-        return cls(RuleOutcome(row["outcome"]), *by, row["created_at"])
+        """Return a stored mark."""
+        outcome, origin = RuleOutcome(row["outcome"]), Origin(row["origin"])
+        return cls(outcome, row["actor"] or "", origin, row["created_at"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +64,17 @@ class Author:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Author":
-        """Who stored a stored rule."""
+        """Return the author of a stored rule."""
         return cls(row["stored_by"] or "", Origin(row["origin"]))
 
 
 def after_mark(
     rule: RuleState, mark: Mark, earlier: Sequence[Mark], author: Author, settings: RulesConfig
 ) -> RuleState:
-    """The rule once it was marked, with regard to who marks whose rule.
+    """Return the rule after a mark.
 
-    Where own marks do not count, its author's lift it no step. What a person stated becomes a
-    warning only by a person's word, or that of two callers.
+    Unless `own_marks` is set, its author's marks do not promote it. A rule that a person stated
+    becomes a warning only by a person's mark, or by marks of two callers.
     """
     marks = (*earlier, mark)
     if mark.outcome is RuleOutcome.HARMFUL:
@@ -97,7 +91,7 @@ def after_mark(
 def replayed(
     marks: Sequence[Mark], born_at: datetime, author: Author, settings: RulesConfig
 ) -> RuleState:
-    """What a rule is after these marks, from the candidate it was born as."""
+    """Return a rule after these marks alone, starting as a candidate."""
     state = RuleState(Maturity.CANDIDATE, 0, 0, 0, 0.0, born_at)
     for number, mark in enumerate(marks):
         state = after_mark(state, mark, marks[:number], author, settings)
@@ -114,7 +108,7 @@ def _may_turn(marks: Sequence[Mark], author: Author) -> bool:
 
 
 def after_helpful(rule: RuleState, settings: RulesConfig, now: datetime) -> RuleState:
-    """The rule once it helped: it may rise one step, and may earn its way out of inversion."""
+    """Return the rule after a helpful mark: it may rise one step, or need inversion no longer."""
     applied, successes = rule.applied_count + 1, rule.success_count + 1
     marked = replace(
         rule,
@@ -128,7 +122,7 @@ def after_helpful(rule: RuleState, settings: RulesConfig, now: datetime) -> Rule
 
 
 def after_harmful(rule: RuleState, settings: RulesConfig, now: datetime) -> RuleState:
-    """The rule once it harmed: it may fall one step, and may have to be inverted."""
+    """Return the rule after a harmful mark: it may fall one step, or need inversion."""
     successes, harms = rule.success_count, rule.harmful_count + 1
     marked = replace(
         rule,
@@ -141,28 +135,28 @@ def after_harmful(rule: RuleState, settings: RulesConfig, now: datetime) -> Rule
 
 
 def awaits_inversion(row: Mapping[str, Any]) -> bool:
-    """Whether a stored rule is to become a warning and is not yet one."""
+    """Whether a stored rule waits to become a warning."""
     wanted: bool = row["metadata"].get("needs_inversion") is True
     return wanted and row["maturity"] != Maturity.ANTI_PATTERN and row["state"] != "forgotten"
 
 
 def reasons(row: Mapping[str, Any]) -> list[str]:
-    """Why a stored rule was harmful, oldest first."""
+    """Return why a stored rule was harmful, oldest first."""
     return list(row["metadata"].get("harmful_reasons", ()))
 
 
 def shown_reason(reason: str) -> str:
-    """A reason as it is shown: without secrets, on one line."""
+    """Return a reason without secrets, on one line."""
     return one_line(masked(reason).text)
 
 
 def with_reason(known: Sequence[str], reason: str | None) -> list[str]:
-    """The reasons with one more, the oldest dropped when they are too many to carry."""
+    """Add a reason, and drop the oldest beyond KEPT_REASONS."""
     return [*known, *([reason] if reason else [])][-KEPT_REASONS:]
 
 
 def warning(content: str, given: Sequence[str]) -> str:
-    """What an inverted rule says; a reason given twice is named once, a doubtful one not at all."""
+    """Return the text of an inverted rule, with each reason once and without suspicious ones."""
     quoted = (shown_reason(reason) for reason in given if not doubt(reason))
     because = "; ".join(dict.fromkeys(quoted)) or _NO_REASON
     return f"ANTI-PATTERN: Do NOT {content}. This caused problems because: {because}"

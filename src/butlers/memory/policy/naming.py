@@ -1,8 +1,9 @@
-"""Read the name of an entity out of a subject, with the words that name nobody in particular."""
+"""Decide whether a subject is a name, and of what type of entity."""
 
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import chain
 
 from butlers.kernel.token_count import is_usually_small
 from butlers.kernel.words import folded, stop_words
@@ -14,7 +15,7 @@ def _words(listed: str) -> frozenset[str]:
 
 
 PARTICLES = _words("& and bin da dal de del della den der di du el la le of the van von y zu")
-"""Words of a name that are written small."""
+"""Words of a name that are written in lower case."""
 
 COMMON = _words(
     """
@@ -47,7 +48,7 @@ nutzer benutzer projekt kunde auto haus wohnung kuche buro usuario proyecto casa
 projet maison voiture bureau
 """
 )
-"""Who or what these are depends on who speaks; most things have a kind before they have a name."""
+"""Common nouns, which name nobody in particular."""
 
 TITLES = _words("dr mr mrs ms miss prof professor sir frau herr madame monsieur")
 
@@ -57,7 +58,7 @@ inc ltd llc corp corporation gmbh ag plc llp bv sa sarl kg oy ab company foundat
 institute
 """
 )
-"""What names of organisations end with."""
+"""Last words of organisations' names."""
 
 SAID_OF = {
     EntityType.PERSON: _words(
@@ -79,11 +80,10 @@ shareholders staff
     ),
     EntityType.PLACE: _words("altitude capital inhabitants population"),
 }
-"""What is said of one kind alone."""
+"""Words of predicates that fit one type only."""
 
 PRONOUNS = _words("he she his her hers him himself herself")
-"""What stands for a person."""
-
+"""Words that stand for a person."""
 
 _MOST_WORDS = 4
 _WORD = re.compile(r"[^\W\d_][^\W\d_.'’&-]*(?:[.'’&-]+[^\W\d_]*)*")
@@ -91,32 +91,31 @@ _INNER_CAPITAL = re.compile(r"[a-zß-ÿ][A-Z]|[A-Z]{2,}[a-z]{2,}")
 
 
 def as_name(subject: str) -> str:
-    """A subject as entities spell their names."""
+    """Normalise a subject as names of entities are."""
     return unicodedata.normalize("NFC", subject)
 
 
 def spellings(name: str) -> list[str]:
-    """How a name is usually written."""
-    ways = (name, name.lower(), name.upper(), name.title(), name.capitalize())
-    return list(
-        dict.fromkeys(way for one in ways for way in (one, unicodedata.normalize("NFD", one)))
-    )
+    """Return the usual spellings of a name."""
+    cases = (name, name.lower(), name.upper(), name.title(), name.capitalize())
+    both = ((text, unicodedata.normalize("NFD", text)) for text in cases)
+    return list(dict.fromkeys(chain.from_iterable(both)))
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name, as people's names are known by."""
+    """Return the words of a name, folded."""
     return [folded(word.strip(".'’&-")) for word in _WORD.findall(name)]
 
 
 def may_mean(subject: str, names: Iterable[str]) -> bool:
     """Whether a subject is one of these names, a part of it or short for it."""
-    said = [word for word in words_of(subject) if len(word) > 1]
+    words = [word for word in words_of(subject) if len(word) > 1]
     known = [word for name in names for word in words_of(name) if len(word) > 1]
-    return any(one.startswith(other) or other.startswith(one) for one in said for other in known)
+    return any(mine.startswith(own) or own.startswith(mine) for mine in words for own in known)
 
 
-def kind_of(name: str, told: Iterable[tuple[str, str]], *, is_a_person: bool) -> EntityType | None:
-    """What a name is a name of, by predicates and contents; None where it may be none at all."""
+def kind_of(name: str, facts: Iterable[tuple[str, str]], *, is_a_person: bool) -> EntityType | None:
+    """Return the type of a name, by predicates and contents of facts; None if it is no name."""
     if not _looks_like_a_name(name):
         return None
     words = words_of(name)
@@ -124,28 +123,27 @@ def kind_of(name: str, told: Iterable[tuple[str, str]], *, is_a_person: bool) ->
         return EntityType.PERSON
     if words[-1] in FIRMS:
         return EntityType.ORGANIZATION
-    evident = next((kind for kind in map(_evident, told) if kind), None)
-    return evident or (EntityType.OTHER if _is_told_by_its_form(name) else None)
+    evident = next(filter(None, map(_evident, facts)), None)
+    return evident or (EntityType.OTHER if _is_spelt_as_name(name) else None)
 
 
-def _is_told_by_its_form(name: str) -> bool:
-    """Whether nothing but a name is spelt so: capitals within, or of several words a rare one."""
+def _is_spelt_as_name(name: str) -> bool:
+    """Whether only a name is spelt so: capitals within, or several words with a rare one."""
     words = [word for word in name.split() if word not in PARTICLES]
-    if _INNER_CAPITAL.search(name):
-        return True
-    return len(words) > 1 and not all(map(is_usually_small, words))
+    several = len(words) > 1 and not all(map(is_usually_small, words))
+    return several or _INNER_CAPITAL.search(name) is not None
 
 
-def _evident(told: tuple[str, str]) -> EntityType | None:
-    """Of what kind only this can be said."""
-    predicate, content = (set(re.split(r"[\W_]+", folded(text))) for text in told)
+def _evident(fact: tuple[str, str]) -> EntityType | None:
+    """Return the only type of entity that a fact fits."""
+    predicate, content = (set(re.split(r"[\W_]+", folded(text))) for text in fact)
     if PRONOUNS & content:
         return EntityType.PERSON
     return next((kind for kind, words in SAID_OF.items() if words & predicate), None)
 
 
 def _looks_like_a_name(name: str) -> bool:
-    """A few words with capitals, none of them a common noun."""
+    """Whether it is a few words with capitals, none of them a common noun."""
     given = name.split()
     telling = [word for word in given if word not in PARTICLES]
     if not telling or len(given) > _MOST_WORDS or not all(map(_WORD.fullmatch, telling)):

@@ -1,4 +1,4 @@
-"""Numbers, dates and times in a text, so far as two texts can be told apart by them."""
+"""Read the numbers, dates and times of a text, to compare two texts."""
 
 import re
 import tomllib
@@ -18,16 +18,11 @@ _SHORTEST = {"s": 3, "e": 4, "y": 4}
 
 
 def stem(word: str) -> str:
-    """A word without the ending that its forms differ by, roughly."""
+    """Strip the ending of a word, roughly."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST.get(ending, 4):
             return stem(word.removesuffix(ending))
     return word
-
-
-def is_plain(word: str) -> bool:
-    """Whether a folded word says little by itself."""
-    return word in stop_words()
 
 
 _YEARS = range(1900, 2100)
@@ -73,13 +68,13 @@ _PATTERN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Quantities:
-    """What a text counts and dates: values by what they are of, and the text without them."""
+    """The numbers, dates and times of a text by kind, and the text without them."""
 
     values: dict[str, frozenset[Any]]
     rest: str
 
     def differ_from(self, other: "Quantities") -> str | None:
-        """What the two give different values of, or None."""
+        """Return the kind of which both give different values, or None."""
         for kind, values in self.values.items():
             theirs = other.values.get(kind)
             if theirs is not None and not values & theirs:
@@ -87,13 +82,13 @@ class Quantities:
         return "number" if self._only_bare_differ(other) else None
 
     def equal(self, other: "Quantities") -> bool:
-        """Whether both give values, and none that differ."""
+        """Whether both give the same values, or none."""
         if not self.values or not other.values:
             return not self.values and not other.values
         return self.differ_from(other) is None and bool(self._plain() & other._plain())
 
     def _only_bare_differ(self, other: "Quantities") -> bool:
-        """A number without a unit is of whatever the other counts."""
+        """Whether a number without a unit differs from what the other counts."""
         mine, theirs = self.values.get("number"), other.values.get("number")
         if (mine is None) == (theirs is None):
             return False
@@ -101,89 +96,86 @@ class Quantities:
         return bool(bare and counted and not bare & counted)
 
     def _counted(self) -> frozenset[Any]:
-        known = {of for of, _ in _UNITS.values()}
-        return frozenset(
-            value
-            for kind, values in self.values.items()
-            if kind.startswith("of ") and kind.removeprefix("of ") not in known
-            for value in values
-        )
+        measured = {f"of {of}" for of, _ in _UNITS.values()}
+        kinds = [kind for kind in self.values if kind.startswith("of ") and kind not in measured]
+        return frozenset(value for kind in kinds for value in self.values[kind])
 
     def _plain(self) -> frozenset[Any]:
         return frozenset(value for values in self.values.values() for value in values)
 
 
 def quantities(text: str) -> Quantities:
-    """What a folded text counts and dates."""
+    """Read a folded text."""
     values: dict[str, set[Any]] = {}
 
-    def without(found: re.Match[str]) -> str:
-        """A unit stays a word of the text, unless it is one that measures."""
-        for kind, value in _read(found.groupdict()):
+    def without(match: re.Match[str]) -> str:
+        """Keep a unit as a word of the text, unless it is a unit of measure."""
+        for kind, value in _read(match.groupdict()):
             values.setdefault(kind, set()).add(value)
-        unit = found["unit"] or found["unit2"] or ""
+        unit = match["unit"] or match["unit2"] or ""
         return f" {unit} " if unit and stem(unit) not in _UNITS else " "
 
     rest = _PATTERN.sub(without, text)
-    return Quantities({kind: frozenset(some) for kind, some in values.items()}, rest)
+    return Quantities({kind: frozenset(given) for kind, given in values.items()}, rest)
 
 
-def _read(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+def _read(groups: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
     for kind in ("ip", "version"):
-        if value := found[kind]:
+        if value := groups[kind]:
             yield kind, value
-    if value := found["phone"]:
+    if value := groups["phone"]:
         yield "phone", re.sub(r"\D", "", value)
-    if value := found["weekday"]:
+    if value := groups["weekday"]:
         yield "weekday", _WEEKDAYS[value]
-    yield from _dates(found)
-    yield from _clock(found)
-    yield from _numbers(found)
+    yield from _dates(groups)
+    yield from _clock(groups)
+    yield from _numbers(groups)
 
 
-def _dates(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
-    named = found["month1"] or found["month2"] or found["month3"]
-    month = _MONTHS[named] if named else int(found["iso_month"] or found["eu_month"] or 0)
+def _dates(groups: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+    named = _first(groups, "month1", "month2", "month3")
+    month = _MONTHS[named] if named else int(groups["iso_month"] or groups["eu_month"] or 0)
     if not month:
         return
-    if day := _first(found, "iso_day", "eu_day", "day1", "day2"):
+    if day := _first(groups, "iso_day", "eu_day", "day1", "day2"):
         yield "date", (month, int(day))
-    if year := _first(found, "iso_year", "eu_year", "year1", "year2", "year3"):
+    if year := _first(groups, "iso_year", "eu_year", "year1", "year2", "year3"):
         yield "year", int(year)
     yield "month", month
 
 
-def _first(found: dict[str, str | None], *names: str) -> str | None:
-    return next((found[name] for name in names if found[name]), None)
+def _first(groups: dict[str, str | None], *names: str) -> str | None:
+    return next((groups[name] for name in names if groups[name]), None)
 
 
-def _clock(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
-    if hour := found["hour"]:
-        half = found["half"] or found["half2"]
+def _clock(groups: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+    if hour := groups["hour"]:
+        half = groups["half"] or groups["half2"]
         later = 12 if half == "pm" and int(hour) < 12 else 0
-        yield "time", (int(hour) + later, int(found["minute"] or found["minute2"] or 0))
+        yield "time", (int(hour) + later, int(groups["minute"] or groups["minute2"] or 0))
 
 
-def _numbers(found: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
-    if word := found["counted"]:
-        yield _of(float(_NUMBERS[word]), found["unit2"])
-    if digits := found["number"]:
+def _numbers(groups: dict[str, str | None]) -> Iterator[tuple[str, Any]]:
+    if word := groups["counted"]:
+        yield _of(float(_NUMBERS[word]), groups["unit2"])
+    if digits := groups["number"]:
         number = _number(digits)
-        if number in _YEARS and len(digits) == 4 and not found["unit"]:
+        if number in _YEARS and len(digits) == 4 and not groups["unit"]:
             yield "year", int(number)
         else:
-            yield _of(number, found["unit"])
+            yield _of(number, groups["unit"])
 
 
 def _of(number: float, unit: str | None) -> tuple[str, float]:
     of, much = _UNITS.get(stem(unit or ""), ("", 1.0))
     if of:
         return f"of {of}", round(number * much, 6)
-    return (f"of {stem(unit)}", number) if unit and not is_plain(unit) else ("number", number)
+    is_counted = unit and unit not in stop_words()
+    return (f"of {stem(unit or '')}" if is_counted else "number"), number
 
 
 def _number(digits: str) -> float:
-    """A comma before three digits parts thousands; any other is a decimal one."""
+    """Parse a number; a comma before three digits separates thousands, others are decimal."""
     grouped = re.sub(r",(?=\d{3}(?:\D|$))", "", digits).replace(",", ".")
     head, _, tail = grouped.partition(".")
     return float(f"{head}.{tail.replace('.', '')}" if tail else head)

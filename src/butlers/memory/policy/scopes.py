@@ -1,7 +1,6 @@
-"""Scopes: `global`, a butler's name, or a project's; who is told what is of which.
+"""Scopes: `global`, a butler's name, or a project's; and which of them a caller may use.
 
-What is asked from several scopes at once names them in one text. The character between them cannot
-stand in a scope: to whoever stores one it is white space, which becomes a blank.
+A text may name several scopes, joined by a character that no stored scope contains.
 """
 
 from collections.abc import Iterable
@@ -16,34 +15,34 @@ _ALL = "*"
 
 
 def joined(scopes: Iterable[str]) -> str:
-    """Several scopes as one text."""
+    """Join scopes into one text."""
     return _BETWEEN.join(dict.fromkeys(scopes))
 
 
 def several(scope: str) -> list[str]:
-    """Each of the scopes that a text names."""
+    """Split a text into the scopes it names."""
     return scope.split(_BETWEEN)
 
 
 def checked(field: str, scope: str) -> str:
-    """The scopes that a text names, each of which could be one."""
-    return joined(inputs.checked_line(field, one, inputs.MAX_SCOPE) for one in several(scope))
+    """Check each of the scopes that a text names."""
+    return joined(inputs.checked_line(field, name, inputs.MAX_SCOPE) for name in several(scope))
 
 
 def is_project(scope: str) -> bool:
-    """Whether what is of this scope belongs to a project."""
+    """Whether a scope is a project's."""
     return scope.startswith(PROJECT)
 
 
 def of_source(scope: str, source: str) -> str:
-    """The scope of what is drawn from a source: what is of a project stays with it."""
+    """Return the scope of what is drawn from a source: a project's stays in the project."""
     return source if is_project(source) else scope
 
 
 def seen_in_project(field: str, given: str | None, own: tuple[str, ...]) -> str:
-    """What is seen by somebody in a project who asks for a scope; another project's is refused.
+    """Return the scopes a caller in a project sees, for the scope given; refuse other projects'.
 
-    Whoever asks for none sees every scope but those of other projects.
+    Without a scope: every scope but those of other projects.
     """
     if given is None:
         return joined((_ALL, *own))
@@ -56,7 +55,7 @@ def seen_in_project(field: str, given: str | None, own: tuple[str, ...]) -> str:
 
 
 def seen_within(field: str, given: str | None, limits: tuple[str, ...]) -> str:
-    """What is seen by a token that is limited to some scopes, asked for one or for none."""
+    """Return the scopes that a limited token sees, for the scope given or all of its own."""
     known = dict.fromkeys((GLOBAL, *limits))
     if given is None:
         return joined(limits) or GLOBAL
@@ -69,7 +68,7 @@ def seen_within(field: str, given: str | None, limits: tuple[str, ...]) -> str:
 
 
 def stored_within(field: str, given: str, limits: tuple[str, ...]) -> str:
-    """The scope that something is stored in by a token that is limited to some."""
+    """Return the scope to store in; refuse one outside a token's limits."""
     if given not in limits:
         raise Forbidden(
             f"{field}: found {given!r:.80}; this token is limited to {', '.join(limits)} and "

@@ -1,7 +1,7 @@
-"""When a statement says that it holds: "since March 2024", "until Friday", "von 2019 bis 2022".
+"""Read a validity window from a statement: "since March 2024", "until Friday", "von 2019 bis 2022".
 
-Only a word that means a span of validity makes one: a birthday, a meeting on Friday, a deadline or
-a version has a date and no window. Where there is doubt there is none.
+Only words for a span make a window: a birthday, a meeting on Friday or a deadline has none. In
+doubt there is none.
 """
 
 import re
@@ -17,7 +17,7 @@ Days = tuple[date, date]
 
 
 def _numbered(names: str, first: int) -> dict[str, int]:
-    """Names of what follows each other, by their number."""
+    """Number names that follow each other."""
     return {
         name: number for number, same in enumerate(names.split("|"), first) for name in same.split()
     }
@@ -53,7 +53,7 @@ _UNIT = f"(?:{_any(_UNITS)})"
 _NTH = r"\d{1,2}(?:st|nd|rd|th|er|\.)?"
 _MOVED = f"(?:{_BACK}|{_AHEAD})"
 _OF = r"(?:of\s+|de\s+|del\s+)?"
-# Each way to name a day or some; the first that fits a text counts.
+# The ways to name days; the first that matches counts.
 _WAYS = {
     "iso": rf"{_YEAR}-\d\d-\d\d",
     "iso_month": rf"{_YEAR}-\d\d(?![-\d])",
@@ -126,15 +126,15 @@ _NO_BEGIN = re.compile(
 
 
 def dated(new: NewFact, now: datetime) -> NewFact:
-    """A fact with the window that its statement tells of, where whoever tells it gave none."""
+    """Add the window that a fact's statement names, unless it has one."""
     if new.valid_from is not None or new.valid_to is not None:
         return new
-    said = read_window(new.content, new.said_at or now)
-    return replace(new, valid_from=said.valid_from, valid_to=said.valid_to)
+    window = read_window(new.content, new.said_at or now)
+    return replace(new, valid_from=window.valid_from, valid_to=window.valid_to)
 
 
 def read_window(text: str, said_at: datetime) -> Window:
-    """When a statement says that it holds, told at an instant; open where it does not say."""
+    """Read the window of a statement made at a time; open if it names none."""
     if len(text) > _LONGEST or not _is_one_clause(text):
         return OPEN
     day = said_at.astimezone(UTC).date()
@@ -145,16 +145,16 @@ def read_window(text: str, said_at: datetime) -> Window:
 
 
 def _is_one_clause(text: str) -> bool:
-    """Whether nothing else is said, which the time might not be meant for."""
+    """Whether there is only one clause, so that the time is meant for it."""
     for cue in (_RANGE, _SINCE, _FROM_ON, _UNTIL):
         text = cue.sub(" ", text)
     return _CLAUSES.search(text.strip(" .,;:!?()")) is None
 
 
-def _between(found: re.Match[str], day: date) -> Window:
-    if _COUNTED.match(found.string, found.end() - 4):
+def _between(span: re.Match[str], day: date) -> Window:
+    if _COUNTED.match(span.string, span.end() - 4):
         return OPEN
-    first, last = found["a"] or found["c"], found["b"] or found["d"]
+    first, last = span["a"] or span["c"], span["b"] or span["d"]
     begin = _named(first, day, ahead=False)
     dates = last is not None and last[0].isdigit() or (last or "")[:3].lower() in _MONTHS
     end = _named(last, day, ahead=True) if last and dates else None
@@ -162,32 +162,26 @@ def _between(found: re.Match[str], day: date) -> Window:
 
 
 def _begin(text: str, day: date) -> date | None:
-    found = [*_SINCE.finditer(text), *_FROM_ON.finditer(text)]
-    if len(found) != 1 or _NO_BEGIN.search(text):
+    matches = [*_SINCE.finditer(text), *_FROM_ON.finditer(text)]
+    if len(matches) != 1 or _NO_BEGIN.search(text):
         return None
-    groups = found[0].groupdict()
-    said = groups["a"] or groups["b"]
-    span = _named(said, day, ahead=_is_ahead(found[0][0]))
-    if span is None:
-        return None
-    return span[1] if groups.get("aend") else span[0]
+    groups = matches[0].groupdict()
+    name = groups["a"] or groups["b"]
+    # After such a word, a day without a year is the next one.
+    span = _named(name, day, ahead=_AHEAD_OF.match(matches[0][0]) is not None)
+    return span and span[1 if groups.get("aend") else 0]
 
 
 def _end(text: str, day: date) -> date | None:
-    found = list(_UNTIL.finditer(text))
-    if len(found) != 1 or _NO_END.search(text) or _COUNTED.match(text, found[0].end() - 4):
+    matches = list(_UNTIL.finditer(text))
+    if len(matches) != 1 or _NO_END.search(text) or _COUNTED.match(text, matches[0].end() - 4):
         return None
-    span = _named(found[0]["a"], day, ahead=True)
+    span = _named(matches[0]["a"], day, ahead=True)
     return span and span[1]
 
 
-def _is_ahead(cue: str) -> bool:
-    """Whether a day without a year is the next one."""
-    return _AHEAD_OF.match(cue) is not None
-
-
 def _window(begin: date | None, last: date | None) -> Window:
-    """From the beginning of a day until another has ended."""
+    """Return the window from the beginning of a day to the end of another."""
     if begin and last and last < begin:
         return OPEN
     return Window(_midnight(begin), _midnight(last and last + timedelta(days=1)))
@@ -197,24 +191,24 @@ def _midnight(day: date | None) -> datetime | None:
     return None if day is None else datetime.combine(day, time(), UTC)
 
 
-def _named(said: str, day: date, *, ahead: bool) -> Days | None:
-    """The first and the last of the days that are named."""
-    said = " ".join(said.lower().replace("’", "'").split())
+def _named(text: str, day: date, *, ahead: bool) -> Days | None:
+    """Return the first and the last day that a text names."""
+    text = " ".join(text.lower().replace("’", "'").split())
     for way, pattern in _WAYS.items():
-        if re.fullmatch(pattern.replace(_END, ""), said, re.IGNORECASE):
+        if re.fullmatch(pattern.replace(_END, ""), text, re.IGNORECASE):
             try:
-                return _READ[way](said, day, ahead)
+                return _READ[way](text, day, ahead)
             except (ValueError, OverflowError):
                 return None
     return None
 
 
-def _numbers(said: str) -> list[int]:
-    return [int(one) for one in re.findall(r"\d+", said)]
+def _numbers(text: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", text)]
 
 
-def _month_of(said: str) -> int:
-    words = re.findall(r"[^\W\d_]+", said)
+def _month_of(text: str) -> int:
+    words = re.findall(r"[^\W\d_]+", text)
     return next(_MONTHS[word] for word in words if word in _MONTHS)
 
 
@@ -228,33 +222,33 @@ def _month(year: int, month: int) -> Days:
 
 
 def _nearest(make: Callable[[int], Days], day: date, ahead: bool) -> Days:
-    """Of what comes once a year, the last that has begun, or the next that is not over."""
+    """Return the last of yearly days that has begun, or the next that is not over."""
     this = make(day.year)
     if ahead:
         return this if this[1] >= day else make(day.year + 1)
     return this if this[0] <= day else make(day.year - 1)
 
 
-def _whole_date(said: str, day: date, ahead: bool) -> Days:
-    number, year = _numbers(said)
-    return _one(date(year, _month_of(said), number))
+def _whole_date(text: str, day: date, ahead: bool) -> Days:
+    number, year = _numbers(text)
+    return _one(date(year, _month_of(text), number))
 
 
-def _day_month(said: str, day: date, ahead: bool) -> Days:
-    number, month = _numbers(said)[0], _month_of(said)
+def _day_month(text: str, day: date, ahead: bool) -> Days:
+    number, month = _numbers(text)[0], _month_of(text)
     return _nearest(lambda year: _one(date(year, month, number)), day, ahead)
 
 
-def _weekday(said: str, day: date, ahead: bool) -> Days:
-    wanted = next(number for name, number in _DAYS.items() if name in said)
-    if re.match(_AHEAD, said) or (ahead and not re.match(_BACK, said)):
-        return _one(day + timedelta(days=(wanted - day.weekday()) % 7 or 7 * ("next" in said)))
-    return _one(day - timedelta(days=(day.weekday() - wanted) % 7 or 7 * ("last" in said)))
+def _weekday(text: str, day: date, ahead: bool) -> Days:
+    wanted = next(number for name, number in _DAYS.items() if name in text)
+    if re.match(_AHEAD, text) or (ahead and not re.match(_BACK, text)):
+        return _one(day + timedelta(days=(wanted - day.weekday()) % 7 or 7 * ("next" in text)))
+    return _one(day - timedelta(days=(day.weekday() - wanted) % 7 or 7 * ("last" in text)))
 
 
-def _unit(said: str, day: date, ahead: bool) -> Days:
-    unit = next(_UNITS[word] for word in re.findall(r"[^\W\d_]+", said) if word in _UNITS)
-    off = bool(re.search(_AHEAD, said)) - bool(re.search(_BACK, said))
+def _unit(text: str, day: date, ahead: bool) -> Days:
+    unit = next(_UNITS[word] for word in re.findall(r"[^\W\d_]+", text) if word in _UNITS)
+    off = bool(re.search(_AHEAD, text)) - bool(re.search(_BACK, text))
     if unit == _WEEK:
         first = day + timedelta(days=7 * off - day.weekday())
         return first, first + timedelta(days=6)
@@ -265,19 +259,19 @@ def _unit(said: str, day: date, ahead: bool) -> Days:
 
 
 _READ: dict[str, Callable[[str, date, bool], Days]] = {
-    "iso": lambda said, day, ahead: _one(date(*_numbers(said))),
-    "iso_month": lambda said, day, ahead: _month(*_numbers(said)),
-    "dotted": lambda said, day, ahead: _one(date(*reversed(_numbers(said)))),
+    "iso": lambda text, day, ahead: _one(date(*_numbers(text))),
+    "iso_month": lambda text, day, ahead: _month(*_numbers(text)),
+    "dotted": lambda text, day, ahead: _one(date(*reversed(_numbers(text)))),
     "day_first": _whole_date,
     "month_first": _whole_date,
-    "month_year": lambda said, day, ahead: _month(_numbers(said)[0], _month_of(said)),
-    "year": lambda said, day, ahead: (date(int(said), 1, 1), date(int(said), 12, 31)),
+    "month_year": lambda text, day, ahead: _month(_numbers(text)[0], _month_of(text)),
+    "year": lambda text, day, ahead: (date(int(text), 1, 1), date(int(text), 12, 31)),
     "day_month": _day_month,
-    "month": lambda said, day, ahead: _nearest(
-        lambda year: _month(year, _month_of(said)), day, ahead
+    "month": lambda text, day, ahead: _nearest(
+        lambda year: _month(year, _month_of(text)), day, ahead
     ),
     "weekday": _weekday,
     "unit": _unit,
     "this": _unit,
-    "near": lambda said, day, ahead: _one(day + timedelta(days=_NEAR[said])),
+    "near": lambda text, day, ahead: _one(day + timedelta(days=_NEAR[text])),
 }

@@ -1,6 +1,6 @@
 """States of memories as callers name them, and counts of each state over time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
@@ -11,7 +11,7 @@ from butlers.memory.model import ConsolidationStatus, EventType, MemoryType
 
 
 class FactState(StrEnum):
-    """The one word a reader is shown for how a fact stands."""
+    """The states of a fact."""
 
     ACTIVE = "active"
     FADING = "fading"
@@ -22,7 +22,7 @@ class FactState(StrEnum):
 
 
 class RuleUse(StrEnum):
-    """The one word a reader is shown for whether a rule is in use."""
+    """The states of a rule."""
 
     ACTIVE = "active"
     FADING = "fading"
@@ -31,7 +31,7 @@ class RuleUse(StrEnum):
 
 
 class EpisodeState(StrEnum):
-    """The one word a reader is shown for whether an episode still counts."""
+    """The states of an episode."""
 
     ACTIVE = "active"
     EXPIRED = "expired"
@@ -39,7 +39,7 @@ class EpisodeState(StrEnum):
 
 
 class EntityState(StrEnum):
-    """Whether an entity lives or was merged into another."""
+    """The states of an entity: in use, or merged into another."""
 
     ACTIVE = "active"
     MERGED = "merged"
@@ -56,7 +56,7 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class TimelineCounts:
-    """Counts for each day: facts and episodes in each state, and how consolidation ended."""
+    """Counts for each day: facts and episodes by state, and outcomes of consolidation."""
 
     days: list[date]
     facts: Series
@@ -65,46 +65,45 @@ class TimelineCounts:
 
 
 def timeline(days: Sequence[date], moves: Sequence[Mapping[str, Any]]) -> TimelineCounts:
-    """The counts on consecutive days; the first stands for all that was before, and is not told."""
+    """Count by day; the first day sums up everything before, and is not returned."""
     facts = [move for move in moves if move["memory_type"] == MemoryType.FACT]
     episodes = [move for move in moves if move["memory_type"] == MemoryType.EPISODE]
+    ended = [(_OUTCOMES.get(move["event_type"]), move["day"], move["count"]) for move in episodes]
+    outcomes = _changes(days, _OUTCOMES.values(), ended)
     return TimelineCounts(
         list(days[1:]),
         _states_by_day(days, facts, FactState),
         _states_by_day(days, episodes, ConsolidationStatus),
-        _outcomes(days, episodes),
+        {name: counts[1:] for name, counts in outcomes.items()},
     )
 
 
 def days_until(last: date, count: int) -> list[date]:
-    """So many consecutive days, the last one included."""
+    """Return `count` consecutive days up to and including the last."""
     return [last - timedelta(days=back) for back in reversed(range(count))]
 
 
 def _states_by_day(
     days: Sequence[date], moves: Sequence[Mapping[str, Any]], states: type[StrEnum]
 ) -> Series:
-    """How many are in each state at the end of each day."""
-    place = {day: at for at, day in enumerate(days)}
-    changes: Series = {state.value: [0] * len(days) for state in states}
-    for move in moves:
-        at = place[move["day"]]
-        if move["became"] in changes:
-            changes[move["became"]][at] += move["count"]
-        if move["was"] in changes:
-            changes[move["was"]][at] -= move["count"]
-    # Never below nothing: a row may be older than the audit stream.
+    """Count how many are in each state at the end of each day."""
+    came = [(move["became"], move["day"], move["count"]) for move in moves]
+    left = [(move["was"], move["day"], -move["count"]) for move in moves]
+    changes = _changes(days, [state.value for state in states], [*came, *left])
+    # Never below zero: a row may be older than its first event.
     return {
         state: [max(0, count) for count in accumulate(counts)][1:]
         for state, counts in changes.items()
     }
 
 
-def _outcomes(days: Sequence[date], moves: Sequence[Mapping[str, Any]]) -> Series:
+def _changes(
+    days: Sequence[date], names: Iterable[str], counted: Iterable[tuple[str | None, date, int]]
+) -> Series:
+    """Sum counts by name and day; other names are left out."""
     place = {day: at for at, day in enumerate(days)}
-    counted: Series = {name: [0] * len(days) for name in _OUTCOMES.values()}
-    for move in moves:
-        name = _OUTCOMES.get(move["event_type"])
-        if name is not None:
-            counted[name][place[move["day"]]] += move["count"]
-    return {name: counts[1:] for name, counts in counted.items()}
+    changes: Series = {name: [0] * len(days) for name in names}
+    for name, day, count in counted:
+        if name in changes:
+            changes[name][place[day]] += count
+    return changes

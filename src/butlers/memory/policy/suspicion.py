@@ -1,8 +1,7 @@
-"""What in a text speaks to whoever reads it, not of what is remembered.
+"""Detect memories that attack their reader, in any spelling.
 
-A memory tells an agent what is so. One that gives it orders, hides words from people, imitates the
-block it is told in, or sends things away is doubted, in whatever spelling. People may say anything:
-only what programs store is judged by this.
+They give orders, hide words from people, imitate a context block, or send data away. Only what
+programs store is judged: people may say anything.
 """
 
 import base64
@@ -17,7 +16,7 @@ from importlib.resources import files
 from butlers.kernel.words import folded
 
 LONGEST = 20_000
-"""Characters that are looked at: of what is longer, as many from its beginning as from its end."""
+"""The maximum number of characters to judge: half from the beginning, half from the end."""
 
 HIDDEN = "hidden text"
 FORGED = "the form of a context block"
@@ -25,7 +24,7 @@ ORDER = "instructions to the reader"
 DEMAND = "words that tell the reader what to answer"
 AWAY = "sends data away or runs what it fetches"
 
-# Flags of regions are written with tags; anything else in them is read by models and by nobody.
+# Flags of regions are written with tags; other text in tags is visible to models only.
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e007a]{1,6}\U000e007f")
 _UNSEEN = "\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff"
 _HIDDEN = re.compile(
@@ -58,26 +57,25 @@ _LOOKALIKES = str.maketrans("авекмнорстухіјѕԁһӏαεικνορ�
 
 
 def doubt(text: str, *, orders_only: bool = False) -> str:
-    """Why a program's text is doubted; empty where nothing speaks against it.
+    """Return why a program's text is suspicious; empty if it is not.
 
-    A rule tells the reader what to do by its nature, so that only certain orders are doubted there.
+    A rule always tells the reader what to do: with `orders_only`, demands are allowed.
     """
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
     if _HIDDEN.search(_FLAG.sub("", text)):
         return HIDDEN
-    return next(
-        filter(None, (_reason_in(one, orders_only=orders_only) for one in _readings(text))), ""
-    )
+    reasons = (_reason_in(reading, orders_only=orders_only) for reading in _readings(text))
+    return next(filter(None, reasons), "")
 
 
 def doubt_name(*names: str) -> str:
-    """Why what names something is doubted: between brackets, it could end them."""
+    """Return why names are suspicious: in brackets, they could close them."""
     return FORGED if any(_ENDS_A_NAME.search(name) for name in names) else ""
 
 
 def _reason_in(text: str, *, orders_only: bool) -> str:
-    """Why a text is doubted that is spelt plainly and has its line breaks."""
+    """Return why a plainly spelt text is suspicious."""
     if _FORGED.search(text):
         return FORGED
     line = " ".join(text.split())
@@ -99,7 +97,7 @@ def _any_of(table: str) -> re.Pattern[str]:
 
 
 def _readings(text: str) -> Iterator[str]:
-    """A text in the spellings that a model reads through: plain, closed up, decoded."""
+    """Yield a text as a model may read it: plain, without spacing and digits, decoded."""
     plain = _plain(text)
     yield plain
     closed = _SPACED.sub(lambda run: re.sub(r"[ .*_-]", "", run[0]), plain)
@@ -110,14 +108,14 @@ def _readings(text: str) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """The text in small letters of one script a word, without what nobody sees."""
+    """Return the text in lower case, one script a word, without invisible characters."""
     seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     lines = seen.replace("\u2028", "\n").replace("\u2029", "\n").replace("\u0085", "\n")
     return _MIXED.sub(_of_one_script, folded(lines))
 
 
 def _of_one_script(word: re.Match[str]) -> str:
-    """A word with foreign letters among Latin ones as if all were Latin."""
+    """Replace lookalike letters in a word that also has Latin ones."""
     if word[0].isascii():
         return word[0]
     latin = word[0].translate(_LOOKALIKES)
@@ -125,13 +123,11 @@ def _of_one_script(word: re.Match[str]) -> str:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """What stands in the text in Base64, where it is words."""
-    for found in _ENCODED.findall(text)[:20]:
+    """Yield the Base64 parts of the text that decode to words."""
+    for part in _ENCODED.findall(text)[:20]:
+        padded, alphabet = part + "=" * (-len(part) % 4), b"-_" if "-" in part else None
         try:
-            told = base64.b64decode(
-                found + "=" * (-len(found) % 4), b"-_" if "-" in found else None
-            )
-            words = told.decode()
+            words = base64.b64decode(padded, alphabet).decode()
         except (binascii.Error, ValueError):
             continue
         if " " in words and words.isprintable():

@@ -93,11 +93,6 @@ def why_not_replaced(holder: Row, by: Trust) -> str | None:
     return LESS_TRUSTED if holder["trust"] > min(Trust.INFERRED, by) else None
 
 
-def is_lesser(row: Row) -> bool:
-    """Whether nobody trusted stated a memory."""
-    return bool(row["trust"] < Trust.STATED)
-
-
 def order_by_trust(ranked: Sequence[T], rows: Mapping[T, Row]) -> list[T]:
     """Keep the order, but let facts and rules each rank behind more trusted ones of their kind."""
     ordered = order_facts_by_trust(ranked, rows)
@@ -131,7 +126,8 @@ def order_rules_by_trust(rules: Sequence[Row]) -> list[Row]:
 
 
 def _is_behind_people(rule: Row) -> bool:
-    return is_lesser(rule) or (rule["own_marks"] and not Origin(rule["origin"]).is_person)
+    is_lesser: bool = rule["trust"] < Trust.STATED
+    return is_lesser or (rule["own_marks"] and not Origin(rule["origin"]).is_person)
 
 
 def _key(fact: Row) -> tuple[str, str]:

@@ -1,7 +1,6 @@
-"""When a fact holds: its window, and what becomes of others when one more is told of their key.
+"""Validity windows, and how a new fact closes or splits the windows of others under its key.
 
-What was told later wins where windows overlap. What is told of a time (believed, replaced or
-faded) never overlaps under one key, so that a question of any moment has one answer.
+Windows of one key never overlap, so that every moment has one answer: what was stored later wins.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,14 +11,14 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From the one, until before the other; None is open. One that is empty never held."""
+    """From `valid_from` until before `valid_to`; None is open; empty for what never held."""
 
     valid_from: datetime | None = None
     valid_to: datetime | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing is known of when."""
+        """Whether both ends are open."""
         return self.valid_from is None and self.valid_to is None
 
     @property
@@ -32,27 +31,27 @@ class Window:
         return self.valid_to is not None and self.valid_to <= at
 
     def begins_after(self, at: datetime) -> bool:
-        """Whether nothing of it lies before then."""
+        """Whether it begins then or later."""
         return self.valid_from is not None and self.valid_from >= at
 
     def until(self, end: datetime) -> "Window":
-        """As much of it as lies before a moment."""
+        """Return the part before a moment."""
         end = _earliest(end, self.valid_to) or end
         return Window(self.valid_from, _latest(end, self.valid_from))
 
     def holds(self, at: datetime) -> bool:
-        """Whether a moment lies within it."""
+        """Whether it contains a moment."""
         begun = self.valid_from is None or self.valid_from <= at
         return begun and (self.valid_to is None or at < self.valid_to)
 
     def meets(self, other: "Window") -> bool:
-        """Whether there is a moment within both."""
+        """Whether it overlaps another."""
         begin = _latest(self.valid_from, other.valid_from)
         end = _earliest(self.valid_to, other.valid_to)
         return begin is None or end is None or begin < end
 
     def without(self, other: "Window") -> tuple["Window | None", "Window | None"]:
-        """What is left of it before another, and after."""
+        """Return its parts before and after another."""
         begin, end = other.valid_from, other.valid_to
         before = begin is not None and (self.valid_from is None or self.valid_from < begin)
         after = end is not None and (self.valid_to is None or end < self.valid_to)
@@ -63,11 +62,11 @@ class Window:
 
     @classmethod
     def heard(cls, told: Iterable[str | None]) -> "Window":
-        """As an event kept it."""
+        """Read a window from an event."""
         return cls(*(datetime.fromisoformat(at) if at else None for at in told))
 
     def told(self) -> list[str | None]:
-        """As an event keeps it."""
+        """Return the window as an event stores it."""
         return [at.isoformat() if at else None for at in (self.valid_from, self.valid_to)]
 
 
@@ -76,7 +75,7 @@ OPEN = Window()
 
 @dataclass(frozen=True, slots=True)
 class ExistingFact:
-    """A fact under the key that holds at some time; `since` when at the latest it held."""
+    """A stored fact under the same key; `since` is the latest time from which it surely held."""
 
     id: UUID
     window: Window
@@ -88,14 +87,14 @@ class ExistingFact:
 
     @property
     def never(self) -> Window:
-        """The window it has if it never held."""
+        """Return the empty window of a fact that never held."""
         at = self.window.valid_from or self.since
         return Window(at, at)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowChange:
-    """What becomes of a fact: another window, perhaps in two parts, and whether it gives way."""
+    """The new window of a fact, a second one if it is split, and whether it is superseded."""
 
     of: ExistingFact
     window: Window
@@ -105,7 +104,7 @@ class WindowChange:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The window of a fact, what it changes, which that held says the same, and which gives way."""
+    """The window of a new fact, its changes to others, and the facts it repeats and replaces."""
 
     window: Window
     changes: tuple[WindowChange, ...] = ()
@@ -116,7 +115,7 @@ class Placement:
 def place_fact(
     wanted: Window, standing: Sequence[ExistingFact], now: datetime, said_at: datetime | None = None
 ) -> Placement:
-    """Where a fact goes that is told now: without a window, from now on."""
+    """Place a fact that is stored now; without a window it holds from now on."""
     same = _same(wanted, standing, now)
     window = _aim(wanted, same, standing, now, said_at)
     return place_exactly(window, standing, now, same)
@@ -128,34 +127,34 @@ def place_exactly(
     now: datetime,
     over: ExistingFact | None = None,
 ) -> Placement:
-    """Where a fact goes whose window is known; what it says instead of another, that never held."""
-    met = [one for one in standing if one is not over and one.window.meets(window)]
-    changes = [_cut(one, window, now) for one in met]
+    """Place a fact with a known window; the fact that it corrects (`over`) never held."""
+    met = [fact for fact in standing if fact is not over and fact.window.meets(window)]
+    changes = [_cut(fact, window, now) for fact in met]
     if over is not None:
         changes.append(WindowChange(over, over.never, gives_way=True))
     same = over.id if over is not None and over.says_same else None
-    gone = [one.of for one in changes if one.gives_way]
-    gone.sort(key=lambda one: (one is over, one.window.holds(now), one.since))
+    gone = [change.of for change in changes if change.gives_way]
+    gone.sort(key=lambda fact: (fact is over, fact.window.holds(now), fact.since))
     return Placement(window, tuple(changes), same, gone[-1].id if gone else None)
 
 
 def room(window: Window, standing: Iterable[ExistingFact], now: datetime) -> Window | None:
-    """What is free of a window: the part that holds now, or else the last."""
+    """Return the free part of a window: the one that holds now, or else the last."""
     parts = [window]
-    for one in standing:
-        parts = [left for part in parts for left in _left(part, one.window)]
+    for fact in standing:
+        parts = [left for part in parts for left in _left(part, fact.window)]
     current = [part for part in parts if part.holds(now)]
     return next(iter(current), parts[-1] if parts else None)
 
 
 def _left(part: Window, other: Window) -> list[Window]:
-    return [one for one in part.without(other) if one] if part.meets(other) else [part]
+    return [left for left in part.without(other) if left] if part.meets(other) else [part]
 
 
 def _same(wanted: Window, standing: Sequence[ExistingFact], now: datetime) -> ExistingFact | None:
-    """The fact that holds now and says what is told to hold now."""
-    found = (one for one in standing if one.is_active and one.says_same and one.window.holds(now))
-    return next(found, None) if wanted.holds(now) else None
+    """Return the current fact that says the same."""
+    same = (f for f in standing if f.is_active and f.says_same and f.window.holds(now))
+    return next(same, None) if wanted.holds(now) else None
 
 
 def _aim(
@@ -165,16 +164,18 @@ def _aim(
     now: datetime,
     said_at: datetime | None,
 ) -> Window:
-    """The window that is meant: an end that is not told does not reach into what is known."""
+    """Return the window that is meant: without an end, it ends where the next fact begins."""
     begin, end = wanted.valid_from, wanted.valid_to
     if same is not None:
         return Window(begin or same.window.valid_from, end or same.window.valid_to)
     if begin is None:
         past = end is not None and end <= now
-        begin = _ended(standing, end) if past else _begin(standing, now, said_at)
+        ends = (fact.window.valid_to for fact in standing)
+        last = max((at for at in ends if at and end and at < end), default=None)
+        begin = last if past else _begin(standing, now, said_at)
     if end is None:
         after = max(begin or now, now)
-        starts = (one.window.valid_from for one in standing if one.is_active)
+        starts = (fact.window.valid_from for fact in standing if fact.is_active)
         end = min((at for at in starts if at is not None and at > after), default=None)
     return Window(begin, end)
 
@@ -182,41 +183,31 @@ def _aim(
 def _begin(
     standing: Sequence[ExistingFact], now: datetime, said_at: datetime | None
 ) -> datetime | None:
-    """Since when something holds that is told without a time; unknown if nothing was before."""
+    """Return the beginning of a fact stored without one; None if no fact was before."""
     known = [
-        one.window.valid_to if one.window.valid_to and one.window.valid_to <= now else one.since
-        for one in standing
-        if one.window.valid_from is None or one.window.valid_from <= now
+        fact.window.valid_to if fact.window.valid_to and fact.window.is_over(now) else fact.since
+        for fact in standing
+        if fact.window.valid_from is None or fact.window.valid_from <= now
     ]
     if not known:
         return None
     return said_at if said_at is not None and max(known) <= said_at <= now else now
 
 
-def _ended(standing: Sequence[ExistingFact], end: datetime | None) -> datetime | None:
-    """The last end before another."""
-    ends = (one.window.valid_to for one in standing)
-    return max((at for at in ends if at and end and at < end), default=None)
-
-
-def _cut(one: ExistingFact, window: Window, now: datetime) -> WindowChange:
-    """What is left of a fact beside a window: what holds now keeps its row, or else the later."""
-    before, after = one.window.without(window)
-    if before and after and not _held_before(one, window):
+def _cut(fact: ExistingFact, window: Window, now: datetime) -> WindowChange:
+    """Cut a window out of a fact's; the part that holds now keeps its row, or else the later."""
+    before, after = fact.window.without(window)
+    begin = window.valid_from
+    held_before = fact.window.valid_from is not None or begin is None or fact.since < begin
+    if before and after and not held_before:
         before = None
     kept, copy = (before, after) if before and before.holds(now) else (after, before)
     if kept is None:
         kept, copy = copy, None
     if kept is None:
-        return WindowChange(one, one.never, gives_way=one.is_active)
-    gives_way = one.is_active and one.window.holds(now) and kept.is_over(now)
-    return WindowChange(one, kept, gives_way, copy)
-
-
-def _held_before(one: ExistingFact, window: Window) -> bool:
-    """Whether a fact is known to have held before a window begins."""
-    begin = window.valid_from
-    return one.window.valid_from is not None or begin is None or one.since < begin
+        return WindowChange(fact, fact.never, gives_way=fact.is_active)
+    gives_way = fact.is_active and fact.window.holds(now) and kept.is_over(now)
+    return WindowChange(fact, kept, gives_way, copy)
 
 
 def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
