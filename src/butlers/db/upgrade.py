@@ -5,6 +5,7 @@ lock; a lock in the database keeps other processes out.
 """
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -49,6 +50,8 @@ _TABLES = text(
 _SHORTLY = text("set local statement_timeout = '500ms'")
 _AT_LENGTH = text("set local statement_timeout = 0")
 _PAUSE_SECONDS, _PATIENCE_SECONDS = 0.5, 600.0
+# Sections of a schema that may run again: functions, views, and who may call functions.
+_REPLACEABLE = re.compile("create or replace|execute on function")
 
 
 def head_revision(branches: Sequence[Branch], label: str) -> str:
@@ -215,6 +218,6 @@ def _run_schema(connection: "Connection", branch: Branch, *, only_replaceable: b
     for file in sorted(directory.glob("*.sql")):
         sections = [section.text for section in load(str(file)).values()]
         if only_replaceable:
-            sections = [text for text in sections if "create or replace" in text]
+            sections = [text for text in sections if _REPLACEABLE.search(text)]
         if sections:
             _run(connection, ";\n".join(sections))

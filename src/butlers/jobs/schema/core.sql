@@ -142,8 +142,6 @@ grant delete on job_runs, session_log to butlers_runtime;
 create or replace function find_token(given text) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 return (select record from public.tokens where digest = given);
-revoke all on function find_token(text) from public;
-grant execute on function find_token(text) to butlers_runtime;
 
 -- note_token --
 -- Record the use of a token, to the minute. Concurrent callers do not wait for each other.
@@ -157,8 +155,6 @@ begin atomic
     for update skip locked
   );
 end;
-revoke all on function note_token(text, timestamptz) from public;
-grant execute on function note_token(text, timestamptz) to butlers_runtime;
 
 -- begin_sign_in --
 -- Sign a browser in with a token; the newest hundred of a token are kept.
@@ -172,9 +168,6 @@ begin atomic
   insert into public.sign_ins (digest, token, csrf, expires_at)
   values (given, by_token, secret, ends_at);
 end;
-revoke all on function begin_sign_in(text, text, text, timestamptz, timestamptz) from public;
-grant execute on function begin_sign_in(text, text, text, timestamptz, timestamptz)
-to butlers_runtime;
 
 -- find_sign_in --
 -- A browser that is signed in, and the token it signed in with.
@@ -186,8 +179,6 @@ begin atomic
   from public.sign_ins s join public.tokens t on t.digest = s.token
   where s.digest = given and s.expires_at > at;
 end;
-revoke all on function find_sign_in(text, timestamptz) from public;
-grant execute on function find_sign_in(text, timestamptz) to butlers_runtime;
 
 -- end_sign_in --
 -- Sign a browser out.
@@ -196,5 +187,13 @@ language sql volatile security definer set search_path = pg_catalog, pg_temp
 begin atomic
   delete from public.sign_ins where digest = given;
 end;
-revoke all on function end_sign_in(text) from public;
-grant execute on function end_sign_in(text) to butlers_runtime;
+
+-- {of_requests} --
+-- Functions that requests call, and nobody else.
+find_token(text), note_token(text, timestamptz), find_sign_in(text, timestamptz),
+  begin_sign_in(text, text, text, timestamptz, timestamptz), end_sign_in(text)
+
+-- function_rights --
+-- Who may call these functions.
+revoke all on function {of_requests} from public;
+grant execute on function {of_requests} to butlers_runtime;

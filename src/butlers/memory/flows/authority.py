@@ -3,19 +3,13 @@
 from butlers.db.postgres import Transaction
 from butlers.errors import Conflict
 from butlers.memory.handle import UnitOfWork
-from butlers.memory.model import Lineage, MemoryRef, MemoryType, Trust
-from butlers.memory.store import episodes, facts, rules
-
-_TRUST_OF = {
-    MemoryType.EPISODE: episodes.get_trust,
-    MemoryType.FACT: facts.get_trust,
-    MemoryType.RULE: rules.get_trust,
-}
+from butlers.memory.model import Lineage, MemoryRef, Trust
+from butlers.memory.store import memories
 
 
 async def is_more_trusted(tx: Transaction, ref: MemoryRef, than: Trust) -> bool:
     """Whether a memory is more trusted than somebody; one that does not exist is not."""
-    return (await _TRUST_OF[ref.type](tx, id=ref.id) or 0) > than
+    return (await memories.get_trust(tx, ref) or 0) > than
 
 
 async def must_reach(work: UnitOfWork, ref: MemoryRef, what: str) -> None:

@@ -68,10 +68,11 @@ async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
         if maturity.warning(content, reasons) != warning:
             return None
         kept = {k: v for k, v in held["metadata"].items() if k != "needs_inversion"}
-        await rules.invert(
+        await rules.reword(
             work.tx,
             id=held["id"],
-            now=now,
+            maturity=Maturity.ANTI_PATTERN,
+            last_at=now,
             content=warning,
             metadata=kept | {"original_content": content},
             embedding=embedding.vector,
@@ -188,7 +189,7 @@ async def _mark(work: UnitOfWork, use: Application) -> Row:
         await work.record(_marked(before, before, use, counted=False), now)
         return before
     written = _columns(before, after, use, now)
-    await rules.mark(work.tx, id=use.rule_id, now=now, **written)
+    await rules.mark(work.tx, id=use.rule_id, last_at=now, **written)
     [marked] = await rules.find(work.tx, ids=[use.rule_id], now=now)
     for event in _mark_result(before, marked, use):
         await work.record(event, now)

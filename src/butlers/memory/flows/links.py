@@ -21,13 +21,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.inputs import checked_word
-from butlers.memory.store import episodes, facts, links, rules
-
-_EXISTS = {
-    MemoryType.EPISODE: episodes.exists,
-    MemoryType.FACT: facts.exists,
-    MemoryType.RULE: rules.exists,
-}
+from butlers.memory.store import links, memories
 
 
 async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields of the contract
@@ -95,7 +89,7 @@ async def get_links(
 
 
 async def _must_exist(tx: Transaction, field: str, ref: MemoryRef) -> None:
-    if not await _EXISTS[ref.type](tx, id=ref.id):
+    if await memories.get_trust(tx, ref) is None:
         raise NotFound(f"{field}: {ref.type} {ref.id} does not exist; link memories that are there")
 
 

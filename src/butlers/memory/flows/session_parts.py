@@ -27,7 +27,7 @@ from butlers.memory.policy.attachments import checked_episode, checked_new
 from butlers.memory.policy.inputs import MAX_PREDICATE
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.records import INPUT
-from butlers.memory.store import episodes, facts, rules
+from butlers.memory.store import episodes, facts, memories, rules
 from butlers.memory.store.facts import FactKey
 from butlers.memory.store.locks import lock_names
 
@@ -120,9 +120,10 @@ async def _store_episode(
     before = new.after.episode_id if new.after else None
     told = {"place": new.place, "through": new.through, "after": before and str(before)}
     stored = await store_episode_in(work, episode, embedding, told)
-    if before is not None and await episodes.exists(work.tx, id=before):
-        this, that = (MemoryRef(MemoryType.EPISODE, one) for one in (stored.id, before))
-        await link_in(work, Link(this, Relation.RELATED_TO, that))
+    if before is not None:
+        this, that = (MemoryRef(MemoryType.EPISODE, id) for id in (stored.id, before))
+        if await memories.get_trust(work.tx, that) is not None:
+            await link_in(work, Link(this, Relation.RELATED_TO, that))
     return Part(stored.id, new.place, new.through)
 
 

@@ -29,7 +29,7 @@ from butlers.memory.model import (
     MemoryType,
 )
 from butlers.memory.policy import undoing
-from butlers.memory.store import conflicts, episodes, facts, links, rules, undo
+from butlers.memory.store import episodes, facts, links, rules, undo
 from butlers.memory.store.facts import FactKey
 
 _UNCONFIRMED = {
@@ -65,8 +65,8 @@ async def undo_source(memory: Memory, source: UndoSource, lineage: Lineage) -> U
         await _unmark(work, plan, vectors)
         await _unconfirm(work, plan)
         await _unlink(work, plan)
-        await conflicts.reopen(work.tx, **source.values())
-        await conflicts.delete_predicate_rules(work.tx, **source.values())
+        await undo.reopen_conflicts(work.tx, **source.values())
+        await undo.delete_predicate_rules(work.tx, **source.values())
         came = await undo_entities(work, plan.entities, plan.ids)
         for row in plan.proposals:
             await decide_in(work, row["id"], EventType.PROPOSAL_DECLINED)
@@ -176,27 +176,24 @@ async def _unmark(work: UndoContext, plan: UndoPlan, vectors: dict[UUID, Embeddi
         rule, columns = await _remarked(work.memory, work.tx, rule_id, undone)
         said = undoing.words_of(rule, columns)
         if said is not None:
-            await _reword(work, rule_id, said, vectors)
-        await undo.unmark(work.tx, id=rule_id, **columns)
-        payload = {
-            "from": rule["maturity"],
-            "to": columns["maturity"],
-            "applications": [str(row["id"]) for row in undone],
-        }
-        await work.record_undo(
-            EventType.RULE_UNMARKED, MemoryRef(MemoryType.RULE, rule_id), payload
-        )
+            await _reword(work, said, vectors.get(rule_id), {"id": rule_id, **columns})
+        confirmed_at = rule["last_confirmed_at"]
+        await rules.mark(work.tx, id=rule_id, confirmed_at=confirmed_at, **columns)
+        payload = {"from": rule["maturity"], "to": columns["maturity"]}
+        payload |= {"applications": [str(row["id"]) for row in undone]}
+        ref = MemoryRef(MemoryType.RULE, rule_id)
+        await work.record_undo(EventType.RULE_UNMARKED, ref, payload)
 
 
 async def _reword(
-    work: UndoContext, rule_id: UUID, said: str, vectors: dict[UUID, Embedding]
+    work: UndoContext, content: str, made: Embedding | None, columns: dict[str, Any]
 ) -> None:
-    made = vectors.get(rule_id)
     if made is None:
-        raise Conflict(f"rule {rule_id} changed meanwhile; nothing was taken back, try again")
+        raise Conflict(f"rule {columns['id']} changed meanwhile; nothing was taken back, try again")
+    kept = {name: columns[name] for name in ("id", "maturity", "metadata", "last_at")}
     vector = {"embedding": made.vector, "embedding_version_id": made.version_id}
-    words = prepared(preprocess_text(said))
-    await undo.reword(work.tx, id=rule_id, content=said, searchable=words, **vector)
+    words = prepared(preprocess_text(content))
+    await rules.reword(work.tx, content=content, searchable=words, **vector, **kept)
 
 
 async def _remarked(

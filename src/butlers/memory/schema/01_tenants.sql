@@ -45,8 +45,6 @@ language sql stable security definer set search_path = public, pg_temp
 begin atomic
   select tenant from memory_tenants where (select proven_tenant()) = '' order by tenant;
 end;
-revoke all on function memory_tenant_names() from public;
-grant execute on function memory_tenant_names() to butlers_runtime;
 
 -- confidence --
 -- Confidence after decay since the last confirmation, never below a floor. The exponent is bounded

@@ -13,8 +13,7 @@ create table entities (
   constraint entities_entity_type check (
     entity_type in ('person', 'organization', 'place', 'other')
   ),
-  constraint entities_tenant_id unique (tenant_id, id),
-  constraint entities_tenant_named check (tenant_id <> '')
+  constraint entities_tenant_id unique (tenant_id, id)
 );
 create index entities_tenant_name on entities (tenant_id, canonical_name);
 create index entities_aliases on entities using gin (aliases);
@@ -36,8 +35,7 @@ create table embedding_versions (
   constraint embedding_versions_tenant_id unique (tenant_id, id),
   constraint embedding_versions_dimensions check (dimensions > 0),
   constraint embedding_versions_state
-    check (state in ('current', 'building', 'previous', 'aside')),
-  constraint embedding_versions_tenant_named check (tenant_id <> '')
+    check (state in ('current', 'building', 'previous', 'aside'))
 );
 create unique index embedding_versions_current on embedding_versions (tenant_id)
 where state = 'current';
@@ -86,7 +84,6 @@ create table episodes (
   stored_by text,
   quarantined text,
   constraint episodes_tenant_id unique (tenant_id, id),
-  constraint episodes_tenant_named check (tenant_id <> ''),
   constraint episodes_consolidation_status
     check (consolidation_status in ('pending', 'consolidated', 'failed', 'dead_letter')),
   constraint episodes_consolidated_agrees
@@ -185,7 +182,6 @@ create table facts (
   valid_from timestamptz,
   valid_to timestamptz,
   constraint facts_tenant_id unique (tenant_id, id),
-  constraint facts_tenant_named check (tenant_id <> ''),
   constraint facts_validity
     check (validity in ('active', 'superseded', 'expired', 'retracted', 'quarantined')),
   constraint facts_quarantined check (validity <> 'quarantined' or quarantined is not null),

@@ -11,7 +11,6 @@ create table memory_events (
   memory_id uuid,
   request_id text,
   sequence bigint not null generated always as identity,
-  constraint memory_events_tenant_named check (tenant_id <> ''),
   constraint memory_events_memory_type check (
     memory_type in (
       'episode', 'fact', 'rule', 'entity', 'link', 'proposal', 'project', 'conflict'
@@ -37,8 +36,7 @@ create table memory_event_chain (
   marked boolean not null,
   hash bytea not null,
   primary key (tenant_id, number),
-  constraint memory_event_chain_event unique (tenant_id, event_id),
-  constraint memory_event_chain_tenant_named check (tenant_id <> '')
+  constraint memory_event_chain_event unique (tenant_id, event_id)
 );
 
 -- rule_applications --
@@ -55,7 +53,6 @@ create table rule_applications (
   created_at timestamptz not null,
   origin text not null default 'agent',
   counted boolean not null default true,
-  constraint rule_applications_tenant_named check (tenant_id <> ''),
   constraint rule_applications_outcome check (outcome in ('helpful', 'harmful')),
   constraint rule_applications_origin
     check (origin in ('operator', 'user', 'agent', 'inferred', 'document', 'tool')),
@@ -205,16 +202,15 @@ create trigger rule_applications_erased before update on rule_applications
 for each row execute function refuse_all_but_erasing('reason', 'context');
 create trigger memory_event_chain_unchanged before update on memory_event_chain
 for each statement execute function refuse_rewriting_history();
-create trigger memory_events_append_only before delete or truncate on memory_events
-for each statement execute function refuse_rewriting_history();
-create trigger rule_applications_append_only before delete or truncate on rule_applications
-for each statement execute function refuse_rewriting_history();
-create trigger memory_event_chain_append_only before delete or truncate on memory_event_chain
+
+-- {table}: memory_events, rule_applications, memory_event_chain --
+-- {table}_append_only --
+-- No row of history is deleted.
+create trigger {table}_append_only before delete or truncate on {table}
 for each statement execute function refuse_rewriting_history();
 
 -- append_events --
--- Append events. Tenant and actor come from the proof, never from the caller. The variant with a
--- tenant runs on the node of a cluster that holds its rows.
+-- Append events. Tenant and actor come from the proof, never from the caller.
 create or replace function append_events(
   what text, request text, subject text, at timestamptz,
   ids uuid[], memories uuid[], payloads jsonb[]
@@ -243,10 +239,6 @@ language plpgsql set search_path = public, pg_temp as $$
       return append_events(what, request, subject, at, ids, memories, payloads);
     end
     $$;
-revoke all on function append_events(text, text, text, timestamptz, uuid[], uuid[], jsonb[])
-from public;
-grant execute on function append_events(text, text, text, timestamptz, uuid[], uuid[], jsonb[])
-to butlers_runtime;
 
 -- counted_reports --
 -- Reports on a rule that count and were not taken back.

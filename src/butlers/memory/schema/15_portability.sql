@@ -65,8 +65,6 @@ language plpgsql set search_path = public, pg_temp as $$
       return number;
     end
     $$;
-revoke all on function import_rows(text, text, jsonb) from public;
-grant execute on function import_rows(text, text, jsonb) to butlers_runtime;
 
 -- import_events --
 -- Import events with their actor and time, for the proven tenant and the actor `import` alone.
@@ -86,8 +84,6 @@ language plpgsql set search_path = public, pg_temp as $$
       return import_events(rows);
     end
     $$;
-revoke all on function import_events(jsonb) from public;
-grant execute on function import_events(jsonb) to butlers_runtime;
 
 -- erased_payload --
 -- A payload without its texts: ids, times, numbers and words of our own vocabularies stay, all else
@@ -154,9 +150,6 @@ language plpgsql security definer set search_path = public, pg_temp as $$
       return changed;
     end
     $$;
-revoke all on function erase_event_texts(uuid[]), erase_application_texts(uuid[]) from public;
-grant execute on function erase_event_texts(uuid[]), erase_application_texts(uuid[])
-to butlers_runtime;
 
 -- erase_rows --
 -- Delete rows of a tenant with what refers to them; triggers delete their words and vectors.
@@ -212,8 +205,6 @@ language plpgsql set search_path = public, pg_temp as $$
       return erase_rows(kind, which);
     end
     $$;
-revoke all on function erase_rows(text, text[]) from public;
-grant execute on function erase_rows(text, text[]) to butlers_runtime;
 
 -- erase_names --
 -- Remove the words of erased names from the index, unless somebody who stays has them too.
@@ -246,5 +237,15 @@ language plpgsql set search_path = public, pg_temp as $$
       return erase_names(names);
     end
     $$;
-revoke all on function erase_names(text[]) from public;
-grant execute on function erase_names(text[]) to butlers_runtime;
+
+-- {of_requests} --
+-- Functions that requests call, and nobody else.
+memory_tenant_names(), import_rows(text, text, jsonb), import_events(jsonb),
+  append_events(text, text, text, timestamptz, uuid[], uuid[], jsonb[]),
+  erase_event_texts(uuid[]), erase_application_texts(uuid[]), erase_rows(text, text[]),
+  erase_names(text[])
+
+-- function_rights --
+-- Who may call these functions.
+revoke all on function {of_requests} from public;
+grant execute on function {of_requests} to butlers_runtime;

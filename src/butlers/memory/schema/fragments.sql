@@ -1,7 +1,10 @@
+-- {moment} --
+-- Moment of a question, as parameters: now, when it has to hold, when it had to be believed.
+at timestamptz, as_of timestamptz, known_at timestamptz
+
 -- {asked} --
 -- Filter of a search, as parameters.
-types text[], by_scope text, least_confidence float, at timestamptz, as_of timestamptz,
-known_at timestamptz
+types text[], by_scope text, least_confidence float, {moment}
 
 -- {given} --
 -- Filter of a search, as arguments.

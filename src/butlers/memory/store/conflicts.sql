@@ -119,21 +119,18 @@ insert into memory_conflicts
 values (:tenant_id, :id, :kind, :newer_id, :older_id, :why, :score, :now)
 on conflict do nothing
 
--- {side_of_newer} --
--- What is shown of the newer fact.
-n.id, n.subject, n.predicate, left(n.content, :excerpt) as content, n.scope, n.trust, n.origin,
-  n.created_at, n.valid_from, n.valid_to
-
--- {side_of_older} --
--- What is shown of the older fact.
-o.id, o.subject, o.predicate, left(o.content, :excerpt) as content, o.scope, o.trust, o.origin,
-  o.created_at, o.valid_from, o.valid_to
+-- {side}: n, o --
+-- {fact_{side}} --
+-- What is shown of one side, as JSON.
+(select to_jsonb(shown) from (
+    select {side}.id, {side}.subject, {side}.predicate, left({side}.content, :excerpt) as content,
+      {side}.scope, {side}.trust, {side}.origin, {side}.created_at, {side}.valid_from,
+      {side}.valid_to
+  ) shown)
 
 -- find_open --
 -- What somebody should settle, the latest first, from a place in that order on, both sides as told.
-select c.id, c.kind, c.why, c.score, c.created_at,
-  (select to_jsonb(told) from (select {side_of_newer}) told) as newer,
-  (select to_jsonb(told) from (select {side_of_older}) told) as older
+select c.id, c.kind, c.why, c.score, c.created_at, {fact_n} as newer, {fact_o} as older
 {sides} and {open}
   and c.created_at <= coalesce(:place_at::timestamptz, 'infinity')
   and (:place_id::uuid is null or c.created_at < :place_at or c.id > :place_id)
@@ -177,12 +174,7 @@ returning id, fact_state('active', metadata) as was
 -- A fact holds at another time, unless its key is another's then.
 update facts f set valid_from = :valid_from, valid_to = :valid_to
 where f.tenant_id = :tenant_id and f.id = :id and f.validity = 'active' and not exists (
-  select from facts g
-  where g.tenant_id = :tenant_id and g.id <> f.id and g.validity = 'active'
-    and fact_key(g.scope, g.entity_id, g.subject, g.predicate)
-      = fact_key(f.scope, f.entity_id, f.subject, f.predicate)
-    and tstzrange(g.valid_from, g.valid_to)
-      && tstzrange(:valid_from::timestamptz, :valid_to::timestamptz)
+  {others_of_key} && tstzrange(:valid_from::timestamptz, :valid_to::timestamptz)
 )
 
 -- find_predicate_rules --
@@ -200,22 +192,3 @@ on conflict (tenant_id, predicate) do update
 set holds = excluded.holds, told = excluded.told, told_by = excluded.told_by,
   created_at = excluded.created_at
 where excluded.told or not memory_predicates.told
-
--- reopen --
--- What a source settled is open again.
-update memory_conflicts c
-set settled_as = null, settled_at = null, settled_by = null
-where c.tenant_id = :tenant_id and c.settled_as is not null and c.id in (
-  select memory_id from memory_events
-  where tenant_id = :tenant_id and event_type = 'conflict_settled' and :episode_id::uuid is null
-    and (:actor::text is null or actor = :actor)
-    and (:session_key::text is null or request_id = :session_key)
-    and (:since::timestamptz is null or created_at >= :since)
-)
-
--- delete_predicate_rules --
--- What a source told of predicates, and what its settling showed, counts no more.
-delete from memory_predicates
-where tenant_id = :tenant_id and :episode_id::uuid is null and :session_key::text is null
-  and (:actor::text is null or told_by = :actor)
-  and (:since::timestamptz is null or created_at >= :since)

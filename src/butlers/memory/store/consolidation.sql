@@ -114,13 +114,10 @@ update episodes set leased_until = :until
 where {leased}
 
 -- release --
--- A run lets go of its episodes, which are as they were before it.
-update episodes set leased_until = null, leased_by = null
-where {leased}
-
--- postpone --
--- The model took too long over an episode it had alone: the others come first for a while.
-update episodes set leased_until = null, leased_by = null, next_consolidation_retry_at = :until
+-- Release the episodes of a run; with a time, other episodes come first until then.
+update episodes
+set leased_until = null, leased_by = null,
+  next_consolidation_retry_at = coalesce(:until, next_consolidation_retry_at)
 where {leased}
 
 -- hold --

@@ -9,7 +9,7 @@ from pgvector import Vector
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
-from butlers.db.statements import FirstValue, OnlyRow, OnlyValue, Rows, Touched
+from butlers.db.statements import FirstValue, OnlyRow, Rows, Touched
 from butlers.embedding import Embedder
 from butlers.memory.model import MemoryType, VersionState
 
@@ -86,8 +86,6 @@ def as_version(row: Row) -> ModelVersion:
 
 _FIRST = UUID(int=0)
 
-drop_vectors = OnlyValue[int](_SQL["drop_vectors"])
-
 _count = OnlyRow(_SQL["count_vectors"])
 _WITHOUT = {
     MemoryType.EPISODE: Rows(_SQL["episodes_without"]),
@@ -109,6 +107,11 @@ _SETTLE = {
     MemoryType.FACT: Touched(_SQL["settle_facts"]),
     MemoryType.RULE: Touched(_SQL["settle_rules"]),
 }
+_DROP = (
+    Touched(_SQL["drop_episode_vectors"]),
+    Touched(_SQL["drop_fact_vectors"]),
+    Touched(_SQL["drop_rule_vectors"]),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,12 @@ async def keep_vectors(
 async def move_vectors_home(tx: Transaction, kind: MemoryType, version_id: UUID, limit: int) -> int:
     """Bring vectors of a version home into the rows of their memories; how many."""
     return await _SETTLE[kind](tx, version_id=version_id, limit=limit)
+
+
+async def drop_vectors(tx: Transaction, version_id: UUID) -> None:
+    """Drop the vectors of a version that lie aside."""
+    for drop in _DROP:
+        await drop(tx, version_id=version_id)
 
 
 async def count_vectors(tx: Transaction, version_id: UUID) -> Counts:

@@ -121,22 +121,9 @@ update {kind}s set embedding = held.embedding, embedding_version_id = :version_i
 from held
 where {kind}s.tenant_id = :tenant_id and {kind}s.id = held.id
 
--- drop_vectors --
--- The vectors aside of one version are gone; how many there were.
-with episodes_dropped as (
-  delete from episode_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
-  returning 1
-),
-facts_dropped as (
-  delete from fact_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
-  returning 1
-),
-rules_dropped as (
-  delete from rule_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
-  returning 1
-)
-select (select count(*) from episodes_dropped) + (select count(*) from facts_dropped)
-  + (select count(*) from rules_dropped)
+-- drop_{kind}_vectors --
+-- Drop the vectors aside of one version.
+delete from {kind}_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
 
 -- count_vectors --
 -- How many memories the tenant has, and how many of them have a vector of a version.

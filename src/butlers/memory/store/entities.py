@@ -34,8 +34,8 @@ repoint = Touched(_SQL["repoint"])
 
 _lock_unmerged = FirstRow(_SQL["lock_unmerged"])
 _hold = Rows(_SQL["hold"])
-_hold_bearers = Rows(_SQL["hold_bearers"])
-_hold_bearers_alone = Rows(_SQL["hold_bearers_alone"])
+_hold_bearers = Rows(_SQL["hold_bearers_for_share"])
+_hold_bearers_alone = Rows(_SQL["hold_bearers_for_update"])
 _update = Touched(_SQL["update"])
 _find_fact_keywords = Rows(_SQL["find_fact_keywords"])
 

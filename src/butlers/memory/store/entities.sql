@@ -132,21 +132,14 @@ tenant_id = :tenant_id
   )
   and entity_state(metadata) = 'active'
 
--- hold_bearers --
--- Who bears some names, kept from being merged away or renamed until the transaction ends.
+-- {strength}: share, update --
+-- hold_bearers_for_{strength} --
+-- Who bears some names, locked: for share against merging and renaming, for update against all.
 select id, canonical_name, entity_type, aliases
 from entities
 where {bears}
 order by id
-for share
-
--- hold_bearers_alone --
--- The same, when facts are about to become theirs.
-select id, canonical_name, entity_type, aliases
-from entities
-where {bears}
-order by id
-for update
+for {strength}
 
 -- find_unlinked_facts --
 -- Facts that name a subject by one of these spellings and no entity; those that hold first.
@@ -200,25 +193,16 @@ select coalesce(array_agg(id order by id), '{}') from facts
 where tenant_id = :tenant_id and entity_id = :id
 
 -- find_overlapping_facts --
--- Active facts of an entity, and of those that shall be its own, that would hold at once under one
--- key.
-with moving as (
-  select id, scope, predicate, tstzrange(valid_from, valid_to) as held from facts
-  where tenant_id = :tenant_id and id = any(:ids) and validity = 'active'
-),
-own as (
-  select id, scope, predicate, tstzrange(valid_from, valid_to) as held from facts
-  where tenant_id = :tenant_id and entity_id = :target_id and validity = 'active'
-),
-pairs as (
+-- Active facts that would hold at once under one key, of an entity and of what shall be its own.
+with pairs as (
   select moving.id as moving_id, own.id as own_id
-  from moving
-  join own on own.scope = moving.scope and own.predicate = moving.predicate
-    and own.held && moving.held and own.id <> moving.id
+  from facts moving
+  join facts own on own.tenant_id = :tenant_id and own.entity_id = :target_id
+    and own.scope = moving.scope and own.predicate = moving.predicate and own.id <> moving.id
+  where moving.tenant_id = :tenant_id and moving.id = any(:ids) and are_both_current(moving, own)
 )
 select id, scope, subject, predicate, content, trust, supersedes_id, valid_from, valid_to,
-  created_at, fact_state(validity, metadata) as state,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence,
+  created_at, fact_state(validity, metadata) as state, {fact_confidence} as effective_confidence,
   id in (select own_id from pairs) as is_own
 from facts
 where tenant_id = :tenant_id

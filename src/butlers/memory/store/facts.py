@@ -8,16 +8,15 @@ from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, Rows, Touched
 from butlers.memory.model import NewFact
+from butlers.memory.store import memories
 from butlers.memory.store.locks import lock_names
 
 _SQL = load(__file__)
 
 insert = Touched(_SQL["insert"])
-get_trust = FirstValue[int](_SQL["get_trust"])
 is_valid = FirstValue[bool](_SQL["is_valid"])
-exists = FirstValue[bool](_SQL["exists"])
 get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
-find = Rows(_SQL["find"])
+find = memories.find_facts
 confirm = FirstRow(_SQL["confirm"])
 retract = FirstValue[str](_SQL["retract"])
 get_retracted = FirstRow(_SQL["get_retracted"])

@@ -59,25 +59,10 @@ insert into facts ({new_fact}) values ({new_fact_values})
 select id, supersedes_id from facts
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
 
--- get_trust --
--- How far a fact is trusted.
-select trust from facts where tenant_id = :tenant_id and id = :id
-
--- exists --
--- Whether the tenant has this fact.
-select true from facts where tenant_id = :tenant_id and id = :id
-
 -- is_valid --
 -- Whether a fact holds now, at a time, or by what was believed at one.
 select is_fact_valid(facts, :now, :as_of, :known_at) from facts
 where tenant_id = :tenant_id and id = :id
-
--- find --
--- Facts as they are, without counting it as a use.
-select {fact}
-from facts
-where tenant_id = :tenant_id and id = any(:ids)
-order by created_at desc, id
 
 -- confirm --
 -- An active fact is sure again, however sure it was at first; fading ends at once. Read once: a GiST

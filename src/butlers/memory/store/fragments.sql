@@ -1,7 +1,10 @@
+-- {fact_confidence} --
+-- What is left of a fact's confidence now.
+effective_confidence(confidence, decay_rate, last_confirmed_at, :now)
+
 -- {fact_details} --
 -- What a reader is told of a fact beside what it says.
-{fact_columns}, fact_state(validity, metadata) as state,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+{fact_columns}, fact_state(validity, metadata) as state, {fact_confidence} as effective_confidence
 
 -- {fact} --
 -- A whole fact.
@@ -38,3 +41,22 @@ id, event_type, actor, request_id, memory_type, memory_id, payload, created_at
 -- {link} --
 -- The columns of a link as it is written.
 tenant_id, source_type, source_id, target_type, target_id, relation, created_at
+
+-- {drawn} --
+-- Which memory was drawn from which episode, by its own row or by a link.
+(
+    select tenant_id, 'fact' as kind, id, source_episode_id as episode_id from facts
+    union all
+    select tenant_id, 'rule', id, source_episode_id from rules
+    union all
+    select tenant_id, source_type, source_id, target_id from memory_links
+    where target_type = 'episode' and relation = 'derived_from'
+  ) drawn
+
+-- {others_of_key} --
+-- Other active facts under the key of a fact `f`; a window they overlap has to follow.
+select from facts o
+  where o.tenant_id = :tenant_id and o.id <> f.id and o.validity = 'active'
+    and fact_key(o.scope, o.entity_id, o.subject, o.predicate)
+      = fact_key(f.scope, f.entity_id, f.subject, f.predicate)
+    and tstzrange(o.valid_from, o.valid_to)

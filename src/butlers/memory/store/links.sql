@@ -23,15 +23,9 @@ do update set relation = excluded.relation
 -- keep_sources --
 -- What was drawn from episodes still says so once they are gone.
 insert into memory_links ({link})
-select drawn.tenant_id, drawn.memory_type, drawn.id, 'episode', drawn.episode_id, 'derived_from',
-  :now
-from (
-  select tenant_id, 'fact' as memory_type, id, source_episode_id as episode_id from facts
-  where tenant_id = :tenant_id and source_episode_id = any(:ids)
-  union all
-  select tenant_id, 'rule', id, source_episode_id from rules
-  where tenant_id = :tenant_id and source_episode_id = any(:ids)
-) drawn
+select tenant_id, kind, id, 'episode', episode_id, 'derived_from', :now
+from {drawn}
+where tenant_id = :tenant_id and episode_id = any(:ids)
 on conflict do nothing
 
 -- find_sources --

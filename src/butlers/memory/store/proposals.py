@@ -1,7 +1,7 @@
 """What waits for somebody's yes."""
 
 from butlers.db.queries import load
-from butlers.db.statements import FirstRow, OnlyRow, OnlyValue, Rows, Touched
+from butlers.db.statements import FirstRow, OnlyRow, Rows, Touched
 
 _SQL = load(__file__)
 
@@ -16,6 +16,5 @@ find_claimed_entities = Rows(_SQL["find_claimed_entities"])
 insert = Touched(_SQL["insert"])
 get_by_idempotency_key = OnlyRow(_SQL["get_by_idempotency_key"])
 find_waiting = Rows(_SQL["find_waiting"])
-count_waiting = OnlyValue[int](_SQL["count_waiting"])
 lock = FirstRow(_SQL["lock"])
 decide = Touched(_SQL["decide"])

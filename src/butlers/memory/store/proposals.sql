@@ -31,10 +31,6 @@ where tenant_id = :tenant_id and status = 'waiting'
 order by created_at, id
 limit :limit
 
--- count_waiting --
--- How many wait for a yes.
-select count(*) from memory_proposals where tenant_id = :tenant_id and status = 'waiting'
-
 -- lock --
 -- One that waits, kept from everybody else until the transaction ends.
 select {proposal} from memory_proposals

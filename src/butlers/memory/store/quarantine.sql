@@ -1,8 +1,6 @@
--- find --
--- What waits in quarantine, the longest waiting first.
-select memory_type, id, content, subject, predicate, quarantined as reason, origin, trust,
-  stored_by, scope, created_at
-from (
+-- {held} --
+-- What waits in quarantine.
+(
   select 'episode' as memory_type, id, content, null as subject, null as predicate, quarantined,
     origin, trust, stored_by, butler as scope, created_at
   from episodes
@@ -19,22 +17,19 @@ from (
   where tenant_id = :tenant_id and quarantined is not null
     and rule_state(metadata) <> 'forgotten'
 ) held
+
+-- find --
+-- What waits in quarantine, the longest waiting first.
+select memory_type, id, content, subject, predicate, quarantined as reason, origin, trust,
+  stored_by, scope, created_at
+from {held}
 order by created_at, id
 limit :limit
 
 -- count_waiting --
 -- How much waits for a person: in quarantine, and as a proposal.
-select (
-    select count(*) from episodes
-    where tenant_id = :tenant_id and quarantined is not null
-      and episode_state(expires_at, :now) <> 'expired'
-  ) + (
-    select count(*) from facts where tenant_id = :tenant_id and validity = 'quarantined'
-  ) + (
-    select count(*) from rules
-    where tenant_id = :tenant_id and quarantined is not null
-      and rule_state(metadata) <> 'forgotten'
-  ) as held,
+select
+  (select count(*) from {held}) as held,
   (
     select count(*) from memory_proposals where tenant_id = :tenant_id and status = 'waiting'
   ) as proposed
@@ -67,12 +62,4 @@ where tenant_id = :tenant_id and id = :id and quarantined is not null
 
 -- is_quarantined --
 -- Whether a memory waits in quarantine.
-select true from episodes
-where tenant_id = :tenant_id and id = :id and quarantined is not null
-  and episode_state(expires_at, :now) <> 'expired'
-union all
-select true from facts where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
-union all
-select true from rules
-where tenant_id = :tenant_id and id = :id and quarantined is not null
-  and rule_state(metadata) <> 'forgotten'
+select true from {held} where id = :id

@@ -172,81 +172,64 @@ from expiring
 where episodes.tenant_id = :tenant_id and episodes.id = expiring.id
 returning episodes.id, expiring.was, episodes.expires_at
 
--- {judged} --
--- What is made of a memory by what is left of its confidence.
-cross join lateral (
-  select case
-    when effective_confidence < :expiry_threshold then 'spent'
-    when effective_confidence < :retrieval_threshold then 'fading'
-    else 'active'
-  end
-) judged (verdict)
+-- {kind}: fact, rule --
+-- {fading_fact} --
+-- Facts that lose confidence with time.
+tenant_id = :tenant_id and validity = 'active' and decay_rate > 0
 
--- get_next_facts --
--- How many facts that can fade come next in id order, and the last of them.
-select count(*) as checked, (array_agg(id order by id desc))[1] as last
-from (
-  select id from facts
-  where tenant_id = :tenant_id and validity = 'active' and decay_rate > 0 and id > :after
-  order by id
-  limit :limit
-) page
+-- {fading_rule} --
+-- Rules that lose confidence with time.
+tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
+  and decay_rate > 0
 
--- fade_facts --
--- The facts of a page go where their confidence puts them. Here as below, a row that somebody is
--- changing right now is left to the next sweep, so that none waits for the other.
-with due as (
-  select id, fact_state(validity, metadata) as was, verdict, effective_confidence
-  from facts
-  cross join lateral (
-    select effective_confidence(confidence, decay_rate, last_confirmed_at, :now)
-  ) measured (effective_confidence)
-  {judged}
-  where tenant_id = :tenant_id and validity = 'active' and decay_rate > 0
-    and id > :after and id <= :last and verdict <> fact_state(validity, metadata)
-  order by id
-  for no key update of facts skip locked
-)
-update facts
-set validity = case when verdict = 'spent' then 'expired' else validity end,
-  metadata = case
-    when verdict = 'fading' then metadata || '{"status": "fading"}'
-    when verdict = 'active' then metadata - 'status'
+-- {faded_fact} --
+-- A fact with too little confidence left expires.
+validity = case when verdict = 'spent' then 'expired' else validity end,
+  metadata = case verdict
+    when 'fading' then metadata || '{"status": "fading"}'
+    when 'active' then metadata - 'status'
     else metadata
   end
-from due
-where facts.tenant_id = :tenant_id and facts.id = due.id
-returning due.id, due.was, due.verdict, due.effective_confidence
 
--- get_next_rules --
--- How many rules that can fade come next in id order, and the last of them.
+-- {faded_rule} --
+-- A rule with too little confidence left is forgotten.
+metadata = case verdict
+    when 'spent' then metadata || '{"forgotten": true}'
+    when 'fading' then metadata || '{"status": "fading"}'
+    else metadata - 'status'
+  end
+
+-- get_next_{kind}s --
+-- How many memories that can fade come next in id order, and the last of them.
 select count(*) as checked, (array_agg(id order by id desc))[1] as last
 from (
-  select id from rules
-  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
-    and decay_rate > 0 and id > :after
+  select id from {kind}s
+  where {fading_{kind}} and id > :after
   order by id
   limit :limit
 ) page
 
--- fade_rules --
--- The rules of a page go where their confidence puts them.
+-- fade_{kind}s --
+-- The memories of a page go where their confidence puts them. A row that somebody is changing right
+-- now is left to the next sweep, so that none waits for the other.
 with due as (
-  select id, rule_state(metadata) as was, verdict, effective_confidence
-  from rules
-  cross join lateral (select {rule_confidence}) measured (effective_confidence)
-  {judged}
-  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
-    and decay_rate > 0 and id > :after and id <= :last and verdict <> rule_state(metadata)
+  select id, fact_state('active', metadata) as was, verdict, effective_confidence
+  from {kind}s
+  cross join lateral (select {{kind}_confidence}) measured (effective_confidence)
+  cross join lateral (
+    select case
+      when effective_confidence < :expiry_threshold then 'spent'
+      when effective_confidence < :retrieval_threshold then 'fading'
+      else 'active'
+    end
+  ) judged (verdict)
+  where {fading_{kind}} and id > :after and id <= :last
+    and verdict <> fact_state('active', metadata)
   order by id
-  for no key update of rules skip locked
+  for no key update of {kind}s skip locked
 )
-update rules
-set metadata = case
-  when verdict = 'spent' then metadata || '{"forgotten": true}'
-  when verdict = 'fading' then metadata || '{"status": "fading"}'
-  else metadata - 'status'
-end
+update {kind}s
+set {faded_{kind}}
 from due
-where rules.tenant_id = :tenant_id and rules.id = due.id
+where {kind}s.tenant_id = :tenant_id and {kind}s.id = due.id
 returning due.id, due.was, due.verdict, due.effective_confidence

@@ -12,21 +12,6 @@ on conflict (tenant_id, idempotency_key) where idempotency_key is not null do no
 select id from rules
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
 
--- get_trust --
--- How far a rule is trusted.
-select trust from rules where tenant_id = :tenant_id and id = :id
-
--- exists --
--- Whether the tenant has this rule.
-select true from rules where tenant_id = :tenant_id and id = :id
-
--- find --
--- Rules as they are, without counting it as a use.
-select {rule}
-from rules
-where tenant_id = :tenant_id and id = any(:ids)
-order by created_at desc, id
-
 -- find_current --
 -- The rules that hold whatever is asked, the proven first: established, proven, or stated to hold
 -- always or never, in whatever language. What was not stated has to prove itself first.
@@ -58,20 +43,20 @@ order by created_at, id
 limit 1
 
 -- mark --
--- A rule after feedback.
+-- Set what the marks on a rule make of it.
 update rules
 set applied_count = :applied_count, success_count = :success_count,
   harmful_count = :harmful_count, effectiveness_score = :effectiveness_score,
-  maturity = :maturity, metadata = :metadata, last_applied_at = :now, last_evaluated_at = :now,
-  last_confirmed_at = :confirmed_at
+  maturity = :maturity, metadata = :metadata, last_applied_at = :last_at,
+  last_evaluated_at = :last_at, last_confirmed_at = :confirmed_at
 where tenant_id = :tenant_id and id = :id
 
--- invert --
--- A rule turned into a warning, with the vector and text index of its new wording.
+-- reword --
+-- Turn a rule into a warning or back, with the vector and text index of its new wording.
 update rules
-set maturity = 'anti_pattern', content = :content, metadata = :metadata, embedding = :embedding,
+set maturity = :maturity, content = :content, metadata = :metadata, embedding = :embedding,
   embedding_version_id = :embedding_version_id,
-  search_vector = to_tsvector('english', :searchable), last_evaluated_at = :now
+  search_vector = to_tsvector('english', :searchable), last_evaluated_at = :last_at
 where tenant_id = :tenant_id and id = :id
 
 -- confirm --

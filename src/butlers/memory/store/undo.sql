@@ -6,6 +6,14 @@ tenant_id = :tenant_id and nullif(id, id) is not distinct from :episode_id::uuid
   and (:session_key::text is null or request_id = :session_key)
   and (:since::timestamptz is null or created_at >= :since)
 
+-- {linked_by_source} --
+-- Whether the source drew a link `l`.
+exists (
+      select from memory_events
+      where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
+        and payload ->> 'target_id' = l.target_id::text
+    )
+
 -- {of_source} --
 -- The memories of a source by what they say of themselves.
 tenant_id = :tenant_id and session_id = :session_id::uuid
@@ -56,11 +64,7 @@ with recursive taken (kind, id) as (
           and c.event_type = 'fact_confirmed'
           and jsonb_exists(c.payload -> 'inherited', l.target_id::text)
       )
-      and not exists (
-        select from memory_events
-        where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
-          and payload ->> 'target_id' = l.target_id::text
-      )
+      and not {linked_by_source}
   ) drawn
 )
 
@@ -211,38 +215,25 @@ where facts.tenant_id = :tenant_id and facts.id = b.id
   and (b.ancestor is null or not b.ancestor = any(:ids))
 returning facts.id, facts.supersedes_id
 
--- {leaves} --
--- Whether a link is between what is taken back and what stays; what rests on the former goes on
--- saying so, and is in doubt.
-(l.source_id = any(:ids)) <> (l.target_id = any(:ids))
+-- {severed} --
+-- Links that the source drew, and those between what is taken back and what stays; what rests on
+-- the former goes on saying so, and is in doubt.
+l.tenant_id = :tenant_id
+  and (
+    (l.source_id = any(:ids)) <> (l.target_id = any(:ids))
     and not (l.relation = 'depends_on' and l.target_id = any(:ids))
+    or {linked_by_source}
+  )
 
 -- unlink --
--- Links that the source drew, and those between what is taken back and what stays.
+-- Remove those links.
 delete from memory_links l
-where l.tenant_id = :tenant_id
-  and (
-    {leaves}
-    or exists (
-      select from memory_events
-      where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
-        and payload ->> 'target_id' = l.target_id::text
-    )
-  )
+where {severed}
 returning l.source_type, l.source_id, l.target_type, l.target_id, l.relation
 
 -- count_links --
 -- How many links that would remove.
-select count(*) from memory_links l
-where l.tenant_id = :tenant_id
-  and (
-    {leaves}
-    or exists (
-      select from memory_events
-      where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
-        and payload ->> 'target_id' = l.target_id::text
-    )
-  )
+select count(*) from memory_links l where {severed}
 
 -- find_proposals --
 -- What waits because of the source.
@@ -264,18 +255,17 @@ where {events_of_source}
   and payload -> 'undo' is distinct from 'true'
 order by sequence desc
 
--- unmark --
--- A rule as its other marks leave it; with what it said, where it had become a warning.
-update rules
-set applied_count = :applied_count, success_count = :success_count,
-  harmful_count = :harmful_count, effectiveness_score = :effectiveness_score,
-  maturity = :maturity, metadata = :metadata, last_applied_at = :last_at,
-  last_evaluated_at = :last_at
-where tenant_id = :tenant_id and id = :id
+-- reopen_conflicts --
+-- What a source settled is open again.
+update memory_conflicts c
+set settled_as = null, settled_at = null, settled_by = null
+where c.tenant_id = :tenant_id and c.settled_as is not null and c.id in (
+  select memory_id from memory_events where {events_of_source} and event_type = 'conflict_settled'
+)
 
--- reword --
--- A rule says again what it said before it became a warning.
-update rules
-set content = :content, embedding = :embedding, embedding_version_id = :embedding_version_id,
-  search_vector = to_tsvector('english', :searchable)
-where tenant_id = :tenant_id and id = :id
+-- delete_predicate_rules --
+-- What a source told of predicates, and what its settling showed, counts no more.
+delete from memory_predicates
+where tenant_id = :tenant_id and :episode_id::uuid is null and :session_key::text is null
+  and (:actor::text is null or told_by = :actor)
+  and (:since::timestamptz is null or created_at >= :since)

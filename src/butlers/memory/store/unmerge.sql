@@ -28,45 +28,26 @@ where winner.tenant_id = :tenant_id and winner.id = pair.winner
 -- restore_superseded --
 -- Facts that gave way so hold again when they did, unless another holds then under their key; which.
 -- As below, who may is found first: an index that is read again while it grows may lose entries.
-update facts f set validity = 'active', valid_from = pair.began, valid_to = pair.ended
+update facts set validity = 'active', valid_from = pair.began, valid_to = pair.ended
 from unnest(:losers::uuid[], :froms::timestamptz[], :tos::timestamptz[]) as pair (id, began, ended)
 join facts was on was.tenant_id = :tenant_id and was.id = pair.id
-where f.tenant_id = :tenant_id and f.id = pair.id and f.id = any(array(
-  select l.id
+where facts.tenant_id = :tenant_id and facts.id = pair.id and facts.id = any(array(
+  select f.id
   from unnest(:losers::uuid[], :froms::timestamptz[], :tos::timestamptz[]) as p (id, began, ended)
-  join facts l on l.tenant_id = :tenant_id and l.id = p.id
-  where l.validity = 'superseded'
-    and not exists (
-      select from facts o
-      where o.tenant_id = :tenant_id and o.validity = 'active' and o.entity_id = l.entity_id
-        and o.scope = l.scope and o.predicate = l.predicate
-        and tstzrange(o.valid_from, o.valid_to) && tstzrange(p.began, p.ended)
-    )
-    and not exists (
-      select from facts o
-      where o.tenant_id = :tenant_id and o.validity = 'active' and o.entity_id is null
-        and l.entity_id is null and o.scope = l.scope and o.subject = l.subject
-        and o.predicate = l.predicate
-        and tstzrange(o.valid_from, o.valid_to) && tstzrange(p.began, p.ended)
-    )
+  join facts f on f.tenant_id = :tenant_id and f.id = p.id
+  where f.validity = 'superseded' and not exists ({others_of_key} && tstzrange(p.began, p.ended))
 ))
-returning f.id, fact_state(f.validity, f.metadata) as state, f.valid_from, f.valid_to,
-  was.valid_from as was_valid_from, was.valid_to as was_valid_to
+returning facts.id, fact_state(facts.validity, facts.metadata) as state, facts.valid_from,
+  facts.valid_to, was.valid_from as was_valid_from, was.valid_to as was_valid_to
 
 -- reopen --
 -- Facts that held since they replaced another hold as before, unless another does then.
-update facts f set valid_from = null
-where f.tenant_id = :tenant_id and f.id = any(array(
-  select w.id
+update facts set valid_from = null
+where facts.tenant_id = :tenant_id and facts.id = any(array(
+  select f.id
   from unnest(:winners::uuid[], :sinces::timestamptz[]) as pair (winner, since)
-  join facts w on w.tenant_id = :tenant_id and w.id = pair.winner and w.valid_from = pair.since
-  where not exists (
-    select from facts o
-    where o.tenant_id = :tenant_id and o.id <> w.id and o.validity = 'active'
-      and fact_key(o.scope, o.entity_id, o.subject, o.predicate)
-        = fact_key(w.scope, w.entity_id, w.subject, w.predicate)
-      and tstzrange(o.valid_from, o.valid_to) && tstzrange(null, w.valid_to)
-  )
+  join facts f on f.tenant_id = :tenant_id and f.id = pair.winner and f.valid_from = pair.since
+  where not exists ({others_of_key} && tstzrange(null, f.valid_to))
 ))
 
 -- split_links --
