@@ -45,8 +45,7 @@ select create_distributed_table(
 )
 
 -- trigger_function --
--- The definition of the function that notes changes of a table: the row before, and the row after
--- if its key is another.
+-- The function that notes changes of a table: the old row, and the new one if its key differs.
 select format(
   $definition$
   create or replace function moving.%1$I() returns trigger

@@ -108,8 +108,7 @@ create policy session_log_own_tenant on session_log
 using (tenant_id = (select proven_tenant())) with check (tenant_id = (select proven_tenant()));
 
 -- tokens --
--- Who may call, for every process that serves the butler. Requests reach a token by its digest
--- alone, through find_token; only the owner of the database reads the table.
+-- Who may call. Requests find a token by its digest (find_token); only the owner reads the table.
 create table tokens (
   digest text primary key,
   id text not null unique,

@@ -147,9 +147,8 @@ async def recent_activity(memory: Memory, limit: int, cursor: str | None, lineag
     inputs.checked_limit(limit, MAX_LIMIT)
     seen = None if cursor is None else inputs.checked_id("cursor", cursor)
     async with memory.transaction(lineage) as tx:
-        if seen is not None and not await events.exists(tx, id=seen):
-            raise _unknown_event("cursor", seen)
-        rows = await events.find_before(tx, event_id=seen, limit=limit + 1)
+        before = seen and await _sequence(tx, "cursor", seen)
+        rows = await events.find_before(tx, before=before, limit=limit + 1)
     more = len(rows) > limit
     items = [as_json(row) for row in rows[:limit]]
     return Page(items, items[-1]["id"] if more else None)
@@ -162,9 +161,8 @@ async def activity_after(
     inputs.checked_limit(limit, MAX_LIMIT)
     seen = inputs.checked_id("after", event_id)
     async with memory.transaction(lineage) as tx:
-        if not await events.exists(tx, id=seen):
-            raise _unknown_event("after", seen)
-        rows = await events.find_after(tx, event_id=seen, limit=limit + 1)
+        after = await _sequence(tx, "after", seen)
+        rows = await events.find_after(tx, after=after, limit=limit + 1)
     items = [as_json(row) for row in reversed(rows[:limit])]
     return Page(items, items[0]["id"] if len(rows) > limit else None)
 
@@ -232,8 +230,12 @@ def _aware(field: str, value: datetime | None) -> datetime | None:
     return value
 
 
-def _unknown_event(field: str, event_id: UUID) -> InvalidInput:
-    return InvalidInput(f"{field}: found {event_id}; valid is the id of an event you were shown")
+async def _sequence(tx: Transaction, field: str, event_id: UUID) -> int:
+    """Load the place of an event in the audit log; refuse an unknown id."""
+    found = await events.get_sequence(tx, id=event_id)
+    if found is None:
+        raise InvalidInput(f"{field}: found {event_id}; valid is the id of an event you were shown")
+    return found
 
 
 _COMPARED_EVENTS = 15
@@ -258,11 +260,10 @@ async def memory_overview(
     """Return all counts with the last consolidation, and the latest events, newest first."""
     inputs.checked_limit(shown, MAX_LIMIT)
     async with memory.transaction(lineage) as tx:
-        newest = await events.find_before(tx, event_id=None, limit=max(shown, _COMPARED_EVENTS))
+        newest = await events.find_before(tx, before=None, limit=max(shown, _COMPARED_EVENTS))
         # Counted after the events were read: the next call notices what happens in between.
-        counted = await _counted(
-            memory, tx, tuple(event["id"] for event in newest[:_COMPARED_EVENTS])
-        )
+        ids = tuple(event["id"] for event in newest[:_COMPARED_EVENTS])
+        counted = await _counted(memory, tx, ids)
     return _overview(counted, memory.now()), [dict(event) for event in newest[:shown]]
 
 

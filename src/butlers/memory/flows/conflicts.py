@@ -130,10 +130,10 @@ class _Settling(UnitOfWork):
 
     async def _give_way(self, side: str, window: Window) -> None:
         loser, winner = self.fact(side), self.fact(_OTHER[side])
-        before = await conflicts.supersede(self.tx, id=loser.id, **asdict(window))
-        assert before is not None, "both facts of an open conflict are active, and held"
+        await facts.set_window(self.tx, id=loser.id, validity="superseded", **asdict(window))
         await links.insert(self.tx, Link(winner, Relation.SUPERSEDES, loser), self.now)
-        payload = {"from": before["was"], "to": "superseded", "superseded_by": str(winner.id)}
+        payload = {"from": self.held[f"{side}_state"], "to": "superseded"}
+        payload |= {"superseded_by": str(winner.id)}
         payload |= {"conflict": str(self.held["id"]), **moved_window(self.window(side), window)}
         await self._record(EventType.FACT_SUPERSEDED, loser, payload)
 

@@ -40,7 +40,7 @@ create table rules (
     end
   ) stored,
   said_at timestamptz,
-  constraint rules_tenant_id unique (tenant_id, id),
+  {rules_constraints},
   constraint rules_maturity
     check (maturity in ('candidate', 'established', 'proven', 'anti_pattern')),
   constraint rules_permanence
@@ -50,13 +50,6 @@ create table rules (
   constraint rules_counts check (
     success_count >= 0 and harmful_count >= 0 and applied_count >= success_count + harmful_count
   ),
-  constraint rules_origin
-    check (origin in ('operator', 'user', 'agent', 'inferred', 'document', 'tool')),
-  constraint rules_trust check (trust between 0 and 4),
-  constraint rules_embedding_is_versioned
-    check ((embedding is null) = (embedding_version_id is null)),
-  constraint rules_embedding_version foreign key (tenant_id, embedding_version_id)
-    references embedding_versions (tenant_id, id),
   constraint rules_episode_same_tenant foreign key (tenant_id, source_episode_id)
     references episodes (tenant_id, id) on delete set null (source_episode_id) deferrable
 ) with (fillfactor = 70);

@@ -98,8 +98,7 @@ create table memory_predicates (
 );
 
 -- projects --
--- What sessions work in, known by `keys`. A moved project is part of another; memories of a shared
--- one are visible from all.
+-- What sessions work in, known by `keys`; moved into another project, or visible from all.
 create table projects (
   tenant_id text not null,
   id text not null,

@@ -27,8 +27,7 @@ create index memory_events_order on memory_events (tenant_id, sequence desc);
 create index memory_events_kind on memory_events (tenant_id, event_type, sequence desc);
 
 -- memory_event_chain --
--- Hash chain over a tenant's events: each hash covers the one before it and the whole event.
--- `marked`: the payload contained something that looks like a mark when the event was written.
+-- Hash chain over the events of a tenant. `marked`: the payload had marks when it was written.
 create table memory_event_chain (
   tenant_id text not null,
   number bigint not null,
@@ -62,8 +61,7 @@ create table rule_applications (
 create index rule_applications_rule on rule_applications (tenant_id, rule_id, created_at desc);
 
 -- marks --
--- The mark of a value is its hash. A mark in place of a value leaves the marks around it as they
--- were, so a text can be erased from an event and the chain still proves the event.
+-- The mark of a value is its hash; it can replace the value without changing marks around it.
 create or replace function is_digest(said text) returns boolean
 language sql immutable parallel safe
 return length(said) = 71 and said ~ '^sha256:[0-9a-f]{64}$';
@@ -112,8 +110,7 @@ return sha256(convert_to(jsonb_build_array(
 )::text, 'UTF8'));
 
 -- chain_events --
--- Append events that have no hash yet to the tenant's chain, in their order. Takes the tenant's
--- advisory lock until the transaction ends.
+-- Append events without a hash to the tenant's chain, under the tenant's advisory lock.
 create or replace function chain_events(tenant text, since bigint) returns void
 language plpgsql security definer set search_path = public, pg_temp as $$
     declare
@@ -143,8 +140,7 @@ language plpgsql security definer set search_path = public, pg_temp as $$
 revoke all on function chain_events(text, bigint) from public;
 
 -- chain_event --
--- Trigger: chain an event. Deferred to the commit, so that writers of one tenant wait for each
--- other no longer than that, and never in a circle.
+-- Trigger: chain an event at the commit, so that writers of one tenant wait only that long.
 create or replace function chain_event() returns trigger
 language plpgsql security definer set search_path = public, pg_temp as $$
     begin

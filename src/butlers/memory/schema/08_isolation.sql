@@ -28,8 +28,7 @@ end
 $$;
 
 -- rights --
--- What requests may change. Nobody deletes a fact, a rule or an entity but through erase_rows; the
--- audit log and its chain are written by functions alone.
+-- What requests may change. Functions write the audit log; erase_rows deletes facts and rules.
 grant usage on schema public to butlers_runtime;
 grant insert on episodes, facts, rules, entities, memory_links, rule_applications,
   embedding_versions, episode_vectors, fact_vectors, rule_vectors, index_memories, index_words,

@@ -70,8 +70,7 @@ return ((m).shown or (m).past) and is_within((m).valid_from, (m).valid_to, as_of
   and ((m).memory_type <> 'episode' or coalesce((m).said_at, (m).created_at) <= as_of);
 
 -- passes_filter --
--- Whether a search may return a memory: its kind, its scope (an episode only from its own), enough
--- confidence, and valid at the time of the question.
+-- Whether a search may return a memory: kind, scope, confidence, and valid when asked about.
 create or replace function passes_filter(m index_memories, {asked}) returns boolean
 language sql stable
 return (m).memory_type = any(types)
@@ -104,8 +103,7 @@ return case
 end;
 
 -- valid_fact_of_key --
--- The fact that is valid under the key of another (or that one itself); with a content, one that
--- says the same.
+-- The fact that is valid under the key of another; with a content, one that says the same.
 create or replace function valid_fact_of_key(f facts, said text, {moment}) returns uuid
 language plpgsql stable cost 10000 {planned} as $$
     begin
@@ -176,8 +174,7 @@ return case
 end;
 
 -- outdated_by --
--- For facts derived from an episode that are no longer valid: the fact now valid under each key, or
--- the fact itself. Null where all are still valid.
+-- What replaced facts derived from an episode, or they themselves; null if all are still valid.
 create or replace function outdated_by(tenant text, episode uuid, {moment}) returns uuid[]
 language sql stable cost 10000 {planned}
 begin atomic

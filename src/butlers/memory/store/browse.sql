@@ -13,8 +13,7 @@ limit :limit
 left(content, :excerpt) as content, length(content) as content_length
 
 -- facts --
--- Facts that pass every filter given, newest first, from a place in that order on; of a time, those
--- that held then.
+-- Facts that pass every filter, newest first, from a place on; of a time, those valid then.
 select id, subject, predicate, {excerpt}, {fact_details},
   in_doubt(tenant_id, 'fact', id, :now, :as_of, :known_at) as in_doubt
 from facts
@@ -104,8 +103,7 @@ select entity_id, scope from facts where tenant_id = :tenant_id and entity_id = 
 order by id, scope
 
 -- count_memories --
--- All counts of a tenant, and when one of its episodes was last consolidated; without a scope facts
--- and rules of every scope are counted.
+-- All counts of a tenant, and its last consolidation; without a scope, those of every scope.
 select
   (
     select jsonb_build_object(

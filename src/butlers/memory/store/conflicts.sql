@@ -34,35 +34,8 @@ order by predicate
 b.id, b.predicate, b.subject, left(b.content, :read) as content, b.scope, b.valid_from, b.valid_to,
   b.embedding, b.embedding_version_id
 
--- {candidate} --
--- A fact and what was told of its predicate; an equal one that it replaced was settled with others.
-select n.id, n.scope, n.subject, n.entity_id, n.valid_from, n.valid_to, n.embedding,
-  n.embedding_version_id,
-  (
-    select holds from memory_predicates p
-    where p.tenant_id = :tenant_id and p.predicate = n.predicate
-  ) as holds,
-  array(
-    select case when c.newer_id = p.id then c.older_id else c.newer_id end
-    from facts p
-    join memory_conflicts c on c.tenant_id = :tenant_id and p.id in (c.newer_id, c.older_id)
-    where p.tenant_id = :tenant_id and p.id = n.supersedes_id and c.settled_as = 'both'
-      and is_same_content(p.content, n.content)
-  ) as settled
-from facts n
-where n.tenant_id = :tenant_id and n.id = :id
-offset 0
-
--- {compared} --
--- Of what is believed beside a fact, and holds when it does, what it is compared with.
-where f.id <> n.id and f.id <> all(n.settled)
-  and (f.scope = n.scope or 'global' in (f.scope, n.scope))
-  and tstzrange(f.valid_from, f.valid_to) && tstzrange(n.valid_from, n.valid_to)
-order by f.predicate = any(:predicates) desc, f.embedding <=> n.embedding, f.id
-limit :limit
-
--- {nearness} --
--- What is told of a fact that is compared.
+-- find_comparable --
+-- Active facts about the same name or entity: under the same predicates, the nearest of the latest.
 select f.id, f.predicate, f.subject, f.content, n.holds as own_holds,
   case
     when f.embedding_version_id = n.embedding_version_id then 1 - (f.embedding <=> n.embedding)
@@ -72,33 +45,34 @@ select f.id, f.predicate, f.subject, f.content, n.holds as own_holds,
     select holds from memory_predicates p
     where p.tenant_id = :tenant_id and p.predicate = f.predicate
   ) as holds
-
--- find_comparable_by_name --
--- What else is believed of one known by name: under predicates that mean the same, and of the
--- latest the nearest.
-{nearness}
-from ({candidate}) n
+from (
+  select n.id, n.scope, n.subject, n.entity_id, n.valid_from, n.valid_to, n.embedding,
+    n.embedding_version_id,
+    (
+      select holds from memory_predicates p
+      where p.tenant_id = :tenant_id and p.predicate = n.predicate
+    ) as holds,
+    -- What an equal fact that it replaced was settled with.
+    array(
+      select case when c.newer_id = p.id then c.older_id else c.newer_id end
+      from facts p
+      join memory_conflicts c on c.tenant_id = :tenant_id and p.id in (c.newer_id, c.older_id)
+      where p.tenant_id = :tenant_id and p.id = n.supersedes_id and c.settled_as = 'both'
+        and is_same_content(p.content, n.content)
+    ) as settled
+  from facts n
+  where n.tenant_id = :tenant_id and n.id = :id
+  offset 0
+) n
 cross join lateral (
   (
     select {comparable} from facts b
     where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id is null
-      and b.subject = any(:names)
+      and n.entity_id is null and b.subject = any(:names)
     order by b.created_at desc, b.id
     limit :most
   )
   union all
-  select {comparable} from facts b
-  where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id is null
-    and b.scope in (n.scope, 'global') and b.subject = n.subject and b.predicate = any(:predicates)
-) f
-{compared}
-
--- find_comparable_by_entity --
--- What else is believed of an entity: under predicates that mean the same, and of the latest the
--- nearest.
-{nearness}
-from ({candidate}) n
-cross join lateral (
   (
     select {comparable} from facts b
     where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id = n.entity_id
@@ -107,10 +81,19 @@ cross join lateral (
   )
   union all
   select {comparable} from facts b
+  where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id is null
+    and n.entity_id is null and b.subject = n.subject
+    and b.scope in (n.scope, 'global') and b.predicate = any(:predicates)
+  union all
+  select {comparable} from facts b
   where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id = n.entity_id
     and b.scope in (n.scope, 'global') and b.predicate = any(:predicates)
 ) f
-{compared}
+where f.id <> n.id and f.id <> all(n.settled)
+  and (f.scope = n.scope or 'global' in (f.scope, n.scope))
+  and tstzrange(f.valid_from, f.valid_to) && tstzrange(n.valid_from, n.valid_to)
+order by f.predicate = any(:predicates) desc, f.embedding <=> n.embedding, f.id
+limit :limit
 
 -- insert --
 -- Two facts that may not stand beside each other; a pair is told of once.
@@ -146,7 +129,9 @@ select count(*) {sides} and {open}
 select c.id, c.kind, c.newer_id, c.older_id, n.predicate as newer_predicate,
   o.predicate as older_predicate, n.trust as newer_trust, o.trust as older_trust,
   n.valid_from as newer_from, n.valid_to as newer_to, o.valid_from as older_from,
-  o.valid_to as older_to, n.created_at as newer_at, o.created_at as older_at
+  o.valid_to as older_to, n.created_at as newer_at, o.created_at as older_at,
+  fact_state(n.validity, n.metadata) as newer_state,
+  fact_state(o.validity, o.metadata) as older_state
 {sides} and {open} and c.id = :id
 for update of c, n, o
 
@@ -163,12 +148,6 @@ order by f.id
 update memory_conflicts
 set settled_as = :settled_as, settled_at = :now, settled_by = :settled_by
 where tenant_id = :tenant_id and id = :id
-
--- supersede --
--- A fact gives way to another, with the time left in which it held; what a reader was shown of it.
-update facts set validity = 'superseded', valid_from = :valid_from, valid_to = :valid_to
-where tenant_id = :tenant_id and id = :id and validity = 'active'
-returning id, fact_state('active', metadata) as was
 
 -- set_window --
 -- A fact holds at another time, unless its key is another's then.

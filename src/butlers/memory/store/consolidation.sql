@@ -27,10 +27,6 @@ consolidation_attempts = consolidation_attempts + 1,
 episodes.id, held.was, consolidation_status, consolidation_attempts, last_consolidation_error,
   next_consolidation_retry_at
 
--- {considered} --
--- Distances are computed for this many memories at most, however large a tenant has grown.
-5000
-
 -- {nearest} --
 -- The nearest to any of the episodes first, then the latest confirmed.
 (
@@ -50,8 +46,7 @@ having coalesce(max(leased_until) < :now::timestamptz, true)
 order by oldest, butler
 
 -- abandon --
--- Episodes whose run let its lease run out count an attempt; they may be claimed at once, from the
--- second time on fewer together. An agent that did not come back says nothing about them.
+-- Count an attempt on episodes whose lease ran out, so that they can be claimed; not an agent's.
 with lapsed as (
   select id, consolidation_status as was, leased_by as holder,
     case when consolidation_attempts = 0 then 2 else 1 end as patience
@@ -74,8 +69,7 @@ where episodes.tenant_id = :tenant_id and episodes.id = held.id
 returning {failed}
 
 -- claim --
--- The oldest episodes of a butler, leased to a run; none while another run holds some of them. Of
--- those that failed together, half are read together the next time.
+-- Lease the oldest episodes of a butler to a run, unless another has some; failed ones by half.
 with ready as (
   select id, created_at, length(content) as chars,
     least(consolidation_batch, :batch_size::integer) as company
@@ -162,7 +156,7 @@ from (
   where tenant_id = :tenant_id and validity = 'active' and is_visible_scope(scope, :butler)
     and is_within(valid_from, valid_to, :now)
   order by last_confirmed_at desc nulls last, id
-  limit greatest({considered}, :limit)
+  limit greatest(5000, :limit) -- distances are computed for no more, however large the tenant
 ) recent
 order by {nearest}
 limit :limit
@@ -176,15 +170,10 @@ from (
   where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
     and is_visible_scope(scope, :butler)
   order by last_confirmed_at desc nulls last, id
-  limit greatest({considered}, :limit)
+  limit greatest(5000, :limit) -- distances are computed for no more, however large the tenant
 ) recent
 order by {nearest}
 limit :limit
-
--- {known_entity} --
--- Who or what it is, and whether every butler knows it.
-id, canonical_name, entity_type, aliases,
-  metadata ->> 'scope' is not distinct from 'global' as is_known_to_all
 
 -- find_named --
 -- Living entities whose name stands in the episodes, by the letters alone; the latest changed first.
@@ -192,7 +181,8 @@ with said as materialized (
   select lower(coalesce(author, '') || ' ' || content) as text from episodes
   where tenant_id = :tenant_id and id = any(:episode_ids)
 )
-select {known_entity}
+select id, canonical_name, entity_type, aliases,
+  metadata ->> 'scope' is not distinct from 'global' as is_known_to_all
 from entities
 where tenant_id = :tenant_id and entity_state(metadata) = 'active'
   and exists (

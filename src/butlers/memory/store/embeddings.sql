@@ -1,6 +1,5 @@
 -- register_version --
--- Record a model for this tenant: the first is in use, any further one lies aside; a known one
--- keeps its id.
+-- Record a model for this tenant: the first is in use, others lie aside; a known one keeps its id.
 with added as (
   insert into embedding_versions
     (id, tenant_id, model, version, dimensions, directory, state, created_at)
@@ -84,8 +83,7 @@ order by id
 limit :limit
 
 -- hold_{kind}s --
--- Memories that still say what was embedded. Here as below, a row that somebody is changing right
--- now is left to the next round, so that none waits for the other.
+-- Lock memories that still say what was embedded; the next round takes those locked by others.
 select {kind}s.id from {kind}s
 join unnest(:ids::uuid[], :texts::text[]) as made (id, text) on made.id = {kind}s.id
 where {kind}s.tenant_id = :tenant_id and {{kind}_text} = made.text

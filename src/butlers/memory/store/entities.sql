@@ -46,8 +46,7 @@ set canonical_name = :canonical_name, entity_type = :entity_type, aliases = :ali
 where tenant_id = :tenant_id and id = :id
 
 -- find_by_name --
--- Living entities with the name in theirs, best tier first. Looked for by position, not by
--- pattern, so that every character of a name stands for itself.
+-- Active entities with the name in theirs, best match first; by position, as names are no patterns.
 select id, canonical_name, entity_type, aliases, name_match
 from (
   select id, canonical_name, entity_type, aliases,
@@ -117,9 +116,12 @@ cross join lateral (
 ) known
 order by about.entity_id, known.id
 
--- {bears} --
--- A living entity that bears one of some names, its own or an alias, whatever its case.
-tenant_id = :tenant_id
+-- {strength}: share, update --
+-- hold_bearers_for_{strength} --
+-- Who bears some names, locked: for share against merging and renaming, for update against all.
+select id, canonical_name, entity_type, aliases
+from entities
+where tenant_id = :tenant_id
   and (
     lower(canonical_name) in (select lower(name) from unnest(:names::text[]) name)
     or (
@@ -131,13 +133,6 @@ tenant_id = :tenant_id
     )
   )
   and entity_state(metadata) = 'active'
-
--- {strength}: share, update --
--- hold_bearers_for_{strength} --
--- Who bears some names, locked: for share against merging and renaming, for update against all.
-select id, canonical_name, entity_type, aliases
-from entities
-where {bears}
 order by id
 for {strength}
 
@@ -210,8 +205,7 @@ where tenant_id = :tenant_id
 order by id
 
 -- supersede_facts --
--- Facts give way: each held until the one that stays began, or was told; if that was there first,
--- never.
+-- Supersede facts: each held until the winner began or was stored; never, if that was earlier.
 update facts
 set validity = 'superseded',
   valid_from = case when before.since > coalesce(before.began, '-infinity') then before.began
@@ -236,8 +230,7 @@ from unnest(:winners::uuid[], :sinces::timestamptz[]) as settled (winner, since)
 where f.tenant_id = :tenant_id and f.id = settled.winner and f.valid_from is null
 
 -- succeed --
--- Facts name one that each of them replaces; the others, and what they replaced before, stay in
--- their links.
+-- Name in each fact one that it replaces; links name the others.
 update facts set supersedes_id = settled.loser
 from (
   select distinct on (winner) winner, loser

@@ -60,8 +60,7 @@ where tenant_id = :tenant_id and id = :id and episode_state(expires_at, :now) = 
 returning consolidation_status
 
 -- find_recent --
--- The newest episodes of some scopes that have not expired, but for those that are outdated, of
--- some more; of a time, those that were said until then, and known.
+-- The newest active episodes of some scopes that are not outdated; of a time, those known then.
 with newest as materialized (
   select id, content, importance, created_at, origin, trust
   from episodes
@@ -79,8 +78,7 @@ order by created_at desc, id
 limit :limit
 
 -- get_last_part --
--- The part of a session that was stored last, though its episode may be gone since: the audit
--- stream remembers it. Before it did, the episodes themselves said how far they reach.
+-- The last stored part of a session, by the audit log; of older sessions, by their episodes.
 select episode_id, place, through
 from (
   select memory_id as episode_id, (payload ->> 'place')::integer as place,

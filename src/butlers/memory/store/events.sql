@@ -25,28 +25,23 @@ from (
 ) story
 order by sequence
 
+-- get_sequence --
+-- The place of an event in the audit log.
+select sequence from memory_events where tenant_id = :tenant_id and id = :id
+
 -- find_before --
 -- The newest events of a tenant, or those before one of them, newest first.
 select {event}
 from memory_events
-where tenant_id = :tenant_id
-  and sequence < coalesce(
-    (select known.sequence from memory_events known
-     where known.tenant_id = :tenant_id and known.id = :event_id::uuid),
-    9223372036854775807
-  )
+where tenant_id = :tenant_id and sequence < coalesce(:before::bigint, 9223372036854775807)
 order by sequence desc
 limit :limit
 
 -- find_after --
--- What happened after one event, the first to happen first.
+-- What happened after one event, oldest first.
 select {event}
 from memory_events
-where tenant_id = :tenant_id
-  and sequence > (
-    select known.sequence from memory_events known
-    where known.tenant_id = :tenant_id and known.id = :event_id
-  )
+where tenant_id = :tenant_id and sequence > :after
 order by sequence
 limit :limit
 
@@ -59,13 +54,8 @@ where tenant_id = :tenant_id and created_at >= :since and actor = :actor
 order by sequence
 limit :limit
 
--- exists --
--- Whether the tenant has this event.
-select true from memory_events where tenant_id = :tenant_id and id = :id
-
 -- find_moves --
--- How many facts and episodes went from which state to which, by day; what was before the first
--- day counts as of that day.
+-- How many facts and episodes changed state, by day; earlier ones count on the first day.
 select memory_type, event_type,
   greatest((created_at at time zone 'UTC')::date, :first_day::date) as day,
   payload ->> 'from' as was, payload ->> 'to' as became, count(*) as count
@@ -76,8 +66,7 @@ group by 1, 2, 3, 4, 5
 order by 1, 2, 3, 4, 5
 
 -- verify_chain --
--- A stretch of the chain after a place, and the first places where it does not hold: an event that
--- is gone, places that are, and what says something else than it did or was erased unannounced.
+-- Check a stretch of the chain: gaps, missing or changed events, and erased ones not recorded.
 with links as materialized (
   select c.number, c.event_id, c.marked, c.hash,
     coalesce(lag(c.number) over (order by c.number), 0) as number_before,

@@ -24,8 +24,7 @@ where {under_key} and validity = 'active'
 order by valid_from nulls first, id
 
 -- find_by_key --
--- Facts under a key that are told of some time: believed, replaced or faded, but for those that
--- never held.
+-- Facts under a key that hold at some time: active, superseded or expired, with a window.
 {not_retracted}
 where {under_key} and validity in ('active', 'superseded', 'expired')
   and not coalesce(valid_from = valid_to, false)
@@ -65,8 +64,7 @@ select is_fact_valid(facts, :now, :as_of, :known_at) from facts
 where tenant_id = :tenant_id and id = :id
 
 -- confirm --
--- An active fact is sure again, however sure it was at first; fading ends at once. Read once: a GiST
--- index read again in the statement that first splits it may lose entries of rows that are there.
+-- Confirm an active fact; fading ends. Read once, as a GiST index that splits may lose entries.
 with before as materialized (
   select id, last_confirmed_at as was_confirmed_at, confidence as was_confidence,
     fact_state(validity, metadata) as was

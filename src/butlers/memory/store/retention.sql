@@ -1,21 +1,17 @@
 -- {is_evidence} --
 -- Whether something waits for a person that was drawn from an episode.
-(
-    exists (
-      select from memory_proposals p
-      where p.tenant_id = :tenant_id and p.status = 'waiting'
-        and episodes.id = any(p.source_episode_ids)
-    )
-    or exists (
-      select from facts f
-      where f.tenant_id = :tenant_id and f.source_episode_id = episodes.id
-        and f.validity = 'quarantined'
-    )
-    or exists (
-      select from rules r
-      where r.tenant_id = :tenant_id and r.source_episode_id = episodes.id
-        and rule_state(r.metadata, r.quarantined) = 'quarantined'
-    )
+exists (
+    select from (
+      select unnest(source_episode_ids) as id from memory_proposals
+      where tenant_id = :tenant_id and status = 'waiting'
+      union all
+      select source_episode_id from facts
+      where tenant_id = :tenant_id and validity = 'quarantined'
+      union all
+      select source_episode_id from rules
+      where tenant_id = :tenant_id and rule_state(metadata, quarantined) = 'quarantined'
+    ) waiting
+    where waiting.id = episodes.id
   )
 
 -- claim_expired --
@@ -79,8 +75,7 @@ delete from binned_episodes
 where tenant_id = :tenant_id and episode_id = :id
 
 -- restore_binned --
--- An episode is again what it was, with vector, words and expiry of its own; none if what it was
--- stored under has been taken meanwhile.
+-- Restore an episode from the bin with a new vector and expiry, unless its key is taken.
 insert into episodes
   ({binned}, tenant_id, expires_at, embedding, embedding_version_id, search_vector)
 select {from_bin}, b.tenant_id, :expires_at::timestamptz, :embedding::vector,
@@ -139,8 +134,7 @@ where {unread} and (expires_at < :until or expires_at > :furthest)
 limit 1
 
 -- keep_unread --
--- What soon expires is moved on, all dead letters and others within the bound, but for what somebody
--- asked to forget, which expires the moment that was told. What was moved too far comes back.
+-- Move the expiry of unread episodes on, or back if too far; not of those that were forgotten.
 with expiring as (
   select id, expires_at as was from episodes
   where {unread}
@@ -210,8 +204,7 @@ from (
 ) page
 
 -- fade_{kind}s --
--- The memories of a page go where their confidence puts them. A row that somebody is changing right
--- now is left to the next sweep, so that none waits for the other.
+-- Move the memories of a page to the state of their confidence; the next sweep takes locked rows.
 with due as (
   select id, fact_state('active', metadata) as was, verdict, effective_confidence
   from {kind}s

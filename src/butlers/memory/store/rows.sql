@@ -10,19 +10,13 @@ order by t.created_at, t.id
 -- The columns of a table that are taken along.
 select portable_columns(:kind)
 
--- read_memory_links --
--- Every row of the links, as JSON without what is not taken along.
-select (to_jsonb(t) - (select local_columns('memory_links')))::text as row
-from memory_links t
+-- {keyed}: memory_links, memory_predicates --
+-- read_{keyed} --
+-- Every row of a table without an id, ordered by its own columns.
+select (to_jsonb(t) - (select local_columns('{keyed}')))::text as row
+from {keyed} t
 where t.tenant_id = :tenant_id
-order by t.created_at, t.source_type, t.source_id, t.target_type, t.target_id
-
--- read_memory_predicates --
--- Every row of the predicates, as JSON without what is not taken along.
-select (to_jsonb(t) - (select local_columns('memory_predicates')))::text as row
-from memory_predicates t
-where t.tenant_id = :tenant_id
-order by t.created_at, t.predicate
+order by t.created_at, t
 
 -- read_binned_episodes --
 -- Every row of the episodes in the bin; these say inside too whose they are.

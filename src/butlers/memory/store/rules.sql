@@ -13,8 +13,7 @@ select id from rules
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
 
 -- find_current --
--- The rules that hold whatever is asked, the proven first: established, proven, or stated to hold
--- always or never, in whatever language. What was not stated has to prove itself first.
+-- Rules for every context, proven first: established, proven, or stated to hold always or never.
 select {rule}
 from rules
 where {in_use} and is_visible_scope(scope, :scope)

@@ -1,6 +1,5 @@
 -- {events_of_source} --
--- What the audit stream tells of a source; an episode alone has told nothing itself. No row has the
--- id that is null, which every node can see for itself.
+-- Events of a source; of an episode none (no id is null, as every node of a cluster can see).
 tenant_id = :tenant_id and nullif(id, id) is not distinct from :episode_id::uuid
   and (:actor::text is null or actor = :actor)
   and (:session_key::text is null or request_id = :session_key)
@@ -26,8 +25,7 @@ event_type in ('fact_confirmed', 'rule_confirmed', 'rule_marked_helpful')
   and jsonb_exists(payload, 'last_confirmed_at')
 
 -- {stored} --
--- What a source has stored, and what was drawn from that, through each other. Nothing is tied to
--- it by a link that it drew itself, or that a fact inherited by which somebody else said the same.
+-- What a source stored and what was drawn from that, except by links it drew or facts inherited.
 with recursive taken (kind, id) as (
   (
     select memory_type as kind, memory_id as id from memory_events
@@ -158,8 +156,7 @@ where e.tenant_id = :tenant_id and e.memory_id not in (select id from taken)
 order by kind, id
 
 -- find_replaced --
--- The facts of others that gave way to what is taken back, had to make room for it, or did so by
--- what the source settled, the latest first, as they were; for nothing else have they done so since.
+-- Facts of others that gave way to the source alone, by its facts or settlements, latest first.
 with made_room as (
   select distinct on (e.memory_id) e.memory_id, e.payload ->> 'from' as was,
     e.payload -> 'window' -> 'from' as was_window, e.sequence
@@ -216,8 +213,7 @@ where facts.tenant_id = :tenant_id and facts.id = b.id
 returning facts.id, facts.supersedes_id
 
 -- {severed} --
--- Links that the source drew, and those between what is taken back and what stays; what rests on
--- the former goes on saying so, and is in doubt.
+-- Links that the source drew, or between what is taken back and what stays, except dependencies.
 l.tenant_id = :tenant_id
   and (
     (l.source_id = any(:ids)) <> (l.target_id = any(:ids))

@@ -26,8 +26,7 @@ where winner.tenant_id = :tenant_id and winner.id = pair.winner
   and winner.supersedes_id = pair.loser
 
 -- restore_superseded --
--- Facts that gave way so hold again when they did, unless another holds then under their key; which.
--- As below, who may is found first: an index that is read again while it grows may lose entries.
+-- Restore superseded facts whose key is free; found first, as a growing index may lose entries.
 update facts set validity = 'active', valid_from = pair.began, valid_to = pair.ended
 from unnest(:losers::uuid[], :froms::timestamptz[], :tos::timestamptz[]) as pair (id, began, ended)
 join facts was on was.tenant_id = :tenant_id and was.id = pair.id
