@@ -188,7 +188,7 @@ async def capture_changes(
 ) -> None:
     """Note every change of these tables from here on, by triggers; safe to repeat."""
     await source.execute(_SQL["create_changes"].text)
-    if distributed and not await source.fetchval(_SQL["is_changes_distributed"].text):
+    if distributed:
         await source.fetchval(_SQL["distribute_changes"].text)
     captured = {row["name"] for row in await source.fetch(_SQL["captured_tables"].text)}
     for table in tables:

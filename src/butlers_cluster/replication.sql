@@ -32,16 +32,12 @@ create table if not exists moving.changes (
   primary key (tenant_id, id)
 );
 
--- is_changes_distributed --
--- Whether changes are noted on the nodes.
-select exists (
-  select from pg_dist_partition where logicalrelid = 'moving.changes'::regclass
-)
-
 -- distribute_changes --
--- Note the changes of a tenant on its node.
+-- Note the changes of a tenant on its node, unless that is so already.
 select create_distributed_table(
   'moving.changes', 'tenant_id', colocate_with => 'embedding_versions'
+) where not exists (
+  select from pg_dist_partition where logicalrelid = 'moving.changes'::regclass
 )
 
 -- trigger_function --

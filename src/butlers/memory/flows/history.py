@@ -108,10 +108,11 @@ async def _story(
     happened = _recorded_by(await events.find_history(tx, memory_id=ref.id), then)
     linked = _recorded_by(await links.find(tx, ref, Direction.BOTH), then)
     applied = _recorded_by(await rules.find_applications(tx, rule_id=ref.id, limit=SHOWN), then)
-    after = await facts.find_replacements(tx, id=ref.id, limit=SHOWN)
+    before = await facts.find_chain(tx, id=ref.id, way=-1, limit=SHOWN)
+    after = await facts.find_chain(tx, id=ref.id, way=1, limit=SHOWN)
     return {
         "source_episodes": await _sources(tx, _source_ids(ref, found, happened, linked)),
-        "replaced": _plain(await facts.find_replaced(tx, id=ref.id, limit=SHOWN)),
+        "replaced": _plain(before),
         "replaced_by": _plain(_recorded_by(after, then, "replaced_at")),
         "confirmations": [
             {"at": row["created_at"], "by": row["actor"], "request_id": row["request_id"]}

@@ -87,31 +87,11 @@ def as_version(row: Row) -> ModelVersion:
 _FIRST = UUID(int=0)
 
 _count = OnlyRow(_SQL["count_vectors"])
-_WITHOUT = {
-    MemoryType.EPISODE: Rows(_SQL["episodes_without"]),
-    MemoryType.FACT: Rows(_SQL["facts_without"]),
-    MemoryType.RULE: Rows(_SQL["rules_without"]),
-}
-_HOLD = {
-    MemoryType.EPISODE: Rows(_SQL["hold_episodes"]),
-    MemoryType.FACT: Rows(_SQL["hold_facts"]),
-    MemoryType.RULE: Rows(_SQL["hold_rules"]),
-}
-_KEEP = {
-    MemoryType.EPISODE: Touched(_SQL["keep_episodes"]),
-    MemoryType.FACT: Touched(_SQL["keep_facts"]),
-    MemoryType.RULE: Touched(_SQL["keep_rules"]),
-}
-_SETTLE = {
-    MemoryType.EPISODE: Touched(_SQL["settle_episodes"]),
-    MemoryType.FACT: Touched(_SQL["settle_facts"]),
-    MemoryType.RULE: Touched(_SQL["settle_rules"]),
-}
-_DROP = (
-    Touched(_SQL["drop_episode_vectors"]),
-    Touched(_SQL["drop_fact_vectors"]),
-    Touched(_SQL["drop_rule_vectors"]),
-)
+_WITHOUT = {kind: Rows(_SQL[f"{kind}s_without"]) for kind in MemoryType}
+_HOLD = {kind: Rows(_SQL[f"hold_{kind}s"]) for kind in MemoryType}
+_KEEP = {kind: Touched(_SQL[f"keep_{kind}s"]) for kind in MemoryType}
+_SETTLE = {kind: Touched(_SQL[f"settle_{kind}s"]) for kind in MemoryType}
+_DROP = {kind: Touched(_SQL[f"drop_{kind}_vectors"]) for kind in MemoryType}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +146,7 @@ async def move_vectors_home(tx: Transaction, kind: MemoryType, version_id: UUID,
 
 async def drop_vectors(tx: Transaction, version_id: UUID) -> None:
     """Drop the vectors of a version that lie aside."""
-    for drop in _DROP:
+    for drop in _DROP.values():
         await drop(tx, version_id=version_id)
 
 

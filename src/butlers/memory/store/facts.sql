@@ -116,38 +116,26 @@ limit 1
 update facts set validity = :validity, valid_from = :valid_from, valid_to = :valid_to
 where tenant_id = :tenant_id and id = :id and validity = 'retracted'
 
--- find_replaced --
--- The facts a fact replaced, directly and through each other, the latest replaced first.
+-- find_chain --
+-- The facts that a fact replaced, latest first (`way` is -1), or that replaced it, first first (1).
 with recursive chain (id, replaced_at) as (
-  select target_id, created_at from memory_links
-  where tenant_id = :tenant_id and source_type = 'fact' and source_id = :id
-    and target_type = 'fact' and relation = 'supersedes'
+  select :id::uuid, null::timestamptz
   union
-  select l.target_id, l.created_at
+  select step.id, step.created_at
   from chain c
-  join memory_links l on l.tenant_id = :tenant_id and l.source_type = 'fact'
-    and l.source_id = c.id and l.target_type = 'fact' and l.relation = 'supersedes'
+  cross join lateral (
+    select target_id as id, created_at from memory_links
+    where tenant_id = :tenant_id and source_type = 'fact' and source_id = c.id
+      and target_type = 'fact' and relation = 'supersedes' and :way::integer < 0
+    union all
+    select source_id, created_at from memory_links
+    where tenant_id = :tenant_id and target_type = 'fact' and target_id = c.id
+      and source_type = 'fact' and relation = 'supersedes' and :way > 0
+  ) step
 )
 select f.id, f.content, f.validity, f.created_at, c.replaced_at
 from chain c
 join facts f on f.tenant_id = :tenant_id and f.id = c.id
-order by c.replaced_at desc, f.created_at desc, f.id desc
-limit :limit
-
--- find_replacements --
--- The facts that replaced a fact, directly and through each other, the first to do so first.
-with recursive chain (id, replaced_at) as (
-  select source_id, created_at from memory_links
-  where tenant_id = :tenant_id and target_type = 'fact' and target_id = :id
-    and source_type = 'fact' and relation = 'supersedes'
-  union
-  select l.source_id, l.created_at
-  from chain c
-  join memory_links l on l.tenant_id = :tenant_id and l.target_type = 'fact'
-    and l.target_id = c.id and l.source_type = 'fact' and l.relation = 'supersedes'
-)
-select f.id, f.content, f.validity, f.created_at, c.replaced_at
-from chain c
-join facts f on f.tenant_id = :tenant_id and f.id = c.id
-order by c.replaced_at, f.created_at, f.id
+where c.replaced_at is not null
+order by :way * extract(epoch from c.replaced_at), :way * extract(epoch from f.created_at), f.id
 limit :limit

@@ -11,11 +11,7 @@ find_episodes = Rows(_SQL["find_episodes"])
 find_facts = Rows(_SQL["find_facts"])
 find_rules = Rows(_SQL["find_rules"])
 
-_GET_TRUST = {
-    MemoryType.EPISODE: FirstValue[int](_SQL["get_episode_trust"]),
-    MemoryType.FACT: FirstValue[int](_SQL["get_fact_trust"]),
-    MemoryType.RULE: FirstValue[int](_SQL["get_rule_trust"]),
-}
+_GET_TRUST = {kind: FirstValue[int](_SQL[f"get_{kind}_trust"]) for kind in MemoryType}
 
 
 async def get_trust(tx: Transaction, ref: MemoryRef) -> int | None:

@@ -43,27 +43,19 @@ with recursive taken (kind, id) as (
   cross join lateral (
     select 'fact' as kind, f.id from facts f
     where f.tenant_id = :tenant_id and f.source_episode_id = taken.id
-      and not exists (
-        select from memory_events c
-        where c.tenant_id = :tenant_id and c.memory_id = f.id
-          and c.event_type = 'fact_confirmed'
-          and jsonb_exists(c.payload -> 'inherited', taken.id::text)
-      )
     union all
     select 'rule', r.id from rules r
     where r.tenant_id = :tenant_id and r.source_episode_id = taken.id
     union all
     select l.source_type, l.source_id from memory_links l
     where l.tenant_id = :tenant_id and l.relation = 'derived_from'
-      and l.target_type = taken.kind and l.target_id = taken.id
-      and not exists (
-        select from memory_events c
-        where c.tenant_id = :tenant_id and c.memory_id = l.source_id
-          and c.event_type = 'fact_confirmed'
-          and jsonb_exists(c.payload -> 'inherited', l.target_id::text)
-      )
-      and not {linked_by_source}
+      and l.target_type = taken.kind and l.target_id = taken.id and not {linked_by_source}
   ) drawn
+  where not exists (
+    select from memory_events c
+    where c.tenant_id = :tenant_id and c.memory_id = drawn.id and c.event_type = 'fact_confirmed'
+      and jsonb_exists(c.payload -> 'inherited', taken.id::text)
+  )
 )
 
 -- find_stored --
@@ -157,29 +149,23 @@ order by kind, id
 
 -- find_replaced --
 -- Facts of others that gave way to the source alone, by its facts or settlements, latest first.
-with made_room as (
-  select distinct on (e.memory_id) e.memory_id, e.payload ->> 'from' as was,
-    e.payload -> 'window' -> 'from' as was_window, e.sequence
+with gave_way as (
+  select e.memory_id, e.payload, e.sequence,
+    coalesce(e.payload ->> 'superseded_by', e.payload ->> 'bounded_by')::uuid = any(:ids::uuid[])
+    or e.id in (
+      select id from memory_events where {events_of_source} and jsonb_exists(payload, 'conflict')
+    ) as is_undone
   from memory_events e
   where e.tenant_id = :tenant_id and e.event_type in ('fact_superseded', 'fact_bounded')
-    and (
-      coalesce(e.payload ->> 'superseded_by', e.payload ->> 'bounded_by')::uuid = any(:ids::uuid[])
-      or e.id in (
-        select id from memory_events where {events_of_source} and jsonb_exists(payload, 'conflict')
-      )
-    )
-    and not exists (
-      select from memory_events later
-      where later.tenant_id = :tenant_id and later.memory_id = e.memory_id
-        and later.sequence > e.sequence
-        and later.event_type in ('fact_superseded', 'fact_bounded')
-        and coalesce(
-          later.payload ->> 'superseded_by', later.payload ->> 'bounded_by'
-        )::uuid <> all(:ids::uuid[])
-        and later.id not in (
-          select id from memory_events where {events_of_source} and jsonb_exists(payload, 'conflict')
-        )
-    )
+),
+made_room as (
+  select distinct on (e.memory_id) e.memory_id, e.payload ->> 'from' as was,
+    e.payload -> 'window' -> 'from' as was_window, e.sequence
+  from gave_way e
+  where e.is_undone and not exists (
+    select from gave_way later
+    where later.memory_id = e.memory_id and later.sequence > e.sequence and not later.is_undone
+  )
   order by e.memory_id, e.sequence
 )
 select f.id, f.scope, f.predicate, f.subject, f.entity_id, f.validity, f.valid_from, f.valid_to,
