@@ -15,7 +15,8 @@ import asyncpg
 
 from butlers.db.driver_errors import translated_errors
 from butlers.db.login import close_to_strangers, login_of
-from butlers.db.provision import connected, external_access, provision
+from butlers.db.primary_connector import connected
+from butlers.db.provision import external_access, provision
 from butlers.db.queries import load
 from butlers.db.tenant_proof import read_keys
 from butlers.errors import Conflict, IntegrityViolation, NotFound, Unavailable

@@ -10,7 +10,7 @@ import asyncpg
 
 from butlers.db import address
 from butlers.db.login import RUNTIME_ROLE, ensure_login, login_of
-from butlers.db.provision import connected
+from butlers.db.primary_connector import connected
 from butlers.db.queries import load
 from butlers.db.tenant_proof import read_keys, unbind
 

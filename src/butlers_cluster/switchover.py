@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from butlers.db import address
-from butlers.db.provision import connected
+from butlers.db.primary_connector import connected
 from butlers.db.queries import load
 from butlers.errors import Unavailable
 from butlers_cluster.nodes import ClusterNode

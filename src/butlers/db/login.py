@@ -13,8 +13,9 @@ import asyncpg
 from butlers.db import address
 from butlers.db.driver_errors import translated_errors
 from butlers.db.postgres import Access
-from butlers.db.primary_connector import connect
+from butlers.db.primary_connector import connected
 from butlers.db.tenant_proof import read_keys
+from butlers.errors import ButlersError
 
 RUNTIME_ROLE = "butlers_runtime"
 """The role with the rights of requests; it owns nothing."""
@@ -77,28 +78,22 @@ async def own_login(access: Access, database: str) -> Access:
 
     Where that is impossible, return the access given.
     """
-    with translated_errors():
-        owner = await connect(access.owner_dsn)
-    try:
-        password = (await read_keys(owner)).password()
-        signed_in = address.signed_in(access.owner_dsn, login_of(database), password)
-        if not await _can_connect(signed_in):
-            await ensure_login(owner, database, password)
-    except asyncpg.PostgresError:
-        return access
-    finally:
-        await owner.close()
+    async with connected(access.owner_dsn) as owner:
+        try:
+            password = (await read_keys(owner)).password()
+            signed_in = address.signed_in(access.owner_dsn, login_of(database), password)
+            if not await _can_connect(signed_in):
+                await ensure_login(owner, database, password)
+        except asyncpg.PostgresError:
+            return access
     return Access(access.owner_dsn, signed_in) if await _can_connect(signed_in) else access
 
 
 async def signs_in(access: Access, database: str) -> bool:
     """Return whether a butler can connect by its own login; creates nothing."""
     with translated_errors():
-        owner = await connect(access.owner_dsn)
-        try:
+        async with connected(access.owner_dsn) as owner:
             password = (await read_keys(owner)).password()
-        finally:
-            await owner.close()
     signed_in = address.signed_in(access.owner_dsn, login_of(database), password)
     return await _can_connect(signed_in)
 
@@ -109,11 +104,8 @@ async def _can_connect(dsn: str) -> bool:
     A pooler may accept a connection that no server then accepts.
     """
     try:
-        connection = await connect(dsn)
-        try:
+        async with connected(dsn) as connection:
             await connection.execute("select 1")
-        finally:
-            await connection.close()
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+    except (ButlersError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
         return False
     return True
