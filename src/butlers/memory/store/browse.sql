@@ -63,11 +63,10 @@ select {entity}, entity_state(metadata) as state, metadata ->> 'merged_into' as 
 from entities
 where (:state::text is null or entity_state(metadata) = :state)
   and (:entity_type::text is null or entity_type = :entity_type)
-  and (
-    :name::text is null
-    or strpos(lower(canonical_name), lower(:name)) > 0
-    or exists (select from unnest(aliases) alias where strpos(lower(alias), lower(:name)) > 0)
-  )
+  and (:name::text is null or exists (
+    select from unnest(aliases || canonical_name::text) spelling
+    where strpos(lower(spelling), lower(:name)) > 0
+  ))
   and {page}
 
 -- find_between --
@@ -108,20 +107,17 @@ select
   (
     select jsonb_build_object(
       'total', count(*),
-      'unconsolidated', count(*) filter (
-        where consolidation_status = 'pending' and quarantined is null
-      ),
+      'unconsolidated', count(*) filter (where is_waiting),
       'consolidated', count(*) filter (where consolidation_status = 'consolidated'),
       'failed', count(*) filter (where consolidation_status = 'failed'),
       'dead_letter', count(*) filter (where consolidation_status = 'dead_letter'),
       'backlog_age_hours', extract(
-        epoch from :now::timestamptz
-          - min(least(created_at, :now)) filter (
-            where consolidation_status = 'pending' and quarantined is null
-          )
+        epoch from :now::timestamptz - min(least(created_at, :now)) filter (where is_waiting)
       )::float / 3600.0
     )
-    from episodes
+    from episodes, lateral (
+      select consolidation_status = 'pending' and quarantined is null
+    ) state (is_waiting)
     where tenant_id = :tenant_id
   ) as episodes,
   (

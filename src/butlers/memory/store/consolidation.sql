@@ -186,9 +186,8 @@ select id, canonical_name, entity_type, aliases,
 from entities
 where tenant_id = :tenant_id and entity_state(metadata) = 'active'
   and exists (
-    select from said
-    where strpos(said.text, lower(canonical_name)) > 0
-      or exists (select from unnest(aliases) alias where strpos(said.text, lower(alias)) > 0)
+    select from said, unnest(aliases || canonical_name::text) spelling
+    where strpos(said.text, lower(spelling)) > 0
   )
 order by updated_at desc, id
 limit :limit
@@ -198,11 +197,9 @@ limit :limit
 select lower(name) as name
 from unnest(:names::text[]) as name
 where exists (
-  select from entities
+  select from entities, unnest(aliases || canonical_name::text) spelling
   where tenant_id = :tenant_id and entity_state(metadata) = 'active'
-    and metadata ->> 'scope' = 'global'
-    and (lower(canonical_name) = lower(name)
-      or exists (select from unnest(aliases) alias where lower(alias) = lower(name)))
+    and metadata ->> 'scope' = 'global' and lower(spelling) = lower(name)
 )
 order by name
 

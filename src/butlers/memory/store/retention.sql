@@ -104,13 +104,11 @@ tenant_id = :tenant_id and consolidation_status <> 'consolidated'
 -- count_unread --
 -- How much nobody has read, and since when the oldest of it waits to be.
 select count(*) as episodes, coalesce(sum(octet_length(content)), 0)::bigint as bytes,
-  count(*) filter (
-    where consolidation_status <> 'dead_letter' and quarantined is null
-  ) as waiting,
-  min(created_at) filter (
-    where consolidation_status <> 'dead_letter' and quarantined is null
-  ) as oldest_at
-from episodes
+  count(*) filter (where is_waiting) as waiting,
+  min(created_at) filter (where is_waiting) as oldest_at
+from episodes, lateral (
+  select consolidation_status <> 'dead_letter' and quarantined is null
+) state (is_waiting)
 where {unread}
 
 -- get_newest_beyond --
