@@ -147,31 +147,30 @@ where episodes.tenant_id = :tenant_id and episodes.id = held.id
 returning {failed}
 
 -- find_known_facts --
--- The facts that hold and a butler sees, nearest to its episodes, then the latest confirmed.
+-- The valid facts that a butler sees, nearest to its episodes first, then the latest confirmed.
 select id, subject, predicate, content, scope, entity_id, permanence, importance, tags
-from (
-  select id, subject, predicate, content, scope, entity_id, permanence, importance, tags,
-    embedding, embedding_version_id, last_confirmed_at
-  from facts
+from facts recent
+where tenant_id = :tenant_id and id in (
+  select id from facts
   where tenant_id = :tenant_id and validity = 'active' and is_visible_scope(scope, :butler)
     and is_within(valid_from, valid_to, :now)
   order by last_confirmed_at desc nulls last, id
   limit greatest(5000, :limit) -- distances are computed for no more, however large the tenant
-) recent
+)
 order by {nearest}
 limit :limit
 
 -- find_known_rules --
--- The rules a butler follows that are nearest to its episodes, then the latest confirmed.
+-- The rules that a butler follows, nearest to its episodes first, then the latest confirmed.
 select id, content, maturity
-from (
-  select id, content, maturity, embedding, embedding_version_id, last_confirmed_at
-  from rules
+from rules recent
+where tenant_id = :tenant_id and id in (
+  select id from rules
   where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
     and is_visible_scope(scope, :butler)
   order by last_confirmed_at desc nulls last, id
-  limit greatest(5000, :limit) -- distances are computed for no more, however large the tenant
-) recent
+  limit greatest(5000, :limit)
+)
 order by {nearest}
 limit :limit
 

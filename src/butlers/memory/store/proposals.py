@@ -9,8 +9,6 @@ insert_claim = Touched(_SQL["insert_claim"])
 delete_claim = Touched(_SQL["delete_claim"])
 get_claim = FirstRow(_SQL["get_claim"])
 find_claimed_episodes = Rows(_SQL["find_claimed_episodes"])
-find_claimed_facts = Rows(_SQL["find_claimed_facts"])
-find_claimed_rules = Rows(_SQL["find_claimed_rules"])
 find_claimed_entities = Rows(_SQL["find_claimed_entities"])
 
 insert = Touched(_SQL["insert"])

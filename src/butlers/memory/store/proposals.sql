@@ -63,21 +63,6 @@ select id, content, importance, created_at, author from episodes
 where tenant_id = :tenant_id and id = any(:ids) and leased_by = :run_id
 order by array_position(:ids::uuid[], id)
 
--- find_claimed_facts --
--- The facts that were shown and still hold, in the order they were shown.
-select id, subject, predicate, content, scope, entity_id, permanence, importance, tags
-from facts
-where tenant_id = :tenant_id and id = any(:ids) and validity = 'active'
-order by array_position(:ids::uuid[], id)
-
--- find_claimed_rules --
--- The rules that were shown and are still in use, in the order they were shown.
-select id, content, maturity
-from rules
-where tenant_id = :tenant_id and id = any(:ids) and rule_state(metadata) <> 'forgotten'
-  and quarantined is null
-order by array_position(:ids::uuid[], id)
-
 -- find_claimed_entities --
 -- The entities that were shown and still live, in the order they were shown.
 select id, canonical_name, entity_type, aliases,
