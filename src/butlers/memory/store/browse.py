@@ -1,4 +1,4 @@
-"""Listings: memories and entities by filter, a page at a time, newest first."""
+"""List memories and entities by filter, a page at a time, newest first."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -1,5 +1,5 @@
 -- {page} --
--- The rows of a tenant from a place in the order on, newest first, of a span of time.
+-- The rows of a tenant in a span of time, newest first, from a place in that order on.
 tenant_id = :tenant_id
   and created_at <= coalesce(:place_at::timestamptz, 'infinity')
   and (:place_id::uuid is null or created_at < :place_at or id > :place_id)
@@ -9,7 +9,7 @@ order by created_at desc, id
 limit :limit
 
 -- {excerpt} --
--- As much of a memory as a listing shows, and how long it is.
+-- The beginning of a text, and its length.
 left(content, :excerpt) as content, length(content) as content_length
 
 -- facts --
@@ -31,7 +31,7 @@ where (
   and {page}
 
 -- rules --
--- Rules that pass every filter given, newest first, from a place in that order on.
+-- Rules that pass every filter, newest first, from a place on.
 select id, {excerpt}, {rule_details}
 from rules
 where (:state::text is null or rule_state(metadata, quarantined) = :state)
@@ -41,7 +41,7 @@ where (:state::text is null or rule_state(metadata, quarantined) = :state)
   and {page}
 
 -- episodes --
--- Episodes that pass every filter given, newest first, from a place in that order on.
+-- Episodes that pass every filter, newest first, from a place on.
 select id, butler, session_id, {excerpt}, {episode_columns},
   episode_state(expires_at, :now, quarantined) as state,
   outdated_by(tenant_id, id, :now, null, null) as outdated_by
@@ -53,7 +53,7 @@ where (:state::text is null or episode_state(expires_at, :now, quarantined) = :s
   and {page}
 
 -- entities --
--- Entities that pass every filter given, newest first, with how many facts are held of each.
+-- Entities that pass every filter, newest first, with the number of their active facts.
 select {entity}, entity_state(metadata) as state, metadata ->> 'merged_into' as merged_into,
   (
     select count(*) from facts
@@ -70,7 +70,7 @@ where (:state::text is null or entity_state(metadata) = :state)
   and {page}
 
 -- find_between --
--- What a tenant has in a range of ids, and what it had that the audit stream remembers.
+-- Find what a tenant has in a range of ids, and what it had by the audit log.
 select kind, id
 from (
   select 'episode' as kind, tenant_id, id from episodes
@@ -88,7 +88,7 @@ order by id, kind
 limit :limit
 
 -- find_scopes --
--- The scope of each memory, an episode's being its butler; of an entity, those of facts about it.
+-- Find the scopes of memories (of episodes the butler) and of the facts of entities.
 select id, scope from facts where tenant_id = :tenant_id and id = any(:ids::uuid[])
 union
 select id, scope from rules where tenant_id = :tenant_id and id = any(:ids::uuid[])

@@ -1,4 +1,4 @@
-"""Facts that exclude each other or say the same, and what predicates hold."""
+"""Conflicts and duplicates among facts, and how many values predicates have."""
 
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, OnlyValue, Rows, Touched

@@ -1,5 +1,5 @@
 -- {open} --
--- Both facts hold, and nobody has said that both may.
+-- Both facts are valid, and nobody has settled that both may be.
 c.settled_as is distinct from 'both' and are_both_current(n, o)
 
 -- {sides} --
@@ -10,7 +10,7 @@ join facts o on o.tenant_id = :tenant_id and o.id = c.older_id
 where c.tenant_id = :tenant_id
 
 -- find_predicates --
--- Some of the predicates under which something is known of these subjects or entities.
+-- Find some predicates of the active facts about these subjects or entities.
 select distinct predicate from (
   (
     select predicate from facts
@@ -30,7 +30,7 @@ select distinct predicate from (
 order by predicate
 
 -- {comparable} --
--- What of a fact is compared with another's.
+-- The columns by which facts are compared.
 b.id, b.predicate, b.subject, left(b.content, :read) as content, b.scope, b.valid_from, b.valid_to,
   b.embedding, b.embedding_version_id
 
@@ -96,7 +96,7 @@ order by f.predicate = any(:predicates) desc, f.embedding <=> n.embedding, f.id
 limit :limit
 
 -- insert --
--- Two facts that may not stand beside each other; a pair is told of once.
+-- Insert a conflict; a pair of facts that is known already is left as it is.
 insert into memory_conflicts
   (tenant_id, id, kind, newer_id, older_id, why, score, created_at)
 values (:tenant_id, :id, :kind, :newer_id, :older_id, :why, :score, :now)
@@ -112,7 +112,7 @@ on conflict do nothing
   ) shown)
 
 -- find_open --
--- What somebody should settle, the latest first, from a place in that order on, both sides as told.
+-- Find open conflicts with both facts, newest first, from a place in that order on.
 select c.id, c.kind, c.why, c.score, c.created_at, {fact_n} as newer, {fact_o} as older
 {sides} and {open}
   and c.created_at <= coalesce(:place_at::timestamptz, 'infinity')
@@ -121,11 +121,11 @@ order by c.created_at desc, c.id
 limit :limit
 
 -- count_open --
--- How much somebody should settle.
+-- Count open conflicts.
 select count(*) {sides} and {open}
 
 -- lock --
--- What is to be settled, its facts kept as they are until the transaction ends.
+-- Lock an open conflict and its two facts until the transaction ends.
 select c.id, c.kind, c.newer_id, c.older_id, n.predicate as newer_predicate,
   o.predicate as older_predicate, n.trust as newer_trust, o.trust as older_trust,
   n.valid_from as newer_from, n.valid_to as newer_to, o.valid_from as older_from,
@@ -136,7 +136,7 @@ select c.id, c.kind, c.newer_id, c.older_id, n.predicate as newer_predicate,
 for update of c, n, o
 
 -- find_keys --
--- The keys of both facts of a conflict.
+-- Find the keys of both facts of a conflict.
 select f.scope, f.predicate, f.subject, f.entity_id
 from memory_conflicts c
 join facts f on f.tenant_id = :tenant_id and f.id in (c.newer_id, c.older_id)
@@ -144,27 +144,27 @@ where c.tenant_id = :tenant_id and c.id = :id
 order by f.id
 
 -- settle --
--- Somebody has said what holds.
+-- Settle a conflict.
 update memory_conflicts
 set settled_as = :settled_as, settled_at = :now, settled_by = :settled_by
 where tenant_id = :tenant_id and id = :id
 
 -- set_window --
--- A fact holds at another time, unless its key is another's then.
+-- Set the validity window of a fact, unless another fact of its key overlaps it.
 update facts f set valid_from = :valid_from, valid_to = :valid_to
 where f.tenant_id = :tenant_id and f.id = :id and f.validity = 'active' and not exists (
   {others_of_key} && tstzrange(:valid_from::timestamptz, :valid_to::timestamptz)
 )
 
 -- find_predicate_rules --
--- What is known of predicates.
+-- Find how many values predicates have.
 select predicate, holds, told, told_by, created_at from memory_predicates
 where tenant_id = :tenant_id
 order by predicate
 limit :limit
 
 -- set_predicate_rule --
--- How many values a predicate has; what somebody told outlasts what settling shows.
+-- Set how many values a predicate has; settling does not change what somebody stated.
 insert into memory_predicates (tenant_id, predicate, holds, told, told_by, created_at)
 values (:tenant_id, :predicate, :holds, :told, :told_by, :now)
 on conflict (tenant_id, predicate) do update

@@ -1,4 +1,4 @@
-"""Episodes on their way to knowledge: what can be claimed, what is held, how it ends."""
+"""Consolidation: claim, lease, fail and finish episodes."""
 
 from dataclasses import dataclass
 from uuid import UUID

@@ -1,15 +1,15 @@
 -- {due} --
--- Episodes that wait to be consolidated, or to be tried again by now.
+-- Episodes that wait for consolidation, or whose next attempt is due.
 tenant_id = :tenant_id and consolidation_status in ('pending', 'failed') and quarantined is null
   and coalesce(next_consolidation_retry_at, :now::timestamptz) <= :now::timestamptz
   and episode_state(expires_at, :now) <> 'expired'
 
 -- {leased} --
--- The episodes that a run has and holds.
+-- The episodes of a lease that the run still has.
 tenant_id = :tenant_id and id = any(:episode_ids) and leased_by = :run_id
 
 -- {attempt} --
--- An attempt that came to nothing, counted; the last one allowed makes a dead letter.
+-- Count a failed attempt; the last one allowed makes a dead letter.
 consolidation_attempts = consolidation_attempts + 1,
   consolidation_status = case
     when consolidation_attempts + 1 >= :max_attempts then 'dead_letter' else 'failed'
@@ -23,7 +23,7 @@ consolidation_attempts = consolidation_attempts + 1,
   end
 
 -- {failed} --
--- How an episode is after such an attempt, and in which state it was.
+-- An episode after a failed attempt, and the state it was in.
 episodes.id, held.was, consolidation_status, consolidation_attempts, last_consolidation_error,
   next_consolidation_retry_at
 
@@ -37,7 +37,7 @@ episodes.id, held.was, consolidation_status, consolidation_attempts, last_consol
   last_confirmed_at desc nulls last, id
 
 -- find_waiting --
--- What waits of each butler, the longest waiting first; a butler being worked on waits its turn.
+-- Count the episodes that wait, by butler, oldest first; not where a run has a lease.
 select butler, count(*) as episodes, min(created_at) as oldest
 from episodes
 where {due}
@@ -103,7 +103,7 @@ claimed as (
 select id, content, importance, created_at, author from claimed order by created_at, id
 
 -- renew --
--- A run goes on holding its episodes.
+-- Renew the lease of a run.
 update episodes set leased_until = :until
 where {leased}
 
@@ -115,7 +115,7 @@ set leased_until = null, leased_by = null,
 where {leased}
 
 -- hold --
--- What a run still holds of its episodes, kept from everybody else until the transaction ends.
+-- Lock the active episodes that a run still has until the transaction ends.
 select id, consolidation_status as was, trust from episodes
 where {leased}
   and episode_state(expires_at, :now, quarantined) = 'active'
@@ -123,14 +123,14 @@ order by created_at, id
 for update
 
 -- consolidate --
--- The episodes a run holds have become knowledge.
+-- Mark the episodes of a run as consolidated and end the lease.
 update episodes
 set consolidated = true, consolidation_status = 'consolidated',
   next_consolidation_retry_at = null, leased_until = null, leased_by = null
 where {leased}
 
 -- fail --
--- An attempt on the episodes a run holds failed; the last one allowed makes dead letters.
+-- Count a failed attempt on the episodes of a run; the last one allowed makes dead letters.
 with held as (
   select id, consolidation_status as was, :company::bigint as company, case
     when consolidation_attempts + 1 < :max_attempts
@@ -175,7 +175,7 @@ order by {nearest}
 limit :limit
 
 -- find_named --
--- Living entities whose name stands in the episodes, by the letters alone; the latest changed first.
+-- Find active entities whose name occurs in the episodes as letters, latest changed first.
 with said as materialized (
   select lower(coalesce(author, '') || ' ' || content) as text from episodes
   where tenant_id = :tenant_id and id = any(:episode_ids)
@@ -192,7 +192,7 @@ order by updated_at desc, id
 limit :limit
 
 -- find_known_to_all --
--- Those of the names that are of a person or thing known to every butler.
+-- Find those of the names whose entity every butler knows.
 select lower(name) as name
 from unnest(:names::text[]) as name
 where exists (
@@ -203,7 +203,7 @@ where exists (
 order by name
 
 -- find_cited --
--- Those of the episodes that a memory comes from, or was confirmed by before, and copies of them.
+-- Find those of the episodes, and copies of them, that a memory comes from or was confirmed by.
 select cited.id as episode_id
 from episodes cited
 where cited.tenant_id = :tenant_id and cited.id = any(:episode_ids::uuid[])
@@ -219,7 +219,7 @@ where cited.tenant_id = :tenant_id and cited.id = any(:episode_ids::uuid[])
 order by cited.id
 
 -- find_dead_letters --
--- The episodes given up on, oldest first.
+-- Find dead letters, oldest first.
 select id, butler, content, dead_letter_reason, consolidation_attempts, created_at, expires_at
 from episodes
 where tenant_id = :tenant_id and consolidation_status = 'dead_letter'
@@ -227,7 +227,7 @@ order by created_at, id
 limit :limit
 
 -- requeue --
--- Dead letters start again from nothing, each alone; all of them when no ids are given.
+-- Queue dead letters again, each alone; all of them without ids.
 update episodes
 set consolidation_status = 'pending', consolidation_attempts = 0, dead_letter_reason = null,
   last_consolidation_error = null, next_consolidation_retry_at = null, consolidation_batch = 1

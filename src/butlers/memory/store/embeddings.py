@@ -1,4 +1,4 @@
-"""Which models made the vectors, and which of them is in use."""
+"""The models that made the vectors, and the vectors that lie aside."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

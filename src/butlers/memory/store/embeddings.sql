@@ -25,44 +25,44 @@ where tenant_id = :tenant_id
 order by created_at desc, id
 
 -- hold --
--- Every model known to this tenant, held: nobody stores a vector until the transaction ends.
+-- Lock every model of this tenant: nobody stores a vector until the transaction ends.
 select id from embedding_versions
 where tenant_id = :tenant_id
 order by id
 for update
 
 -- join --
--- The state of a model, which stays so until the transaction ends.
+-- Load the state of a model and keep it until the transaction ends.
 select state from embedding_versions
 where tenant_id = :tenant_id and id = :id
 for key share
 
 -- leave --
--- Models in one state go to another, to make room for the next in it.
+-- Move models from one state to another.
 update embedding_versions set state = :state
 where tenant_id = :tenant_id and state = :was
 
 -- enter --
--- One model is in a state from now on.
+-- Set the state of a model.
 update embedding_versions set state = :state
 where tenant_id = :tenant_id and id = :id
 
 -- locate --
--- A model that was moved is found where it is now.
+-- Set the directory of a model that was moved.
 update embedding_versions set directory = :directory
 where tenant_id = :tenant_id and id = :id and directory <> :directory
 
 -- {kind}: episode, fact, rule --
 -- {episode_text} --
--- What the vector of an episode is made of.
+-- The text that the vector of an episode is made of.
 episodes.content
 
 -- {fact_text} --
--- What the vector of a fact is made of.
+-- The text that the vector of a fact is made of.
 facts.subject || ' ' || facts.predicate || ' ' || facts.content
 
 -- {rule_text} --
--- What the vector of a rule is made of.
+-- The text that the vector of a rule is made of.
 rules.content
 
 -- {{kind}s_lacking} --
@@ -91,7 +91,7 @@ order by {kind}s.id
 for share of {kind}s skip locked
 
 -- keep_{kind}s --
--- Store vectors aside for memories that are held.
+-- Store vectors aside for memories that are locked.
 insert into {kind}_vectors (tenant_id, {kind}_id, embedding_version_id, embedding, created_at)
 select m.tenant_id, m.id, :version_id, made.embedding, :now
 from {kind}s m

@@ -1,4 +1,4 @@
-"""Entities in the database."""
+"""Entities."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime

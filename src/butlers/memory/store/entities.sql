@@ -1,17 +1,17 @@
 -- {unmerged} --
--- Entities that have not been merged away, of one type or of any.
+-- Active entities, of one type or of any.
 tenant_id = :tenant_id and entity_state(metadata) = 'active'
   and (:entity_type::text is null or entity_type = :entity_type)
 
 -- lock_unmerged --
--- An entity a fact may name, kept from being merged away until the transaction ends.
+-- Lock an entity against merging until the transaction ends.
 select id, metadata ->> 'merged_into' as merged_into
 from entities
 where tenant_id = :tenant_id and id = :id
 for share
 
 -- hold --
--- Entities about to change, locked in id order so that two callers cannot wait for each other.
+-- Lock entities in id order, so that two callers cannot deadlock.
 select {entity}
 from entities
 where tenant_id = :tenant_id and id = any(:ids)
@@ -19,7 +19,7 @@ order by id
 for update
 
 -- insert --
--- A new entity, unless its name is taken.
+-- Insert an entity, unless its name is taken.
 insert into entities
   (id, tenant_id, canonical_name, entity_type, aliases, metadata, created_at, updated_at)
 values
@@ -27,19 +27,19 @@ values
 on conflict (tenant_id, canonical_name, entity_type) do nothing
 
 -- get --
--- One entity, living or merged away.
+-- Load an entity, also a merged one.
 select {entity}
 from entities
 where tenant_id = :tenant_id and id = :id
 
 -- get_by_name --
--- The one entity that bears a name, living or merged away.
+-- Load the entity with a name, also a merged one.
 select {entity}
 from entities
 where tenant_id = :tenant_id and canonical_name = :canonical_name and entity_type = :entity_type
 
 -- update --
--- An entity as it is from now on.
+-- Set the name, type, aliases and metadata of an entity.
 update entities
 set canonical_name = :canonical_name, entity_type = :entity_type, aliases = :aliases,
   metadata = :metadata, updated_at = :now
@@ -66,12 +66,12 @@ order by array_position(array['exact', 'alias', 'prefix'], name_match), id = any
 limit :limit
 
 -- has_trigrams --
--- Whether the server measures spellings: the extension is there, and where we can call it.
+-- Whether the server has pg_trgm, in a schema from which we can call it.
 select to_regprocedure('similarity(text, text)') is not null
   and exists (select from pg_extension where extname = 'pg_trgm')
 
 -- find_similar --
--- Living entities not found yet that are spelled like the name, the most alike first.
+-- Find other active entities spelled like the name, most similar first.
 select id, canonical_name, entity_type, aliases
 from (
   select id, canonical_name, entity_type, aliases,
@@ -88,7 +88,7 @@ order by likeness desc, canonical_name collate "C", id
 limit :limit
 
 -- find_unmerged --
--- Living entities not found yet, the latest changed first.
+-- Find other active entities, latest changed first.
 select id, canonical_name, entity_type, aliases
 from entities
 where {unmerged}
@@ -97,11 +97,11 @@ order by updated_at desc, id
 limit :limit
 
 -- keywords --
--- The words of a text as keyword search knows them: stemmed, without those that say nothing.
+-- Return the words of a text as keyword search knows them: stemmed, without stop words.
 select tsvector_to_array(to_tsvector('english', :text))
 
 -- find_fact_keywords --
--- The keywords of what is held about each entity, one row per fact, the newest facts of each.
+-- Find the keywords of the newest active facts about each entity, one row per fact.
 select about.entity_id,
   tsvector_to_array(to_tsvector('english', known.predicate || ' ' || left(known.content, 2000)))
     as keywords
@@ -137,7 +137,7 @@ order by id
 for {strength}
 
 -- find_unlinked_facts --
--- Facts that name a subject by one of these spellings and no entity; those that hold first.
+-- Find facts about one of these spellings that have no entity, active ones first.
 select id, subject, scope, predicate, left(content, 300) as content, validity
 from facts
 where tenant_id = :tenant_id and entity_id is null and subject = any(:subjects)
@@ -145,7 +145,7 @@ order by validity = 'active' desc, created_at, id
 limit :limit
 
 -- is_unclaimed --
--- Whether an entity came to be by itself and nobody has changed it since.
+-- Whether an entity was created automatically and nobody has changed it since.
 select exists (
   select from memory_events
   where tenant_id = :tenant_id and memory_id = :id and event_type = 'entity_created'
@@ -157,14 +157,14 @@ select exists (
 )
 
 -- is_a_person --
--- Whether all words of a name are of names of people who are known.
+-- Whether every word of a name occurs in the names of known people.
 select coalesce(bool_and(exists (
   select from index_names known where known.tenant_id = :tenant_id and known.name = word
 )), false)
 from name_words(:name) word
 
 -- get_merge --
--- The last merge that still stands of which an entity is either side: what it did.
+-- Load the event of the last merge of an entity that was not undone.
 select e.payload
 from memory_events e
 join entities source on source.tenant_id = :tenant_id
@@ -176,14 +176,14 @@ order by e.sequence desc
 limit 1
 
 -- hold_facts --
--- Facts of an entity and those that shall be its own, locked in id order.
+-- Lock the facts of an entity, and those that will be, in id order.
 select id from facts
 where tenant_id = :tenant_id and (entity_id = :target_id or id = any(:ids))
 order by id
 for update
 
 -- find_facts --
--- The facts of an entity, past ones included.
+-- Find the ids of all facts of an entity, past ones included.
 select coalesce(array_agg(id order by id), '{}') from facts
 where tenant_id = :tenant_id and entity_id = :id
 
@@ -224,7 +224,7 @@ where facts.tenant_id = :tenant_id and facts.id = before.id
 returning facts.id, facts.valid_from, facts.valid_to
 
 -- begin --
--- Facts that were told after what gave way to them hold since then.
+-- Set when facts began to hold that have no beginning yet.
 update facts f set valid_from = settled.since
 from unnest(:winners::uuid[], :sinces::timestamptz[]) as settled (winner, since)
 where f.tenant_id = :tenant_id and f.id = settled.winner and f.valid_from is null
@@ -240,6 +240,6 @@ from (
 where facts.tenant_id = :tenant_id and facts.id = settled.winner
 
 -- repoint --
--- Facts become an entity's, whomever they named before.
+-- Set the entity of facts.
 update facts set entity_id = :target_id
 where tenant_id = :tenant_id and id = any(:ids)

@@ -1,4 +1,4 @@
-"""Episodes in the database."""
+"""Episodes."""
 
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, Rows

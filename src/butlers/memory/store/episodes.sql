@@ -1,11 +1,11 @@
 -- insert --
--- A new episode; one with a known idempotency key is left as it is.
+-- Insert an episode; one with a known idempotency key is left as it is.
 insert into episodes ({new_episode}) values ({new_episode_values})
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 returning id, expires_at
 
 -- get_by_idempotency_key --
--- The episode stored under a key.
+-- Load the episode with an idempotency key.
 select id, expires_at from episodes
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
 
@@ -17,7 +17,7 @@ from episodes
 where tenant_id = :tenant_id and id = :id
 
 -- find_texts --
--- What episodes say, whose and of when.
+-- Find the texts of episodes, with butler and time.
 select id, butler, content, created_at from episodes
 where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
@@ -41,7 +41,7 @@ order by e.created_at, e.id
 for update of e
 
 -- forget --
--- An episode that expires now; one already expired keeps its moment.
+-- Let an episode expire now; one that has expired is left as it is.
 update episodes
 set expires_at = :now
 from (
@@ -53,7 +53,7 @@ where episodes.tenant_id = :tenant_id and episodes.id = before.id
 returning before.was_expires_at
 
 -- revive --
--- An episode that had expired lives on until another day.
+-- Give an expired episode a new time to expire.
 update episodes
 set expires_at = :expires_at::timestamptz
 where tenant_id = :tenant_id and id = :id and episode_state(expires_at, :now) = 'expired'

@@ -1,4 +1,4 @@
-"""The audit stream: appended to, never changed."""
+"""The audit log: appended to, never changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,11 +1,11 @@
 -- append --
--- Lines of the audit stream, in the order given; whose they are, the transaction has proven.
+-- Append events in the order given, for the proven tenant and actor.
 select append_events(
   :tenant_id, :event_type, :request_id, :memory_type, :now, :ids, :memory_ids, :payloads
 )
 
 -- find_history --
--- Everything that ever happened to one memory, links to it included, in the order it happened.
+-- Find every event of a memory, and of links to it, oldest first.
 select {event}
 from (
   select {event}, sequence
@@ -30,7 +30,7 @@ order by sequence
 select sequence from memory_events where tenant_id = :tenant_id and id = :id
 
 -- find_before --
--- The newest events of a tenant, or those before one of them, newest first.
+-- Find the newest events of a tenant, or those before one of them, newest first.
 select {event}
 from memory_events
 where tenant_id = :tenant_id and sequence < coalesce(:before::bigint, 9223372036854775807)
@@ -38,7 +38,7 @@ order by sequence desc
 limit :limit
 
 -- find_after --
--- What happened after one event, oldest first.
+-- Find the events after one of them, oldest first.
 select {event}
 from memory_events
 where tenant_id = :tenant_id and sequence > :after
@@ -46,7 +46,7 @@ order by sequence
 limit :limit
 
 -- find_stored_by --
--- The memories that one actor has stored since an instant, in the order it did.
+-- Find the memories that one actor has stored since an instant, oldest first.
 select memory_id
 from memory_events
 where tenant_id = :tenant_id and created_at >= :since and actor = :actor
@@ -108,7 +108,7 @@ from checked
 order by 1
 
 -- find_unchained --
--- Events that stand in no chain: nobody told them the way events are told.
+-- Find events that are in no chain, because somebody inserted them by hand.
 select e.id as event_id, e.created_at as at, count(*) over () as faulty
 from memory_events e
 where e.tenant_id = :tenant_id and not exists (
@@ -118,7 +118,7 @@ order by e.sequence
 limit :most
 
 -- get_chain_head --
--- The last link of the chain.
+-- Load the last link of the chain.
 select number, encode(hash, 'hex') as head
 from memory_event_chain
 where tenant_id = :tenant_id
@@ -126,7 +126,7 @@ order by number desc
 limit 1
 
 -- get_chain_number --
--- Where in the chain a hash stands.
+-- Find the place of a hash in the chain.
 select number
 from memory_event_chain
 where tenant_id = :tenant_id and hash = decode(:head, 'hex')

@@ -1,4 +1,4 @@
-"""Facts in the database."""
+"""Facts."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime

@@ -1,5 +1,5 @@
 -- {under_key} --
--- The facts under a key: scope and predicate of an entity, or else of a subject.
+-- Facts with a key: scope and predicate of an entity, or of a subject without one.
 tenant_id = :tenant_id and scope = :scope and predicate = :predicate
   and case
     when :entity_id::uuid is null then entity_id is null and subject = :subject
@@ -7,18 +7,18 @@ tenant_id = :tenant_id and scope = :scope and predicate = :predicate
   end
 
 -- get_active --
--- The fact that holds under a key at a time.
+-- Load the fact that is valid under a key at a time.
 select id, content, permanence, trust from facts
 where {under_key} and validity = 'active' and is_within(valid_from, valid_to, :at)
 
 -- {not_retracted} --
--- What the placing of another fact asks of one.
+-- The columns of existing facts that decide where a new one is placed in time.
 select id, validity, valid_from, valid_to, coalesce(valid_from, said_at, created_at) as since,
   is_same_content(content, :content) as says_same, trust, fact_state(validity, metadata) as was
 from facts
 
 -- find_active --
--- Facts under a key that are believed, whenever they hold.
+-- Find the active facts under a key, of any time.
 {not_retracted}
 where {under_key} and validity = 'active'
 order by valid_from nulls first, id
@@ -31,17 +31,17 @@ where {under_key} and validity in ('active', 'superseded', 'expired')
 order by valid_from nulls first, id
 
 -- set_window --
--- A fact holds at another time; perhaps it gave way.
+-- Set the validity window and the validity of a fact.
 update facts set valid_from = :valid_from, valid_to = :valid_to, validity = :validity
 where tenant_id = :tenant_id and id = :id
 
 -- copy --
--- A fact, once more for another time in which it holds.
+-- Copy a fact for another validity window.
 insert into facts ({copied})
 select {copy} from facts where tenant_id = :tenant_id and id = :id
 
 -- inherit --
--- A fact was used as often, and as lately, as the one in whose place it is.
+-- Add the usage of a fact to the one that replaces it.
 update facts
 set reference_count = facts.reference_count + before.reference_count,
   last_referenced_at = greatest(facts.last_referenced_at, before.last_referenced_at)
@@ -50,16 +50,16 @@ where facts.tenant_id = :tenant_id and facts.id = :id
   and before.tenant_id = :tenant_id and before.id = :before_id
 
 -- insert --
--- A new fact, confirmed by its birth or as another was.
+-- Insert a fact.
 insert into facts ({new_fact}) values ({new_fact_values})
 
 -- get_by_idempotency_key --
--- The fact stored under a key.
+-- Load the fact with an idempotency key.
 select id, supersedes_id from facts
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
 
 -- is_valid --
--- Whether a fact holds now, at a time, or by what was believed at one.
+-- Whether a fact is valid now, at a time, or by what was believed at one.
 select is_fact_valid(facts, :now, :as_of, :known_at) from facts
 where tenant_id = :tenant_id and id = :id
 
@@ -80,7 +80,7 @@ where facts.tenant_id = :tenant_id and facts.id = before.id
 returning before.was_confirmed_at, before.was_confidence, before.was
 
 -- retract --
--- A fact that is no longer held; one already retracted stays as it is.
+-- Retract a fact; one already retracted is left as it is.
 update facts
 set validity = 'retracted'
 from (
@@ -91,7 +91,7 @@ where facts.tenant_id = :tenant_id and facts.id = before.id
 returning before.was
 
 -- get_retracted --
--- A retracted fact, its key, and the state its last retraction took it from.
+-- Load a retracted fact, its key, and the state it was retracted from.
 select id, subject, predicate, scope, entity_id, valid_from, valid_to,
   metadata ->> 'status' = 'fading' as is_fading,
   (
@@ -104,7 +104,7 @@ from facts
 where tenant_id = :tenant_id and id = :id and validity = 'retracted'
 
 -- get_window_before --
--- The window that a fact had before another took its place.
+-- Load the validity window that a fact had before another superseded it.
 select payload -> 'window' -> 'from' from memory_events
 where tenant_id = :tenant_id and memory_id = :id and event_type = 'fact_superseded'
   and payload ->> 'superseded_by' = :by
@@ -112,12 +112,12 @@ order by sequence desc
 limit 1
 
 -- restore --
--- A retracted fact is what it was before, in what is left of its time.
+-- Restore a retracted fact to a validity and a window.
 update facts set validity = :validity, valid_from = :valid_from, valid_to = :valid_to
 where tenant_id = :tenant_id and id = :id and validity = 'retracted'
 
 -- find_chain --
--- The facts that a fact replaced, latest first (`way` is -1), or that replaced it, first first (1).
+-- Find what a fact replaced, latest first (`way` -1), or what replaced it, earliest first (1).
 with recursive chain (id, replaced_at) as (
   select :id::uuid, null::timestamptz
   union

@@ -1,45 +1,45 @@
 -- {fact_confidence} --
--- What is left of a fact's confidence now.
+-- Confidence of a fact after decay.
 effective_confidence(confidence, decay_rate, last_confirmed_at, :now)
 
 -- {fact_details} --
--- What a reader is told of a fact beside what it says.
+-- What readers get of a fact beside its text.
 {fact_columns}, fact_state(validity, metadata) as state, {fact_confidence} as effective_confidence
 
 -- {fact} --
--- A whole fact.
+-- All columns of a fact that readers get.
 id, tenant_id, subject, predicate, content, {fact_details},
   in_doubt(tenant_id, 'fact', id, :now, null, null) as in_doubt
 
 -- {rule_confidence} --
--- What is left of a rule's confidence now.
+-- Confidence of a rule after decay.
 effective_confidence(confidence, decay_rate, last_confirmed_at, :now, confidence_floor)
 
 -- {rule_details} --
--- What a reader is told of a rule beside what it says.
+-- What readers get of a rule beside its text.
 {rule_columns}, has_only_own_reports(tenant_id, id, stored_by) as own_marks,
   rule_state(metadata, quarantined) as state, {rule_confidence} as effective_confidence,
   in_doubt(tenant_id, 'rule', id, :now, null, null) as in_doubt
 
 -- {rule} --
--- A whole rule.
+-- All columns of a rule that readers get.
 id, tenant_id, content, {rule_details}
 
 -- {episode} --
--- A whole episode.
+-- All columns of an episode that readers get.
 id, tenant_id, butler, session_id, content, retry_count, last_error, {episode_columns},
   outdated_by(tenant_id, id, :now, null, null) as outdated_by
 
 -- {entity} --
--- A whole entity.
+-- All columns of an entity.
 id, canonical_name, entity_type, aliases, metadata, created_at, updated_at
 
 -- {event} --
--- One line of the audit stream as it is read.
+-- The columns of an event that readers get.
 id, event_type, actor, request_id, memory_type, memory_id, payload, created_at
 
 -- {link} --
--- The columns of a link as it is written.
+-- The columns of a new link.
 tenant_id, source_type, source_id, target_type, target_id, relation, created_at
 
 -- {drawn} --

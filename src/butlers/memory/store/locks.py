@@ -1,4 +1,4 @@
-"""Taking turns: whoever names the same thing waits until the other's transaction has ended."""
+"""Locks on names, held until the transaction ends."""
 
 from butlers.db.postgres import Transaction
 from butlers.db.queries import load

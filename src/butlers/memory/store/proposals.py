@@ -1,4 +1,4 @@
-"""What waits for somebody's yes."""
+"""Proposals that wait for approval, and claims of agents."""
 
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, OnlyRow, Rows, Touched

@@ -1,5 +1,5 @@
 -- {held} --
--- What waits in quarantine.
+-- Memories in quarantine.
 (
   select 'episode' as memory_type, id, content, null as subject, null as predicate, quarantined,
     origin, trust, stored_by, butler as scope, created_at
@@ -19,7 +19,7 @@
 ) held
 
 -- find --
--- What waits in quarantine, the longest waiting first.
+-- Find memories in quarantine, oldest first.
 select memory_type, id, content, subject, predicate, quarantined as reason, origin, trust,
   stored_by, scope, created_at
 from {held}
@@ -27,7 +27,7 @@ order by created_at, id
 limit :limit
 
 -- count_waiting --
--- How much waits for a person: in quarantine, and as a proposal.
+-- Count what waits for a person: memories in quarantine, and proposals.
 select
   (select count(*) from {held}) as held,
   (
@@ -36,30 +36,30 @@ select
 order by 1
 
 -- lock_fact --
--- A fact in quarantine, kept from everybody else until the transaction ends.
+-- Lock a fact in quarantine until the transaction ends.
 select scope, predicate, subject, entity_id, content, said_at, valid_from, valid_to from facts
 where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
 for update
 
 -- release_fact --
--- A fact holds from now on, in the place of another perhaps.
+-- Release a fact from quarantine; it may supersede another.
 update facts
 set validity = 'active', quarantined = null, supersedes_id = :supersedes_id,
   last_confirmed_at = :now, valid_from = :valid_from, valid_to = :valid_to
 where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
 
 -- release_rule --
--- A rule is in use from now on.
+-- Release a rule from quarantine.
 update rules set quarantined = null, last_confirmed_at = :now
 where tenant_id = :tenant_id and id = :id and quarantined is not null
   and rule_state(metadata) <> 'forgotten'
 
 -- release_episode --
--- An episode is found and read from now on.
+-- Release an episode from quarantine.
 update episodes set quarantined = null
 where tenant_id = :tenant_id and id = :id and quarantined is not null
   and episode_state(expires_at, :now) <> 'expired'
 
 -- is_quarantined --
--- Whether a memory waits in quarantine.
+-- Whether a memory is in quarantine.
 select true from {held} where id = :id

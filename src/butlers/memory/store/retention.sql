@@ -1,5 +1,5 @@
 -- {is_evidence} --
--- Whether something waits for a person that was drawn from an episode.
+-- Whether something drawn from an episode waits for a person.
 exists (
     select from (
       select unnest(source_episode_ids) as id from memory_proposals
@@ -15,7 +15,7 @@ exists (
   )
 
 -- claim_expired --
--- Expired episodes, the longest expired first; not those that a consolidation is reading now.
+-- Lock expired episodes, longest expired first, except those under a lease.
 select id from episodes
 where tenant_id = :tenant_id and expires_at < :now
   and (leased_until is null or leased_until <= :now) and not {is_evidence}
@@ -24,7 +24,7 @@ limit :limit
 for update skip locked
 
 -- claim_surplus --
--- The oldest consolidated episodes beyond what may be kept, never one that still has to be read.
+-- Lock the oldest consolidated episodes beyond the number to keep.
 select id from episodes
 where tenant_id = :tenant_id and consolidation_status = 'consolidated' and quarantined is null
   and (leased_until is null or leased_until <= :now) and not {is_evidence}
@@ -35,11 +35,11 @@ limit least(
 for update skip locked
 
 -- count_remaining --
--- How many episodes the tenant has.
+-- Count the episodes of the tenant.
 select count(*) from episodes where tenant_id = :tenant_id
 
 -- put_in_bin --
--- Claimed episodes go to the bin, leases and what can be made anew left out.
+-- Copy episodes to the bin, without leases and columns that can be derived.
 insert into binned_episodes (tenant_id, episode_id, binned_at, reason, episode)
 select e.tenant_id, e.id, :now, :reason, to_jsonb(e) - array[
     'embedding', 'embedding_version_id', 'search_vector', 'leased_until', 'leased_by',
@@ -49,13 +49,13 @@ from episodes e
 where e.tenant_id = :tenant_id and e.id = any(:ids)
 
 -- delete_episodes --
--- Episodes that are in the bin are nowhere else; what they were.
+-- Delete episodes that are in the bin.
 delete from episodes
 where tenant_id = :tenant_id and id = any(:ids)
 returning id, butler, consolidation_status, created_at, expires_at
 
 -- find_binned --
--- What lies in the bin, the latest first.
+-- Find the episodes in the bin, latest first.
 select episode_id as id, binned_at, reason, episode ->> 'butler' as butler,
   episode ->> 'content' as content, episode ->> 'consolidation_status' as consolidation_status,
   (episode ->> 'created_at')::timestamptz as created_at
@@ -65,12 +65,12 @@ order by binned_at desc, episode_id
 limit :limit
 
 -- get_binned_content --
--- What an episode in the bin says.
+-- Load the text of an episode in the bin.
 select episode ->> 'content' from binned_episodes
 where tenant_id = :tenant_id and episode_id = :id
 
 -- take_from_bin --
--- An episode leaves the bin.
+-- Delete an episode from the bin.
 delete from binned_episodes
 where tenant_id = :tenant_id and episode_id = :id
 
@@ -87,7 +87,7 @@ on conflict (tenant_id, idempotency_key) where idempotency_key is not null do no
 returning consolidation_status
 
 -- empty_bin --
--- What has lain in the bin for long enough is gone for good, the longest there first.
+-- Delete episodes from the bin for good, oldest first.
 delete from binned_episodes
 where tenant_id = :tenant_id and episode_id in (
   select episode_id from binned_episodes
@@ -98,11 +98,11 @@ where tenant_id = :tenant_id and episode_id in (
 returning episode_id as id, binned_at, reason
 
 -- {unread} --
--- What nobody has read.
+-- Episodes that are not consolidated.
 tenant_id = :tenant_id and consolidation_status <> 'consolidated'
 
 -- count_unread --
--- How much nobody has read, and since when the oldest of it waits to be.
+-- Count unread episodes, their bytes, and those that wait, with the time of the oldest.
 select count(*) as episodes, coalesce(sum(octet_length(content)), 0)::bigint as bytes,
   count(*) filter (where is_waiting) as waiting,
   min(created_at) filter (where is_waiting) as oldest_at
@@ -112,7 +112,7 @@ from episodes, lateral (
 where {unread}
 
 -- get_newest_beyond --
--- The newest of what is too much, counted from the newest on; none within the bound.
+-- Find the newest unread episode beyond the bounds, counted from the newest.
 select created_at, id
 from (
   select created_at, id, row_number() over newest as number,
@@ -126,7 +126,7 @@ order by created_at desc, id desc
 limit 1
 
 -- is_due --
--- Whether anything that nobody has read expires before long, or strangely late.
+-- Whether an unread episode expires soon, or much too late.
 select true from episodes
 where {unread} and (expires_at < :until or expires_at > :furthest)
 limit 1
@@ -192,7 +192,7 @@ metadata = case verdict
   end
 
 -- get_next_{kind}s --
--- How many memories that can fade come next in id order, and the last of them.
+-- Count the next page of memories that can fade, in id order, and find the last of it.
 select count(*) as checked, (array_agg(id order by id desc))[1] as last
 from (
   select id from {kind}s

@@ -1,4 +1,4 @@
-"""Rows as they are taken along, brought in and erased, whatever columns their tables have."""
+"""Export, import and erase rows of any table."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rules in the database."""
+"""Rules and the reports on them."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""What came of one source, and how it is taken back."""
+"""What came from one source, and how to take it back."""
 
 from butlers.db.queries import load
 from butlers.db.statements import OnlyValue, Rows, Touched

@@ -6,7 +6,7 @@ tenant_id = :tenant_id and nullif(id, id) is not distinct from :episode_id::uuid
   and (:since::timestamptz is null or created_at >= :since)
 
 -- {linked_by_source} --
--- Whether the source drew a link `l`.
+-- Whether the source created a link `l`.
 exists (
       select from memory_events
       where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
@@ -14,13 +14,13 @@ exists (
     )
 
 -- {of_source} --
--- The memories of a source by what they say of themselves.
+-- Memories of a session by their own columns.
 tenant_id = :tenant_id and session_id = :session_id::uuid
   and (:actor::text is null or stored_by = :actor)
   and (:since::timestamptz is null or created_at >= :since)
 
 -- {confirming} --
--- What confirms a memory: a confirmation, or a mark that a rule helped, which tells when it did.
+-- Events that confirm a memory, a helpful mark on a rule among them.
 event_type in ('fact_confirmed', 'rule_confirmed', 'rule_marked_helpful')
   and jsonb_exists(payload, 'last_confirmed_at')
 
@@ -59,7 +59,7 @@ with recursive taken (kind, id) as (
 )
 
 -- find_stored --
--- What would be taken back, with how each stands now.
+-- Find what would be taken back, and the state of each.
 {stored}
 select t.kind, t.id, coalesce(e.content, f.content, r.content) as content,
   case
@@ -75,7 +75,7 @@ left join rules r on t.kind = 'rule' and r.tenant_id = :tenant_id and r.id = t.i
 order by t.kind, t.id
 
 -- find_confirmations --
--- What the source confirmed of others, itself or by its episodes alone.
+-- Find confirmations of other memories by the source, or by its episodes alone.
 {stored}
 select c.id, c.memory_type as kind, c.memory_id, c.event_type
 from memory_events c
@@ -87,7 +87,7 @@ where c.tenant_id = :tenant_id and {confirming} and c.memory_id not in (select i
 order by c.sequence
 
 -- find_history --
--- Every confirmation of a memory that was not taken back, in the order they were made.
+-- Find the confirmations of a memory that were not undone, oldest first.
 select c.id, c.payload
 from memory_events c
 where c.tenant_id = :tenant_id and c.memory_id = :id
@@ -100,7 +100,7 @@ where c.tenant_id = :tenant_id and c.memory_id = :id
 order by c.sequence
 
 -- unconfirm_fact --
--- A fact is as sure as it was before.
+-- Set the confidence that a fact had before; it fades if too little is left.
 update facts
 set last_confirmed_at = :confirmed_at, confidence = coalesce(:confidence, confidence),
   metadata = case
@@ -111,7 +111,7 @@ set last_confirmed_at = :confirmed_at, confidence = coalesce(:confidence, confid
 where tenant_id = :tenant_id and id = :id and validity = 'active'
 
 -- unconfirm_rule --
--- A rule is as sure as it was before.
+-- Set when a rule was confirmed before; it fades if too little confidence is left.
 update rules
 set last_confirmed_at = :confirmed_at,
   metadata = case
@@ -122,7 +122,7 @@ set last_confirmed_at = :confirmed_at,
 where tenant_id = :tenant_id and id = :id
 
 -- find_marks --
--- The marks of a source on the rules of others.
+-- Find the marks of the source on rules of others.
 {stored}
 select a.rule_id, a.id
 from rule_applications a
@@ -135,7 +135,7 @@ where a.tenant_id = :tenant_id and nullif(id, id) is not distinct from :episode_
 order by a.rule_id, a.created_at, a.id
 
 -- find_forgotten --
--- What the source had forgotten of others; what faded away by itself is not its doing.
+-- Find memories of others that the source has forgotten; not what decayed.
 {stored}
 select distinct e.memory_type as kind, e.memory_id as id
 from memory_events e
@@ -176,13 +176,13 @@ where f.validity in ('active', 'superseded', 'expired') and not f.id = any(:ids:
 order by m.sequence desc
 
 -- find_keys --
--- The keys that facts have.
+-- Find the keys of facts.
 select distinct scope, predicate, subject, entity_id from facts
 where tenant_id = :tenant_id and id = any(:ids)
 order by scope, predicate, subject, entity_id
 
 -- reconnect --
--- What came after something taken back follows what was before it.
+-- Let facts supersede what was before those taken back.
 with recursive before (id, ancestor) as (
   select id, supersedes_id from facts
   where tenant_id = :tenant_id and supersedes_id = any(:ids) and not id = any(:ids)
@@ -208,17 +208,17 @@ l.tenant_id = :tenant_id
   )
 
 -- unlink --
--- Remove those links.
+-- Delete these links.
 delete from memory_links l
 where {severed}
 returning l.source_type, l.source_id, l.target_type, l.target_id, l.relation
 
 -- count_links --
--- How many links that would remove.
+-- Count these links.
 select count(*) from memory_links l where {severed}
 
 -- find_proposals --
--- What waits because of the source.
+-- Find waiting proposals of the source, or drawn from its episodes.
 select id from memory_proposals
 where tenant_id = :tenant_id and status = 'waiting'
   and (
@@ -230,7 +230,7 @@ where tenant_id = :tenant_id and status = 'waiting'
 order by id
 
 -- find_entity_changes --
--- What a source did to entities, the latest first.
+-- Find what the source did to entities, latest first.
 select event_type, memory_id, payload from memory_events
 where {events_of_source}
   and event_type in ('entity_created', 'entity_updated', 'entity_merge', 'fact_anchored')
@@ -238,7 +238,7 @@ where {events_of_source}
 order by sequence desc
 
 -- reopen_conflicts --
--- What a source settled is open again.
+-- Reopen the conflicts that the source settled.
 update memory_conflicts c
 set settled_as = null, settled_at = null, settled_by = null
 where c.tenant_id = :tenant_id and c.settled_as is not null and c.id in (
@@ -246,7 +246,7 @@ where c.tenant_id = :tenant_id and c.settled_as is not null and c.id in (
 )
 
 -- delete_predicate_rules --
--- What a source told of predicates, and what its settling showed, counts no more.
+-- Delete what the source stated of predicates, or settling showed.
 delete from memory_predicates
 where tenant_id = :tenant_id and :episode_id::uuid is null and :session_key::text is null
   and (:actor::text is null or told_by = :actor)

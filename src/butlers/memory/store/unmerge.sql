@@ -1,11 +1,11 @@
 -- split_facts --
--- Facts that a merge brought to an entity are the other's again, which has had none since; which.
+-- Give facts that a merge moved back to the other entity.
 update facts set entity_id = :source_id
 where tenant_id = :tenant_id and entity_id = :target_id and id = any(:ids::uuid[])
 returning id
 
 -- unlink_facts --
--- A fact that became an entity's is of no entity again, unless its subject's key is taken.
+-- Unlink a fact from an entity, unless another has the key of its subject.
 update facts f set entity_id = null
 where f.tenant_id = :tenant_id and f.entity_id = :target_id and f.id = :id
   and (
@@ -19,7 +19,7 @@ where f.tenant_id = :tenant_id and f.entity_id = :target_id and f.id = :id
   )
 
 -- split_conflicts --
--- Facts no longer follow what they replaced only because two entities were one.
+-- Set what facts superseded before the merge.
 update facts winner set supersedes_id = pair.before
 from unnest(:winners::uuid[], :losers::uuid[], :befores::uuid[]) as pair (winner, loser, before)
 where winner.tenant_id = :tenant_id and winner.id = pair.winner
@@ -40,7 +40,7 @@ returning facts.id, fact_state(facts.validity, facts.metadata) as state, facts.v
   facts.valid_to, was.valid_from as was_valid_from, was.valid_to as was_valid_to
 
 -- reopen --
--- Facts that held since they replaced another hold as before, unless another does then.
+-- Remove the beginning that the merge gave facts, unless another fact overlaps.
 update facts set valid_from = null
 where facts.tenant_id = :tenant_id and facts.id = any(array(
   select f.id
@@ -50,20 +50,20 @@ where facts.tenant_id = :tenant_id and facts.id = any(array(
 ))
 
 -- split_links --
--- The links of such a merge are gone.
+-- Delete the links that the merge created.
 delete from memory_links
 using unnest(:winners::uuid[], :losers::uuid[]) as pair (winner, loser)
 where tenant_id = :tenant_id and relation = 'supersedes'
   and source_id = pair.winner and target_id = pair.loser
 
 -- find_by_name --
--- Facts about an entity whose subject is its name.
+-- Find the facts of an entity whose subject is its name.
 select id from facts
 where tenant_id = :tenant_id and entity_id = :id and lower(subject) = lower(:name)
 order by id
 
 -- has_dependents --
--- Whether somebody else said something of an entity, or another became a part of it.
+-- Whether an entity has facts of others, or entities merged into it.
 select exists (
   select from facts
   where tenant_id = :tenant_id and entity_id = :id and id <> all(:ids::uuid[])
