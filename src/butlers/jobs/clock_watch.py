@@ -22,7 +22,6 @@ _SQL = load(__file__)
 _get = FirstRow(_SQL["get"])
 _believe = Touched(_SQL["believe"])
 _believe_boot = Touched(_SQL["believe_boot"])
-_accept = Touched(_SQL["accept"])
 
 SLACK = timedelta(days=1)
 DOUBTED = "the clock says "
@@ -76,7 +75,7 @@ class ClockWatch:
             now = self._now()
             reason = await self._reason(tx, now)
             if reason is None:
-                await _believe(tx, **asdict(now))
+                await _believe(tx, is_accepted=False, **asdict(now))
                 await _believe_boot(tx, is_accepted=False, **asdict(now))
         return reason
 
@@ -89,7 +88,7 @@ class ClockWatch:
         """Somebody says that the clock is right; what it says."""
         async with self._database().system_transaction() as tx:
             now = self._now()
-            await _accept(tx, **asdict(now))
+            await _believe(tx, is_accepted=True, **asdict(now))
             await _believe_boot(tx, is_accepted=True, **asdict(now))
         return now.at
 

@@ -9,12 +9,12 @@ order by place
 limit 1
 
 -- believe --
--- This instant is believed; a clock that was set back is no reason to forget a later one.
+-- Record an instant that is believed; an earlier one than the last only if somebody accepts it.
 insert into clock_believed (at, boot, seconds)
 values (:at, :boot, :seconds)
 on conflict (is_last) do update
 set at = excluded.at, boot = excluded.boot, seconds = excluded.seconds
-where clock_believed.at <= excluded.at
+where clock_believed.at <= excluded.at or :is_accepted
 
 -- believe_boot --
 -- This instant is believed of this machine since it was started.
@@ -23,10 +23,3 @@ select :boot, :at, :seconds where :boot::text <> ''
 on conflict (boot) do update
 set at = excluded.at, seconds = excluded.seconds
 where clock_boots.at <= excluded.at or :is_accepted
-
--- accept --
--- This instant is believed because somebody says so, be it earlier or later than the last.
-insert into clock_believed (at, boot, seconds)
-values (:at, :boot, :seconds)
-on conflict (is_last) do update
-set at = excluded.at, boot = excluded.boot, seconds = excluded.seconds

@@ -6,7 +6,7 @@ from butlers.db.statements import FirstRow, OnlyRow, Rows, Touched
 _SQL = load(__file__)
 
 insert_claim = Touched(_SQL["insert_claim"])
-delete_claim = Touched(_SQL["delete_claim"])
+delete_claims = Touched(_SQL["delete_claims"])
 get_claim = FirstRow(_SQL["get_claim"])
 find_claimed_episodes = Rows(_SQL["find_claimed_episodes"])
 find_claimed_entities = Rows(_SQL["find_claimed_entities"])

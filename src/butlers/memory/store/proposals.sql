@@ -48,9 +48,10 @@ insert into memory_claims
   (tenant_id, id, butler, episode_ids, fact_ids, rule_ids, entity_ids, created_at)
 values (:tenant_id, :id, :butler, :episode_ids, :fact_ids, :rule_ids, :entity_ids, :now)
 
--- delete_claim --
--- Nobody comes back for a claim that old.
-delete from memory_claims where tenant_id = :tenant_id and created_at < :before
+-- delete_claims --
+-- Delete the claims made before a time; all of them without one.
+delete from memory_claims
+where tenant_id = :tenant_id and created_at < coalesce(:before::timestamptz, 'infinity')
 
 -- get_claim --
 -- Load a claim.

@@ -19,7 +19,6 @@ reword_entity = Touched(_SQL["reword_entity"])
 reword_rule = Touched(_SQL["reword_rule"])
 reword_project = Touched(_SQL["reword_project"])
 find_links = Rows(_SQL["find_links"])
-forget_claims = Touched(_SQL["forget_claims"])
 known_keys = Rows(_SQL["known_keys"])
 
 

@@ -81,10 +81,6 @@ from memory_links
 where tenant_id = :tenant_id and relation = 'derived_from'
 order by source_type, source_id, target_type, target_id
 
--- forget_claims --
--- What agents were shown to read is claimed no more.
-delete from memory_claims where tenant_id = :tenant_id
-
 -- known_keys --
 -- Find which of these idempotency keys are in use.
 select idempotency_key from episodes

@@ -241,7 +241,7 @@ async def _present_claim(
     known = await read_known(memory, claimed, Reach(), lineage)
     id, now = UUID(claimed.lease.run_id.removeprefix("agent:")), memory.now()
     async with memory.transaction(lineage) as tx:
-        await proposals.delete_claim(tx, before=now - _REMEMBERED)
+        await proposals.delete_claims(tx, before=now - _REMEMBERED)
         await proposals.insert_claim(
             tx,
             id=id,
