@@ -8,7 +8,7 @@ _SQL = load(__file__)
 
 insert = FirstRow(_SQL["insert"])
 get_source = FirstRow(_SQL["get_source"])
-get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
+get_by_idempotency_key = memories.get_episode_by_key
 get_last_part = FirstRow(_SQL["get_last_part"])
 find = memories.find_episodes
 find_sources = Rows(_SQL["find_sources"])

@@ -4,11 +4,6 @@ insert into episodes ({new_episode}) values ({new_episode_values})
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 returning id, expires_at
 
--- get_by_idempotency_key --
--- Load the episode with an idempotency key.
-select id, expires_at from episodes
-where tenant_id = :tenant_id and idempotency_key = :idempotency_key
-
 -- get_source --
 -- Where, by whom and when an episode was said, its trust, and whether it is in quarantine.
 select butler, session_id, place, author, coalesce(said_at, created_at) as said_at, trust,

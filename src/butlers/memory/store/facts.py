@@ -15,7 +15,7 @@ _SQL = load(__file__)
 
 insert = Touched(_SQL["insert"])
 is_valid = FirstValue[bool](_SQL["is_valid"])
-get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
+get_by_idempotency_key = memories.get_fact_by_key
 find = memories.find_facts
 confirm = FirstRow(_SQL["confirm"])
 retract = FirstValue[str](_SQL["retract"])

@@ -53,11 +53,6 @@ where facts.tenant_id = :tenant_id and facts.id = :id
 -- Insert a fact.
 insert into facts ({new_fact}) values ({new_fact_values})
 
--- get_by_idempotency_key --
--- Load the fact with an idempotency key.
-select id, supersedes_id from facts
-where tenant_id = :tenant_id and idempotency_key = :idempotency_key
-
 -- is_valid --
 -- Whether a fact is valid now, at a time, or by what was believed at one.
 select is_fact_valid(facts, :now, :as_of, :known_at) from facts

@@ -9,3 +9,8 @@ select {{kind}}
 from {kind}s
 where tenant_id = :tenant_id and id = any(:ids)
 order by created_at desc, id
+
+-- get_{kind}_by_key --
+-- Load the memory with an idempotency key, without its text.
+select id, {{kind}_columns} from {kind}s
+where tenant_id = :tenant_id and idempotency_key = :idempotency_key

@@ -14,7 +14,7 @@ find_applications = Rows(_SQL["find_applications"])
 find_harmful_applications = Rows(_SQL["find_harmful_applications"])
 
 insert = Touched(_SQL["insert"])
-get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
+get_by_idempotency_key = memories.get_rule_by_key
 get_same = FirstValue[UUID](_SQL["get_same"])
 find = memories.find_rules
 find_current = Rows(_SQL["find_current"])

@@ -7,11 +7,6 @@ tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined i
 insert into rules ({new_rule}) values ({new_rule_values})
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 
--- get_by_idempotency_key --
--- Load the rule with an idempotency key.
-select id from rules
-where tenant_id = :tenant_id and idempotency_key = :idempotency_key
-
 -- find_current --
 -- Rules for every context, proven first: established, proven, or stated to hold always or never.
 select {rule}
