@@ -74,10 +74,7 @@ async def restrict(connection: asyncpg.Connection) -> None:
 
 
 async def own_login(access: Access, database: str) -> Access:
-    """Return access to an external database by the butler's own login, created if we may.
-
-    Where that is impossible, return the access given.
-    """
+    """Return access by the butler's own login, created if we may; else the access given."""
     async with connected(access.owner_dsn) as owner:
         try:
             password = (await read_keys(owner)).password()
@@ -99,10 +96,7 @@ async def signs_in(access: Access, database: str) -> bool:
 
 
 async def _can_connect(dsn: str) -> bool:
-    """Return whether a statement can be run at this address.
-
-    A pooler may accept a connection that no server then accepts.
-    """
+    """Return whether a statement runs there: a pooler may connect although its server refuses."""
     try:
         async with connected(dsn) as connection:
             await connection.execute("select 1")

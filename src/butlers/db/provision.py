@@ -102,10 +102,7 @@ async def _close_server(connection: asyncpg.Connection) -> None:
 
 
 async def can_set_role(connection: asyncpg.Connection) -> bool:
-    """Return whether the login may act as the runtime role; False where that is missing.
-
-    Trying is the only test that works with every version.
-    """
+    """Return whether the login may act as the runtime role; only trying shows it everywhere."""
     try:
         await connection.execute(f"set role {RUNTIME_ROLE}; reset role")
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError):

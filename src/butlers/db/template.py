@@ -38,8 +38,7 @@ async def copy_template(
 ) -> None:
     """Create a missing database as a copy of the template, if it is not the only one.
 
-    Does nothing where no template can be made, or not every branch is wanted: the caller then
-    creates and migrates the database. A copy has no keys; `provision` gives it its own.
+    Does nothing where no template can be made, or not every branch is wanted. A copy has no keys.
     """
     if len(targets) < len(branches):
         return
